@@ -1,0 +1,149 @@
+"""The words in which rules and the process around them talk: a call, its reply, and what it may wait for.
+
+A handler is a plain function `handle(tables, call, now) -> Reply | Wait | None`. It never waits, reads no
+clock and touches no socket; `now` is wall-clock time in ms. Rules stay testable without a loop or a sleep.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, get_type_hints
+
+from orbitmq.protocol.command import Command
+
+if TYPE_CHECKING:
+    from orbitmq.protocol.declare import Reply, Request
+
+R = TypeVar("R")
+
+
+class Peer:
+    """The other end of a connection, as handlers may know it."""
+
+    __slots__ = ("address", "connection_id", "host", "language", "version")
+
+    def __init__(
+        self, connection_id: int, host: bytes, address: str, version: int = 0, language: int = 0
+    ) -> None:
+        self.connection_id = connection_id
+        self.host = host
+        """Packed address: 4 or 16 bytes of IP, then the port as i32."""
+        self.address = address
+        """The same as text, `ip:port`."""
+        self.version = version
+        self.language = language
+
+
+class Call(Generic[R]):
+    """One request with its peer."""
+
+    __slots__ = ("command", "peer", "request")
+
+    def __init__(self, request: R, command: Command, peer: Peer) -> None:
+        self.request = request
+        self.command = command
+        self.peer = peer
+
+    @property
+    def is_oneway(self) -> bool:
+        """Whether nobody waits for a reply."""
+        return self.command.is_oneway
+
+
+@dataclass(slots=True, frozen=True)
+class DataAt:
+    """A message at or behind `queue_offset` of a queue, whose tag hash is in `tag_codes` (None: any)."""
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+    tag_codes: frozenset[int] | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class Durable:
+    """The commit log is on the disk up to `physical_offset`."""
+
+    physical_offset: int
+
+
+@dataclass(slots=True, frozen=True)
+class Saved:
+    """The present state of a table (`topics`, `groups`, `offsets`, ...) is in its file."""
+
+    table: str
+
+
+@dataclass(slots=True, frozen=True, eq=False)
+class Answer:
+    """A connected peer answers `request`; sent when the handler returns."""
+
+    connection_id: int
+    request: Request[Any]
+
+
+Condition: TypeAlias = DataAt | Durable | Saved | Answer
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How a wait ended. `answers` holds the raw answers by condition; a silent peer is absent."""
+
+    timed_out: bool
+    answers: dict[Answer, Command] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Wait:
+    """The reply has to wait for all of `on`, or with `any_of` for the first; until `deadline` (ms).
+
+    `then(outcome, now)` gives the reply, or None. It may wait once more, but never twice for data.
+    """
+
+    on: tuple[Condition, ...]
+    deadline: int
+    then: Callable[[Outcome, int], Reply | Wait | None]
+    any_of: bool = False
+
+
+Result: TypeAlias = "Reply | Wait | None"
+Handler: TypeAlias = Callable[[Any, Any, int], Result]
+BoundHandler: TypeAlias = Callable[[Call[Any], int], Result]
+
+
+class Handlers:
+    """The handlers of one server, by request code; `@handlers(RequestClass)` registers a function.
+
+    A request class has one handler. The first parameter's annotation names the tables it works on.
+    """
+
+    def __init__(self) -> None:
+        self.by_request: dict[type[Request[Any]], Handler] = {}
+
+    def __call__(self, *requests: type[Request[Any]]) -> Callable[[Handler], Handler]:
+        def register(handler: Handler) -> Handler:
+            for request in requests:
+                if request in self.by_request:
+                    raise TypeError(f"{request.__name__} has a handler already")
+                self.by_request[request] = handler
+            return handler
+
+        return register
+
+    def bind(self, tables: Mapping[type, object]) -> dict[int, BoundHandler]:
+        """The handlers by code, each holding its tables out of `tables` (by type)."""
+        bound: dict[int, BoundHandler] = {}
+        for request, handler in self.by_request.items():
+            first = next(iter(inspect.signature(handler).parameters))
+            needs = get_type_hints(handler)[first]
+            bound[request.CODE] = _with_tables(handler, tables[needs])
+        return bound
+
+
+def _with_tables(handler: Handler, tables: object) -> BoundHandler:
+    def bound(call: Call[Any], now: int) -> Result:
+        return handler(tables, call, now)
+
+    return bound
