@@ -1,0 +1,291 @@
+"""One connection that carries calls in both directions.
+
+Either side may send requests; answers find their call by `opaque`. What is written within one turn of the
+event loop leaves in one write. A peer that does not take its answers is not read from until it does, so
+what it can make us hold is bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from orbitmq.net.address import format_address
+from orbitmq.net.errors import CallTimeout, ConnectionLost
+from orbitmq.protocol.call import Peer
+from orbitmq.protocol.command import FLAG_ONEWAY, Command
+from orbitmq.protocol.errors import MalformedFrame
+from orbitmq.protocol.frame import MAX_FRAME_BYTES, FrameSplitter
+from orbitmq.protocol.header_cy import encode_head
+from orbitmq.protocol.ids import pack_host
+
+if TYPE_CHECKING:
+    from orbitmq.protocol.declare import Reply, Request
+
+log = logging.getLogger(__name__)
+
+ReplyT = TypeVar("ReplyT", bound="Reply")
+Buffer = bytes | bytearray | memoryview
+
+HIGH_WATER_BYTES = 1 << 20
+"""Unsent bytes beyond which a peer is not read from."""
+JOIN_BYTES = 64 << 10
+"""Writes up to this size are joined into one buffer; larger ones go out as they are, without a copy."""
+REQUESTS_PER_STEP = 64
+"""Requests handed over at once; between steps a peer that is too slow is noticed."""
+
+_connection_ids = itertools.count(1)
+
+
+class Connection(asyncio.Protocol):
+    """A connected peer.
+
+    `on_requests(connection, commands)` gets the requests of one read, in order, never an empty list.
+    `on_closed(connection)` is called once.
+    """
+
+    def __init__(
+        self,
+        on_requests: Callable[[Connection, list[Command]], None],
+        on_closed: Callable[[Connection], None] | None = None,
+        *,
+        max_frame_bytes: int = MAX_FRAME_BYTES,
+    ) -> None:
+        self.id = next(_connection_ids)
+        self.peer = Peer(self.id, b"", "")
+        self.local_port = 0
+        self.is_closed = False
+        self.last_active = 0.0
+        """Loop time of the last byte read or written, in seconds."""
+        self._on_requests = on_requests
+        self._on_closed = on_closed
+        self._splitter = FrameSplitter(max_frame_bytes)
+        self._transport: asyncio.Transport | None = None
+        self._loop = asyncio.get_running_loop()
+        self._pending: dict[int, asyncio.Future[Command]] = {}
+        self._opaque = 0
+        self._out: list[Buffer] = []
+        self._out_bytes = 0
+        self._flush_soon = False
+        self._in_turn = False
+        self._writable = True
+        self._inbox: deque[Command] = deque()
+        self._close_reason = "closed by peer"
+        self._drained: asyncio.Future[None] | None = None
+        self._ended: asyncio.Future[None] = self._loop.create_future()
+
+    # What the event loop calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Takes over the new transport."""
+        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
+        self._transport = transport  # type: ignore[assignment]
+        transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)  # type: ignore[attr-defined]
+        remote = transport.get_extra_info("peername") or ("0.0.0.0", 0)
+        local = transport.get_extra_info("sockname") or ("0.0.0.0", 0)
+        host = remote[0].partition("%")[0]
+        if host.startswith("::ffff:") and "." in host:
+            host = host[7:]
+        self.peer = Peer(self.id, pack_host(host, remote[1]), format_address(host, remote[1]))
+        self.local_port = local[1]
+        self.last_active = self._loop.time()
+
+    def data_received(self, data: bytes) -> None:
+        """Cuts what came into commands; answers settle their calls, requests go to `on_requests`."""
+        self.last_active = self._loop.time()
+        try:
+            commands = self._splitter.feed(data)
+        except MalformedFrame as error:
+            log.warning("closing %s: %s", self.peer.address, error)
+            self.abort(f"malformed frame: {error}")
+            return
+        inbox = self._inbox
+        for command in commands:
+            if command.flag & 1:
+                future = self._pending.pop(command.opaque, None)
+                if future is not None and not future.done():
+                    future.set_result(command)
+            else:
+                inbox.append(command)
+        if inbox:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        self._in_turn = True
+        inbox = self._inbox
+        try:
+            while inbox and self._writable and not self.is_closed:
+                step = [inbox.popleft() for _ in range(min(len(inbox), REQUESTS_PER_STEP))]
+                self._on_requests(self, step)
+                if self._out_bytes >= JOIN_BYTES:
+                    self.flush()
+        finally:
+            self._in_turn = False
+        if self._out:
+            self.flush()
+        if inbox and not self.is_closed and self._transport is not None:
+            self._transport.pause_reading()
+
+    def pause_writing(self) -> None:
+        """The peer is slower than we are: nothing more is read from it for now."""
+        self._writable = False
+        if self._transport is not None and not self.is_closed:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """The peer has caught up."""
+        self._writable = True
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+        if self._inbox:
+            self._hand_over()
+        if self._writable and not self._inbox and self._transport is not None and not self.is_closed:
+            self._transport.resume_reading()
+
+    def eof_received(self) -> bool:
+        """A half-closed peer is gone: no RocketMQ peer half-closes."""
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Fails the calls under way and tells the owner."""
+        if error is not None and self._close_reason == "closed by peer":
+            self._close_reason = str(error) or type(error).__name__
+        self.is_closed = True
+        self._out.clear()
+        self._out_bytes = 0
+        self._inbox.clear()
+        pending, self._pending = self._pending, {}
+        for future in pending.values():
+            if not future.done():
+                future.set_exception(ConnectionLost(self.peer.address, self._close_reason))
+                future.exception()  # a caller that is gone already must not cause a warning
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+        if not self._ended.done():
+            self._ended.set_result(None)
+        if self._on_closed is not None:
+            self._on_closed(self)
+
+    # Writing.
+
+    def send(self, command: Command, body: Sequence[Buffer] | None = None) -> None:
+        """Queues one frame; `body`, if given, replaces the command's own as a list of pieces."""
+        if self.is_closed:
+            return
+        if body is None:
+            whole = command.body
+            body = () if whole is None else (whole,)
+        length = sum(map(len, body))
+        self._out.append(encode_head(command, length))
+        self._out.extend(body)
+        self._out_bytes += length + 64
+        if not self._in_turn and not self._flush_soon:
+            self._flush_soon = True
+            self._loop.call_soon(self._flush_queued)
+
+    def _flush_queued(self) -> None:
+        self._flush_soon = False
+        if self._out:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hands everything queued to the transport in one write."""
+        out, self._out = self._out, []
+        size, self._out_bytes = self._out_bytes, 0
+        transport = self._transport
+        if transport is None or self.is_closed or not out:
+            return
+        self.last_active = self._loop.time()
+        if len(out) == 1:
+            transport.write(out[0])
+        elif size <= JOIN_BYTES:
+            transport.write(b"".join(out))
+        else:
+            transport.writelines(out)
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes that wait for the peer to take them."""
+        waiting = self._transport.get_write_buffer_size() if self._transport is not None else 0
+        return self._out_bytes + waiting
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether the peer keeps up with what it is sent."""
+        return self._writable
+
+    async def drain(self) -> None:
+        """Waits until the peer has taken most of what it was sent."""
+        while not self._writable and not self.is_closed:
+            if self._drained is None or self._drained.done():
+                self._drained = self._loop.create_future()
+            await asyncio.shield(self._drained)
+
+    # Calls of our own.
+
+    def submit(self, request: Request[Any], timeout_ms: float) -> asyncio.Future[Command]:
+        """Sends a request; the future gives the raw answer.
+
+        It fails with CallTimeout or ConnectionLost.
+        """
+        if self.is_closed:
+            raise ConnectionLost(self.peer.address, self._close_reason)
+        command = request.to_command()
+        opaque = self._opaque = (self._opaque + 1) & 0x7FFFFFFF
+        command.opaque = opaque
+        future: asyncio.Future[Command] = self._loop.create_future()
+        self._pending[opaque] = future
+        timer = self._loop.call_later(
+            timeout_ms / 1000, self._time_out, opaque, type(request).__name__, timeout_ms
+        )
+        future.add_done_callback(lambda _: timer.cancel())
+        self.send(command)
+        return future
+
+    def _time_out(self, opaque: int, name: str, timeout_ms: float) -> None:
+        future = self._pending.pop(opaque, None)
+        if future is not None and not future.done():
+            future.set_exception(CallTimeout(self.peer.address, name, timeout_ms))
+
+    async def call(self, request: Request[ReplyT], timeout_ms: float = 3000) -> ReplyT:
+        """Sends a request and gives its typed reply.
+
+        Raises Refused (with the protocol's code) for an answer that is an error, CallTimeout,
+        ConnectionLost, and MalformedReply for an answer that cannot be read.
+        """
+        if not self._writable:
+            await self.drain()
+        return request.read_reply(await self.submit(request, timeout_ms))
+
+    def send_oneway(self, request: Request[Any]) -> None:
+        """Sends a request nobody answers."""
+        command = request.to_command()
+        command.opaque = self._opaque = (self._opaque + 1) & 0x7FFFFFFF
+        command.flag |= FLAG_ONEWAY
+        self.send(command)
+
+    # The end.
+
+    def close(self, reason: str = "closed here") -> None:
+        """Ends the connection once what is queued has left."""
+        if not self.is_closed and self._transport is not None:
+            self._close_reason = reason
+            self.flush()
+            self.is_closed = True
+            self._transport.close()
+
+    def abort(self, reason: str) -> None:
+        """Ends the connection at once."""
+        if self._transport is not None:
+            if not self.is_closed:
+                self._close_reason = reason
+            self.is_closed = True
+            self._transport.abort()
+
+    async def wait_closed(self) -> None:
+        """Returns when the connection is gone."""
+        await asyncio.shield(self._ended)

@@ -1,0 +1,41 @@
+"""What can go wrong between two peers before a reply is read."""
+
+from __future__ import annotations
+
+from orbitmq.protocol.errors import OrbitError
+
+
+class NetError(OrbitError):
+    """The network, or the other side's handling of it, failed."""
+
+
+class ConnectFailed(NetError):
+    """No connection to `address` could be made."""
+
+    def __init__(self, address: str, reason: str) -> None:
+        super().__init__(f"cannot connect to {address}: {reason}")
+        self.address = address
+
+
+class ConnectionLost(NetError):
+    """The connection ended before the reply came. The request may or may not have been carried out."""
+
+    def __init__(self, address: str, reason: str = "closed by peer") -> None:
+        super().__init__(f"connection to {address} lost: {reason}")
+        self.address = address
+
+
+class CallTimeout(NetError):
+    """No reply within the time allowed. The request may or may not have been carried out."""
+
+    def __init__(self, address: str, request: str, timeout_ms: float) -> None:
+        super().__init__(f"no reply from {address} to {request} within {timeout_ms:.0f} ms")
+        self.address = address
+
+
+class Closed(NetError):
+    """The caller has closed this pool or connection; nothing is sent any more."""
+
+
+class BadAddress(NetError, ValueError):
+    """An address that is not `host:port`."""

@@ -1,0 +1,151 @@
+"""Connections to many addresses, opened when first needed and shared by all callers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl as tls
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from orbitmq.net.address import parse_address
+from orbitmq.net.connection import Connection
+from orbitmq.net.errors import Closed, ConnectFailed
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.command import Command
+
+if TYPE_CHECKING:
+    from orbitmq.protocol.declare import Reply, Request
+
+ReplyT = TypeVar("ReplyT", bound="Reply")
+
+IDLE_SECONDS = 120
+"""A connection on which nothing moved for so long is closed, as RocketMQ's peers do."""
+
+
+class ConnectionPool:
+    """Calls to any address: `await pool.call("127.0.0.1:9876", GetRouteinfoByTopic(...))`.
+
+    `on_requests` gets what the other sides ask of us. After `close` nothing reconnects.
+    """
+
+    def __init__(
+        self,
+        on_requests: Callable[[Connection, list[Command]], None] | None = None,
+        *,
+        connect_timeout_ms: int = 3000,
+        ssl: tls.SSLContext | None = None,
+        on_lost: Callable[[str], None] | None = None,
+    ) -> None:
+        self._on_requests = on_requests or _ignore
+        self._on_lost = on_lost
+        self._connect_timeout_ms = connect_timeout_ms
+        self._ssl = ssl
+        self._connections: dict[str, Connection] = {}
+        self._connecting: dict[str, asyncio.Task[Connection]] = {}
+        self._closed = False
+
+    async def connection(self, address: str) -> Connection:
+        """The open connection to `address`. Raises ConnectFailed, BadAddress, Closed."""
+        connection = self._connections.get(address)
+        if connection is not None and not connection.is_closed:
+            return connection
+        if self._closed:
+            raise Closed("this pool of connections is closed")
+        task = self._connecting.get(address)
+        if task is None:
+            task = asyncio.create_task(self._connect(address), name=f"connect to {address}")
+            self._connecting[address] = task
+            task.add_done_callback(lambda done: self._connected(address, done))
+        return await asyncio.shield(task)
+
+    def _connected(self, address: str, task: asyncio.Task[Connection]) -> None:
+        self._connecting.pop(address, None)
+        if not task.cancelled():
+            task.exception()  # every waiter has it; without waiters it is of no interest
+
+    async def _connect(self, address: str) -> Connection:
+        host, port = parse_address(address)
+        loop = asyncio.get_running_loop()
+
+        def lost(connection: Connection) -> None:
+            if self._connections.get(address) is connection:
+                del self._connections[address]
+                if self._on_lost is not None and not self._closed:
+                    self._on_lost(address)
+
+        try:
+            async with asyncio.timeout(self._connect_timeout_ms / 1000):
+                _, connection = await loop.create_connection(
+                    lambda: Connection(self._on_requests, lost), host, port, ssl=self._ssl
+                )
+        except TimeoutError:
+            raise ConnectFailed(address, f"no answer within {self._connect_timeout_ms} ms") from None
+        except OSError as error:
+            raise ConnectFailed(address, error.strerror or str(error)) from None
+        if self._closed:
+            connection.abort("pool closed")
+            raise Closed("this pool of connections is closed")
+        self._connections[address] = connection
+        return connection
+
+    async def call(self, address: str, request: Request[ReplyT], timeout_ms: float = 3000) -> ReplyT:
+        """One request and its typed reply; connects within the same time.
+
+        A peer that is shutting down says GO_AWAY: it is asked once more on a new connection.
+        Raises Refused, CallTimeout, ConnectionLost, ConnectFailed, Closed.
+        """
+        connection = await self.connection(address)
+        answer = await self._answer(connection, request, timeout_ms)
+        if answer.code == ResponseCode.GO_AWAY:
+            self._forget(address, connection)
+            connection = await self.connection(address)
+            answer = await self._answer(connection, request, timeout_ms)
+        return request.read_reply(answer)
+
+    async def _answer(self, connection: Connection, request: Request[Any], timeout_ms: float) -> Command:
+        if not connection.is_writable:
+            await connection.drain()
+        return await connection.submit(request, timeout_ms)
+
+    async def send_oneway(self, address: str, request: Request[Any]) -> None:
+        """One request nobody answers; returns once it is queued. Raises ConnectFailed, Closed."""
+        connection = await self.connection(address)
+        if not connection.is_writable:
+            await connection.drain()
+        connection.send_oneway(request)
+
+    def _forget(self, address: str, connection: Connection) -> None:
+        if self._connections.get(address) is connection:
+            del self._connections[address]
+        connection.close("the peer asked us to go away")
+
+    @property
+    def addresses(self) -> list[str]:
+        """Addresses with an open connection."""
+        return [address for address, connection in self._connections.items() if not connection.is_closed]
+
+    def close_idle(self) -> None:
+        """Closes connections on which nothing moved for IDLE_SECONDS."""
+        now = asyncio.get_running_loop().time()
+        for connection in list(self._connections.values()):
+            if now - connection.last_active > IDLE_SECONDS:
+                connection.close("idle")
+
+    async def close(self) -> None:
+        """Closes every connection and refuses new ones."""
+        self._closed = True
+        for task in list(self._connecting.values()):
+            task.cancel()
+        connections = list(self._connections.values())
+        for connection in connections:
+            connection.close()
+        for connection in connections:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1):
+                    await connection.wait_closed()
+            connection.abort("did not close in time")
+
+
+def _ignore(connection: Connection, commands: list[Command]) -> None:
+    """A side that serves nothing drops what it is asked."""

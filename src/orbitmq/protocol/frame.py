@@ -1,0 +1,44 @@
+"""A byte stream cut into commands."""
+
+from __future__ import annotations
+
+from orbitmq.protocol.command import Command
+from orbitmq.protocol.header_cy import decode_frames, encode_command, encode_head
+
+__all__ = ["MAX_FRAME_BYTES", "FrameSplitter", "encode_command", "encode_head"]
+
+MAX_FRAME_BYTES = 16 << 20
+"""Longest frame taken, its length word included; the limit that Apache's peers have."""
+
+
+class FrameSplitter:
+    """Feed it what a socket delivers; it gives the commands that are whole.
+
+    It never holds more than one unfinished frame, and its length is checked before it is waited for.
+    """
+
+    def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+        self._max_frame_bytes = max_frame_bytes
+        self._rest = bytearray()
+        self._needed = 0
+
+    @property
+    def pending_bytes(self) -> int:
+        """How much of an unfinished frame is held."""
+        return len(self._rest)
+
+    def feed(self, data: bytes | bytearray | memoryview) -> list[Command]:
+        """The commands completed by `data`. Raises MalformedFrame; the stream is of no use after that."""
+        rest = self._rest
+        if rest:
+            rest += data
+            if len(rest) < self._needed:
+                return []
+            commands, taken = decode_frames(bytes(rest), self._max_frame_bytes)
+            del rest[:taken]
+        else:
+            commands, taken = decode_frames(data, self._max_frame_bytes)
+            if taken < len(data):
+                rest += memoryview(data)[taken:]
+        self._needed = 4 + int.from_bytes(rest[:4], "big") if len(rest) >= 4 else 8
+        return commands

@@ -1,0 +1,450 @@
+"""Frames to commands and back: the length words and both header encodings (remoting protocol, 1 to 4).
+
+A frame is `length i32 | serialize type u8 | header length u24 | header | body`. Hot: every message passes
+here twice. Compiled, the JSON header is scanned in place; whatever the scanner does not expect goes to the
+standard library's parser, which alone decides what is malformed.
+"""
+
+from __future__ import annotations
+
+import json
+from json.encoder import encode_basestring
+from struct import Struct, error as StructError, pack, unpack_from
+from typing import Any
+
+try:
+    import cython
+except ModuleNotFoundError:
+    from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
+
+from orbitmq.protocol.command import LANGUAGE_OTHER, LANGUAGES, Command
+from orbitmq.protocol.errors import MalformedFrame
+
+if cython.compiled:
+    from cython.cimports.cpython.unicode import PyUnicode_DecodeUTF8  # type: ignore[import-not-found]
+
+MAX_HEADER_BYTES = 1 << 20
+"""Longest header taken. Headers hold at most 32 KiB of properties and a few lists of names."""
+
+_LANGUAGE_CODES = {name: code for code, name in enumerate(LANGUAGES)}
+_LANGUAGE_JSON = [json.dumps(name) for name in LANGUAGES]
+_FRAME = Struct(">iI")
+_BINARY_HEAD = Struct(">hBhii")
+_INT32_MIN = -(1 << 31)
+_INT32_MAX = (1 << 31) - 1
+
+
+def decode_frames(data: Any, max_frame_bytes: int) -> tuple[list[Command], int]:
+    """The whole frames at the start of `data`, and how many bytes they took.
+
+    Raises MalformedFrame for a length that no frame can have or a header that cannot be read.
+    """
+    commands: list[Command] = []
+    view: cython.const[cython.uchar][::1] = memoryview(data)
+    end: cython.Py_ssize_t = len(view)
+    position: cython.Py_ssize_t = 0
+    while end - position >= 8:
+        length: cython.longlong = (
+            (view[position] << 24) | (view[position + 1] << 16) | (view[position + 2] << 8) | view[position + 3]
+        )
+        if length < 4 or length + 4 > max_frame_bytes:
+            raise MalformedFrame(f"frame length {length} is outside 4..{max_frame_bytes - 4} bytes")
+        header_length: cython.Py_ssize_t = (
+            (view[position + 5] << 16) | (view[position + 6] << 8) | view[position + 7]
+        )
+        if header_length + 4 > length or header_length > MAX_HEADER_BYTES:
+            raise MalformedFrame(f"header length {header_length} does not fit a frame of {length} bytes")
+        if end - position - 4 < length:
+            break
+        kind = view[position + 4]
+        start: cython.Py_ssize_t = position + 8
+        command: Command | None
+        if kind == 0:
+            command = _scan_json(view, start, start + header_length) if cython.compiled else None
+            if command is None:
+                command = _decode_json(bytes(view[start : start + header_length]))
+        elif kind == 1:
+            command = _decode_binary(bytes(view[start : start + header_length]))
+        else:
+            raise MalformedFrame(f"serialize type {kind} is unknown")
+        position = position + 4 + length
+        if start + header_length < position:
+            command.body = bytes(view[start + header_length : position])
+        commands.append(command)
+    return commands, position
+
+
+def _decode_json(header: bytes) -> Command:
+    try:
+        fields = json.loads(header)
+    except (ValueError, RecursionError) as error:
+        raise MalformedFrame(f"header is not JSON: {error}") from None
+    if not isinstance(fields, dict):
+        raise MalformedFrame("header is not a JSON object")
+    ext = fields.get("extFields")
+    if ext is not None:
+        if not isinstance(ext, dict):
+            raise MalformedFrame("extFields is not a JSON object")
+        ext = {key: _text(value) for key, value in ext.items() if value is not None}
+    remark = fields.get("remark")
+    return Command(
+        _int32(fields, "code"),
+        _int32(fields, "opaque"),
+        _int32(fields, "flag"),
+        ext,
+        None,
+        None if remark is None else _text(remark),
+        _LANGUAGE_CODES.get(str(fields.get("language")), LANGUAGE_OTHER),
+        _int32(fields, "version"),
+        0,
+    )
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    raise MalformedFrame(f"a header field is a JSON {type(value).__name__}")
+
+
+def _int32(fields: dict[str, Any], name: str) -> int:
+    value = fields.get(name, 0)
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        raise MalformedFrame(f"{name} is not a number") from None
+    if not _INT32_MIN <= number <= _INT32_MAX:
+        raise MalformedFrame(f"{name} does not fit 32 bits")
+    return number
+
+
+def _decode_binary(header: bytes) -> Command:
+    try:
+        code, language, version, opaque, flag = _BINARY_HEAD.unpack_from(header, 0)
+        position = _BINARY_HEAD.size
+        (length,) = unpack_from(">i", header, position)
+        position += 4
+        remark = None
+        if length:
+            remark = _binary_text(header, position, length)
+            position += length
+        (length,) = unpack_from(">i", header, position)
+        position += 4
+        if length < 0 or position + length > len(header):
+            raise MalformedFrame("the header fields run past the header")
+        ext: dict[str, str] | None = None
+        end = position + length
+        if length:
+            ext = {}
+            while position < end:
+                (length,) = unpack_from(">h", header, position)
+                key = _binary_text(header, position + 2, length)
+                position += 2 + length
+                (length,) = unpack_from(">i", header, position)
+                ext[key] = _binary_text(header, position + 4, length)
+                position += 4 + length
+            if position != end:
+                raise MalformedFrame("a header field runs past the fields' length")
+    except (StructError, UnicodeDecodeError) as error:
+        raise MalformedFrame(f"binary header cannot be read: {error}") from None
+    return Command(
+        code, opaque, flag, ext, None, remark, language if language < len(LANGUAGES) else LANGUAGE_OTHER, version, 1
+    )
+
+
+def _binary_text(header: bytes, position: int, length: int) -> str:
+    if length < 0 or position + length > len(header):
+        raise MalformedFrame("a header text runs past the header")
+    return header[position : position + length].decode()
+
+
+# The scanner below takes the form that Java, Go and C++ peers write: an object of the eight known fields with
+# numbers, strings and one object of strings. It answers None for anything else.
+
+
+@cython.cfunc
+@cython.boundscheck(False)
+@cython.wraparound(False)
+def _scan_json(view: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> object:
+    code: cython.longlong = 0
+    opaque: cython.longlong = 0
+    flag: cython.longlong = 0
+    version: cython.longlong = 0
+    language: cython.int = 7
+    ext: dict[str, str] | None = None
+    remark = None
+    i: cython.Py_ssize_t = start
+    key_at: cython.Py_ssize_t
+    key_length: cython.Py_ssize_t
+    first: cython.uchar
+    number: cython.longlong
+    negative: cython.bint
+    if i >= end or view[i] != 123:  # {
+        return None
+    i += 1
+    while True:
+        i = _blank(view, i, end)
+        if i >= end or view[i] != 34:
+            return None
+        key_at = i + 1
+        i = _plain_end(view, key_at, end)
+        if i < 0:
+            return None
+        key_length = i - key_at
+        i = _blank(view, i + 1, end)
+        if i >= end or view[i] != 58:  # :
+            return None
+        i = _blank(view, i + 1, end)
+        if i >= end or key_length == 0:
+            return None
+        first = view[key_at]
+        if view[i] == 34:
+            value, i = _string(view, i + 1, end)
+            if value is None:
+                return None
+            if first == 108 and key_length == 8:  # language
+                language = _LANGUAGE_CODES.get(value, LANGUAGE_OTHER)
+            elif first == 114 and key_length == 6:  # remark
+                remark = value
+            elif first != 115:  # serializeTypeCurrentRPC
+                return None
+        elif view[i] == 123:
+            if first != 101 or key_length != 9:  # extFields
+                return None
+            ext = {}
+            i = _blank(view, i + 1, end)
+            if i < end and view[i] == 125:
+                i += 1
+            else:
+                while True:
+                    if i >= end or view[i] != 34:
+                        return None
+                    name, i = _string(view, i + 1, end)
+                    if name is None:
+                        return None
+                    i = _blank(view, i, end)
+                    if i >= end or view[i] != 58:
+                        return None
+                    i = _blank(view, i + 1, end)
+                    if i >= end or view[i] != 34:
+                        return None
+                    value, i = _string(view, i + 1, end)
+                    if value is None:
+                        return None
+                    ext[name] = value
+                    i = _blank(view, i, end)
+                    if i >= end:
+                        return None
+                    if view[i] == 125:
+                        i += 1
+                        break
+                    if view[i] != 44:
+                        return None
+                    i = _blank(view, i + 1, end)
+        else:
+            negative = view[i] == 45
+            if negative:
+                i += 1
+            if i >= end or view[i] < 48 or view[i] > 57:
+                return None
+            number = 0
+            while i < end and 48 <= view[i] <= 57:
+                number = number * 10 + (view[i] - 48)
+                if number > 2147483648:
+                    return None
+                i += 1
+            if negative:
+                number = -number
+            elif number > 2147483647:
+                return None
+            if first == 99 and key_length == 4:  # code
+                code = number
+            elif first == 111 and key_length == 6:  # opaque
+                opaque = number
+            elif first == 102 and key_length == 4:  # flag
+                flag = number
+            elif first == 118 and key_length == 7:  # version
+                version = number
+            else:
+                return None
+        i = _blank(view, i, end)
+        if i >= end:
+            return None
+        if view[i] == 125:
+            break
+        if view[i] != 44:
+            return None
+        i += 1
+    if _blank(view, i + 1, end) != end:
+        return None
+    return Command(code, opaque, flag, ext, None, remark, language, version, 0)
+
+
+@cython.cfunc
+@cython.inline
+@cython.boundscheck(False)
+@cython.wraparound(False)
+@cython.exceptval(-2, check=False)
+def _blank(
+    view: cython.const[cython.uchar][::1], i: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    while i < end and (view[i] == 32 or view[i] == 9 or view[i] == 10 or view[i] == 13):
+        i += 1
+    return i
+
+
+@cython.cfunc
+@cython.inline
+@cython.boundscheck(False)
+@cython.wraparound(False)
+@cython.exceptval(-2, check=False)
+def _plain_end(
+    view: cython.const[cython.uchar][::1], i: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    """Where the closing quote of a string without escapes is; -1 where there is none."""
+    while i < end:
+        if view[i] == 34:
+            return i
+        if view[i] == 92 or view[i] < 32:
+            return -1
+        i += 1
+    return -1
+
+
+@cython.cfunc
+@cython.boundscheck(False)
+@cython.wraparound(False)
+def _string(view: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> tuple:  # type: ignore[type-arg]
+    """The string whose first character is at `start`, and the position behind its quote; (None, 0) if unsure."""
+    i: cython.Py_ssize_t = start
+    escapes: cython.Py_ssize_t = 0
+    while i < end and view[i] != 34:
+        if view[i] == 92:
+            escapes += 1
+            i += 1
+        elif view[i] < 32:
+            return None, 0
+        i += 1
+    if i >= end:
+        return None, 0
+    try:
+        if escapes == 0:
+            if start == i:
+                return "", i + 1
+            return _utf8(view, start, i), i + 1
+        return _unescape(view, start, i), i + 1
+    except UnicodeDecodeError:
+        return None, 0
+
+
+@cython.cfunc
+@cython.boundscheck(False)
+@cython.wraparound(False)
+def _utf8(view: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> str:
+    if cython.compiled:
+        return PyUnicode_DecodeUTF8(cython.cast(cython.p_char, cython.address(view[start])), end - start, cython.NULL)  # type: ignore[no-any-return]
+    return bytes(view[start:end]).decode()
+
+
+@cython.cfunc
+@cython.boundscheck(False)
+@cython.wraparound(False)
+def _unescape(view: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> object:
+    """Text of an escaped string, where all escapes are of ASCII; else through the standard parser."""
+    plain = bytearray(end - start)
+    out: cython.uchar[::1] = plain
+    n: cython.Py_ssize_t = 0
+    i: cython.Py_ssize_t = start
+    c: cython.uchar
+    while i < end:
+        c = view[i]
+        if c != 92:
+            out[n] = c
+            n += 1
+            i += 1
+            continue
+        c = view[i + 1]
+        if c == 117 and i + 5 < end and view[i + 2] == 48 and view[i + 3] == 48 and 48 <= view[i + 4] < 56:
+            c = view[i + 5]
+            if 48 <= c <= 57:
+                c -= 48
+            elif 97 <= c <= 102:
+                c -= 87
+            elif 65 <= c <= 70:
+                c -= 55
+            else:
+                return None
+            out[n] = ((view[i + 4] - 48) << 4) | c
+            i += 6
+        elif c == 34 or c == 92 or c == 47:
+            out[n] = c
+            i += 2
+        elif c == 110:
+            out[n] = 10
+            i += 2
+        elif c == 116:
+            out[n] = 9
+            i += 2
+        else:
+            return None
+        n += 1
+    return plain[:n].decode()
+
+
+def encode_head(command: Command, body_length: int) -> bytes:
+    """Everything of the frame before its body: length word, header word, header.
+
+    Raises ValueError where a header does not fit its 24 bits of length.
+    """
+    header = _encode_json(command) if command.serialize == 0 else _encode_binary(command)
+    if len(header) > 0xFFFFFF:
+        raise ValueError(f"a header of {len(header)} bytes does not fit a frame")
+    return _FRAME.pack(4 + len(header) + body_length, (command.serialize << 24) | len(header)) + header
+
+
+def encode_command(command: Command) -> bytes:
+    """The whole frame."""
+    body = command.body
+    if body is None:
+        return encode_head(command, 0)
+    return b"".join((encode_head(command, len(body)), body))
+
+
+def _encode_json(command: Command) -> bytes:
+    ext = command.ext
+    fields = ""
+    if ext is not None:
+        fields = (
+            '"extFields":{'
+            + ",".join([f"{encode_basestring(key)}:{encode_basestring(value)}" for key, value in ext.items()])
+            + "},"
+        )
+    remark = "" if command.remark is None else f'"remark":{encode_basestring(command.remark)},'
+    return (
+        f'{{"code":{command.code},{fields}"flag":{command.flag},"language":{_LANGUAGE_JSON[command.language]},'
+        f'"opaque":{command.opaque},{remark}"serializeTypeCurrentRPC":"JSON","version":{command.version}}}'
+    ).encode("utf-8", "replace")
+
+
+def _encode_binary(command: Command) -> bytes:
+    remark = b"" if command.remark is None else command.remark.encode("utf-8", "replace")
+    fields = []
+    for name, value in (command.ext or {}).items():
+        key = name.encode("utf-8", "replace")
+        text = value.encode("utf-8", "replace")
+        fields.append(pack(">h", len(key)) + key + pack(">i", len(text)) + text)
+    ext = b"".join(fields)
+    # The code has 16 bits here: POP codes are cut, as every peer's are; they are sent with JSON headers.
+    code = ((command.code + 0x8000) & 0xFFFF) - 0x8000
+    return b"".join(
+        (
+            _BINARY_HEAD.pack(code, command.language, command.version, command.opaque, command.flag),
+            pack(">i", len(remark)),
+            remark,
+            pack(">i", len(ext)),
+            ext,
+        )
+    )
