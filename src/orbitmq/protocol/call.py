@@ -84,7 +84,15 @@ class Answer:
     request: Request[Any]
 
 
-Condition: TypeAlias = DataAt | Durable | Saved | Answer
+@dataclass(slots=True, frozen=True)
+class Warm:
+    """A range of the commit log is in memory, so that reading it does not stop everybody else."""
+
+    physical_offset: int
+    size_bytes: int
+
+
+Condition: TypeAlias = DataAt | Durable | Saved | Answer | Warm
 
 
 @dataclass(slots=True)

@@ -1,0 +1,143 @@
+"""Requests to handlers, and what handlers say back to the wire.
+
+All requests of one read are handled in one turn; consecutive requests of a code whose handler takes many go
+to it together. After the turn, pushes to other peers leave and held calls whose time has come are woken.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from orbitmq.net.connection import Connection
+from orbitmq.protocol.call import BoundHandler, Call, Outcome, Wait
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.command import FLAG_RESPONSE, Command
+from orbitmq.protocol.errors import Refused
+
+if TYPE_CHECKING:
+    from orbitmq.protocol.call import Result
+    from orbitmq.protocol.declare import Request
+    from orbitmq.server.waits import Waits
+
+log = logging.getLogger(__name__)
+
+ManyHandler = Callable[[list[Call[Any]], int], Sequence["Result | Refused"]]
+
+
+class Dispatcher:
+    """The turn of one server.
+
+    `handlers` take one call each; `many` take consecutive calls at once and give one result per call, where a
+    Refused stands for an error. `after_turn(now)` runs once behind every read.
+    """
+
+    def __init__(
+        self,
+        requests: Mapping[int, type[Request[Any]]],
+        handlers: Mapping[int, BoundHandler],
+        *,
+        now: Callable[[], int],
+        waits: Waits,
+        many: Mapping[int, ManyHandler] | None = None,
+        after_turn: Callable[[int], None] = lambda now: None,
+        not_on_port: Callable[[int, int], bool] = lambda code, port: False,
+    ) -> None:
+        self._requests = requests
+        self._handlers = handlers
+        self._many = dict(many or {})
+        self._now = now
+        self._waits = waits
+        self._after_turn = after_turn
+        self._not_on_port = not_on_port
+        self.going_away = False
+        """Set while the server stops: every request is answered with GO_AWAY."""
+
+    def on_requests(self, connection: Connection, commands: list[Command]) -> None:
+        """Handles what one read brought."""
+        now = self._now()
+        i, n = 0, len(commands)
+        while i < n:
+            code = commands[i].code
+            many = self._many.get(code)
+            if many is None or self.going_away:
+                self._one(connection, commands[i], now)
+                i += 1
+                continue
+            first = i
+            while i < n and commands[i].code == code:
+                i += 1
+            self._together(connection, many, commands[first:i], now)
+        self._after_turn(now)
+
+    def _one(self, connection: Connection, command: Command, now: int) -> None:
+        try:
+            if self.going_away:
+                raise Refused(ResponseCode.GO_AWAY, "please go away")
+            handler = self._handlers.get(command.code)
+            if handler is None or self._not_on_port(command.code, connection.local_port):
+                raise Refused(
+                    ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported"
+                )
+            result = handler(self._call(connection, command), now)
+        except Exception as error:
+            self._fail(connection, command, error)
+        else:
+            self._settle(connection, command, result)
+
+    def _call(self, connection: Connection, command: Command) -> Call[Any]:
+        peer = connection.peer
+        peer.version = command.version
+        peer.language = command.language
+        return Call(self._requests[command.code].from_command(command), command, peer)
+
+    def _together(self, connection: Connection, many: ManyHandler, commands: list[Command], now: int) -> None:
+        calls = []
+        for command in commands:
+            try:
+                calls.append(self._call(connection, command))
+            except Exception as error:
+                self._fail(connection, command, error)
+        try:
+            results = many(calls, now)
+        except Exception as error:
+            for call in calls:
+                self._fail(connection, call.command, error)
+            return
+        for call, result in zip(calls, results, strict=True):
+            if isinstance(result, Refused):
+                self._fail(connection, call.command, result)
+            else:
+                self._settle(connection, call.command, result)
+
+    def _settle(self, connection: Connection, command: Command, result: Result) -> None:
+        if result is None:
+            return
+        if isinstance(result, Wait):
+            then = result.then
+
+            def ended(outcome: Outcome) -> None:
+                try:
+                    following = then(outcome, self._now())
+                except Exception as error:
+                    self._fail(connection, command, error)
+                else:
+                    self._settle(connection, command, following)
+
+            self._waits.hold(connection.id, result, ended)
+        elif not command.flag & 2:
+            answer = result.to_command(command.opaque)
+            connection.send(answer, result.pieces)
+
+    def _fail(self, connection: Connection, command: Command, error: Exception) -> None:
+        if isinstance(error, Refused):
+            code, remark, extra = int(error.code), error.remark, error.extra
+        else:
+            log.error("request %d of %s failed", command.code, connection.peer.address, exc_info=error)
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            code = int(ResponseCode.SYSTEM_ERROR)
+            remark, extra = f"{type(error).__name__}: {error}, {frame.name}:{frame.lineno}", None
+        if not command.flag & 2:
+            connection.send(Command(code, command.opaque, FLAG_RESPONSE, extra, None, remark))

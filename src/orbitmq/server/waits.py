@@ -1,0 +1,172 @@
+"""Replies that wait: for a message, for the disk, for a saved table, for a peer's answer, or for time to pass."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+from orbitmq.protocol.call import Answer, Condition, DataAt, Durable, Outcome, Saved, Wait, Warm
+from orbitmq.protocol.command import Command
+
+Arrival: TypeAlias = tuple[str, int, int, int]
+"""Topic, queue id, the queue's new max offset, tag hash of the message."""
+
+MAX_WAITS_PER_CONNECTION = 4096
+"""Held requests of one peer; a further one is answered at once, as if its time were over."""
+
+
+class Waiting:
+    """One held call."""
+
+    __slots__ = ("answers", "connection_id", "left", "settle", "timer", "wait")
+
+    def __init__(
+        self, connection_id: int, wait: Wait, settle: Callable[[Outcome], None], left: int
+    ) -> None:
+        self.connection_id = connection_id
+        self.wait = wait
+        self.settle = settle
+        self.left = left
+        """Conditions still open; 0 once settled."""
+        self.answers: dict[Answer, Command] = {}
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class Waits:
+    """Every held call of one server, found by what it waits for.
+
+    `ask(answer, then)` sends a request to a peer and calls `then` with the answer, or None if there is none;
+    `warm(condition, then)` brings a range of the log into memory off the loop.
+    """
+
+    def __init__(
+        self,
+        now: Callable[[], int],
+        ask: Callable[[Answer, int, Callable[[Command | None], None]], None],
+        warm: Callable[[Warm, Callable[[], None]], None],
+    ) -> None:
+        self._now = now
+        self._ask = ask
+        self._warm = warm
+        self._loop = asyncio.get_running_loop()
+        self._by_queue: dict[tuple[str, int], list[tuple[Waiting, DataAt]]] = {}
+        self._durable: deque[tuple[int, Waiting]] = deque()
+        self._saved: dict[str, list[Waiting]] = {}
+        self._by_connection: dict[int, set[Waiting]] = {}
+
+    @property
+    def count(self) -> int:
+        """Calls held now."""
+        return sum(map(len, self._by_connection.values()))
+
+    @property
+    def waits_for_disk(self) -> bool:
+        """Whether a reply waits for the next flush."""
+        return bool(self._durable)
+
+    def hold(self, connection_id: int, wait: Wait, settle: Callable[[Outcome], None]) -> None:
+        """Keeps a call until its conditions are met or its deadline has passed, then settles it."""
+        mine = self._by_connection.setdefault(connection_id, set())
+        delay_ms = wait.deadline - self._now()
+        if delay_ms <= 0 or len(mine) >= MAX_WAITS_PER_CONNECTION:
+            settle(Outcome(timed_out=True))
+            return
+        waiting = Waiting(connection_id, wait, settle, 1 if wait.any_of else len(wait.on))
+        mine.add(waiting)
+        waiting.timer = self._loop.call_later(delay_ms / 1000, self._end, waiting, True)
+        for condition in wait.on:
+            self._enter(waiting, condition)
+
+    def _enter(self, waiting: Waiting, condition: Condition) -> None:
+        match condition:
+            case DataAt(topic, queue_id):
+                self._by_queue.setdefault((topic, queue_id), []).append((waiting, condition))
+            case Durable(physical_offset):
+                self._durable.append((physical_offset, waiting))
+            case Saved(table):
+                self._saved.setdefault(table, []).append(waiting)
+            case Answer():
+                left_ms = max(1, waiting.wait.deadline - self._now())
+                self._ask(condition, left_ms, lambda command: self._answered(waiting, condition, command))
+            case Warm():
+                self._warm(condition, lambda: self._met(waiting))
+
+    def _answered(self, waiting: Waiting, condition: Answer, command: Command | None) -> None:
+        if command is not None:
+            waiting.answers[condition] = command
+        self._met(waiting)
+
+    def _met(self, waiting: Waiting) -> None:
+        if waiting.left:
+            waiting.left -= 1
+            if not waiting.left:
+                waiting.left = 1
+                self._end(waiting, False)
+
+    def _end(self, waiting: Waiting, timed_out: bool) -> None:
+        if not waiting.left:
+            return
+        waiting.left = 0
+        if waiting.timer is not None:
+            waiting.timer.cancel()
+        mine = self._by_connection.get(waiting.connection_id)
+        if mine is not None:
+            mine.discard(waiting)
+            if not mine:
+                del self._by_connection[waiting.connection_id]
+        for condition in waiting.wait.on:
+            if isinstance(condition, DataAt):
+                self._leave_queue(waiting, condition)
+        waiting.settle(Outcome(timed_out, waiting.answers))
+
+    def _leave_queue(self, waiting: Waiting, condition: DataAt) -> None:
+        key = (condition.topic, condition.queue_id)
+        entries = self._by_queue.get(key)
+        if entries is None:
+            return
+        entries[:] = [entry for entry in entries if entry[0] is not waiting]
+        if not entries:
+            del self._by_queue[key]
+
+    def arrived(self, arrivals: Iterable[Arrival]) -> None:
+        """Wakes the calls that wait for these messages."""
+        by_queue = self._by_queue
+        for topic, queue_id, max_offset, tag_code in arrivals:
+            entries = by_queue.get((topic, queue_id))
+            if entries is None:
+                continue
+            for waiting, condition in list(entries):
+                if max_offset > condition.queue_offset and (
+                    condition.tag_codes is None or tag_code in condition.tag_codes
+                ):
+                    self._met(waiting)
+
+    def durable(self, physical_offset: int) -> None:
+        """Wakes the calls that wait for the disk: everything below `physical_offset` is on it."""
+        waiting = self._durable
+        while waiting and waiting[0][0] <= physical_offset:
+            self._met(waiting.popleft()[1])
+
+    def saved(self, tables: Iterable[str]) -> None:
+        """Wakes the calls whose change of these tables is in its file now."""
+        for table in tables:
+            for waiting in self._saved.pop(table, ()):
+                self._met(waiting)
+
+    def connection_closed(self, connection_id: int) -> None:
+        """Forgets the calls of a peer that is gone; nobody would read their replies."""
+        for waiting in self._by_connection.pop(connection_id, ()):
+            waiting.left = 0
+            if waiting.timer is not None:
+                waiting.timer.cancel()
+            for condition in waiting.wait.on:
+                if isinstance(condition, DataAt):
+                    self._leave_queue(waiting, condition)
+
+    def end_all(self) -> None:
+        """Settles every call as if its time were over: the server stops."""
+        for mine in list(self._by_connection.values()):
+            for waiting in list(mine):
+                self._end(waiting, True)
