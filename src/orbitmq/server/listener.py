@@ -1,0 +1,166 @@
+"""Accepted connections of a server, over one or several ports."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import ipaddress
+import socket
+from collections.abc import Callable
+
+from orbitmq.net.address import format_address
+from orbitmq.net.connection import Connection
+from orbitmq.net.pool import IDLE_SECONDS
+from orbitmq.protocol.command import Command
+from orbitmq.server.errors import CannotListen
+
+BACKLOG = 1024
+
+
+class Listener:
+    """Takes connections and keeps them by id; a connection over the limit is closed at once."""
+
+    def __init__(
+        self,
+        on_requests: Callable[[Connection, list[Command]], None],
+        on_closed: Callable[[Connection], None],
+        *,
+        max_connections: int = 20_000,
+        max_frame_bytes: int = 16 << 20,
+    ) -> None:
+        self.connections: dict[int, Connection] = {}
+        self._on_requests = on_requests
+        self._on_closed = on_closed
+        self._max_connections = max_connections
+        self._max_frame_bytes = max_frame_bytes
+        self._servers: list[asyncio.Server] = []
+
+    async def listen(self, host: str, *ports: int) -> None:
+        """Listens on all of `ports`, or on none of them. Raises CannotListen."""
+        loop = asyncio.get_running_loop()
+        for port in ports:
+            try:
+                server = await loop.create_server(
+                    lambda: _Accepted(self), host, port, backlog=BACKLOG, reuse_address=True
+                )
+            except OSError as error:
+                await self.stop_listening()
+                raise CannotListen(format_address(host, port), _reason(error)) from None
+            self._servers.append(server)
+
+    def accepted(self, connection: Connection) -> None:
+        """Takes a new connection, or refuses it."""
+        if len(self.connections) >= self._max_connections:
+            connection.abort(f"more than {self._max_connections} connections")
+            return
+        self.connections[connection.id] = connection
+
+    def _lost(self, connection: Connection) -> None:
+        if self.connections.pop(connection.id, None) is not None:
+            self._on_closed(connection)
+
+    def close_idle(self) -> None:
+        """Closes connections on which nothing moved for two minutes, as RocketMQ's servers do."""
+        now = asyncio.get_running_loop().time()
+        for connection in list(self.connections.values()):
+            if now - connection.last_active > IDLE_SECONDS:
+                connection.close("idle")
+
+    async def stop_listening(self) -> None:
+        """Takes no more connections; those that are open stay."""
+        servers, self._servers = self._servers, []
+        for server in servers:
+            server.close()
+
+    async def close(self, grace_seconds: float = 1.0) -> None:
+        """Ends every connection, after what is queued has left or the grace is over."""
+        await self.stop_listening()
+        open_connections = list(self.connections.values())
+        for connection in open_connections:
+            connection.close("server stops")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace_seconds):
+                for connection in open_connections:
+                    await connection.wait_closed()
+        for connection in open_connections:
+            connection.abort("server stops")
+
+
+class _Accepted(Connection):
+    """A connection from outside: it reports itself once its transport is there."""
+
+    def __init__(self, listener: Listener) -> None:
+        super().__init__(
+            listener._on_requests, listener._lost, max_frame_bytes=listener._max_frame_bytes
+        )
+        self._listener = listener
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._listener.accepted(self)
+
+
+def _reason(error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return "the port is taken by another process"
+    if error.errno == errno.EACCES:
+        return "no permission to use this port"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return "this machine has no such address"
+    return error.strerror or str(error)
+
+
+def free_ports(*offsets: int, host: str = "127.0.0.1", tries: int = 200) -> int:
+    """A port P such that P and P + each offset are free now, for servers that need several in a row."""
+    for _ in range(tries):
+        with contextlib.ExitStack() as stack:
+            first = stack.enter_context(socket.socket(_family(host)))
+            first.bind((host, 0))
+            port: int = first.getsockname()[1]
+            try:
+                for offset in offsets:
+                    if not 1024 < port + offset < 65536:
+                        raise OSError(errno.EADDRNOTAVAIL, "out of range")
+                    stack.enter_context(socket.socket(_family(host))).bind((host, port + offset))
+            except OSError:
+                continue
+            return port
+    raise CannotListen(host, f"no free ports at distances {offsets} were found")
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def advertised_host(listen_host: str) -> str:
+    """The address others are told when none was given: the one listened on, if it is a concrete one.
+
+    For 0.0.0.0 and :: it is the first address of this machine that is not loopback, or loopback.
+    """
+    try:
+        address = ipaddress.ip_address(listen_host)
+    except ValueError:
+        return listen_host
+    if not address.is_unspecified:
+        return listen_host
+    family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
+    probe = "2001:db8::1" if address.version == 6 else "192.0.2.1"
+    with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as udp:
+        udp.connect((probe, 9))  # sends nothing; the kernel picks the source address
+        host: str = udp.getsockname()[0]
+        if not ipaddress.ip_address(host).is_loopback:
+            return host
+    return "::1" if address.version == 6 else "127.0.0.1"
+
+
+def resolve(host: str) -> str:
+    """The IP address of a host name, for records that must carry one. Raises CannotListen."""
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        pass
+    try:
+        return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
+    except OSError as error:
+        raise CannotListen(host, f"the advertised host cannot be resolved: {error.strerror}") from None
