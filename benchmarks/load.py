@@ -1,0 +1,138 @@
+"""The load generator: one Java process that drives whichever broker it is told to."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from benchmarks.brokers import Running
+from benchmarks.processes import anonymous_bytes, cpu_seconds, stopped_at_exit, tail
+from benchmarks.rows import Row, Sizes
+
+
+class LoadError(click.ClickException):
+    """The load generator ended, or could not do what it was asked."""
+
+
+class Load:
+    """Talks to the generator over its standard input and output."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        self._process = process
+        self._log = log
+        self._groups = 0
+        self._expect("ready")
+
+    def measure(self, row: Row, broker: Running, sizes: Sizes) -> dict[str, Any]:
+        """One window of `row` on `broker`: rate, CPU per message, memory, latency, errors."""
+        cpu: list[float] = []
+        answer = self._run(row, broker, sizes, on_edge=lambda: cpu.append(cpu_seconds(broker.broker_pid)))
+        messages = answer["messages"]
+        return {
+            "rate": messages / answer["seconds"],
+            "cpu_us": (cpu[1] - cpu[0]) * 1e6 / messages if messages else None,
+            "memory_bytes": anonymous_bytes(broker.broker_pid),
+            **answer,
+        }
+
+    def warm_up(self, broker: Running, seconds: int) -> None:
+        """Mixed load, so that every path of broker and client has been compiled."""
+        part = max(1, seconds // 4)
+        sizes = Sizes(ramp=0, seconds=part, fill=20_000)
+        for row in (
+            Row("warm", "sync", 128, 16),
+            Row("warm", "async", 1024),
+            Row("warm", "batch", 128, 16),
+            Row("warm", "sync", 1024, 64),
+        ):
+            self._run(row, broker, sizes)
+        self.fill(Row("warm", "consume", 1024), broker, sizes, topic="bench_warm")
+        self._run(Row("warm", "consume", 1024), broker, sizes, topic="bench_warm")
+
+    def fill(self, row: Row, broker: Running, sizes: Sizes, topic: str | None = None) -> None:
+        """Puts the messages of a consume row into its topic."""
+        self._say("fill", broker, topic=topic or f"bench_filled_{row.size}", size=row.size, count=sizes.fill)
+        self._expect("idle")
+
+    def _run(
+        self,
+        row: Row,
+        broker: Running,
+        sizes: Sizes,
+        on_edge: Callable[[], None] = lambda: None,
+        topic: str | None = None,
+    ) -> dict[str, Any]:
+        if row.op == "consume":
+            self._groups += 1
+            self._say(
+                "consume",
+                broker,
+                topic=topic or f"bench_filled_{row.size}",
+                group=f"benchmark_consumer_{self._groups}",
+                count=sizes.fill,
+                skip=sizes.fill // 10,
+            )
+        else:
+            self._say(
+                row.op,
+                broker,
+                topic=f"bench_{row.size}",
+                size=row.size,
+                threads=row.threads,
+                batch=row.batch,
+                in_flight=row.in_flight,
+                ramp=sizes.ramp,
+                seconds=sizes.seconds,
+            )
+        self._expect("begin")
+        on_edge()
+        answer: dict[str, Any] = json.loads(self._expect("end"))
+        on_edge()
+        self._expect("idle")
+        return answer
+
+    def _say(self, op: str, broker: Running, **args: object) -> None:
+        words = [op, f"namesrv={broker.namesrv}", *(f"{key}={value}" for key, value in args.items())]
+        assert self._process.stdin is not None
+        self._process.stdin.write((" ".join(words) + "\n").encode())
+        self._process.stdin.flush()
+
+    def _expect(self, word: str) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline().decode().strip()
+        said, _, rest = line.partition(" ")
+        if said != word:
+            raise LoadError(f"load generator: {line or 'ended'}; end of {self._log}:\n{tail(self._log)}")
+        return rest
+
+
+@contextlib.contextmanager
+def load_generator(java: str, classes: Path, jars: Path, folder: Path) -> Iterator[Load]:
+    """Starts the generator's JVM (both compilers, G1, at most 1 GiB) and ends it afterwards."""
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / "load.out"
+    command = [
+        java,
+        "-Xms1g",
+        "-Xmx1g",
+        "-XX:+UseG1GC",
+        f"-Duser.home={folder}",
+        f"-Drocketmq.client.logRoot={folder}/logs",
+        "-Drocketmq.client.logLevel=WARN",
+        f"-Drocketmq.client.localOffsetStoreDir={folder}/offsets",
+        "-cp",
+        f"{classes}:{jars}/*",
+        "Load",
+    ]
+    with log.open("wb") as err:
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err, start_new_session=True
+        )
+    with stopped_at_exit(process, "the load generator"):
+        yield Load(process, log)

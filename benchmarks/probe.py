@@ -1,0 +1,76 @@
+"""When does a broker take its first message? Asked over plain sockets, with nothing of either project."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from benchmarks.processes import tail
+
+GET_ROUTE = 105
+SEND_MESSAGE = 10
+TEMPLATE_TOPIC = "TBW102"
+"""The topic whose route clients ask for before a topic exists."""
+
+
+def seconds_to_first_send(
+    namesrv_port: int, broker_port: int, process: subprocess.Popen[bytes], started: float, log: Path
+) -> float:
+    """Seconds from `started` (monotonic) until the route is known and a send of 128 B is accepted."""
+    deadline = started + 300
+    while True:
+        if _has_route(namesrv_port) and _accepts(broker_port):
+            return time.monotonic() - started
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise click.ClickException(f"the broker never accepted a message; end of {log}:\n{tail(log)}")
+        time.sleep(0.005)
+
+
+def _has_route(port: int) -> bool:
+    answer = _ask(port, GET_ROUTE, {"topic": TEMPLATE_TOPIC}, b"")
+    return answer is not None and answer["code"] == 0
+
+
+def _accepts(port: int) -> bool:
+    header: dict[str, Any] = {
+        "producerGroup": "benchmark_probe",
+        "topic": "bench_first",
+        "defaultTopic": TEMPLATE_TOPIC,
+        "defaultTopicQueueNums": 4,
+        "queueId": 0,
+        "sysFlag": 0,
+        "bornTimestamp": int(time.time() * 1000),
+        "flag": 0,
+        "properties": "",
+        "reconsumeTimes": 0,
+        "unitMode": False,
+        "batch": False,
+    }
+    answer = _ask(port, SEND_MESSAGE, header, bytes(128))
+    return answer is not None and answer["code"] == 0
+
+
+def _ask(port: int, code: int, fields: dict[str, Any], body: bytes) -> dict[str, Any] | None:
+    """One request and the header of its answer; None when nobody answers."""
+    ext = {
+        key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in fields.items()
+    }
+    header = json.dumps(
+        {"code": code, "extFields": ext, "flag": 0, "language": "JAVA", "opaque": 1, "version": 493}
+    ).encode()
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=3) as connection:
+            connection.sendall(struct.pack(">ii", 4 + len(header) + len(body), len(header)) + header + body)
+            answer = connection.makefile("rb")
+            _, header_size = struct.unpack(">ii", answer.read(8))
+            parsed: dict[str, Any] = json.loads(answer.read(header_size & 0xFFFFFF))
+            return parsed
+    except (OSError, struct.error, ValueError):
+        return None

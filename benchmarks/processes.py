@@ -1,0 +1,115 @@
+"""What the kernel says about a broker: CPU time, memory, ports. Linux only."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+def process_tree(pid: int) -> list[int]:
+    """`pid` and every process below it that is alive."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                children.setdefault(_stat_fields(int(entry.name))[1], []).append(int(entry.name))
+    tree, rest = [], [pid]
+    while rest:
+        one = rest.pop()
+        tree.append(one)
+        rest.extend(children.get(one, ()))
+    return tree
+
+
+def _stat_fields(pid: int) -> list[int]:
+    """State as 0, then ppid and the rest of /proc/PID/stat: the command may hold blanks and brackets."""
+    text = Path(f"/proc/{pid}/stat").read_text()
+    return [0] + [int(word) for word in text[text.rindex(")") + 4 :].split()]
+
+
+def cpu_seconds(pid: int) -> float:
+    """Utime + stime of a process and those below it."""
+    ticks = 0
+    for one in process_tree(pid):
+        with contextlib.suppress(OSError):
+            fields = _stat_fields(one)
+            ticks += fields[11] + fields[12]
+    return ticks / TICKS_PER_SECOND
+
+
+def anonymous_bytes(pid: int) -> int:
+    """RssAnon + RssShmem of a process and those below it: mapped log pages belong to no one."""
+    total = 0
+    for one in process_tree(pid):
+        with contextlib.suppress(OSError):
+            for line in Path(f"/proc/{one}/status").read_text().splitlines():
+                if line.startswith(("RssAnon:", "RssShmem:")):
+                    total += int(line.split()[1]) * 1024
+    return total
+
+
+def free_ports(offsets: tuple[int, ...]) -> int:
+    """A port P such that P + each of `offsets` is free on the loopback."""
+    for _ in range(200):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            base = int(probe.getsockname()[1])
+        if 2000 < base < 65000 and all(_is_free(base + offset) for offset in offsets):
+            return base
+    raise RuntimeError("no free ports found on 127.0.0.1")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+@contextlib.contextmanager
+def stopped_at_exit(process: subprocess.Popen[bytes], name: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Ends a process that leads its own session, politely first, whatever happens in the block."""
+    try:
+        yield process
+    finally:
+        for step in (signal.SIGTERM, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, step)
+            try:
+                process.wait(timeout=30)
+                break
+            except subprocess.TimeoutExpired:
+                print(f"{name} did not stop on {step.name}")
+
+
+def wait_for_port(port: int, process: subprocess.Popen[bytes], log: Path, limit_s: float = 300) -> None:
+    """Returns when 127.0.0.1:`port` accepts connections; raises when the process ends before."""
+    deadline = time.monotonic() + limit_s
+    while True:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise click.ClickException(f"nothing listens on port {port}; end of {log}:\n{tail(log)}")
+        time.sleep(0.02)
+
+
+def tail(path: Path, lines: int = 15) -> str:
+    """The last lines of a log, for an error message."""
+    try:
+        return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+    except OSError:
+        return "(no output)"
