@@ -1,0 +1,361 @@
+"""Counters of what went through, over the last minute, hour and day, and since the start.
+
+Handlers add to plain counters; `tick`, called once a second, samples them. A window is the difference of its
+last and first sample: minute = 7 samples 10 s apart, hour = 7 at 10 min, day = 25 at 1 h.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Generic, NamedTuple, TypeVar
+
+MINUTE_STEP_MS = 10_000
+HOUR_STEP_MS = 600_000
+DAY_STEP_MS = 3_600_000
+
+K = TypeVar("K", bound=Hashable)
+
+
+class Sample(NamedTuple):
+    """The counters of a flow at a moment."""
+
+    at_ms: int
+    messages: int
+    size_bytes: int
+    took_ms: int
+    calls: int
+
+
+class Window(NamedTuple):
+    """What a flow did in a window: amount, amount per second, and amount per call."""
+
+    sum: int
+    tps: float
+    avgpt: float
+
+
+@dataclass(slots=True)
+class Flow:
+    """Messages that go one way: counters since the start, and samples of them."""
+
+    messages: int = 0
+    size_bytes: int = 0
+    took_ms: int = 0
+    calls: int = 0
+    minute: deque[Sample] = field(default_factory=lambda: deque(maxlen=7))
+    hour: deque[Sample] = field(default_factory=lambda: deque(maxlen=7))
+    day: deque[Sample] = field(default_factory=lambda: deque(maxlen=25))
+
+    def add(self, messages: int, size_bytes: int = 0, took_ms: int = 0) -> None:
+        """Counts one call that carried so many messages."""
+        self.messages += messages
+        self.size_bytes += size_bytes
+        self.took_ms += took_ms
+        self.calls += 1
+
+    def sample(self, series: deque[Sample], now: int, step_ms: int) -> bool:
+        """Adds a sample; whether the window sees anything move. A flow at rest keeps one sample only."""
+        if not series:
+            series.append(Sample(now - step_ms, 0, 0, 0, 0))
+        elif len(series) == 1:
+            series[0] = series[0]._replace(at_ms=now - step_ms)
+        series.append(Sample(now, self.messages, self.size_bytes, self.took_ms, self.calls))
+        if series[0].calls != self.calls:
+            return True
+        last = series[-1]
+        series.clear()
+        series.append(last)
+        return False
+
+    def window(self, series: deque[Sample], field_name: str) -> Window:
+        """A window of one counter: `messages`, `size_bytes` or `took_ms`."""
+        if not series:
+            return Window(0, 0.0, 0.0)
+        first, last = series[0], series[-1]
+        amount: int = getattr(last, field_name) - getattr(first, field_name)
+        elapsed_ms = last.at_ms - first.at_ms
+        calls = last.calls - first.calls
+        return Window(
+            amount,
+            amount * 1000 / elapsed_ms if elapsed_ms > 0 else 0.0,
+            amount / calls if calls > 0 else 0.0,
+        )
+
+
+class Flows(Generic[K]):
+    """Flows of one kind by key. A window is sampled only while it sees something move: idle flows cost nothing."""
+
+    def __init__(self) -> None:
+        self.by_key: dict[K, Flow] = {}
+        self._minute: dict[K, Flow] = {}
+        self._hour: dict[K, Flow] = {}
+        self._day: dict[K, Flow] = {}
+
+    def add(self, key: K, messages: int, size_bytes: int = 0, took_ms: int = 0) -> None:
+        """Counts one call under `key`."""
+        flow = self._minute.get(key)
+        if flow is None:
+            flow = self._stir(key)
+        flow.messages += messages
+        flow.size_bytes += size_bytes
+        flow.took_ms += took_ms
+        flow.calls += 1
+
+    def sample_minute(self, now: int) -> None:
+        """Samples the minutes of the flows that move."""
+        for key in [k for k, flow in self._minute.items() if not flow.sample(flow.minute, now, MINUTE_STEP_MS)]:
+            del self._minute[key]
+
+    def sample_hour(self, now: int) -> None:
+        """Samples the hours of the flows that move."""
+        for key in [k for k, flow in self._hour.items() if not flow.sample(flow.hour, now, HOUR_STEP_MS)]:
+            del self._hour[key]
+
+    def sample_day(self, now: int) -> None:
+        """Samples the days of the flows that move."""
+        for key in [k for k, flow in self._day.items() if not flow.sample(flow.day, now, DAY_STEP_MS)]:
+            del self._day[key]
+
+    def remove(self, is_gone: Callable[[K], bool]) -> None:
+        """Forgets flows whose topic or group is gone."""
+        for key in [key for key in self.by_key if is_gone(key)]:
+            for table in (self.by_key, self._minute, self._hour, self._day):
+                table.pop(key, None)
+
+    def _stir(self, key: K) -> Flow:
+        flow = self.by_key.get(key)
+        if flow is None:
+            flow = self.by_key[key] = Flow()
+        self._minute[key] = self._hour[key] = self._day[key] = flow
+        return flow
+
+
+PUT_TIME_BOUNDS_MS = (0, 10, 50, 100, 200, 500, 1_000, 2_000, 3_000, 4_000, 5_000, 10_000)
+PUT_TIME_NAMES = (
+    "[<=0ms]", "[0~10ms]", "[10~50ms]", "[50~100ms]", "[100~200ms]", "[200~500ms]", "[500ms~1s]",
+    "[1~2s]", "[2~3s]", "[3~4s]", "[4~5s]", "[5~10s]", "[10s~]",
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class StoreTotals:
+    """Calls since the start, as the runtime info shows them."""
+
+    put_times: int = 0
+    put_messages: int = 0
+    put_failed: int = 0
+    put_size_bytes: int = 0
+    put_took_max_ms: int = 0
+    put_took_counts: list[int] = field(default_factory=lambda: [0] * len(PUT_TIME_NAMES))
+    get_took_max_ms: int = 0
+    get_found_times: int = 0
+    get_miss_times: int = 0
+    get_messages: int = 0
+
+
+class Rates(NamedTuple):
+    """The totals at a moment, of which rates are made."""
+
+    at_ms: int
+    put: int
+    found: int
+    miss: int
+    transferred: int
+
+
+class BrokerStats:
+    """All counters of a broker."""
+
+    def __init__(self, cluster: str, now: int) -> None:
+        self.cluster = cluster
+        self.totals = StoreTotals()
+        self.topic_put: Flows[str] = Flows()
+        self.queue_put: Flows[tuple[str, int]] = Flows()
+        self.group_get: Flows[tuple[str, str]] = Flows()
+        self.queue_get: Flows[tuple[str, int, str]] = Flows()
+        self.group_acked: Flows[tuple[str, str]] = Flows()
+        self.put_back: Flows[tuple[str, str]] = Flows()
+        self.broker_put: Flows[str] = Flows()
+        self.broker_get: Flows[str] = Flows()
+        self.broker_put_user: Flows[str] = Flows()
+        self.broker_get_user: Flows[str] = Flows()
+        self.put_yesterday_morning = self.put_today_morning = 0
+        self.get_yesterday_morning = self.get_today_morning = 0
+        self._rates: deque[Rates] = deque(maxlen=601)
+        self._sampled_ms = now
+        self._hour_sampled_ms = now
+        self._day_sampled_ms = now
+        self._day = _day_of(now)
+
+    def put(
+        self, topic: str, queue_id: int, messages: int, size_bytes: int, took_ms: int = 0, *, system: bool = False
+    ) -> None:
+        """Counts messages that a client sent and the store took."""
+        self.topic_put.add(topic, messages, size_bytes, took_ms)
+        self.queue_put.add((topic, queue_id), messages, size_bytes, took_ms)
+        self.broker_put.add(self.cluster, messages)
+        if not system:
+            self.broker_put_user.add(self.cluster, messages)
+        totals = self.totals
+        totals.put_times += 1
+        totals.put_messages += messages
+        totals.put_size_bytes += size_bytes
+        if took_ms > totals.put_took_max_ms:
+            totals.put_took_max_ms = took_ms
+        totals.put_took_counts[0 if took_ms <= 0 else _bucket(took_ms)] += 1
+
+    def put_failed(self) -> None:
+        """Counts a send that the store refused."""
+        self.totals.put_failed += 1
+
+    def get(
+        self, group: str, topic: str, queue_id: int, messages: int, size_bytes: int, took_ms: int = 0, *,
+        system: bool = False,
+    ) -> None:
+        """Counts messages that a group pulled; none found counts as a miss."""
+        totals = self.totals
+        if took_ms > totals.get_took_max_ms:
+            totals.get_took_max_ms = took_ms
+        if messages == 0:
+            totals.get_miss_times += 1
+            return
+        totals.get_found_times += 1
+        totals.get_messages += messages
+        self.group_get.add((topic, group), messages, size_bytes, took_ms)
+        self.queue_get.add((topic, queue_id, group), messages, size_bytes, took_ms)
+        self.broker_get.add(self.cluster, messages)
+        if not system:
+            self.broker_get_user.add(self.cluster, messages)
+
+    def sent_back(self, group: str, topic: str) -> None:
+        """Counts a message that a group gave back."""
+        self.put_back.add((topic, group), 1)
+
+    def tick(self, now: int) -> None:
+        """Samples what is due. Call once a second."""
+        totals = self.totals
+        self._rates.append(
+            Rates(now, totals.put_messages, totals.get_found_times, totals.get_miss_times, totals.get_messages)
+        )
+        if now - self._sampled_ms >= MINUTE_STEP_MS:
+            self._sampled_ms = now
+            for flows in self._all:
+                flows.sample_minute(now)
+        if now - self._hour_sampled_ms >= HOUR_STEP_MS:
+            self._hour_sampled_ms = now
+            for flows in self._all:
+                flows.sample_hour(now)
+        if now - self._day_sampled_ms >= DAY_STEP_MS:
+            self._day_sampled_ms = now
+            for flows in self._all:
+                flows.sample_day(now)
+        if _day_of(now) != self._day:
+            self._day = _day_of(now)
+            self.put_yesterday_morning, self.put_today_morning = self.put_today_morning, totals.put_messages
+            self.get_yesterday_morning, self.get_today_morning = self.get_today_morning, totals.get_messages
+
+    def rates(self, field_name: str) -> tuple[float, ...]:
+        """Calls per second over the last 10, 60 and 600 s, as far as the broker is old enough for each."""
+        rates = []
+        for seconds in (10, 60, 600):
+            if len(self._rates) > seconds:
+                last, before = self._rates[-1], self._rates[-1 - seconds]
+                elapsed_ms = max(1, last.at_ms - before.at_ms)
+                rates.append((getattr(last, field_name) - getattr(before, field_name)) * 1000 / elapsed_ms)
+            elif not rates:
+                rates.append(self._young_rate(field_name))
+        return tuple(rates)
+
+    def forget_topic(self, topic: str) -> None:
+        """Forgets the flows of a topic that was deleted."""
+        self.topic_put.remove(lambda key: key == topic)
+        for flows in (self.queue_put, self.group_get, self.queue_get, self.group_acked, self.put_back):
+            flows.remove(lambda key: key[0] == topic)  # type: ignore[attr-defined]
+
+    def forget_group(self, group: str) -> None:
+        """Forgets the flows of a group that was deleted."""
+        for flows in (self.group_get, self.queue_get, self.group_acked, self.put_back):
+            flows.remove(lambda key: key[-1] == group)  # type: ignore[attr-defined]
+
+    def find(self, name: str, key: str) -> tuple[Flow, str] | None:
+        """The flow and counter behind a statistics name and key (request 315); None if there is none."""
+        kind = _NAMES.get(name)
+        if kind is None:
+            return None
+        attribute, order, counter = kind
+        flows: Flows[Hashable] = getattr(self, attribute)
+        flow = flows.by_key.get(_parse_key(key, order))
+        return None if flow is None else (flow, counter)
+
+    def tps(self, topic: str, group: str) -> float:
+        """Messages per second that a group pulled of a topic in the last minute."""
+        flow = self.group_get.by_key.get((topic, group))
+        return 0.0 if flow is None else flow.window(flow.minute, "messages").tps
+
+    def put_tps(self, topic: str) -> float:
+        """Messages per second sent to a topic in the last minute."""
+        flow = self.topic_put.by_key.get(topic)
+        return 0.0 if flow is None else flow.window(flow.minute, "messages").tps
+
+    def _young_rate(self, field_name: str) -> float:
+        if len(self._rates) < 2:
+            return 0.0
+        first, last = self._rates[0], self._rates[-1]
+        elapsed_ms = max(1, last.at_ms - first.at_ms)
+        amount: int = getattr(last, field_name) - getattr(first, field_name)
+        return amount * 1000 / elapsed_ms
+
+    @property
+    def _all(self) -> tuple[Flows[Any], ...]:
+        return (
+            self.topic_put, self.queue_put, self.group_get, self.queue_get, self.group_acked, self.put_back,
+            self.broker_put, self.broker_get, self.broker_put_user, self.broker_get_user,
+        )  # fmt: skip
+
+
+_NAMES = {
+    "TOPIC_PUT_NUMS": ("topic_put", "t", "messages"),
+    "TOPIC_PUT_SIZE": ("topic_put", "t", "size_bytes"),
+    "TOPIC_PUT_LATENCY": ("queue_put", "qt", "took_ms"),
+    "QUEUE_PUT_NUMS": ("queue_put", "tq", "messages"),
+    "QUEUE_PUT_SIZE": ("queue_put", "tq", "size_bytes"),
+    "GROUP_GET_NUMS": ("group_get", "tg", "messages"),
+    "GROUP_GET_SIZE": ("group_get", "tg", "size_bytes"),
+    "GROUP_GET_LATENCY": ("queue_get", "qtg", "took_ms"),
+    "GROUP_ACK_NUMS": ("group_acked", "tg", "messages"),
+    "QUEUE_GET_NUMS": ("queue_get", "tqg", "messages"),
+    "QUEUE_GET_SIZE": ("queue_get", "tqg", "size_bytes"),
+    "SNDBCK_PUT_NUMS": ("put_back", "tg", "messages"),
+    "BROKER_PUT_NUMS": ("broker_put", "t", "messages"),
+    "BROKER_GET_NUMS": ("broker_get", "t", "messages"),
+    "BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC": ("broker_put_user", "t", "messages"),
+    "BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC": ("broker_get_user", "t", "messages"),
+}
+"""Statistics name -> table, the parts of its text key (topic, queue, group), counter."""
+
+
+def _parse_key(text: str, order: str) -> Hashable:
+    """`queueId@topic@group` and the like as the key of a flow, whose parts go topic, queue, group."""
+    if order == "t":
+        return text
+    texts = text.split("@", len(order) - 1)
+    if len(texts) != len(order):
+        return None
+    parts = dict(zip(order, texts, strict=True))
+    if "q" in parts and not parts["q"].isdigit():
+        return None
+    return tuple(int(parts[part]) if part == "q" else parts[part] for part in "tqg" if part in parts)
+
+
+def _bucket(took_ms: int) -> int:
+    for index, bound in enumerate(PUT_TIME_BOUNDS_MS):
+        if took_ms <= bound:
+            return index
+    return len(PUT_TIME_BOUNDS_MS)
+
+
+def _day_of(now: int) -> int:
+    return datetime.fromtimestamp(now / 1000).toordinal()
