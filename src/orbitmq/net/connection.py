@@ -11,14 +11,14 @@ import asyncio
 import itertools
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from orbitmq.net.address import format_address
 from orbitmq.net.errors import CallTimeout, ConnectionLost
 from orbitmq.protocol.call import Peer
 from orbitmq.protocol.command import FLAG_ONEWAY, Command
-from orbitmq.protocol.errors import MalformedFrame
+from orbitmq.protocol.errors import MalformedFrame, broker_refused
 from orbitmq.protocol.frame import MAX_FRAME_BYTES, FrameSplitter
 from orbitmq.protocol.header_cy import encode_head
 from orbitmq.protocol.ids import pack_host
@@ -39,6 +39,13 @@ REQUESTS_PER_STEP = 64
 """Requests handed over at once; between steps a peer that is too slow is noticed."""
 
 _connection_ids = itertools.count(1)
+
+
+def read_reply(request: Request[ReplyT], answer: Command, address: str) -> ReplyT:
+    """The typed reply that `answer` is. Raises BrokerRefused if it is an error, MalformedReply."""
+    if answer.code == 0 or answer.code in request.accepts:
+        return cast("ReplyT", request.REPLY.from_command(answer))
+    raise broker_refused(answer, address)
 
 
 class Connection(asyncio.Protocol):
@@ -172,17 +179,17 @@ class Connection(asyncio.Protocol):
 
     # Writing.
 
-    def send(self, command: Command, body: Sequence[Buffer] | None = None) -> None:
-        """Queues one frame; `body`, if given, replaces the command's own as a list of pieces."""
+    def send(self, command: Command) -> None:
+        """Queues one frame. A large body is not copied: it must not change until it has left."""
         if self.is_closed:
             return
-        if body is None:
-            whole = command.body
-            body = () if whole is None else (whole,)
-        length = sum(map(len, body))
-        self._out.append(encode_head(command, length))
-        self._out.extend(body)
-        self._out_bytes += length + 64
+        body = command.body
+        length = 0 if body is None else len(body)
+        head = encode_head(command, length)
+        self._out.append(head)
+        if body is not None:
+            self._out.append(body)
+        self._out_bytes += len(head) + length
         if not self._in_turn and not self._flush_soon:
             self._flush_soon = True
             self._loop.call_soon(self._flush_queued)
@@ -254,12 +261,12 @@ class Connection(asyncio.Protocol):
     async def call(self, request: Request[ReplyT], timeout_ms: float = 3000) -> ReplyT:
         """Sends a request and gives its typed reply.
 
-        Raises Refused (with the protocol's code) for an answer that is an error, CallTimeout,
+        Raises BrokerRefused (with the protocol's code) for an answer that is an error, CallTimeout,
         ConnectionLost, and MalformedReply for an answer that cannot be read.
         """
         if not self._writable:
             await self.drain()
-        return request.read_reply(await self.submit(request, timeout_ms))
+        return read_reply(request, await self.submit(request, timeout_ms), self.peer.address)
 
     def send_oneway(self, request: Request[Any]) -> None:
         """Sends a request nobody answers."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from orbitmq.net.address import parse_address
-from orbitmq.net.connection import Connection
+from orbitmq.net.connection import Connection, read_reply
 from orbitmq.net.errors import Closed, ConnectFailed
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.command import Command
@@ -93,7 +93,7 @@ class ConnectionPool:
         """One request and its typed reply; connects within the same time.
 
         A peer that is shutting down says GO_AWAY: it is asked once more on a new connection.
-        Raises Refused, CallTimeout, ConnectionLost, ConnectFailed, Closed.
+        Raises BrokerRefused, CallTimeout, ConnectionLost, ConnectFailed, Closed.
         """
         connection = await self.connection(address)
         answer = await self._answer(connection, request, timeout_ms)
@@ -101,7 +101,7 @@ class ConnectionPool:
             self._forget(address, connection)
             connection = await self.connection(address)
             answer = await self._answer(connection, request, timeout_ms)
-        return request.read_reply(answer)
+        return read_reply(request, answer, address)
 
     async def _answer(self, connection: Connection, request: Request[Any], timeout_ms: float) -> Command:
         if not connection.is_writable:

@@ -128,8 +128,7 @@ class Dispatcher:
 
             self._waits.hold(connection.id, result, ended)
         elif not command.flag & 2:
-            answer = result.to_command(command.opaque)
-            connection.send(answer, result.pieces)
+            connection.send(result.to_command(command.opaque))
 
     def _fail(self, connection: Connection, command: Command, error: Exception) -> None:
         if isinstance(error, Refused):

@@ -1,0 +1,272 @@
+"""Pulls, held until there is something where the client asks for it (broker behaviour, section 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from orbitmq.broker.clients import ClientTable
+from orbitmq.broker.groups import GroupTable
+from orbitmq.broker.handlers import handlers
+from orbitmq.broker.identity import BrokerIdentity
+from orbitmq.broker.offsets import OffsetTable
+from orbitmq.broker.stats import BrokerStats
+from orbitmq.broker.subscription import is_tag_type, tag_codes
+from orbitmq.broker.topics import PERM_READ, TopicTable
+from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
+from orbitmq.protocol.bodies.topic import TopicConfig
+from orbitmq.protocol.call import Call, DataAt, Outcome, Result, Wait, Warm
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.requests.pull import LitePullMessage, PullMessage, PullReply
+from orbitmq.store import GetResult, GetStatus, MessageStore
+
+FLAG_COMMIT_OFFSET = 1
+FLAG_SUSPEND = 2
+FLAG_SUBSCRIPTION = 4
+FLAG_LITE = 16
+
+FORBIDDEN_BROKER = "1"
+FORBIDDEN_GROUP = "2"
+FORBIDDEN_TOPIC = "3"
+FORBIDDEN_BROADCASTING = "4"
+FORBIDDEN_SUBSCRIPTION = "5"
+
+MAX_SUSPEND_MS = 10 * 60_000
+"""Longest time a pull is held, whatever the client asks for."""
+WARM_TIMEOUT_MS = 30_000
+
+AnyPull: TypeAlias = PullMessage | LitePullMessage
+
+_CODES = {
+    GetStatus.FOUND: ResponseCode.SUCCESS,
+    GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
+    GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+}
+
+
+class PullSettings(Protocol):
+    """What the broker's options say about pulls."""
+
+    @property
+    def long_polling_enable(self) -> bool: ...
+    @property
+    def short_polling_time_mills(self) -> int: ...
+    @property
+    def broker_permission(self) -> int: ...
+    @property
+    def lite_pull_message_enable(self) -> bool: ...
+
+
+@dataclass(slots=True)
+class PullTables:
+    """What a pull looks at."""
+
+    identity: BrokerIdentity
+    settings: PullSettings
+    topics: TopicTable
+    groups: GroupTable
+    clients: ClientTable
+    offsets: OffsetTable
+    store: MessageStore
+    stats: BrokerStats
+
+
+@handlers(PullMessage, LitePullMessage)
+def pull(tables: PullTables, call: Call[AnyPull], now: int) -> Result:
+    """Messages from one queue offset on; a pull that finds none is held if its client allows it."""
+    request = call.request
+    if isinstance(request, LitePullMessage) and not tables.settings.lite_pull_message_enable:
+        raise Refused(
+            ResponseCode.NO_PERMISSION,
+            f"the broker[{tables.identity.address}] for lite pull consumer is forbidden",
+        )
+    group = _check_group(tables, request, now)
+    topic = _check_topic(tables, request)
+    wanted = _subscription(tables, call, group)
+    if request.sys_flag & FLAG_COMMIT_OFFSET:
+        tables.offsets.commit(request.consumer_group, request.topic, request.queue_id, request.commit_offset, now)
+    result = _read(tables, request, wanted, now)
+    if result.cold is None:
+        return _reply_or_hold(tables, request, topic, group, wanted, result, now)
+
+    # What has to come from the disk is read off the loop first; then the queue is looked at once more.
+    def warmed(outcome: Outcome, later: int) -> Result:
+        again = _read(tables, request, wanted, later)
+        return _reply_or_hold(tables, request, topic, group, wanted, again, later)
+
+    return Wait((Warm(*result.cold),), now + WARM_TIMEOUT_MS, warmed)
+
+
+def _check_group(tables: PullTables, request: AnyPull, now: int) -> SubscriptionGroupConfig:
+    if not tables.settings.broker_permission & PERM_READ:
+        raise _forbidden(
+            f"the broker[{tables.identity.address}] pulling message is forbidden", FORBIDDEN_BROKER
+        )
+    group = tables.groups.find(request.consumer_group, now)
+    if group is None:
+        raise Refused(
+            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+            f"subscription group [{request.consumer_group}] does not exist",
+        )
+    if not group.consume_enable:
+        raise _forbidden(
+            f"subscription group no permission, {request.consumer_group}", FORBIDDEN_GROUP
+        )
+    return group
+
+
+def _check_topic(tables: PullTables, request: AnyPull) -> TopicConfig:
+    topic = tables.topics.get(request.topic)
+    if topic is None:
+        raise Refused(
+            ResponseCode.TOPIC_NOT_EXIST, f"topic[{request.topic}] not exist, apply first please!"
+        )
+    if not topic.perm & PERM_READ:
+        raise _forbidden(f"the topic[{request.topic}] pulling message is forbidden", FORBIDDEN_TOPIC)
+    if not 0 <= request.queue_id < topic.read_queue_nums:
+        raise Refused(
+            ResponseCode.INVALID_PARAMETER,
+            f"queueId[{request.queue_id}] is illegal, topic:[{request.topic}] "
+            f"topicConfig.readQueueNums:[{topic.read_queue_nums}]",
+        )
+    return topic
+
+
+def _subscription(
+    tables: PullTables, call: Call[AnyPull], group: SubscriptionGroupConfig
+) -> frozenset[int] | None:
+    """The tag hashes the client wants, from the request or from its group's heartbeats."""
+    request = call.request
+    if request.sys_flag & FLAG_SUBSCRIPTION:
+        if not is_tag_type(request.expression_type):
+            raise _no_property_filter(request.expression_type)
+        return tag_codes(request.subscription)
+    members = tables.clients.consumers.get(request.consumer_group)
+    if members is None:
+        raise Refused(ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's group info not exist")
+    if members.is_broadcasting and not group.consume_broadcast_enable:
+        raise _forbidden(
+            f"the consumer group[{request.consumer_group}] can not consume by broadcast way",
+            FORBIDDEN_BROADCASTING,
+        )
+    if tables.groups.is_forbidden(request.consumer_group, request.topic):
+        raise _forbidden(
+            f"the consumer group[{request.consumer_group}] is forbidden for topic[{request.topic}]",
+            FORBIDDEN_SUBSCRIPTION,
+        )
+    subscription = members.subscriptions.get(request.topic)
+    if subscription is None:
+        raise Refused(
+            ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's subscription not exist"
+        )
+    if subscription.sub_version < request.sub_version:
+        raise Refused(
+            ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest"
+        )
+    if not is_tag_type(subscription.expression_type):
+        raise _no_property_filter(subscription.expression_type)
+    return tag_codes(subscription.sub_string)
+
+
+def _forbidden(remark: str, kind: str) -> Refused:
+    return Refused(ResponseCode.NO_PERMISSION, remark, {"forbiddenType": kind})
+
+
+def _no_property_filter(expression_type: str | None) -> Refused:
+    return Refused(
+        ResponseCode.SYSTEM_ERROR,
+        f"The broker does not support consumer to filter message by {expression_type}",
+    )
+
+
+def _read(tables: PullTables, request: AnyPull, wanted: frozenset[int] | None, now: int) -> GetResult:
+    reset = tables.offsets.take_reset(request.consumer_group, request.topic, request.queue_id)
+    if reset is not None:
+        store = tables.store
+        return GetResult.without_records(
+            GetStatus.OFFSET_TOO_SMALL,
+            reset,
+            store.min_offset(request.topic, request.queue_id),
+            store.max_offset(request.topic, request.queue_id),
+        )
+    return tables.store.get(
+        request.topic,
+        request.queue_id,
+        request.queue_offset,
+        request.max_msg_nums,
+        request.max_msg_bytes or 0,
+        wanted,
+    )
+
+
+def _reply_or_hold(
+    tables: PullTables,
+    request: AnyPull,
+    topic: TopicConfig,
+    group: SubscriptionGroupConfig,
+    wanted: frozenset[int] | None,
+    result: GetResult,
+    now: int,
+) -> Result:
+    reply = _reply(tables, request, topic, group, result, now)
+    if reply.code != ResponseCode.PULL_NOT_FOUND or not request.sys_flag & FLAG_SUSPEND:
+        return reply
+    settings = tables.settings
+    held_ms = (
+        min(request.suspend_timeout_millis, MAX_SUSPEND_MS)
+        if settings.long_polling_enable
+        else settings.short_polling_time_mills
+    )
+
+    def woken(outcome: Outcome, later: int) -> Result:
+        again = _read(tables, request, wanted, later)
+        return _reply(tables, request, topic, group, again, later)
+
+    return Wait(
+        (DataAt(request.topic, request.queue_id, request.queue_offset, wanted),), now + held_ms, woken
+    )
+
+
+def _reply(
+    tables: PullTables,
+    request: AnyPull,
+    topic: TopicConfig,
+    group: SubscriptionGroupConfig,
+    result: GetResult,
+    now: int,
+) -> PullReply:
+    status = result.status
+    code = _CODES.get(status)
+    if code is None:  # the queue holds nothing yet, or was never written
+        code = (
+            ResponseCode.PULL_NOT_FOUND if request.queue_offset == 0 else ResponseCode.PULL_OFFSET_MOVED
+        )
+    tables.offsets.remember_pull(request.consumer_group, request.topic, request.queue_id, result.next_offset)
+    if status is GetStatus.FOUND:
+        count, size_bytes = result.count, result.size_bytes
+    else:
+        count = size_bytes = 0
+    tables.stats.get(
+        request.consumer_group,
+        request.topic,
+        request.queue_id,
+        count,
+        size_bytes,
+        system=tables.topics.is_system(request.topic),
+    )
+    return PullReply(
+        code=code,
+        remark=status.name,
+        suggest_which_broker_id=0,
+        next_begin_offset=result.next_offset,
+        min_offset=result.min_offset,
+        max_offset=result.max_offset,
+        topic_sys_flag=topic.topic_sys_flag,
+        group_sys_flag=group.group_sys_flag,
+        body=result.records[0] if len(result.records) == 1 else b"".join(result.records) or None,
+    )

@@ -1,0 +1,407 @@
+"""Sends: single, batch and one-way, with either header (broker behaviour, section 3).
+
+The checks stand in the order in which Apache's broker makes them, so that a client that breaks two rules
+hears of the same one. Sends that came together are stored together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from orbitmq.broker import names
+from orbitmq.broker.delay import DelayLevels
+from orbitmq.broker.groups import GroupTable
+from orbitmq.broker.handlers import handlers
+from orbitmq.broker.identity import BrokerIdentity
+from orbitmq.broker.locks import QueueLocks
+from orbitmq.broker.stats import BrokerStats
+from orbitmq.broker.topics import PERM_WRITE, TopicTable
+from orbitmq.protocol.bodies.topic import TopicConfig
+from orbitmq.protocol.call import Call, Condition, Durable, Outcome, Result, Saved, Wait
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.errors import Malformed, Refused
+from orbitmq.protocol.ids import offset_message_id
+from orbitmq.protocol.message_cy import split_batch
+from orbitmq.protocol.properties import decode_properties, encode_properties
+from orbitmq.protocol.requests.send import SendBatchMessage, SendMessage, SendMessageV2, SendReply
+from orbitmq.store import Appended, MessageStore, PendingMessage, PutStatus
+
+AnySend: TypeAlias = SendMessage | SendMessageV2 | SendBatchMessage
+
+REGION = "DefaultRegion"
+VERSION_WITH_MAX_RECONSUME = 121
+SAVE_TIMEOUT_MS = 5_000
+
+_CODES = {
+    PutStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
+    PutStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
+    PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
+    PutStatus.OS_PAGE_CACHE_BUSY: ResponseCode.SYSTEM_BUSY,
+}
+_TIMER_PROPERTIES = ("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")
+
+
+class SendSettings(Protocol):
+    """What the broker's options say about sends."""
+
+    @property
+    def broker_permission(self) -> int: ...
+    @property
+    def start_accept_send_request_time_stamp(self) -> int: ...
+    @property
+    def max_message_size(self) -> int: ...
+    @property
+    def trace_on(self) -> bool: ...
+    @property
+    def region_id(self) -> str: ...
+    @property
+    def sync_flush_timeout(self) -> int: ...
+    @property
+    def auto_create_topic_enable(self) -> bool: ...
+
+
+@dataclass(slots=True)
+class SendTables:
+    """What a send looks at and changes."""
+
+    identity: BrokerIdentity
+    settings: SendSettings
+    topics: TopicTable
+    groups: GroupTable
+    locks: QueueLocks
+    levels: DelayLevels
+    store: MessageStore
+    stats: BrokerStats
+    new_unique_id: Callable[[int], str]
+    """A message id for a client that gave none; gets the time in ms."""
+    sync_flush: bool = False
+    """Whether an acknowledged message is on the disk (SYNC_FLUSH)."""
+    next_queue: int = 0
+    """Moves on with every send that leaves the queue to the broker."""
+
+
+@dataclass(slots=True)
+class Incoming:
+    """A send that passed the checks: its messages (several for a batch), and what its reply needs."""
+
+    messages: list[PendingMessage]
+    topic: str
+    queue_id: int
+    unique_id: str | None
+    waits_for_disk: bool
+    made_topic: bool
+
+
+@handlers(SendMessage, SendMessageV2, SendBatchMessage)
+def send(tables: SendTables, call: Call[AnySend], now: int) -> Result:
+    """Stores one send."""
+    (result,) = send_many(tables, [call], now)
+    if isinstance(result, Refused):
+        raise result
+    return result
+
+
+def send_many(tables: SendTables, calls: Sequence[Call[AnySend]], now: int) -> list[Result | Refused]:
+    """Stores the sends that came together, in order; one result each."""
+    accepted: list[Incoming | Refused] = []
+    messages: list[PendingMessage] = []
+    for call in calls:
+        try:
+            incoming = _accept(tables, call, now)
+        except Refused as refused:
+            refused.extra = _extra(tables)
+            accepted.append(refused)
+        else:
+            accepted.append(incoming)
+            messages += incoming.messages
+    appended = iter(tables.store.append_many(messages, now))
+    results: list[Result | Refused] = []
+    counts: dict[tuple[str, int], list[int]] = {}
+    for incoming in accepted:
+        if isinstance(incoming, Refused):
+            results.append(incoming)
+            continue
+        stored = [next(appended) for _ in incoming.messages]
+        results.append(_result(tables, incoming, stored, counts, now))
+    for (topic, queue_id), (count, size_bytes) in counts.items():
+        tables.stats.put(topic, queue_id, count, size_bytes, system=tables.topics.is_system(topic))
+    return results
+
+
+def _accept(tables: SendTables, call: Call[AnySend], now: int) -> Incoming:
+    request = call.request
+    settings = tables.settings
+    if now < settings.start_accept_send_request_time_stamp:
+        raise Refused(
+            ResponseCode.SYSTEM_ERROR,
+            f"broker unable to service, until {settings.start_accept_send_request_time_stamp}",
+        )
+    name = request.topic
+    topic = tables.topics.by_name.get(name)
+    made_topic = topic is None
+    if topic is None:
+        _check_permission(tables, None)
+        names.check_topic_name(name)
+        names.refuse_send_to_system_topic(name)
+        topic = _make_topic(tables, request, now)
+    else:
+        _check_permission(tables, topic)
+        if name in names.NO_SEND_TOPICS:
+            names.refuse_send_to_system_topic(name)
+    if not topic.perm & PERM_WRITE:
+        raise Refused(ResponseCode.NO_PERMISSION, f"the topic[{name}] sending message is forbidden")
+    queue_id = request.queue_id
+    if queue_id >= max(topic.write_queue_nums, topic.read_queue_nums):
+        raise Refused(
+            ResponseCode.INVALID_PARAMETER,
+            f"request queueId[{queue_id}] is illegal, topic[{name}] has "
+            f"{topic.write_queue_nums} write and {topic.read_queue_nums} read queues",
+        )
+    if queue_id < 0:
+        tables.next_queue += 1
+        queue_id = tables.next_queue % max(1, topic.write_queue_nums)
+    if request.batch or isinstance(request, SendBatchMessage):
+        return _accept_batch(tables, call, queue_id, made_topic)
+    return _accept_one(tables, call, topic, queue_id, made_topic, now)
+
+
+def _check_permission(tables: SendTables, topic: TopicConfig | None) -> None:
+    if not tables.settings.broker_permission & PERM_WRITE and (topic is None or topic.order):
+        raise Refused(
+            ResponseCode.NO_PERMISSION,
+            f"the broker[{tables.identity.address}] sending message is forbidden",
+        )
+
+
+def _make_topic(tables: SendTables, request: AnySend, now: int) -> TopicConfig:
+    """The topic of a first send: made in the image of the default topic, or as its group's retry topic."""
+    topic = tables.topics.create_for_send(
+        request.topic, request.default_topic, request.default_topic_queue_nums, bool(request.unit_mode), now
+    )
+    if topic is None and request.topic.startswith(names.RETRY_PREFIX):
+        topic = tables.topics.ensure(request.topic, 1, now, unit_sub=bool(request.unit_mode))
+    if topic is None:
+        raise Refused(
+            ResponseCode.TOPIC_NOT_EXIST,
+            f"topic[{request.topic}] not exist, apply first please!\n"
+            "See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details.",
+        )
+    return topic
+
+
+def _accept_one(
+    tables: SendTables, call: Call[AnySend], topic: TopicConfig, queue_id: int, made_topic: bool, now: int
+) -> Incoming:
+    request = call.request
+    text = request.properties or ""
+    name = request.topic
+    reconsume_times = request.reconsume_times or 0
+    tags_code: int | None = None
+    if name.startswith(names.RETRY_PREFIX) or _needs_rewrite(text):
+        properties = decode_properties(text.encode())
+        name, queue_id, tags_code = _rewrite(tables, call, properties, topic, queue_id, now)
+        text = encode_properties(properties).decode()
+        unique_id = properties.get("UNIQ_KEY")
+    else:
+        start = text.find("UNIQ_KEY\x01")
+        unique_id = text[start + 9 : text.find("\x02", start)] if start >= 0 else None
+    if text and not text.endswith("\x02"):
+        text += "\x02"
+    text += _own_properties(tables)
+    body = call.command.body
+    message = PendingMessage(
+        name,
+        queue_id,
+        request.flag,
+        request.sys_flag,
+        request.born_timestamp,
+        call.peer.host,
+        tables.identity.host,
+        reconsume_times,
+        0,
+        b"" if body is None else body,
+        text.encode(),
+        tags_code,
+    )
+    waits = tables.sync_flush and "WAIT\x01false" not in text
+    return Incoming([message], name, queue_id, unique_id, waits, made_topic)
+
+
+_REWRITTEN = ("DELAY\x01", "TIMER_", "TRAN_MSG\x01", "POP_CK\x01", "MSG_REGION\x01", "TRACE_ON\x01", "CLUSTER\x01")
+"""Text in a property string that makes it worth taking apart; most have none of it."""
+
+
+def _needs_rewrite(text: str) -> bool:
+    return "UNIQ_KEY\x01" not in text or any(marker in text for marker in _REWRITTEN)
+
+
+def _rewrite(
+    tables: SendTables,
+    call: Call[AnySend],
+    properties: dict[str, str],
+    topic: TopicConfig,
+    queue_id: int,
+    now: int,
+) -> tuple[str, int, int | None]:
+    """Applies what properties ask for; gives the topic, queue and tags code under which to store."""
+    for name in ("POP_CK", "MSG_REGION", "TRACE_ON", "CLUSTER"):
+        properties.pop(name, None)
+    properties.setdefault("UNIQ_KEY", tables.new_unique_id(now))
+    name = call.request.topic
+    if name.startswith(names.RETRY_PREFIX):
+        dead = _dead_letter_topic(tables, call, now)
+        if dead is not None:
+            properties["DELAY"] = "-1"
+            return dead, 0, None
+    if properties.get("TRAN_MSG") == "true":
+        raise Refused(
+            ResponseCode.NO_PERMISSION,
+            f"the broker[{tables.identity.address}] sending transaction message is forbidden",
+        )
+    aside = tables.levels.put_aside(name, queue_id, properties, now)
+    if aside is not None:
+        properties.update(aside.properties)
+        return aside.topic, aside.queue_id, aside.tags_code
+    if any(timer in properties for timer in _TIMER_PROPERTIES):
+        raise Refused(
+            ResponseCode.MESSAGE_ILLEGAL,
+            "timer messages are not served by this broker; use one of its delay levels",
+        )
+    return name, queue_id, None
+
+
+def _dead_letter_topic(tables: SendTables, call: Call[AnySend], now: int) -> str | None:
+    """The dead-letter topic, for a message of a retry topic that was delivered often enough."""
+    request = call.request
+    group_name = request.topic.removeprefix(names.RETRY_PREFIX)
+    group = tables.groups.find(group_name, now)
+    if group is None:
+        raise Refused(
+            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {group_name}"
+        )
+    most = group.retry_max_times
+    if call.peer.version >= VERSION_WITH_MAX_RECONSUME and request.max_reconsume_times is not None:
+        most = request.max_reconsume_times
+    times = request.reconsume_times or 0
+    if times <= most and not (times > 0 and tables.locks.group_holds(group_name, now)):
+        return None
+    dead = names.dlq_topic(group_name)
+    tables.topics.ensure(dead, 1, now)
+    return dead
+
+
+def _own_properties(tables: SendTables) -> str:
+    """What the broker adds to every message."""
+    settings = tables.settings
+    trace = "true" if settings.trace_on else "false"
+    return (
+        f"MSG_REGION\x01{settings.region_id}\x02TRACE_ON\x01{trace}\x02"
+        f"CLUSTER\x01{tables.identity.cluster}\x02"
+    )
+
+
+def _extra(tables: SendTables) -> dict[str, str]:
+    settings = tables.settings
+    return {"MSG_REGION": settings.region_id, "TRACE_ON": "true" if settings.trace_on else "false"}
+
+
+def _accept_batch(
+    tables: SendTables, call: Call[AnySend], queue_id: int, made_topic: bool
+) -> Incoming:
+    """A batch is stored as its messages, with the properties they came with and nothing added."""
+    request = call.request
+    name = request.topic
+    if len(name) > names.MAX_TOPIC_LENGTH or name.startswith(names.RETRY_PREFIX):
+        raise Refused(ResponseCode.MESSAGE_ILLEGAL, f"batch request does not support topic {name}")
+    body = call.command.body or b""
+    if len(body) > tables.settings.max_message_size:
+        raise Refused(
+            ResponseCode.SYSTEM_ERROR,
+            f"message body size exceeded: {len(body)} bytes, limit {tables.settings.max_message_size}",
+        )
+    batch_properties = decode_properties((request.properties or "").encode())
+    if batch_properties.get("TRAN_MSG") == "true" or "DELAY" in batch_properties:
+        raise Refused(ResponseCode.MESSAGE_ILLEGAL, "a batch can be neither delayed nor a transaction")
+    try:
+        parts = split_batch(body)
+    except Malformed as error:
+        raise Refused(ResponseCode.MESSAGE_ILLEGAL, f"the batch cannot be read: {error}") from None
+    if not parts:
+        raise Refused(ResponseCode.MESSAGE_ILLEGAL, "the batch is empty")
+    reconsume_times = request.reconsume_times or 0
+    messages = [
+        PendingMessage(
+            name,
+            queue_id,
+            flag,
+            request.sys_flag,
+            request.born_timestamp,
+            call.peer.host,
+            tables.identity.host,
+            reconsume_times,
+            0,
+            part,
+            properties,
+            None,
+        )
+        for flag, part, properties in parts
+    ]
+    waits = tables.sync_flush and batch_properties.get("WAIT") != "false"
+    return Incoming(messages, name, queue_id, batch_properties.get("UNIQ_KEY"), waits, made_topic)
+
+
+def _result(
+    tables: SendTables,
+    incoming: Incoming,
+    stored: list[Appended],
+    counts: dict[tuple[str, int], list[int]],
+    now: int,
+) -> Result | Refused:
+    for appended in stored:
+        if appended.status is not PutStatus.PUT_OK:
+            tables.stats.put_failed()
+            return _refusal(tables, appended.status)
+    size_bytes = sum(appended.size for appended in stored)
+    count = counts.setdefault((incoming.topic, incoming.queue_id), [0, 0])
+    count[0] += len(stored)
+    count[1] += size_bytes
+    reply = SendReply(
+        msg_id=",".join([offset_message_id(tables.identity.host, one.physical_offset) for one in stored]),
+        queue_id=incoming.queue_id,
+        queue_offset=stored[0].queue_offset,
+        transaction_id=incoming.unique_id,
+        extra=_extra(tables),
+    )
+    conditions: list[Condition] = []
+    if incoming.waits_for_disk:
+        conditions.append(Durable(stored[-1].physical_offset + stored[-1].size))
+    if incoming.made_topic:
+        conditions.append(Saved(tables.topics.NAME))
+    if not conditions:
+        return reply
+
+    def settled(outcome: Outcome, later: int) -> Result:
+        if outcome.timed_out:
+            reply.code = ResponseCode.FLUSH_DISK_TIMEOUT
+        return reply
+
+    timeout_ms = tables.settings.sync_flush_timeout if incoming.waits_for_disk else SAVE_TIMEOUT_MS
+    return Wait(tuple(conditions), now + timeout_ms, settled)
+
+
+def _refusal(tables: SendTables, status: PutStatus) -> Refused:
+    code = _CODES.get(status, ResponseCode.SYSTEM_ERROR)
+    if code is ResponseCode.MESSAGE_ILLEGAL:
+        remark = (
+            "the message is illegal, maybe msg body or properties length not matched. msg body length limit "
+            f"{tables.settings.max_message_size}B, msg properties length limit 32KB."
+        )
+    elif code is ResponseCode.SYSTEM_BUSY:
+        remark = "[PC_SYNCHRONIZED]broker busy, start flow control for a while"
+    elif code is ResponseCode.SERVICE_NOT_AVAILABLE:
+        remark = "service not available now. It may be caused by one of the following reasons: the broker's disk is full, or the store was shut down after an error"
+    else:
+        remark = status.name
+    return Refused(code, remark, _extra(tables))
