@@ -57,7 +57,7 @@ $(MADE)/python:
 	@command -v "$(PYTHON)" >/dev/null || { echo 'Python 3.11 or newer is needed: $(PYTHON) is not on PATH (PYTHON=... names another)' >&2; exit 1; }
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "Python 3.11 or newer is needed: $(PYTHON) is $$("$(PYTHON)" --version 2>&1) (PYTHON=python3.12 names another)" >&2; exit 1; }
-	@"$(PYTHON)" -m venv --clear .venv || { echo 'no virtual environment: on Debian and Ubuntu, apt install python3-venv' >&2; exit 1; }
+	@"$(PYTHON)" -m venv .venv || { echo 'no virtual environment: on Debian and Ubuntu, apt install python3-venv' >&2; exit 1; }
 	@mkdir -p $(MADE) && touch $@
 
 $(MADE)/packages: $(MADE)/python requirements/build.txt requirements/lock.txt
