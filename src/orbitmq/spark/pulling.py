@@ -1,0 +1,208 @@
+"""Reads a range of a queue with several pulls under way, and hands out the answers in queue order.
+
+How many messages an answer holds is the broker's choice (by count, by bytes, by what is in its memory), so
+the ranges asked for ahead follow what its last answers held. An answer that holds less than was asked for
+is completed before later ones are handed out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+
+from orbitmq.net.blocking import BlockingConnection
+from orbitmq.net.errors import NetError
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.errors import BrokerRefused, OrbitError
+from orbitmq.protocol.requests.pull import PullMessage, PullReply
+from orbitmq.spark.errors import DataLost
+from orbitmq.spark.planning import OffsetRange
+
+log = logging.getLogger(__name__)
+
+SUBSCRIPTION_IN_REQUEST = 4
+"""The bit of sysFlag that says: the filter is in this request, no consumer need be registered."""
+UNDER_WAY = 8
+"""Pulls sent ahead of their answers."""
+FIRST_COUNT = 32
+"""Messages that every broker hands out at once, if they are small."""
+MOST_COUNT = 1024
+TIMEOUT_MS = 15_000
+TRIES = 5
+"""Attempts without progress before a task fails; a broker that restarts is waited for."""
+
+Answer = tuple[bytes | memoryview, int, int]
+"""Stored records back to back, and the queue offsets from (inclusive) to (exclusive) they answer for."""
+
+
+class _Idle:
+    """Open connections of this worker process, by address: Spark uses a process for many tasks."""
+
+    def __init__(self) -> None:
+        self._connections: dict[str, list[BlockingConnection]] = defaultdict(list)
+
+    def take(self, address: str) -> BlockingConnection:
+        idle = self._connections[address]
+        return idle.pop() if idle else BlockingConnection(address)
+
+    def give_back(self, connection: BlockingConnection) -> None:
+        if not connection.is_closed:
+            self._connections[connection.address].append(connection)
+
+
+_idle = _Idle()
+
+
+class QueuePuller:
+    """Iterates over the answers that cover `work`, in the order of the queue.
+
+    `on_loss(from, to)` is told of offsets that are gone; it raises, or lets the rest be read.
+    """
+
+    def __init__(
+        self,
+        work: OffsetRange,
+        *,
+        group: str,
+        subscription: str,
+        on_loss: Callable[[OffsetRange, int, int], None],
+    ) -> None:
+        self._work = work
+        self._group = group
+        self._subscription = subscription
+        self._on_loss = on_loss
+        # A filtered answer covers an unknown number of offsets: nothing can be asked for ahead.
+        self._ahead = UNDER_WAY if subscription == "*" else 1
+        self._count = FIRST_COUNT
+        self._full_answers = 0
+        self._patience = 16
+        self._cursor = work.from_queue_offset
+        self._next_to_ask = self._cursor
+        self._under_way: dict[int, tuple[int, int]] = {}
+        self._held: dict[int, tuple[int, PullReply]] = {}
+
+    def __iter__(self) -> Iterator[Answer]:
+        tries = 0
+        while self._cursor < self._work.to_queue_offset:
+            before = self._cursor
+            try:
+                yield from self._read_over_one_connection()
+            except (NetError, BrokerRefused) as error:
+                if isinstance(error, BrokerRefused) and not error.retriable:
+                    raise
+                tries = 1 if self._cursor > before else tries + 1
+                if tries == TRIES:
+                    raise
+                log.warning("pulling %s again: %s", self._work.queue, error)
+                time.sleep(0.2 * 2**tries)
+
+    def _read_over_one_connection(self) -> Iterator[Answer]:
+        self._under_way.clear()
+        self._held.clear()
+        self._next_to_ask = self._cursor
+        connection = _idle.take(self._work.queue.address)
+        try:
+            while self._cursor < self._work.to_queue_offset:
+                self._ask_ahead(connection)
+                while self._cursor not in self._held:
+                    self._take_answer(connection)
+                asked_to, reply = self._held.pop(self._cursor)
+                answer = self._accept(reply, asked_to)
+                if self._cursor < asked_to:
+                    self._ask(connection, self._cursor, asked_to)
+                if answer is not None:
+                    yield answer
+            _idle.give_back(connection)
+            connection = None  # type: ignore[assignment]
+        finally:
+            # Spark may stop reading at any batch: answers under way would confuse the next task.
+            if connection is not None:
+                connection.close()
+
+    def _ask_ahead(self, connection: BlockingConnection) -> None:
+        end = self._work.to_queue_offset
+        while self._next_to_ask < end and len(self._under_way) + len(self._held) < self._ahead:
+            to = end if self._ahead == 1 else min(end, self._next_to_ask + self._count)
+            self._ask(connection, self._next_to_ask, to)
+            self._next_to_ask = to
+
+    def _ask(self, connection: BlockingConnection, low: int, high: int) -> None:
+        opaque = connection.send(
+            PullMessage(
+                consumer_group=self._group,
+                topic=self._work.queue.topic,
+                queue_id=self._work.queue.queue_id,
+                queue_offset=low,
+                max_msg_nums=min(high - low, MOST_COUNT),
+                sys_flag=SUBSCRIPTION_IN_REQUEST,
+                commit_offset=0,
+                suspend_timeout_millis=0,
+                subscription=self._subscription,
+                sub_version=0,
+                expression_type="TAG",
+            )
+        )
+        self._under_way[opaque] = (low, high)
+
+    def _take_answer(self, connection: BlockingConnection) -> None:
+        command = connection.receive(TIMEOUT_MS)
+        asked = self._under_way.pop(command.opaque, None)
+        if asked is not None:
+            low, high = asked
+            self._held[low] = (high, PullMessage.read_reply(command))
+
+    def _accept(self, reply: PullReply, asked_to: int) -> Answer | None:
+        """Moves the cursor over what an answer covers; its records, if it has any."""
+        low = self._cursor
+        covered_to = min(reply.next_begin_offset, asked_to)
+        if reply.code == ResponseCode.SUCCESS and reply.body is not None:
+            if covered_to <= low:
+                raise OrbitError(f"{self._work.queue}: an answer at {low} leads to {covered_to}")
+            self._adapt(covered_to - low, short=covered_to < asked_to)
+            self._cursor = covered_to
+            return reply.body, low, covered_to
+        if reply.code == ResponseCode.PULL_RETRY_IMMEDIATELY and covered_to > low:
+            self._cursor = covered_to
+            return None
+        # Before the first message that is left, behind the last one, or in a segment that is gone.
+        gone_to = covered_to if covered_to > low else asked_to
+        self._on_loss(self._work, low, gone_to)
+        self._cursor = gone_to
+        return None
+
+    def _adapt(self, held: int, *, short: bool) -> None:
+        """Asks for as many messages as answers hold; tries more now and then, ever more rarely."""
+        if short:
+            if self._full_answers == 0:
+                self._patience = min(self._patience * 2, 1 << 14)
+            self._full_answers = 0
+            self._count = max(1, held)
+            return
+        self._full_answers += 1
+        if self._full_answers >= self._patience and held >= self._count:
+            self._count = min(self._count * 2, MOST_COUNT)
+            self._full_answers = 0
+
+
+def close_idle_connections() -> None:
+    """Closes what this process keeps open between tasks."""
+    for connections in _idle._connections.values():
+        while connections:
+            with contextlib.suppress(OSError):
+                connections.pop().close()
+
+
+def refuse_loss(work: OffsetRange, low: int, high: int) -> None:
+    """Raises DataLost: for `failOnDataLoss=true`."""
+    raise DataLost(
+        f"{work.queue.topic} {work.queue.key}: offsets {low} to {high - 1} were planned to be read and are "
+        "gone (retention, or a topic made anew); failOnDataLoss=false reads what is left"
+    )
+
+
+def log_loss(work: OffsetRange, low: int, high: int) -> None:
+    """Logs what is gone: for `failOnDataLoss=false`."""
+    log.warning("%s %s: offsets %d to %d are gone", work.queue.topic, work.queue.key, low, high - 1)

@@ -1,0 +1,84 @@
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orbitmq.spark.errors import BadOption, DataLost
+from orbitmq.spark.options import ReadOptions
+from orbitmq.spark.planning import OffsetRange, Queue, ranges_to_read, split
+
+Q0 = Queue("orders", "broker-a", 0, "h:1")
+Q1 = Queue("orders", "broker-a", 1, "h:1")
+
+
+def plain(ranges: list[OffsetRange]) -> list[tuple[int, int, int]]:
+    return [(r.queue.queue_id, r.from_queue_offset, r.to_queue_offset) for r in ranges]
+
+
+def test_everything_that_is_there_without_empty_queues() -> None:
+    bounds = {Q1: (3, 3), Q0: (5, 9)}
+    assert plain(ranges_to_read(bounds, None, None, strict=True)) == [(0, 5, 9)]
+
+
+def test_offsets_may_be_given_per_queue() -> None:
+    bounds = {Q0: (0, 10), Q1: (0, 10)}
+    starting = {"orders": {"broker-a|0": 4, "broker-a|1": -2}}
+    ending = {"orders": {"broker-a|0": 6, "broker-a|1": -1}}
+    assert plain(ranges_to_read(bounds, starting, ending, strict=True)) == [(0, 4, 6), (1, 0, 10)]
+
+
+def test_latest_as_a_start_leaves_nothing() -> None:
+    starting = {"orders": {"broker-a|0": -1}}
+    assert ranges_to_read({Q0: (0, 10)}, starting, None, strict=True) == []
+
+
+@pytest.mark.parametrize("option", ["starting", "ending"])
+def test_queues_that_are_unknown_or_left_out(option: str) -> None:
+    def plan(offsets: dict[str, dict[str, int]]) -> None:
+        both = {"starting": None, "ending": None} | {option: offsets}
+        ranges_to_read({Q0: (0, 9), Q1: (0, 9)}, both["starting"], both["ending"], strict=True)
+
+    with pytest.raises(BadOption, match="do not exist"):
+        plan({"orders": {"broker-a|0": 1, "broker-a|1": 1, "broker-b|0": 1}})
+    with pytest.raises(BadOption, match=r"leaves queues out: orders broker-a\|1"):
+        plan({"orders": {"broker-a|0": 1}})
+
+
+def test_offsets_that_are_gone() -> None:
+    starting = {"orders": {"broker-a|0": 2}}
+    with pytest.raises(DataLost, match="begin at 2, but only 5"):
+        ranges_to_read({Q0: (5, 9)}, starting, None, strict=True)
+    assert plain(ranges_to_read({Q0: (5, 9)}, starting, None, strict=False)) == [(0, 5, 9)]
+    ending = {"orders": {"broker-a|0": 12}}
+    with pytest.raises(DataLost, match="the queue ends at 9"):
+        ranges_to_read({Q0: (5, 9)}, None, ending, strict=True)
+    assert plain(ranges_to_read({Q0: (5, 9)}, None, ending, strict=False)) == [(0, 5, 9)]
+
+
+@given(
+    sizes=st.lists(st.integers(1, 10_000), min_size=1, max_size=8),
+    limit=st.none() | st.integers(1, 5_000),
+    wanted=st.none() | st.integers(1, 64),
+)
+def test_splitting_covers_every_offset_once(sizes: list[int], limit: int | None, wanted: int | None) -> None:
+    ranges = [OffsetRange(Queue("t", "b", n, "h:1"), 7, 7 + size) for n, size in enumerate(sizes)]
+    given_options = {"subscribe": "t"}
+    if limit is not None:
+        given_options["maxRecordsPerPartition"] = str(limit)
+    if wanted is not None:
+        given_options["minPartitions"] = str(wanted)
+    pieces = split(ranges, ReadOptions.parse(given_options))
+    assert all(len(piece) > 0 for piece in pieces)
+    for work in ranges:
+        mine = [piece for piece in pieces if piece.queue == work.queue]
+        assert mine[0].from_queue_offset == work.from_queue_offset
+        assert mine[-1].to_queue_offset == work.to_queue_offset
+        for before, after in pairwise(mine):
+            assert before.to_queue_offset == after.from_queue_offset
+    if limit is not None:
+        assert max(map(len, pieces)) <= limit
+    if wanted is not None:
+        assert len(pieces) >= min(wanted, sum(sizes))
+    if limit is None and wanted is None:
+        assert pieces == ranges
