@@ -1,0 +1,1 @@
+"""Connections, frames and pending calls. Knows commands, not topics."""

@@ -45,7 +45,7 @@ def read_reply(request: Request[ReplyT], answer: Command, address: str) -> Reply
     """The typed reply that `answer` is. Raises BrokerRefused if it is an error, MalformedReply."""
     if answer.code == 0 or answer.code in request.accepts:
         return cast("ReplyT", request.REPLY.from_command(answer))
-    raise broker_refused(answer, address)
+    raise broker_refused(answer.code, answer.remark, address, answer.ext)
 
 
 class Connection(asyncio.Protocol):

@@ -8,8 +8,9 @@ standard library's parser, which alone decides what is malformed.
 from __future__ import annotations
 
 import json
+import struct
 from json.encoder import encode_basestring
-from struct import Struct, error as StructError, pack, unpack_from
+from struct import Struct, pack, unpack_from
 from typing import Any
 
 try:
@@ -45,7 +46,10 @@ def decode_frames(data: Any, max_frame_bytes: int) -> tuple[list[Command], int]:
     position: cython.Py_ssize_t = 0
     while end - position >= 8:
         length: cython.longlong = (
-            (view[position] << 24) | (view[position + 1] << 16) | (view[position + 2] << 8) | view[position + 3]
+            (view[position] << 24)
+            | (view[position + 1] << 16)
+            | (view[position + 2] << 8)
+            | view[position + 3]
         )
         if length < 4 or length + 4 > max_frame_bytes:
             raise MalformedFrame(f"frame length {length} is outside 4..{max_frame_bytes - 4} bytes")
@@ -148,10 +152,18 @@ def _decode_binary(header: bytes) -> Command:
                 position += 4 + length
             if position != end:
                 raise MalformedFrame("a header field runs past the fields' length")
-    except (StructError, UnicodeDecodeError) as error:
+    except (struct.error, UnicodeDecodeError) as error:
         raise MalformedFrame(f"binary header cannot be read: {error}") from None
     return Command(
-        code, opaque, flag, ext, None, remark, language if language < len(LANGUAGES) else LANGUAGE_OTHER, version, 1
+        code,
+        opaque,
+        flag,
+        ext,
+        None,
+        remark,
+        language if language < len(LANGUAGES) else LANGUAGE_OTHER,
+        version,
+        1,
     )
 
 
@@ -168,7 +180,9 @@ def _binary_text(header: bytes, position: int, length: int) -> str:
 @cython.cfunc
 @cython.boundscheck(False)
 @cython.wraparound(False)
-def _scan_json(view: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> object:
+def _scan_json(
+    view: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> object:
     code: cython.longlong = 0
     opaque: cython.longlong = 0
     flag: cython.longlong = 0
@@ -317,8 +331,8 @@ def _plain_end(
 @cython.cfunc
 @cython.boundscheck(False)
 @cython.wraparound(False)
-def _string(view: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> tuple:  # type: ignore[type-arg]
-    """The string whose first character is at `start`, and the position behind its quote; (None, 0) if unsure."""
+def _string(view: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> tuple:
+    """The string that begins at `start` and the position behind its quote; (None, 0) if unsure."""
     i: cython.Py_ssize_t = start
     escapes: cython.Py_ssize_t = 0
     while i < end and view[i] != 34:
@@ -345,14 +359,18 @@ def _string(view: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, end
 @cython.wraparound(False)
 def _utf8(view: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> str:
     if cython.compiled:
-        return PyUnicode_DecodeUTF8(cython.cast(cython.p_char, cython.address(view[start])), end - start, cython.NULL)  # type: ignore[no-any-return]
+        return PyUnicode_DecodeUTF8(
+            cython.cast(cython.p_char, cython.address(view[start])), end - start, cython.NULL
+        )  # type: ignore[no-any-return]
     return bytes(view[start:end]).decode()
 
 
 @cython.cfunc
 @cython.boundscheck(False)
 @cython.wraparound(False)
-def _unescape(view: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> object:
+def _unescape(
+    view: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> object:
     """Text of an escaped string, where all escapes are of ASCII; else through the standard parser."""
     plain = bytearray(end - start)
     out: cython.uchar[::1] = plain

@@ -1,0 +1,1 @@
+"""Processes: rules, store and network wired together, with their threads, timers and signals."""

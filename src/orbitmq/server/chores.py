@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True, frozen=True)
 class Chore:
-    """`run(now_ms)` every `interval_ms`; `in_thread` where it may block. Never two runs of one chore at once."""
+    """`run(now_ms)` every `interval_ms`; `in_thread` where it may block. No chore runs twice at once."""
 
     name: str
     interval_ms: int

@@ -91,9 +91,7 @@ class _Accepted(Connection):
     """A connection from outside: it reports itself once its transport is there."""
 
     def __init__(self, listener: Listener) -> None:
-        super().__init__(
-            listener._on_requests, listener._lost, max_frame_bytes=listener._max_frame_bytes
-        )
+        super().__init__(listener._on_requests, listener._lost, max_frame_bytes=listener._max_frame_bytes)
         self._listener = listener
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -1,4 +1,4 @@
-"""Replies that wait: for a message, for the disk, for a saved table, for a peer's answer, or for time to pass."""
+"""Replies that wait: for a message, the disk, a saved table, a peer's answer, or for time to pass."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ class Waiting:
 
     __slots__ = ("answers", "connection_id", "left", "settle", "timer", "wait")
 
-    def __init__(
-        self, connection_id: int, wait: Wait, settle: Callable[[Outcome], None], left: int
-    ) -> None:
+    def __init__(self, connection_id: int, wait: Wait, settle: Callable[[Outcome], None], left: int) -> None:
         self.connection_id = connection_id
         self.wait = wait
         self.settle = settle

@@ -229,7 +229,15 @@ def _accept_one(
     return Incoming([message], name, queue_id, unique_id, waits, made_topic)
 
 
-_REWRITTEN = ("DELAY\x01", "TIMER_", "TRAN_MSG\x01", "POP_CK\x01", "MSG_REGION\x01", "TRACE_ON\x01", "CLUSTER\x01")
+_REWRITTEN = (
+    "DELAY\x01",
+    "TIMER_",
+    "TRAN_MSG\x01",
+    "POP_CK\x01",
+    "MSG_REGION\x01",
+    "TRACE_ON\x01",
+    "CLUSTER\x01",
+)
 """Text in a property string that makes it worth taking apart; most have none of it."""
 
 
@@ -307,9 +315,7 @@ def _extra(tables: SendTables) -> dict[str, str]:
     return {"MSG_REGION": settings.region_id, "TRACE_ON": "true" if settings.trace_on else "false"}
 
 
-def _accept_batch(
-    tables: SendTables, call: Call[AnySend], queue_id: int, made_topic: bool
-) -> Incoming:
+def _accept_batch(tables: SendTables, call: Call[AnySend], queue_id: int, made_topic: bool) -> Incoming:
     """A batch is stored as its messages, with the properties they came with and nothing added."""
     request = call.request
     name = request.topic
@@ -401,7 +407,7 @@ def _refusal(tables: SendTables, status: PutStatus) -> Refused:
     elif code is ResponseCode.SYSTEM_BUSY:
         remark = "[PC_SYNCHRONIZED]broker busy, start flow control for a while"
     elif code is ResponseCode.SERVICE_NOT_AVAILABLE:
-        remark = "service not available now. It may be caused by one of the following reasons: the broker's disk is full, or the store was shut down after an error"
+        remark = "service not available now: the broker's disk is full, or its store stopped after an error"
     else:
         remark = status.name
     return Refused(code, remark, _extra(tables))

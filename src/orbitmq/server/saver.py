@@ -1,0 +1,102 @@
+"""Tables to their files: a snapshot on the loop, the write in a thread, several changes in one write."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from orbitmq.store.config_files import write_text
+
+log = logging.getLogger(__name__)
+
+GROUPING_SECONDS = 0.01
+"""Changes within this time of the first one go into one write."""
+RETRY_SECONDS = 1.0
+
+
+class Marks(Protocol):
+    """What tells which tables differ from their files."""
+
+    @property
+    def any_soon(self) -> bool: ...
+    def take_soon(self) -> set[str]: ...
+    def take(self, table: str) -> bool: ...
+    def take_all(self) -> set[str]: ...
+    def mark(self, table: str, *, soon: bool = True) -> None: ...
+
+
+@dataclass(slots=True, frozen=True)
+class TableFile:
+    """A table with a file of its own; `to_text` is called on the loop."""
+
+    path: Path
+    to_text: Callable[[], str]
+
+
+class Saver:
+    """Writes what is marked. `on_saved(tables)` runs on the loop once their files hold the marked state.
+
+    A write that fails is logged and tried again; replies that promise the change wait until their deadline.
+    """
+
+    def __init__(
+        self,
+        files: Mapping[str, TableFile],
+        marks: Marks,
+        executor: Executor,
+        on_saved: Callable[[Iterable[str]], None],
+    ) -> None:
+        self._files = files
+        self._marks = marks
+        self._executor = executor
+        self._on_saved = on_saved
+        self._task: asyncio.Task[None] | None = None
+
+    def notice(self) -> None:
+        """Begins to write if something marked is due soon. Cheap: call it after every turn."""
+        if self._marks.any_soon and (self._task is None or self._task.done()):
+            self._task = asyncio.create_task(self._save_soon(), name="save tables")
+
+    async def _save_soon(self) -> None:
+        while self._marks.any_soon:
+            await asyncio.sleep(GROUPING_SECONDS)
+            if not await self._write(self._marks.take_soon()):
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def save(self, table: str) -> None:
+        """Writes a table at its interval, if it is marked."""
+        if self._marks.take(table):
+            await self._write({table})
+
+    async def _write(self, tables: set[str]) -> bool:
+        texts = [
+            (self._files[table].path, self._files[table].to_text())
+            for table in tables
+            if table in self._files
+        ]
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._executor, _write_all, texts)
+        except OSError as error:
+            log.error("cannot save %s: %s", ", ".join(sorted(tables)), error)
+            for table in tables:
+                self._marks.mark(table)
+            return False
+        self._on_saved(tables)
+        return True
+
+    async def save_all(self) -> None:
+        """The last write, before the end."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._write(self._marks.take_all() | set(self._files))
+
+
+def _write_all(texts: list[tuple[Path, str]]) -> None:
+    for path, text in texts:
+        write_text(path, text)

@@ -1,0 +1,213 @@
+"""Calls over real sockets: both ways, in time, and with peers that misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from orbitmq.protocol.requests.offset import GetMaxOffset, QueryConsumerOffset
+
+from orbitmq.net.connection import HIGH_WATER_BYTES, Connection
+from orbitmq.net.errors import CallTimeout, Closed, ConnectFailed, ConnectionLost
+from orbitmq.net.pool import ConnectionPool
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.command import FLAG_RESPONSE, Command
+from orbitmq.protocol.errors import BrokerRefused
+from orbitmq.protocol.frame import encode_command
+from orbitmq.server.listener import Listener, free_ports
+
+
+class Peer:
+    """A server whose answers each test writes itself."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[Connection, Command]] = []
+        self.answer = lambda connection, command: connection.send(
+            Command(0, command.opaque, FLAG_RESPONSE, {"offset": "7"})
+        )
+        self.closed: asyncio.Queue[Connection] = asyncio.Queue()
+        self.listener = Listener(self.on_requests, self.closed.put_nowait)
+        self.address = ""
+
+    def on_requests(self, connection: Connection, commands: list[Command]) -> None:
+        for command in commands:
+            self.requests.append((connection, command))
+            self.answer(connection, command)
+
+    async def start(self, port: int | None = None) -> None:
+        port = port or free_ports()
+        await self.listener.listen("127.0.0.1", port)
+        self.address = f"127.0.0.1:{port}"
+
+
+@pytest.fixture
+async def peer() -> AsyncIterator[Peer]:
+    peer = Peer()
+    await peer.start()
+    yield peer
+    await peer.listener.close()
+
+
+@pytest.fixture
+async def pool() -> AsyncIterator[ConnectionPool]:
+    pool = ConnectionPool()
+    yield pool
+    await pool.close()
+
+
+REQUEST = GetMaxOffset(topic="T", queue_id=0)
+
+
+async def test_a_call_gets_its_typed_reply(peer: Peer, pool: ConnectionPool) -> None:
+    assert (await pool.call(peer.address, REQUEST)).offset == 7
+
+
+async def test_answers_may_come_in_any_order(peer: Peer, pool: ConnectionPool) -> None:
+    held: list[tuple[Connection, Command]] = []
+
+    def answer(connection: Connection, command: Command) -> None:
+        held.append((connection, command))
+        if len(held) == 3:
+            for connection, command in reversed(held):
+                offset = command.ext["queueId"]
+                connection.send(Command(0, command.opaque, FLAG_RESPONSE, {"offset": offset}))
+
+    peer.answer = answer
+    calls = [pool.call(peer.address, GetMaxOffset(topic="T", queue_id=n)) for n in range(3)]
+    assert [reply.offset for reply in await asyncio.gather(*calls)] == [0, 1, 2]
+
+
+async def test_an_error_answer_is_an_exception_with_its_code(peer: Peer, pool: ConnectionPool) -> None:
+    peer.answer = lambda connection, command: connection.send(
+        Command(ResponseCode.QUERY_NOT_FOUND, command.opaque, FLAG_RESPONSE, None, None, "nothing here")
+    )
+    with pytest.raises(BrokerRefused, match="nothing here") as caught:
+        await pool.call(peer.address, QueryConsumerOffset(consumer_group="G", topic="T", queue_id=0))
+    assert caught.value.code == ResponseCode.QUERY_NOT_FOUND
+
+
+async def test_silence_is_a_timeout_and_a_late_answer_does_no_harm(peer: Peer, pool: ConnectionPool) -> None:
+    held: list[tuple[Connection, Command]] = []
+    peer.answer = lambda connection, command: held.append((connection, command))
+    with pytest.raises(CallTimeout, match="GetMaxOffset"):
+        await pool.call(peer.address, REQUEST, timeout_ms=50)
+    connection, command = held[0]
+    connection.send(Command(0, command.opaque, FLAG_RESPONSE, {"offset": "1"}))
+    peer.answer = lambda connection, command: connection.send(
+        Command(0, command.opaque, FLAG_RESPONSE, {"offset": "2"})
+    )
+    assert (await pool.call(peer.address, REQUEST)).offset == 2
+
+
+async def test_calls_fail_when_the_connection_ends(peer: Peer, pool: ConnectionPool) -> None:
+    peer.answer = lambda connection, command: connection.abort("test")
+    with pytest.raises(ConnectionLost):
+        await pool.call(peer.address, REQUEST)
+
+
+async def test_a_lost_connection_is_made_anew_by_the_next_call(peer: Peer, pool: ConnectionPool) -> None:
+    first = await pool.connection(peer.address)
+    first.abort("test")
+    assert (await pool.call(peer.address, REQUEST)).offset == 7
+
+
+async def test_nobody_there_is_said_with_the_address(pool: ConnectionPool) -> None:
+    address = f"127.0.0.1:{free_ports()}"
+    with pytest.raises(ConnectFailed, match=address):
+        await pool.call(address, REQUEST)
+
+
+async def test_a_closed_pool_never_reconnects(peer: Peer, pool: ConnectionPool) -> None:
+    await pool.call(peer.address, REQUEST)
+    await pool.close()
+    with pytest.raises(Closed):
+        await pool.call(peer.address, REQUEST)
+    assert len(peer.requests) == 1
+
+
+async def test_a_peer_that_goes_away_is_asked_again_on_a_new_connection(
+    peer: Peer, pool: ConnectionPool
+) -> None:
+    def answer(connection: Connection, command: Command) -> None:
+        code = ResponseCode.GO_AWAY if len(peer.requests) == 1 else 0
+        connection.send(Command(code, command.opaque, FLAG_RESPONSE, {"offset": "3"}))
+
+    peer.answer = answer
+    assert (await pool.call(peer.address, REQUEST)).offset == 3
+    assert peer.requests[0][0] is not peer.requests[1][0]
+
+
+async def test_frames_cut_anywhere_are_put_together(peer: Peer) -> None:
+    reader, writer = await asyncio.open_connection(*peer.address.split(":"))
+    frame = encode_command(REQUEST.to_command(opaque=5))
+    for i in range(len(frame)):
+        writer.write(frame[i : i + 1])
+        await writer.drain()
+        await asyncio.sleep(0)
+    length = int.from_bytes(await reader.readexactly(4), "big")
+    assert b'"opaque":5' in await reader.readexactly(length)
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"\xff" * 64,
+        b"\x00\x00\x00\x08\x00\x00\x00\x04nope",
+        b"\x00\x00\x00\x00" * 4,
+    ],
+)
+async def test_garbage_ends_that_connection_and_no_other(
+    peer: Peer, pool: ConnectionPool, garbage: bytes
+) -> None:
+    await pool.call(peer.address, REQUEST)
+    reader, writer = await asyncio.open_connection(*peer.address.split(":"))
+    writer.write(garbage)
+    assert await reader.read() == b""
+    writer.close()
+    assert (await pool.call(peer.address, REQUEST)).offset == 7
+    assert len(peer.listener.connections) == 1
+
+
+async def test_a_peer_that_does_not_read_is_not_read_from(peer: Peer) -> None:
+    body = bytes(256 << 10)
+    peer.answer = lambda connection, command: connection.send(
+        Command(0, command.opaque, FLAG_RESPONSE, {}, body)
+    )
+    reader, writer = await asyncio.open_connection(*peer.address.split(":"), limit=1 << 16)
+    writer.transport.pause_reading()
+    frame = encode_command(REQUEST.to_command())
+    total = 4000
+    writer.write(frame * total)
+    handled = -1
+    while len(peer.requests) != handled:  # until the server takes no more
+        handled = len(peer.requests)
+        await asyncio.sleep(0.1)
+    connection = peer.requests[0][0]
+    assert handled < total
+    assert connection.unsent_bytes < HIGH_WATER_BYTES + 64 * len(body) + (1 << 20)
+    writer.transport.resume_reading()
+    for _ in range(total):
+        length = int.from_bytes(await reader.readexactly(4), "big")
+        await reader.readexactly(length)
+    assert len(peer.requests) == total
+    writer.close()
+
+
+async def test_both_sides_may_ask(peer: Peer) -> None:
+    asked: asyncio.Queue[Command] = asyncio.Queue()
+
+    def serve(connection: Connection, commands: list[Command]) -> None:
+        for command in commands:
+            asked.put_nowait(command)
+            connection.send(Command(0, command.opaque, FLAG_RESPONSE, {"offset": "9"}))
+
+    pool = ConnectionPool(serve)
+    await pool.call(peer.address, REQUEST)
+    server_side = peer.requests[0][0]
+    assert (await server_side.call(REQUEST)).offset == 9
+    assert (await asked.get()).ext == {"topic": "T", "queueId": "0", "committed": "true"}
+    await pool.close()
+    assert await peer.closed.get() is server_side
