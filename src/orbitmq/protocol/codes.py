@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from orbitmq.protocol.command import LANGUAGES
-
 
 class ResponseCode(IntEnum):
     """How a request ended. What each means for a caller is the table in `orbitmq.protocol.errors`."""
@@ -78,8 +76,23 @@ class ResponseCode(IntEnum):
     POLICY_NOT_EXIST = 3002
 
 
-LanguageCode = IntEnum("LanguageCode", {name: code for code, name in enumerate(LANGUAGES)})  # type: ignore[misc]
-"""The language of a peer's client, by its byte in the binary header."""
+class LanguageCode(IntEnum):
+    """The language of a peer's client, by its byte in the binary header."""
+
+    JAVA = 0
+    CPP = 1
+    DOTNET = 2
+    PYTHON = 3
+    DELPHI = 4
+    ERLANG = 5
+    RUBY = 6
+    OTHER = 7
+    HTTP = 8
+    GO = 9
+    PHP = 10
+    OMS = 11
+    RUST = 12
+    NODE_JS = 13
 
 
 PERM_PRIORITY = 8

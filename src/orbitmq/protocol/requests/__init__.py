@@ -1,0 +1,1 @@
+"""The requests by subject; importing this package declares them all."""

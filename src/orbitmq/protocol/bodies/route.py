@@ -1,0 +1,90 @@
+"""What the name server knows: brokers, their addresses, and where topics are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from orbitmq.protocol.bodies.topic import TopicConfigAndMappingSerializeWrapper, TopicQueueMappingInfo
+from orbitmq.protocol.json_body import JsonBody, Long
+
+
+@dataclass(slots=True)
+class QueueData(JsonBody):
+    """A topic's queues on one broker."""
+
+    broker_name: str = ""
+    read_queue_nums: int = 0
+    write_queue_nums: int = 0
+    perm: int = 0
+    topic_sys_flag: int = 0
+
+
+@dataclass(slots=True)
+class BrokerData(JsonBody):
+    """A broker group: the addresses of its members by broker id; id 0 is the master."""
+
+    cluster: str = ""
+    broker_name: str = ""
+    broker_addrs: dict[Long, str] | None = None
+    zone_name: str | None = None
+    enable_acting_master: bool = False
+
+
+@dataclass(slots=True)
+class TopicRouteData(JsonBody):
+    """Where a topic's queues are."""
+
+    order_topic_conf: str | None = None
+    """`broker:queues;...` of an order topic."""
+    queue_datas: list[QueueData] = field(default_factory=list)
+    broker_datas: list[BrokerData] = field(default_factory=list)
+    filter_server_table: dict[str, list[str]] = field(default_factory=dict)
+    topic_queue_mapping_by_broker: dict[str, TopicQueueMappingInfo] | None = None
+
+
+@dataclass(slots=True)
+class ClusterInfo(JsonBody):
+    """All broker groups by name, and the names of the groups of each cluster."""
+
+    broker_addr_table: dict[str, BrokerData] | None = None
+    cluster_addr_table: dict[str, list[str]] | None = None
+
+
+@dataclass(slots=True)
+class BrokerMemberGroup(JsonBody):
+    """The living members of a broker group."""
+
+    cluster: str = ""
+    broker_name: str = ""
+    broker_addrs: dict[Long, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class GetBrokerMemberGroupResponseBody(JsonBody):
+    """The members of the group asked for."""
+
+    broker_member_group: BrokerMemberGroup | None = None
+
+
+@dataclass(slots=True)
+class RegisterBrokerBody(JsonBody):
+    """What a broker tells a name server about its topics."""
+
+    topic_config_serialize_wrapper: TopicConfigAndMappingSerializeWrapper = field(
+        default_factory=TopicConfigAndMappingSerializeWrapper
+    )
+    filter_server_list: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class KVTable(JsonBody):
+    """Names and values."""
+
+    table: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class KVConfigSerializeWrapper(JsonBody):
+    """The name server's KV configuration by namespace, as `kvConfig.json` holds it."""
+
+    config_table: dict[str, dict[str, str]] | None = None

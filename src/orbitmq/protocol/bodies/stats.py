@@ -1,0 +1,152 @@
+"""Figures of topics, groups and brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, ClassVar
+
+from orbitmq.protocol.bodies.heartbeat import SubscriptionData
+from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.json_body import JsonBody, Long
+
+
+@dataclass(slots=True)
+class TopicOffset(JsonBody):
+    """How far a queue reaches, and the store time (ms) of its last message, 0 if it has none."""
+
+    min_offset: Long = 0
+    max_offset: Long = 0
+    last_update_timestamp: Long = 0
+
+
+@dataclass(slots=True)
+class TopicStatsTable(JsonBody):
+    """The queues of a topic on one broker."""
+
+    offset_table: dict[MessageQueue, TopicOffset] = field(default_factory=dict)
+    topic_put_tps: float = 0.0
+
+
+@dataclass(slots=True)
+class OffsetWrapper(JsonBody):
+    """How far a group has got on a queue; `last_timestamp` (ms) is the store time of what it read last."""
+
+    broker_offset: Long = 0
+    consumer_offset: Long = 0
+    pull_offset: Long = 0
+    last_timestamp: Long = 0
+
+
+@dataclass(slots=True)
+class ConsumeStats(JsonBody):
+    """How far a group has got on its queues of one broker."""
+
+    offset_table: dict[MessageQueue, OffsetWrapper] = field(default_factory=dict)
+    consume_tps: float = 0.0
+
+
+@dataclass(slots=True)
+class ConsumeStatsList(JsonBody):
+    """How far all groups have got: for each one a map of its name to stats by topic."""
+
+    consume_stats_list: list[dict[str, list[ConsumeStats]]] = field(default_factory=list)
+    broker_addr: str | None = None
+    total_diff: Long = 0
+    total_inflight_diff: Long = 0
+
+
+@dataclass(slots=True)
+class RollbackStats(JsonBody):
+    """What resetting a group's offset to a time did on one queue."""
+
+    broker_name: str = ""
+    queue_id: Long = 0
+    broker_offset: Long = 0
+    consumer_offset: Long = 0
+    timestamp_offset: Long = 0
+    rollback_offset: Long = 0
+
+
+@dataclass(slots=True)
+class BrokerStatsItem(JsonBody):
+    """Sum, rate per second, and average per event of one statistic."""
+
+    sum: Long = 0
+    tps: float = 0.0
+    avgpt: float = 0.0
+
+
+@dataclass(slots=True)
+class BrokerStatsData(JsonBody):
+    """One statistic over the last minute, hour and day."""
+
+    stats_minute: BrokerStatsItem | None = None
+    stats_hour: BrokerStatsItem | None = None
+    stats_day: BrokerStatsItem | None = None
+
+
+@dataclass(slots=True)
+class ConsumeByWho(JsonBody):
+    """Which groups have consumed a message and which have not."""
+
+    topic: str = ""
+    queue_id: int = 0
+    offset: Long = 0
+    consumed_group: list[str] = field(default_factory=list)
+    not_consumed_group: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ConsumeQueueData(JsonBody):
+    """One unit of a consume queue, and what a filter says of it."""
+
+    physic_offset: Long = 0
+    physic_size: int = 0
+    tags_code: Long = 0
+    extend_data_json: str | None = None
+    bit_map: str | None = None
+    eval: bool = False
+    msg: str | None = None
+
+
+@dataclass(slots=True)
+class QueryConsumeQueueResponseBody(JsonBody):
+    """Units of a consume queue as a group would see them."""
+
+    subscription_data: SubscriptionData | None = None
+    filter_data: str | None = None
+    queue_data: list[ConsumeQueueData] | None = None
+    max_queue_index: Long = 0
+    min_queue_index: Long = 0
+
+
+def _time_text(at_ms: int) -> str:
+    """`1970-01-01#00:00:00:002`, local time."""
+    seconds, ms = divmod(at_ms, 1000)
+    return f"{datetime.fromtimestamp(seconds):%Y-%m-%d#%H:%M:%S}:{ms:03}"
+
+
+@dataclass(slots=True)
+class QueueTimeSpan(JsonBody):
+    """Store times (ms) of a queue's first and last message and of the one consumed last; -1 without one."""
+
+    DERIVED: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
+        "minTimeStampStr": lambda span: _time_text(span.min_time_stamp),
+        "maxTimeStampStr": lambda span: _time_text(span.max_time_stamp),
+        "consumeTimeStampStr": lambda span: _time_text(span.consume_time_stamp),
+    }
+
+    message_queue: MessageQueue | None = None
+    min_time_stamp: Long = 0
+    max_time_stamp: Long = 0
+    consume_time_stamp: Long = 0
+    delay_time: Long = 0
+
+
+@dataclass(slots=True)
+class QueryConsumeTimeSpanBody(JsonBody):
+    """The time spans of a topic's queues for one group."""
+
+    consume_time_span_set: list[QueueTimeSpan] = field(default_factory=list)
