@@ -1,0 +1,114 @@
+"""Runs `orbitmq standalone` as a process of its own and never leaves it behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+START_LIMIT_S = 60
+STOP_LIMIT_S = 30
+
+
+class NotStarted(Exception):
+    """The broker cannot run here; the text says why and what to do."""
+
+
+@dataclass(slots=True, frozen=True)
+class Broker:
+    """A broker that is up."""
+
+    namesrv: str
+    pid: int
+    log: Path
+    ready_after_s: float
+
+
+def check_ports(namesrv_port: int, broker_port: int) -> None:
+    """Raises NotStarted when a port the broker needs is taken: the broker's own, and the one two below."""
+    for port, option in (
+        (namesrv_port, "--namesrv-port"),
+        (broker_port, "--broker-port"),
+        (broker_port - 2, "--broker-port"),
+    ):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError as error:
+                raise NotStarted(f"port {port} cannot be used ({error.strerror}): choose another {option}") from None
+
+
+@contextlib.contextmanager
+def standalone(folder: Path, namesrv_port: int, broker_port: int) -> Iterator[Broker]:
+    """Starts name server and broker over `folder`/store and stops them at the end of the block.
+
+    Raises NotStarted with the end of the log when the process ends before it is ready.
+    """
+    check_ports(namesrv_port, broker_port)
+    folder.mkdir(parents=True, exist_ok=True)
+    ready, log = folder / "ready", folder / "broker.log"
+    ready.unlink(missing_ok=True)
+    command = [
+        str(Path(sys.executable).with_name("orbitmq")),
+        "standalone",
+        f"--data-dir={folder / 'store'}",
+        f"--namesrv-port={namesrv_port}",
+        f"--broker-port={broker_port}",
+        f"--ready-file={ready}",
+    ]
+    began = time.monotonic()
+    with log.open("ab") as out:
+        # A session of its own: Ctrl-C reaches us alone, and we stop it in order.
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
+        )
+    with stopped(process):
+        while not ready.exists():
+            if process.poll() is not None:
+                raise NotStarted(f"the broker ended with code {process.returncode}:\n{_tail(log)}")
+            if time.monotonic() - began > START_LIMIT_S:
+                raise NotStarted(f"the broker is not ready after {START_LIMIT_S} s:\n{_tail(log)}")
+            time.sleep(0.02)
+        yield Broker(f"127.0.0.1:{namesrv_port}", process.pid, log, time.monotonic() - began)
+
+
+@contextlib.contextmanager
+def stopped(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Ends a process that leads its own session when the block is left, however it is left."""
+    try:
+        yield
+    finally:
+        with ignoring_interrupts():
+            for step in (signal.SIGTERM, signal.SIGKILL):
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, step)
+                try:
+                    process.wait(STOP_LIMIT_S)
+                    break
+                except subprocess.TimeoutExpired:
+                    continue
+            # Whatever the process started and did not end itself.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def ignoring_interrupts() -> Iterator[None]:
+    """A second Ctrl-C must not cut short what the first one set off."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _tail(log: Path, lines: int = 10) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
