@@ -1,0 +1,120 @@
+"""Administration of subscription groups, and how far they have got."""
+
+from __future__ import annotations
+
+from orbitmq.protocol.bodies.group import (
+    GroupForbidden,
+    SubscriptionGroupConfig,
+    SubscriptionGroupList,
+    SubscriptionGroupWrapper,
+)
+from orbitmq.protocol.bodies.stats import ConsumeStats, ConsumeStatsList, QueryConsumeTimeSpanBody
+from orbitmq.protocol.declare import Reply, Request, Void, request
+
+
+@request(200)
+class UpdateAndCreateSubscriptiongroup(Request[Void]):
+    """Create a group on a broker, or change it."""
+
+    body: SubscriptionGroupConfig
+
+
+class AllGroupConfigReply(Reply):
+    """The table of groups, or a page of it."""
+
+    total_group_num: int | None = None
+    body: SubscriptionGroupWrapper | None = None
+
+
+@request(201)
+class GetAllSubscriptiongroupConfig(Request[AllGroupConfigReply]):
+    """The table of groups, paged as GET_ALL_TOPIC_CONFIG is."""
+
+    group_seq: int | None = None
+    data_version: str | None = None
+    max_group_num: int | None = None
+
+
+@request(207)
+class DeleteSubscriptiongroup(Request[Void]):
+    """Delete a group, and with `clean_offset` its offsets."""
+
+    group_name: str
+    clean_offset: bool = False
+
+
+class ConsumeStatsReply(Reply):
+    """How far a group has got."""
+
+    body: ConsumeStats
+
+
+@request(208)
+class GetConsumeStats(Request[ConsumeStatsReply]):
+    """How far a group has got on a topic, on several (separated by `;`), or on all it has offsets for."""
+
+    consumer_group: str
+    topic: str | None = None
+    topic_list: str | None = None
+
+
+@request(225)
+class UpdateAndCreateSubscriptiongroupList(Request[Void]):
+    """Create or change several groups."""
+
+    body: SubscriptionGroupList
+
+
+class TimeSpanReply(Reply):
+    """The time spans of a topic's queues."""
+
+    body: QueryConsumeTimeSpanBody
+
+
+@request(303)
+class QueryConsumeTimeSpan(Request[TimeSpanReply]):
+    """Store times of the oldest, the newest and the last consumed message per queue."""
+
+    topic: str
+    group: str
+
+
+class ConsumeStatsListReply(Reply):
+    """How far all groups have got."""
+
+    body: ConsumeStatsList
+
+
+@request(317)
+class GetBrokerConsumeStats(Request[ConsumeStatsListReply]):
+    """How far all groups of a broker have got, or all ordered ones."""
+
+    is_order: bool
+
+
+class GroupConfigReply(Reply):
+    """A group."""
+
+    body: SubscriptionGroupConfig
+
+
+@request(352)
+class GetSubscriptiongroupConfig(Request[GroupConfigReply]):
+    """The configuration of a group."""
+
+    group: str
+
+
+class GroupForbiddenReply(Reply):
+    """Whether the group may read the topic."""
+
+    body: GroupForbidden
+
+
+@request(353)
+class UpdateAndGetGroupForbidden(Request[GroupForbiddenReply]):
+    """Let a group read a topic or not; without `readable` only ask."""
+
+    group: str
+    topic: str
+    readable: bool | None = None

@@ -1,0 +1,105 @@
+"""Brokers among themselves and with those who watch over them: liveness, replication, containers."""
+
+from __future__ import annotations
+
+from orbitmq.protocol.bodies.ha import EpochEntryCache, HARuntimeInfo, SyncStateSet
+from orbitmq.protocol.declare import Long, Reply, Request, Void, request
+
+
+@request(902, to="container")
+class AddBroker(Request[Void]):
+    """Start another broker in a container process."""
+
+    config_path: str | None = None
+
+
+@request(903, to="container")
+class RemoveBroker(Request[Void]):
+    """Stop a broker of a container process."""
+
+    broker_name: str
+    broker_cluster_name: str
+    broker_id: Long
+
+
+@request(904, to="namesrv controller")
+class BrokerHeartbeat(Request[Void]):
+    """A broker lives. One-way; a name server looks at cluster and address only."""
+
+    cluster_name: str
+    broker_addr: str
+    broker_name: str
+    broker_id: Long | None = None
+    epoch: int | None = None
+    max_offset: Long | None = None
+    confirm_offset: Long | None = None
+    heartbeat_timeout_mills: Long | None = None
+    election_priority: int | None = None
+
+
+@request(905)
+class NotifyMinBrokerIdChange(Request[Void]):
+    """Another member of the broker group has the smallest id now. One-way, from name servers."""
+
+    min_broker_id: Long | None = None
+    broker_name: str | None = None
+    min_broker_addr: str | None = None
+    offline_broker_addr: str | None = None
+    ha_broker_addr: str | None = None
+
+
+class HaInfoReply(Reply):
+    """What the other side has."""
+
+    master_ha_address: str | None = None
+    master_flush_offset: Long | None = None
+    master_address: str | None = None
+
+
+@request(906)
+class ExchangeBrokerHaInfo(Request[HaInfoReply]):
+    """Master and slave tell each other addresses and how far the master has flushed."""
+
+    master_ha_address: str | None = None
+    master_flush_offset: Long | None = None
+    master_address: str | None = None
+
+
+class HaStatusReply(Reply):
+    """A broker's side of replication."""
+
+    body: HARuntimeInfo
+
+
+@request(907)
+class GetBrokerHaStatus(Request[HaStatusReply]):
+    """A broker's side of replication."""
+
+
+@request(908)
+class ResetMasterFlushOffset(Request[Void]):
+    """Tell a slave how far its master has flushed."""
+
+    master_flush_offset: Long
+
+
+class EpochCacheReply(Reply):
+    """The reigns that a commit log holds."""
+
+    body: EpochEntryCache
+
+
+@request(1007)
+class GetBrokerEpochCache(Request[EpochCacheReply]):
+    """The reigns that a broker's commit log holds; controller mode only."""
+
+
+@request(1008)
+class NotifyBrokerRoleChanged(Request[Void]):
+    """The controller says who is master now. One-way."""
+
+    master_address: str | None = None
+    master_epoch: int | None = None
+    sync_state_set_epoch: int | None = None
+    master_broker_id: Long | None = None
+    body: SyncStateSet | None = None

@@ -1,0 +1,180 @@
+"""Offsets: of queues, of groups, resetting and cloning them."""
+
+from __future__ import annotations
+
+from orbitmq.protocol.bodies.offset import (
+    ConsumerOffsetSerializeWrapper,
+    GetConsumerStatusBody,
+    QueryCorrectionOffsetBody,
+    ResetOffsetBody,
+)
+from orbitmq.protocol.declare import Blob, Bytes, Long, Reply, Request, Void, request
+
+
+class OffsetReply(Reply):
+    """A queue offset."""
+
+    offset: Long
+
+
+class ConsumerOffset(OffsetReply):
+    """The next queue offset that a group wants."""
+
+
+@request(14)
+class QueryConsumerOffset(Request[ConsumerOffset]):
+    """Where a group has got to on one queue; QUERY_NOT_FOUND if it has no offset there."""
+
+    consumer_group: str
+    topic: str
+    queue_id: int
+    set_zero_if_not_found: bool | None = None
+
+
+@request(15)
+class UpdateConsumerOffset(Request[Void]):
+    """A group has got to `commit_offset` on one queue; mostly one-way."""
+
+    consumer_group: str
+    topic: str
+    queue_id: int
+    commit_offset: Long
+
+
+@request(29)
+class SearchOffsetByTimestamp(Request[OffsetReply]):
+    """The queue offset at a store time (ms)."""
+
+    topic: str
+    queue_id: int
+    timestamp: Long
+    boundary_type: str | None = None
+    """`lower` (the default) or `upper`: which of several messages with one time."""
+
+
+@request(30)
+class GetMaxOffset(Request[OffsetReply]):
+    """The queue offset that the next message will get."""
+
+    topic: str
+    queue_id: int
+    committed: bool = True
+
+
+@request(31)
+class GetMinOffset(Request[OffsetReply]):
+    """The queue offset of the oldest message."""
+
+    topic: str
+    queue_id: int
+
+
+class StoretimeReply(Reply):
+    """A store time in ms, -1 if there is none."""
+
+    timestamp: Long
+
+
+@request(32)
+class GetEarliestMsgStoretime(Request[StoretimeReply]):
+    """When the oldest message of a queue was stored."""
+
+    topic: str
+    queue_id: int
+
+
+class AllConsumerOffsets(Reply):
+    """The offsets of all groups."""
+
+    body: ConsumerOffsetSerializeWrapper | None = None
+
+
+@request(43)
+class GetAllConsumerOffset(Request[AllConsumerOffsets]):
+    """The offsets of all groups, for slaves."""
+
+
+@request(45)
+class GetAllDelayOffset(Request[Blob]):
+    """The text of `delayOffset.json`, for slaves."""
+
+
+@request(220, to="client")
+class ResetConsumerClientOffset(Request[Void]):
+    """Consumers are told their new offsets. The body is a map, for C++ clients a list."""
+
+    group: str
+    topic: str
+    timestamp: Long
+    is_force: bool
+    queue_id: int = -1
+    offset: Long | None = None
+    body: Bytes | None = None
+
+
+class ResetOffsetReply(Reply):
+    """The new offsets by queue."""
+
+    body: ResetOffsetBody | None = None
+
+
+@request(222)
+class InvokeBrokerToResetOffset(Request[ResetOffsetReply]):
+    """Set a group's offsets on a topic to a time (ms; -1: the end) or to `offset`."""
+
+    group: str
+    topic: str
+    timestamp: Long
+    is_force: bool
+    queue_id: int = -1
+    """-1: all queues."""
+    offset: Long | None = None
+
+
+class ConsumerStatusReply(Reply):
+    """Offsets as clients hold them."""
+
+    body: GetConsumerStatusBody | None = None
+
+
+@request(221, to="client")
+class GetConsumerStatusFromClient(Request[ConsumerStatusReply]):
+    """A client tells the offsets it holds."""
+
+    topic: str
+    group: str
+    client_addr: str | None = None
+
+
+@request(223)
+class InvokeBrokerToGetConsumerStatus(Request[ConsumerStatusReply]):
+    """The offsets that the clients of a group hold."""
+
+    topic: str
+    group: str
+    client_addr: str | None = None
+
+
+class CorrectionOffsetReply(Reply):
+    """Smallest offsets by queue id."""
+
+    body: QueryCorrectionOffsetBody
+
+
+@request(308)
+class QueryCorrectionOffset(Request[CorrectionOffsetReply]):
+    """Offsets of a group as far as they are behind those of another; removes the filter groups' offsets."""
+
+    compare_group: str
+    topic: str
+    filter_groups: str | None = None
+
+
+@request(314)
+class CloneGroupOffset(Request[Void]):
+    """Give one group the offsets of another."""
+
+    src_group: str
+    dest_group: str
+    topic: str | None = None
+    offline: bool = False

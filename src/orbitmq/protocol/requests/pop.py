@@ -1,0 +1,166 @@
+"""POP consumption. Codes above 32767 need JSON headers."""
+
+from __future__ import annotations
+
+from orbitmq.protocol.bodies.pop import (
+    BatchAckMessageRequestBody,
+    MessageRequestModeSerializeWrapper,
+    QueryAssignmentRequestBody,
+    QueryAssignmentResponseBody,
+    SetMessageRequestModeRequestBody,
+)
+from orbitmq.protocol.declare import Bytes, Long, Reply, Request, Void, request
+
+
+class PopReply(Reply):
+    """Stored records, and what acknowledging them needs."""
+
+    pop_time: Long
+    invisible_time: Long
+    revive_qid: int
+    rest_num: Long
+    start_offset_info: str | None = None
+    msg_offset_info: str | None = None
+    order_count_info: str | None = None
+    body: Bytes | None = None
+
+
+@request(200050)
+class PopMessage(Request[PopReply]):
+    """Messages for a group from any queue (-1) or one; others of the group do not see them for a while."""
+
+    accepts = (19, 20, 208, 209, 210)
+
+    consumer_group: str
+    topic: str
+    queue_id: int
+    max_msg_nums: int
+    invisible_time: Long
+    poll_time: Long
+    born_time: Long
+    init_mode: int
+    exp_type: str | None = None
+    exp: str | None = None
+    order: bool | None = None
+    attempt_id: str | None = None
+
+
+@request(200051)
+class AckMessage(Request[Void]):
+    """A popped message was handled."""
+
+    consumer_group: str
+    topic: str
+    queue_id: int
+    extra_info: str
+    offset: Long
+
+
+@request(200052)
+class PeekMessage(Request[PopReply]):
+    """Messages that could be popped, without popping them."""
+
+    accepts = (19, 20, 208, 209, 210)
+
+    topic: str
+    queue_id: int
+    max_msg_nums: int
+    consumer_group: str
+
+
+class InvisibletimeReply(Reply):
+    """The new times (ms) of a popped message."""
+
+    pop_time: Long
+    invisible_time: Long
+    revive_qid: int
+
+
+@request(200053)
+class ChangeMessageInvisibletime(Request[InvisibletimeReply]):
+    """Keep a popped message hidden for another `invisible_time` ms."""
+
+    consumer_group: str
+    topic: str
+    queue_id: int
+    extra_info: str
+    offset: Long
+    invisible_time: Long
+
+
+class NotificationReply(Reply):
+    """Whether there is a message to pop, or too many already wait."""
+
+    has_msg: bool
+    polling_full: bool = False
+
+
+@request(200054)
+class Notification(Request[NotificationReply]):
+    """Wait until a message can be popped."""
+
+    consumer_group: str
+    topic: str
+    queue_id: int
+    poll_time: Long
+    born_time: Long
+    order: bool | None = None
+    attempt_id: str | None = None
+
+
+class PollingReply(Reply):
+    """How many requests are held."""
+
+    polling_num: int
+
+
+@request(200055)
+class PollingInfo(Request[PollingReply]):
+    """How many pop requests are held for a queue."""
+
+    consumer_group: str
+    topic: str
+    queue_id: int
+
+
+@request(200056)
+class PopRollback(Request[Void]):
+    """Move pop records kept in a key-value store back to files."""
+
+
+@request(200151)
+class BatchAckMessage(Request[Void]):
+    """Several popped messages were handled."""
+
+    body: BatchAckMessageRequestBody
+
+
+class AssignmentReply(Reply):
+    """The queues for a client."""
+
+    body: QueryAssignmentResponseBody | None = None
+
+
+@request(400)
+class QueryAssignment(Request[AssignmentReply]):
+    """Which queues a client should read, and how."""
+
+    body: QueryAssignmentRequestBody
+
+
+@request(401)
+class SetMessageRequestMode(Request[Void]):
+    """Have the clients of a group pull a topic, or pop it."""
+
+    body: SetMessageRequestModeRequestBody
+
+
+class AllRequestModesReply(Reply):
+    """All modes."""
+
+    body: MessageRequestModeSerializeWrapper | None = None
+
+
+@request(402)
+class GetAllMessageRequestMode(Request[AllRequestModesReply]):
+    """All modes, for slaves."""

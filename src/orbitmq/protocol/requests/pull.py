@@ -1,0 +1,91 @@
+"""Pulling and looking up messages."""
+
+from __future__ import annotations
+
+from orbitmq.protocol.declare import Bytes, Long, Reply, Request, request, wire
+
+
+class PullReply(Reply):
+    """Stored records back to back, and where to go on."""
+
+    suggest_which_broker_id: Long
+    """0: the master; another id where a slave should be asked next."""
+    next_begin_offset: Long
+    min_offset: Long
+    max_offset: Long
+    offset_delta: Long | None = None
+    topic_sys_flag: int | None = None
+    group_sys_flag: int | None = None
+    forbidden_type: int | None = None
+    body: Bytes | None = None
+
+
+class _Pull(Request[PullReply]):
+    """What PULL_MESSAGE and its lite form share."""
+
+    accepts = (19, 20, 21)
+
+    consumer_group: str
+    topic: str
+    queue_id: int
+    queue_offset: Long
+    max_msg_nums: int
+    sys_flag: int
+    """1 commit offset, 2 may be held, 4 subscription is in the request, 8 class filter, 16 lite pull."""
+    commit_offset: Long
+    suspend_timeout_millis: Long
+    sub_version: Long
+    subscription: str | None = None
+    expression_type: str | None = None
+    max_msg_bytes: int | None = None
+    request_source: int | None = None
+    proxy_froward_client_id: str | None = None
+    broker_name: str | None = wire("bname", default=None)
+
+
+@request(11)
+class PullMessage(_Pull):
+    """Messages of one queue from a queue offset on; the broker may hold the request until there is one."""
+
+
+@request(361)
+class LitePullMessage(_Pull):
+    """The same for clients that assign queues by themselves."""
+
+
+class QueryReply(Reply):
+    """Stored records, and how far the index reaches."""
+
+    index_last_update_timestamp: Long
+    index_last_update_phyoffset: Long
+    body: Bytes | None = None
+
+
+@request(12)
+class QueryMessage(Request[QueryReply]):
+    """Messages of a topic by key, in a span of store times (ms)."""
+
+    topic: str
+    key: str
+    max_num: int
+    begin_timestamp: Long
+    end_timestamp: Long
+    index_type: str | None = None
+    """K key, U unique id, T tag; K when absent."""
+    last_key: str | None = None
+    is_unique_key: bool | None = wire("_UNIQUE_KEY_QUERY", default=None)
+    """The key is a unique id; at most 32 messages are given then."""
+
+
+class RecordReply(Reply):
+    """One stored record."""
+
+    body: Bytes | None = None
+
+
+@request(33)
+class ViewMessageById(Request[RecordReply]):
+    """The record at a physical offset; SYSTEM_ERROR if there is none."""
+
+    offset: Long
+    topic: str | None = None

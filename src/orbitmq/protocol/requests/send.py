@@ -1,0 +1,147 @@
+"""Sending messages, recalling them, and replies of consumers to producers.
+
+A send has two header forms: SEND_MESSAGE with the full names, and V2 with one letter per field. Both classes
+have the same attributes, so that whoever serves them need not care which one came: see `AnySend`.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from orbitmq.protocol.declare import Bytes, Long, Reply, Request, Void, request, wire
+
+
+class SendReply(Reply):
+    """Where the message went. `code` 10 to 12: stored, but not flushed or copied in time."""
+
+    msg_id: str
+    """The offset message id: address of the broker and physical offset, in hex."""
+    queue_id: int
+    queue_offset: Long
+    transaction_id: str | None = None
+    batch_uniq_id: str | None = None
+    recall_handle: str | None = None
+
+
+class _NamedSend(Request[SendReply]):
+    """The header with full names."""
+
+    accepts = (10, 11, 12)
+
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: int
+    queue_id: int
+    sys_flag: int
+    born_timestamp: Long
+    flag: int
+    properties: str | None = None
+    reconsume_times: int | None = None
+    unit_mode: bool | None = None
+    max_reconsume_times: int | None = None
+    batch: bool | None = None
+    broker_name: str | None = wire("bname", default=None)
+    body: Bytes = b""
+
+
+class _LetteredSend(Request[SendReply]):
+    """The header with one letter per field."""
+
+    accepts = (10, 11, 12)
+
+    producer_group: str = wire("a")
+    topic: str = wire("b")
+    default_topic: str = wire("c")
+    default_topic_queue_nums: int = wire("d")
+    queue_id: int = wire("e")
+    sys_flag: int = wire("f")
+    born_timestamp: Long = wire("g")
+    flag: int = wire("h")
+    properties: str | None = wire("i", default=None)
+    reconsume_times: int | None = wire("j", default=None)
+    unit_mode: bool | None = wire("k", default=None)
+    max_reconsume_times: int | None = wire("l", default=None)
+    batch: bool | None = wire("m", default=None)
+    broker_name: str | None = wire("n", default=None)
+    body: Bytes = b""
+
+
+@request(10)
+class SendMessage(_NamedSend):
+    """Store one message, or with `batch` several of one topic."""
+
+
+@request(310)
+class SendMessageV2(_LetteredSend):
+    """Store one message."""
+
+
+@request(320)
+class SendBatchMessage(_LetteredSend):
+    """Store several messages of one topic; the body is a batch."""
+
+
+@request(324)
+class SendReplyMessage(_NamedSend):
+    """Pass a consumer's reply on to the producer that waits for it."""
+
+
+@request(325)
+class SendReplyMessageV2(_LetteredSend):
+    """Pass a consumer's reply on to the producer that waits for it."""
+
+
+AnySend: TypeAlias = SendMessage | SendMessageV2 | SendBatchMessage | SendReplyMessage | SendReplyMessageV2
+"""Whatever stores a message: the same attributes whichever header form came."""
+
+
+@request(326, to="client")
+class PushReplyMessageToClient(Request[Void]):
+    """A reply on its way from broker to producer."""
+
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: int
+    queue_id: int
+    sys_flag: int
+    born_timestamp: Long
+    flag: int
+    born_host: str
+    store_host: str
+    store_timestamp: Long
+    properties: str | None = None
+    reconsume_times: int | None = None
+    unit_mode: bool = False
+    body: Bytes = b""
+
+
+class RecallReply(Reply):
+    """The recalled message's unique id; given also when it is unknown or already delivered."""
+
+    msg_id: str
+
+
+@request(370)
+class RecallMessage(Request[RecallReply]):
+    """Take back a timer message before it is delivered."""
+
+    topic: str
+    recall_handle: str
+    producer_group: str | None = None
+
+
+@request(36)
+class ConsumerSendMsgBack(Request[Void]):
+    """A consumer could not handle a message: retry it later, or give it up."""
+
+    offset: Long
+    """Physical offset of the message in the broker's commit log."""
+    group: str
+    delay_level: int
+    """0: the broker decides; below 0: to the dead-letter queue."""
+    origin_msg_id: str | None = None
+    origin_topic: str | None = None
+    unit_mode: bool = False
+    max_reconsume_times: int | None = None

@@ -1,0 +1,147 @@
+"""Administration of topics."""
+
+from __future__ import annotations
+
+from orbitmq.protocol.bodies.group import GroupList
+from orbitmq.protocol.bodies.stats import QueryConsumeQueueResponseBody, TopicStatsTable
+from orbitmq.protocol.bodies.topic import (
+    CreateTopicListRequestBody,
+    TopicConfigAndMappingSerializeWrapper,
+    TopicConfigAndQueueMapping,
+    TopicQueueMappingDetail,
+)
+from orbitmq.protocol.declare import Long, Reply, Request, Void, request
+from orbitmq.protocol.requests.client import TopicListReply
+
+
+@request(17)
+class UpdateAndCreateTopic(Request[Void]):
+    """Create a topic on a broker, or change it."""
+
+    topic: str
+    default_topic: str
+    read_queue_nums: int
+    write_queue_nums: int
+    perm: int
+    topic_filter_type: str
+    order: bool
+    topic_sys_flag: int | None = None
+    attributes: str | None = None
+    """`+key=value,-key`."""
+    force: bool | None = None
+
+
+@request(18)
+class UpdateAndCreateTopicList(Request[Void]):
+    """Create or change several topics."""
+
+    body: CreateTopicListRequestBody
+
+
+class AllTopicConfigReply(Reply):
+    """The table of topics, or a page of it."""
+
+    total_topic_num: int | None = None
+    body: TopicConfigAndMappingSerializeWrapper | None = None
+
+
+@request(21)
+class GetAllTopicConfig(Request[AllTopicConfigReply]):
+    """The table of topics; with any of the three fields a page of it, from number `topic_seq` on.
+
+    A page starts at 0 again when `data_version` (JSON) is not the present one.
+    """
+
+    topic_seq: int | None = None
+    data_version: str | None = None
+    max_topic_num: int | None = None
+
+
+class TopicStatsReply(Reply):
+    """The queues of a topic."""
+
+    body: TopicStatsTable
+
+
+@request(202)
+class GetTopicStatsInfo(Request[TopicStatsReply]):
+    """How far the queues of a topic reach."""
+
+    topic: str
+
+
+@request(215)
+class DeleteTopicInBroker(Request[Void]):
+    """Delete a topic with its queues, and its POP retry topics."""
+
+    topic: str
+
+
+class GroupListReply(Reply):
+    """Names of groups."""
+
+    body: GroupList
+
+
+@request(300)
+class QueryTopicConsumeByWho(Request[GroupListReply]):
+    """The groups that consume a topic."""
+
+    topic: str
+
+
+@request(305)
+class GetSystemTopicListFromBroker(Request[TopicListReply]):
+    """The topics of a broker that it made for itself."""
+
+
+@request(316)
+class CleanUnusedTopic(Request[Void]):
+    """Remove queues of topics that are no more."""
+
+
+class ConsumeQueueReply(Reply):
+    """Units of a consume queue."""
+
+    body: QueryConsumeQueueResponseBody
+
+
+@request(321)
+class QueryConsumeQueue(Request[ConsumeQueueReply]):
+    """Units of a consume queue from `index` on, as a group would see them."""
+
+    topic: str | None = None
+    queue_id: int = 0
+    index: Long = 0
+    count: int = 0
+    consumer_group: str | None = None
+
+
+class TopicConfigReply(Reply):
+    """A topic."""
+
+    body: TopicConfigAndQueueMapping
+
+
+@request(351)
+class GetTopicConfig(Request[TopicConfigReply]):
+    """The configuration of a topic."""
+
+    topic: str
+
+
+@request(513)
+class UpdateAndCreateStaticTopic(Request[Void]):
+    """Create or change a static topic with its mapping."""
+
+    topic: str
+    default_topic: str
+    read_queue_nums: int
+    write_queue_nums: int
+    perm: int
+    topic_filter_type: str
+    order: bool
+    topic_sys_flag: int | None = None
+    attributes: str | None = None
+    force: bool | None = None
+    body: TopicQueueMappingDetail | None = None
