@@ -38,7 +38,7 @@ SYSTEM_TOPICS = frozenset(
         "CHECKPOINT_TOPIC",
     }
 )
-"""Topics that belong to the system whatever the cluster; `TopicTable.is_system` knows this broker's as well."""
+"""Topics that belong to the system in every cluster; `TopicTable.is_system` knows this broker's own, too."""
 
 NO_SEND_TOPICS = frozenset(
     {

@@ -86,7 +86,7 @@ class Flow:
 
 
 class Flows(Generic[K]):
-    """Flows of one kind by key. A window is sampled only while it sees something move: idle flows cost nothing."""
+    """Flows of one kind by key. A window is sampled only while something moves in it: idle flows cost nothing."""
 
     def __init__(self) -> None:
         self.by_key: dict[K, Flow] = {}
@@ -106,7 +106,9 @@ class Flows(Generic[K]):
 
     def sample_minute(self, now: int) -> None:
         """Samples the minutes of the flows that move."""
-        for key in [k for k, flow in self._minute.items() if not flow.sample(flow.minute, now, MINUTE_STEP_MS)]:
+        for key in [
+            k for k, flow in self._minute.items() if not flow.sample(flow.minute, now, MINUTE_STEP_MS)
+        ]:
             del self._minute[key]
 
     def sample_hour(self, now: int) -> None:
@@ -191,7 +193,14 @@ class BrokerStats:
         self._day = _day_of(now)
 
     def put(
-        self, topic: str, queue_id: int, messages: int, size_bytes: int, took_ms: int = 0, *, system: bool = False
+        self,
+        topic: str,
+        queue_id: int,
+        messages: int,
+        size_bytes: int,
+        took_ms: int = 0,
+        *,
+        system: bool = False,
     ) -> None:
         """Counts messages that a client sent and the store took."""
         self.topic_put.add(topic, messages, size_bytes, took_ms)
@@ -211,17 +220,21 @@ class BrokerStats:
         """Counts a send that the store refused."""
         self.totals.put_failed += 1
 
-    def get(
-        self, group: str, topic: str, queue_id: int, messages: int, size_bytes: int, took_ms: int = 0, *,
+    def pulled(
+        self,
+        group: str,
+        topic: str,
+        queue_id: int,
+        messages: int,
+        size_bytes: int,
+        took_ms: int = 0,
+        *,
         system: bool = False,
     ) -> None:
-        """Counts messages that a group pulled; none found counts as a miss."""
+        """Counts messages that a group was given."""
         totals = self.totals
         if took_ms > totals.get_took_max_ms:
             totals.get_took_max_ms = took_ms
-        if messages == 0:
-            totals.get_miss_times += 1
-            return
         totals.get_found_times += 1
         totals.get_messages += messages
         self.group_get.add((topic, group), messages, size_bytes, took_ms)
@@ -229,6 +242,10 @@ class BrokerStats:
         self.broker_get.add(self.cluster, messages)
         if not system:
             self.broker_get_user.add(self.cluster, messages)
+
+    def missed(self) -> None:
+        """Counts a pull that found nothing."""
+        self.totals.get_miss_times += 1
 
     def sent_back(self, group: str, topic: str) -> None:
         """Counts a message that a group gave back."""
@@ -238,7 +255,9 @@ class BrokerStats:
         """Samples what is due. Call once a second."""
         totals = self.totals
         self._rates.append(
-            Rates(now, totals.put_messages, totals.get_found_times, totals.get_miss_times, totals.get_messages)
+            Rates(
+                now, totals.put_messages, totals.get_found_times, totals.get_miss_times, totals.get_messages
+            )
         )
         if now - self._sampled_ms >= MINUTE_STEP_MS:
             self._sampled_ms = now

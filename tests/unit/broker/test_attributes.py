@@ -8,7 +8,10 @@ from orbitmq.protocol.errors import Refused
 def test_header_text_is_a_list_of_signed_attributes() -> None:
     assert parse_attributes(None) == {}
     assert parse_attributes("") == {}
-    assert parse_attributes("+message.type=FIFO,-reserve.time") == {"+message.type": "FIFO", "-reserve.time": ""}
+    assert parse_attributes("+message.type=FIFO,-reserve.time") == {
+        "+message.type": "FIFO",
+        "-reserve.time": "",
+    }
 
 
 @pytest.mark.parametrize("text", ["+k", "+k=", "=v", "+k=v,+k=w", "k"])
@@ -52,7 +55,9 @@ def test_wrong_updates_are_refused(current: dict[str, str] | None, signed: dict[
 
 
 def test_ranges_include_their_ends() -> None:
-    assert alter(TOPIC_ATTRIBUTES, None, {"+reserve.time": str(2**63 - 1)}) == {"reserve.time": str(2**63 - 1)}
+    assert alter(TOPIC_ATTRIBUTES, None, {"+reserve.time": str(2**63 - 1)}) == {
+        "reserve.time": str(2**63 - 1)
+    }
     assert alter(GROUP_ATTRIBUTES, None, {"+priority.factor": "100"}) == {"priority.factor": "100"}
     with pytest.raises(Refused):
         alter(GROUP_ATTRIBUTES, None, {"+priority.factor": "101"})

@@ -53,7 +53,7 @@ def test_hour_and_day_have_steps_of_their_own() -> None:
 def test_names_and_keys_of_the_statistics() -> None:
     stats = BrokerStats("C", START)
     stats.put("T", 3, 1, 10)
-    stats.get("G", "T", 3, 1, 10)
+    stats.pulled("G", "T", 3, 1, 10)
     stats.sent_back("G", "T")
     for name, key in [
         ("TOPIC_PUT_NUMS", "T"),
@@ -68,7 +68,12 @@ def test_names_and_keys_of_the_statistics() -> None:
         ("BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC", "C"),
     ]:
         assert stats.find(name, key) is not None, (name, key)
-    for name, key in [("NO_SUCH", "T"), ("TOPIC_PUT_NUMS", "U"), ("QUEUE_PUT_NUMS", "T"), ("QUEUE_PUT_NUMS", "T@x")]:
+    for name, key in [
+        ("NO_SUCH", "T"),
+        ("TOPIC_PUT_NUMS", "U"),
+        ("QUEUE_PUT_NUMS", "T"),
+        ("QUEUE_PUT_NUMS", "T@x"),
+    ]:
         assert stats.find(name, key) is None, (name, key)
 
 
@@ -81,7 +86,7 @@ def test_messages_of_the_system_are_not_those_of_users() -> None:
 
 def test_a_pull_that_finds_nothing_is_a_miss() -> None:
     stats = BrokerStats("C", START)
-    stats.get("G", "T", 0, 0, 0)
+    stats.missed()
     assert stats.totals.get_miss_times == 1
     assert stats.find("GROUP_GET_NUMS", "T@G") is None
 
@@ -101,7 +106,7 @@ def test_rates_come_over_10_60_and_600_seconds_as_the_broker_grows_older() -> No
 def test_what_is_deleted_is_not_counted_any_more() -> None:
     stats = BrokerStats("C", START)
     stats.put("T", 0, 1, 10)
-    stats.get("G", "T", 0, 1, 10)
+    stats.pulled("G", "T", 0, 1, 10)
     stats.forget_group("G")
     assert stats.find("GROUP_GET_NUMS", "T@G") is None
     stats.forget_topic("T")

@@ -1,0 +1,277 @@
+"""Delayed messages: the levels, how a send is put aside, and how it comes back when it is due.
+
+A message with property DELAY is stored in topic SCHEDULE_TOPIC_XXXX, queue level - 1; its tags code there is
+the time at which it is due, its real topic and queue are in properties. When it is due it is stored once
+more where it belongs, with the same bytes otherwise. What has been delivered is in `config/delayOffset.json`:
+level -> next queue offset. After a crash a few seconds may be delivered again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from orbitmq.broker import names
+from orbitmq.broker.unsaved import Unsaved
+from orbitmq.protocol.bodies.offset import DelayOffsetSerializeWrapper
+from orbitmq.protocol.bodies.version import DataVersion
+from orbitmq.protocol.message import StoredMessage
+from orbitmq.protocol.message_cy import BadRecord, decode_record, find_property
+from orbitmq.store.messages import Appended, PendingMessage, PutStatus
+
+log = logging.getLogger(__name__)
+
+DEFAULT_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+SCAN_INTERVAL_MS = 100
+FIRST_SCAN_MS = 1_000
+MESSAGES_PER_SCAN = 256
+"""How many messages one turn delivers before it lets others go first."""
+UPDATES_PER_VERSION = 200
+
+
+class DelayLevels:
+    """The delays by level, from 1; `1s 5s 10s` means level 1 is a second, 2 five, 3 ten."""
+
+    def __init__(self, text: str = DEFAULT_LEVELS) -> None:
+        self.delay_ms: dict[int, int] = {}
+        for level, item in enumerate(text.split(), start=1):
+            unit = UNIT_MS.get(item[-1:])
+            if unit is None or not item[:-1].isdigit():
+                raise ValueError(f"delay level {level}: {item!r} is not a number and one of s, m, h, d")
+            self.delay_ms[level] = int(item[:-1]) * unit
+        if not self.delay_ms:
+            raise ValueError("no delay level at all")
+        self.highest = len(self.delay_ms)
+
+    def due(self, level: int, stored_ms: int) -> int:
+        """When a message of a level is due that was stored at `stored_ms`."""
+        return stored_ms + self.delay_ms.get(level, 1_000)
+
+    def put_aside(
+        self, topic: str, queue_id: int, properties: Mapping[str, str], now: int
+    ) -> PutAside | None:
+        """Where a message has to wait first, with the properties to store; None if it is not delayed.
+
+        A level above the highest counts as the highest; text that is no number as no delay.
+        """
+        try:
+            level = int(properties.get("DELAY", "0"))
+        except ValueError:
+            return None
+        if level <= 0:
+            return None
+        level = min(level, self.highest)
+        waiting = dict(properties)
+        waiting["DELAY"] = str(level)
+        waiting["REAL_TOPIC"] = topic
+        waiting["REAL_QID"] = str(queue_id)
+        return PutAside(names.SCHEDULE_TOPIC, level - 1, waiting, self.due(level, now))
+
+
+class PutAside(NamedTuple):
+    """The queue in which a delayed message waits; `tags_code` is the time at which it is due."""
+
+    topic: str
+    queue_id: int
+    properties: dict[str, str]
+    tags_code: int
+
+
+class DelayStore(Protocol):
+    """What delivery needs of the message store."""
+
+    @property
+    def durable_offset(self) -> int: ...
+    def min_offset(self, topic: str, queue_id: int) -> int: ...
+    def max_offset(self, topic: str, queue_id: int) -> int: ...
+    def physical_offset_of(
+        self, topic: str, queue_id: int, queue_offset: int
+    ) -> tuple[int, int, int] | None: ...
+    def record_at(self, physical_offset: int) -> memoryview | bytes | None: ...
+    def append(self, message: PendingMessage, now_ms: int) -> Appended: ...
+
+
+@dataclass(slots=True)
+class Progress:
+    """Positions that may be saved once the log is on the disk up to `physical_offset`."""
+
+    physical_offset: int
+    positions: dict[int, int]
+
+
+class DelayDelivery:
+    """Moves due messages from the waiting queues to where they belong.
+
+    `positions` is where each level goes on. What is written to the file lags behind until the messages
+    delivered so far are on the disk: a power cut repeats deliveries, it never skips one.
+    """
+
+    FILE = "delayOffset.json"
+    NAME = "delay"
+
+    def __init__(
+        self,
+        levels: DelayLevels,
+        store: DelayStore,
+        unsaved: Unsaved,
+        now: int,
+        updates_per_version: int = UPDATES_PER_VERSION,
+    ) -> None:
+        self.levels = levels
+        self.positions: dict[int, int] = {}
+        self.version = DataVersion(timestamp=now)
+        self.skipped = 0
+        """Waiting records that could not be read, or were of no deliverable kind."""
+        self._store = store
+        self._unsaved = unsaved
+        self._savable: dict[int, int] = {}
+        self._progress: Progress | None = None
+        self._delivered_to = 0
+        self._updates = 0
+        self._updates_per_version = updates_per_version
+
+    def start(self) -> None:
+        """Brings the positions into the range of their queues. Call once, after `load_text`."""
+        for level in self.levels.delay_ms:
+            first, end = self._range(level)
+            position = self.positions.get(level)
+            if position is not None:
+                self.positions[level] = min(max(position, first), end)
+        self._savable = dict(self.positions)
+
+    def deliver_due(self, now: int, limit: int = MESSAGES_PER_SCAN) -> bool:
+        """Delivers what is due, at most `limit` messages; whether more is due at once.
+
+        Call every 100 ms, and again directly after True.
+        """
+        for level in self.levels.delay_ms:
+            limit -= self._deliver_level(level, now, limit)
+            if limit <= 0:
+                break
+        self._note_progress()
+        return limit <= 0
+
+    def _deliver_level(self, level: int, now: int, limit: int) -> int:
+        queue_id = level - 1
+        first, end = self._range(level)
+        position = self.positions.get(level, 0)
+        if end == 0 and level not in self.positions:
+            return 0
+        if not first <= position <= end:
+            log.warning("delay level %d: position %d is outside [%d, %d]", level, position, first, end)
+            position = min(max(position, first), end)
+        latest_due = now + self.levels.delay_ms[level]
+        start = position
+        while position < end and position - start < limit:
+            unit = self._store.physical_offset_of(names.SCHEDULE_TOPIC, queue_id, position)
+            if unit is None:
+                break
+            physical_offset, _, due_ms = unit
+            # A time further away than the level's whole delay comes from other settings, or another clock.
+            if now < due_ms <= latest_due:
+                break
+            message = self._waiting_message(level, physical_offset)
+            if message is not None:
+                appended = self._store.append(message, now)
+                if appended.status is not PutStatus.PUT_OK:
+                    log.warning(
+                        "delay level %d: message %d is tried again: %s", level, position, appended.status
+                    )
+                    break
+                self._delivered_to = appended.physical_offset + appended.size
+            position += 1
+        if position != self.positions.get(level):
+            self._move(level, position, now)
+        return position - start
+
+    def _waiting_message(self, level: int, physical_offset: int) -> PendingMessage | None:
+        record = self._store.record_at(physical_offset)
+        if record is None:
+            self.skipped += 1
+            log.error("delay level %d: there is no record at %d", level, physical_offset)
+            return None
+        try:
+            message = delivered(decode_record(record))
+        except (BadRecord, ValueError) as e:
+            self.skipped += 1
+            log.error("delay level %d: the record at %d cannot be delivered: %s", level, physical_offset, e)
+            return None
+        if message.topic in names.HALF_TOPICS:
+            self.skipped += 1
+            log.error("delay level %d: the record at %d is a half message", level, physical_offset)
+            return None
+        return message
+
+    def _range(self, level: int) -> tuple[int, int]:
+        queue_id = level - 1
+        return (
+            max(0, self._store.min_offset(names.SCHEDULE_TOPIC, queue_id)),
+            max(0, self._store.max_offset(names.SCHEDULE_TOPIC, queue_id)),
+        )
+
+    def _move(self, level: int, position: int, now: int) -> None:
+        self.positions[level] = position
+        self._updates += 1
+        if self._updates % self._updates_per_version == 0:
+            self.version.next(now)
+        self._unsaved.mark(self.NAME, soon=False)
+
+    def _note_progress(self) -> None:
+        if self._progress is not None and self._store.durable_offset >= self._progress.physical_offset:
+            self._savable = self._progress.positions
+            self._progress = None
+            self._unsaved.mark(self.NAME, soon=False)
+        if self._progress is None and self._savable != self.positions:
+            self._progress = Progress(self._delivered_to, dict(self.positions))
+
+    def max_offset(self, level: int) -> int:
+        """The end of a level's waiting queue."""
+        return self._range(level)[1]
+
+    def to_body(self) -> DelayOffsetSerializeWrapper:
+        """The positions as they go over the wire."""
+        return DelayOffsetSerializeWrapper(data_version=self.version, offset_table=dict(self.positions))
+
+    def to_text(self) -> str:
+        """The content of `delayOffset.json`: positions whose deliveries are on the disk."""
+        if self._progress is not None and self._store.durable_offset >= self._progress.physical_offset:
+            self._savable = self._progress.positions
+            self._progress = None
+        return DelayOffsetSerializeWrapper(
+            data_version=self.version, offset_table=self._savable
+        ).to_pretty_json()
+
+    def load_text(self, text: str) -> None:
+        """Takes over the content of `delayOffset.json`. Raises MalformedJson."""
+        wrapper = DelayOffsetSerializeWrapper.from_json(text)
+        self.positions = dict(wrapper.offset_table)
+        if wrapper.data_version is not None:
+            self.version = wrapper.data_version
+
+
+def delivered(waiting: StoredMessage) -> PendingMessage:
+    """The message as it is stored where it belongs: all as it was, but for topic and queue.
+
+    Raises ValueError if the record does not say where it belongs.
+    """
+    topic = find_property(waiting.properties, b"REAL_TOPIC")
+    queue_id = find_property(waiting.properties, b"REAL_QID")
+    if not topic or not queue_id:
+        raise ValueError("no REAL_TOPIC or no REAL_QID")
+    return PendingMessage(
+        topic=topic.decode(),
+        queue_id=int(queue_id),
+        flag=waiting.flag,
+        sys_flag=waiting.sys_flag,
+        born_timestamp=waiting.born_timestamp,
+        born_host=waiting.born_host,
+        store_host=waiting.store_host,
+        reconsume_times=waiting.reconsume_times,
+        prepared_transaction_offset=waiting.prepared_transaction_offset,
+        body=waiting.body,
+        properties=waiting.properties,
+    )

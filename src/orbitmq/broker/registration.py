@@ -1,0 +1,119 @@
+"""What name servers hear of this broker: the whole table, or one topic that just changed.
+
+Pure functions; the server sends the requests and remembers what each name server said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from orbitmq.broker.identity import BrokerIdentity
+from orbitmq.broker.topics import TopicTable
+from orbitmq.protocol.bodies.route import RegisterBrokerBody
+from orbitmq.protocol.bodies.topic import TopicConfig, TopicConfigAndMappingSerializeWrapper
+from orbitmq.protocol.bodies.version import DataVersion
+from orbitmq.protocol.codes import PERM_READ, PERM_WRITE
+from orbitmq.protocol.requests.route import QueryDataVersion, RegisterBroker, UnregisterBroker
+
+READ_WRITE = PERM_READ | PERM_WRITE
+MIN_PERIOD_MS = 10_000
+MAX_PERIOD_MS = 60_000
+FIRST_TOPICS = 2
+"""A name server refuses a broker's first registration if it has exactly one topic."""
+
+
+def period_ms(configured_ms: int) -> int:
+    """How often to register: registerNameServerPeriod, kept between 10 and 60 s."""
+    return max(MIN_PERIOD_MS, min(configured_ms, MAX_PERIOD_MS))
+
+
+def register_all(
+    identity: BrokerIdentity,
+    topics: TopicTable,
+    broker_permission: int,
+    heartbeat_timeout_ms: int | None = None,
+    split_size: int | None = None,
+) -> list[RegisterBroker]:
+    """The requests that tell a name server every topic; several with `split_size`, else one."""
+    configs = list(topics.by_name.values())
+    size = split_size or max(1, len(configs))
+    return [
+        _request(
+            identity, configs[start : start + size], topics.version, broker_permission, heartbeat_timeout_ms
+        )
+        for start in range(0, max(1, len(configs)), size)
+    ]
+
+
+def register_changed(
+    identity: BrokerIdentity,
+    topics: TopicTable,
+    changed: Iterable[str],
+    broker_permission: int,
+    heartbeat_timeout_ms: int | None = None,
+) -> RegisterBroker:
+    """The request that tells a name server the topics that just changed.
+
+    A topic that was deleted here is not told: its row falls with the table's own registration.
+    """
+    configs = [config for name in sorted(changed) if (config := topics.get(name)) is not None]
+    return _request(identity, configs, topics.version, broker_permission, heartbeat_timeout_ms)
+
+
+def ask_data_version(identity: BrokerIdentity, topics: TopicTable) -> QueryDataVersion:
+    """The question whether a name server has the present table; it also keeps the broker alive there."""
+    return QueryDataVersion(
+        broker_name=identity.name,
+        broker_addr=identity.address,
+        cluster_name=identity.cluster,
+        broker_id=identity.broker_id,
+        body=topics.version.copy(),
+    )
+
+
+def unregister(identity: BrokerIdentity) -> UnregisterBroker:
+    """The farewell to a name server."""
+    return UnregisterBroker(
+        broker_name=identity.name,
+        broker_addr=identity.address,
+        cluster_name=identity.cluster,
+        broker_id=identity.broker_id,
+    )
+
+
+def ordered_topics(order_conf: dict[str, str], broker_name: str) -> set[str]:
+    """The topics that a registration's answer (`topic -> "broker:queues;..."`) makes ordered here."""
+    return {
+        topic
+        for topic, conf in order_conf.items()
+        if any(item.partition(":")[0] == broker_name for item in conf.split(";"))
+    }
+
+
+def _request(
+    identity: BrokerIdentity,
+    configs: list[TopicConfig],
+    version: DataVersion,
+    broker_permission: int,
+    heartbeat_timeout_ms: int | None,
+) -> RegisterBroker:
+    if broker_permission & READ_WRITE != READ_WRITE:
+        configs = [replace(config, perm=config.perm & broker_permission) for config in configs]
+    return RegisterBroker(
+        broker_name=identity.name,
+        broker_addr=identity.address,
+        cluster_name=identity.cluster,
+        ha_server_addr=identity.ha_address,
+        broker_id=identity.broker_id,
+        heartbeat_timeout_millis=heartbeat_timeout_ms,
+        enable_acting_master=False,
+        compressed=False,
+        body_crc32=0,
+        body=RegisterBrokerBody(
+            TopicConfigAndMappingSerializeWrapper(
+                topic_config_table={config.topic_name: config for config in configs},
+                data_version=version.copy(),
+            )
+        ),
+    )

@@ -1,0 +1,238 @@
+"""The topics of this broker: their configs, how they come to be, and what the name servers have to hear.
+
+Every change makes a new DataVersion, marks the table for its file (`config/topics.json`) and notes the
+topic for registration.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from orbitmq.broker import names
+from orbitmq.broker.attributes import TOPIC_ATTRIBUTES, alter
+from orbitmq.broker.identity import BrokerIdentity
+from orbitmq.broker.unsaved import Unsaved
+from orbitmq.protocol.bodies.topic import TopicConfig, TopicConfigSerializeWrapper
+from orbitmq.protocol.bodies.version import DataVersion
+from orbitmq.protocol.codes import PERM_INHERIT, PERM_READ, PERM_WRITE, ResponseCode
+from orbitmq.protocol.errors import Refused
+
+SYS_FLAG_UNIT = 1
+SYS_FLAG_UNIT_SUB = 2
+
+SCHEDULE_QUEUES = 18
+BENCHMARK_QUEUES = 1024
+CLUSTER_TOPIC_QUEUES = 16
+
+
+class TopicSettings(Protocol):
+    """What the broker's options say about topics."""
+
+    @property
+    def auto_create_topic_enable(self) -> bool: ...
+    @property
+    def default_topic_queue_nums(self) -> int: ...
+    @property
+    def cluster_topic_enable(self) -> bool: ...
+    @property
+    def broker_topic_enable(self) -> bool: ...
+    @property
+    def trace_topic_enable(self) -> bool: ...
+    @property
+    def msg_trace_topic_name(self) -> str: ...
+    @property
+    def timer_wheel_enable(self) -> bool: ...
+    @property
+    def revive_queue_num(self) -> int: ...
+
+
+class TopicTable:
+    """Topic configs by name. `by_name` may be read directly; changes go through the methods."""
+
+    FILE = "topics.json"
+    NAME = "topics"
+
+    def __init__(self, identity: BrokerIdentity, settings: TopicSettings, unsaved: Unsaved, now: int) -> None:
+        self.by_name: dict[str, TopicConfig] = {}
+        self.version = DataVersion(timestamp=now)
+        self._identity = identity
+        self._settings = settings
+        self._unsaved = unsaved
+        self._changed: set[str] = set()
+        self._system: set[str] = set(names.SYSTEM_TOPICS)
+
+    def get(self, topic: str) -> TopicConfig | None:
+        """The config of a topic, or None."""
+        return self.by_name.get(topic)
+
+    def put(self, config: TopicConfig, now: int) -> None:
+        """Adds or replaces a topic."""
+        self.by_name[config.topic_name] = config
+        self._note(config.topic_name, now)
+
+    def delete(self, topic: str, now: int) -> bool:
+        """Removes a topic; False if there was none."""
+        if self.by_name.pop(topic, None) is None:
+            return False
+        self._note(topic, now)
+        return True
+
+    def update(self, wanted: TopicConfig, now: int) -> bool:
+        """Applies an administrator's config, whose attributes are signed (see `attributes.alter`).
+
+        False if the topic was so already: then there is no new version. Raises Refused.
+        """
+        current = self.by_name.get(wanted.topic_name)
+        signed = wanted.attributes
+        attributes = alter(TOPIC_ATTRIBUTES, None if current is None else current.attributes, signed)
+        config = TopicConfig(
+            topic_name=wanted.topic_name,
+            read_queue_nums=wanted.read_queue_nums,
+            write_queue_nums=wanted.write_queue_nums,
+            perm=wanted.perm,
+            topic_filter_type=wanted.topic_filter_type,
+            topic_sys_flag=wanted.topic_sys_flag,
+            order=wanted.order,
+            attributes=attributes,
+        )
+        if current is not None and not signed and config == current:
+            return False
+        self.put(config, now)
+        return True
+
+    def create_for_send(
+        self, topic: str, default_topic: str, client_queue_nums: int, unit_mode: bool, now: int
+    ) -> TopicConfig | None:
+        """The topic a message is sent to, made in the image of `default_topic` if it may be; else None.
+
+        Queues: the smaller of what the client asks for and what the default topic has.
+        """
+        config = self.by_name.get(topic)
+        if config is not None:
+            return config
+        pattern = self.by_name.get(default_topic)
+        if pattern is None:
+            return None
+        perm = pattern.perm
+        if default_topic == names.AUTO_CREATE_TOPIC and not self._settings.auto_create_topic_enable:
+            perm &= ~PERM_INHERIT
+        if not perm & PERM_INHERIT:
+            return None
+        queues = max(0, min(client_queue_nums, pattern.write_queue_nums))
+        config = TopicConfig(
+            topic_name=topic,
+            read_queue_nums=queues,
+            write_queue_nums=queues,
+            perm=perm & ~PERM_INHERIT,
+            topic_filter_type=pattern.topic_filter_type,
+            topic_sys_flag=SYS_FLAG_UNIT if unit_mode else 0,
+        )
+        self.put(config, now)
+        return config
+
+    def ensure(
+        self,
+        topic: str,
+        queue_nums: int,
+        now: int,
+        *,
+        perm: int = PERM_READ | PERM_WRITE,
+        unit_sub: bool = False,
+        order: bool | None = None,
+    ) -> TopicConfig:
+        """The topic, made with these figures if it is missing; `order`, when given, is brought up to date."""
+        config = self.by_name.get(topic)
+        if config is not None:
+            if order is not None and config.order != order:
+                config.order = order
+                self._note(topic, now)
+            return config
+        config = TopicConfig(
+            topic_name=topic,
+            read_queue_nums=queue_nums,
+            write_queue_nums=queue_nums,
+            perm=perm,
+            topic_sys_flag=SYS_FLAG_UNIT_SUB if unit_sub else 0,
+            order=bool(order),
+        )
+        self.put(config, now)
+        return config
+
+    def set_order(self, ordered: set[str], now: int) -> None:
+        """Takes over what a name server says of ordered topics (the KV table in the answer to a registration)."""
+        for topic, config in self.by_name.items():
+            if topic in ordered and not config.order:
+                config.order = True
+                self._note(topic, now)
+
+    def is_system(self, topic: str) -> bool:
+        """Whether a topic belongs to the system, here or on any broker."""
+        return topic in self._system or topic.startswith(names.SYSTEM_TOPIC_PREFIX)
+
+    @property
+    def system_topics(self) -> frozenset[str]:
+        """The names of the topics that this broker made for itself."""
+        return frozenset(self._system)
+
+    def require(self, topic: str) -> TopicConfig:
+        """The config of a topic. Raises Refused (TOPIC_NOT_EXIST)."""
+        config = self.by_name.get(topic)
+        if config is None:
+            raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
+        return config
+
+    def take_changed(self) -> set[str]:
+        """The topics that changed or went since the last call: what the name servers have to hear now."""
+        changed, self._changed = self._changed, set()
+        return changed
+
+    def add_system_topics(self, now: int) -> None:
+        """Makes the topics that every broker has, where they are missing. Call once, after `load_text`."""
+        settings, identity = self._settings, self._identity
+        full = PERM_READ | PERM_WRITE
+        wanted: list[tuple[str, int, int]] = [
+            ("SELF_TEST_TOPIC", 1, full),
+            ("BenchmarkTest", BENCHMARK_QUEUES, full),
+            ("OFFSET_MOVED_EVENT", 1, full),
+            (names.SCHEDULE_TOPIC, SCHEDULE_QUEUES, full),
+            (f"{identity.cluster}_{names.REPLY_TOPIC_SUFFIX}", 1, full),
+            (f"rmq_sys_REVIVE_LOG_{identity.cluster}", settings.revive_queue_num, full),
+            (f"rmq_sys_SYNC_BROKER_MEMBER_{identity.name}", 1, PERM_INHERIT),
+            ("RMQ_SYS_TRANS_HALF_TOPIC", 1, full),
+            ("RMQ_SYS_TRANS_OP_HALF_TOPIC", 1, full),
+            ("RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC", 1, full),
+            ("RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC", 1, full),
+            (
+                identity.cluster,
+                CLUSTER_TOPIC_QUEUES,
+                (full if settings.cluster_topic_enable else 0) | PERM_INHERIT,
+            ),
+            (identity.name, 1, (full if settings.broker_topic_enable else 0) | PERM_INHERIT),
+        ]
+        if settings.auto_create_topic_enable:
+            wanted.append((names.AUTO_CREATE_TOPIC, settings.default_topic_queue_nums, full | PERM_INHERIT))
+        if settings.trace_topic_enable:
+            wanted.append((settings.msg_trace_topic_name, 1, full))
+        if settings.timer_wheel_enable:
+            wanted.append(("rmq_sys_wheel_timer", 1, full))
+        for topic, queues, perm in wanted:
+            self._system.add(topic)
+            if topic not in self.by_name:
+                self.ensure(topic, queues, now, perm=perm)
+
+    def to_text(self) -> str:
+        """The content of `topics.json`."""
+        return TopicConfigSerializeWrapper(self.by_name, self.version).to_pretty_json()
+
+    def load_text(self, text: str) -> None:
+        """Takes over the content of `topics.json`. Raises MalformedJson."""
+        wrapper = TopicConfigSerializeWrapper.from_json(text)
+        self.by_name = {
+            name: config for name, config in wrapper.topic_config_table.items() if config.topic_name == name
+        }
+        self.version = wrapper.data_version
+
+    def _note(self, topic: str, now: int) -> None:
+        self.version.next(now)
+        self._changed.add(topic)
+        self._unsaved.mark(self.NAME)
