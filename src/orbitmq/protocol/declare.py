@@ -260,9 +260,11 @@ def _add_field_decoding(source: _Source, row: FieldRow, checks: list[str]) -> No
     else:
         value = f"{target} = value = int({text})" if not row.is_required else f"int({text})"
     if row.is_required:
-        source.add(2, f"{target} = {value}")
         if row.kind in _INT_TYPES:
-            checks.append(_range_check(row, target))
+            local = f"n{len(checks)}"
+            checks.append(_range_check(row, local))
+            target += f" = {local}"
+        source.add(2, f"{target} = {value}")
         return
     source.add(2, "if text is None:")
     source.add(3, f"{target} = default_{row.name}")

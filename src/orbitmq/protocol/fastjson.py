@@ -4,7 +4,7 @@ Maps with number keys are written with bare keys (`{0:"x"}`), maps keyed by an o
 (`{{"topic":"T"}:1}`). The reader takes both, single quotes and trailing commas; it refuses bare names and
 comments, as fastjson2 does. Plain JSON takes the standard library's path.
 
-Decoded, an object is a dict; a number key is an int and an object key an `ObjectKey`.
+Decoded, an object is a dict; a number key is its text and an object key an `ObjectKey`.
 """
 
 from __future__ import annotations
@@ -55,10 +55,24 @@ def parse(data: str | bytes | bytearray | memoryview, max_bytes: int = MAX_JSON_
             raise MalformedJson(f"not UTF-8 at byte {error.start}") from None
     try:
         return json.loads(data, parse_constant=_refuse_constant)
-    except RecursionError:
-        raise MalformedJson("nested too deep") from None
-    except ValueError:
+    except (ValueError, RecursionError):
+        pass
+    try:
+        quoted = _TEXT_OR_NUMBER_KEY.sub(_quote_number_key, data)
+        return json.loads(quoted, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
         return _Lenient(data).document()
+
+
+# Number keys are what most often keeps large texts (offset tables) from being JSON, so they get quotes and
+# the standard reader a second chance. Text in double quotes is stepped over; whatever else is not JSON fails
+# there again and is read as it was.
+# The text's closing quote may be missing, so that no quote makes the search start over: it stays linear.
+_TEXT_OR_NUMBER_KEY = re.compile(r'"(?:[^"\\]++|\\.)*+"?|([{,]\s*)(-?\d+)(?=\s*:)', re.DOTALL)
+
+
+def _quote_number_key(match: re.Match[str]) -> str:
+    return match.group() if match.lastindex is None else f'{match.group(1)}"{match.group(2)}"'
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -67,6 +81,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 _BLANK = re.compile(r"[ \t\n\r]*")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?")
+_NUMBER_KEY = re.compile(r"-?\d+")
 _WORD = re.compile(r"true|false|null")
 _WORDS = {"true": True, "false": False, "null": None}
 _PLAIN = {'"': re.compile(r'[^"\\\x00-\x1f]*'), "'": re.compile(r"[^'\\\x00-\x1f]*")}
@@ -148,7 +163,11 @@ class _Lenient:
             return ObjectKey(self.members(depth + 1))
         if start in ('"', "'") and start:
             return self.string(start)
-        return self.number()
+        match = _NUMBER_KEY.match(self.text, self.at)
+        if match is None:
+            self.fail("no key")
+        self.at = match.end()
+        return match.group()
 
     def elements(self, depth: int) -> list[Any]:
         self.at += 1

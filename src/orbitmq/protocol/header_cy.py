@@ -331,7 +331,9 @@ def _plain_end(
 @cython.cfunc
 @cython.boundscheck(False)
 @cython.wraparound(False)
-def _string(view: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> tuple:
+def _string(
+    view: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> tuple[Any, int]:
     """The string that begins at `start` and the position behind its quote; (None, 0) if unsure."""
     i: cython.Py_ssize_t = start
     escapes: cython.Py_ssize_t = 0
