@@ -1,0 +1,111 @@
+"""One broker's tables, and the handlers that work on them."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import partial
+from typing import Any
+
+from orbitmq.broker import handlers as subjects
+from orbitmq.broker.clients import ClientTable
+from orbitmq.broker.delay import DelayDelivery, DelayLevels
+from orbitmq.broker.groups import GroupTable
+from orbitmq.broker.handlers import handlers
+from orbitmq.broker.handlers.send import SendTables, send_many
+from orbitmq.broker.identity import BrokerIdentity
+from orbitmq.broker.locks import QueueLocks
+from orbitmq.broker.offsets import OffsetTable
+from orbitmq.broker.outbox import Outbox
+from orbitmq.broker.runtime_info import StoreFigures
+from orbitmq.broker.stats import BrokerStats
+from orbitmq.broker.topics import TopicTable
+from orbitmq.broker.unsaved import Unsaved
+from orbitmq.protocol.call import BoundHandler, Call, Result
+from orbitmq.protocol.errors import Refused
+from orbitmq.store import MessageStore
+
+for _module in pkgutil.iter_modules(subjects.__path__):
+    importlib.import_module(f"{subjects.__name__}.{_module.name}")
+
+ManyHandler = Callable[[list[Call[Any]], int], list["Result | Refused"]]
+
+SEND_CODES = (10, 310, 320)
+"""Requests of which consecutive ones are handled together."""
+
+
+class Broker:
+    """Everything the rules of one broker work on; each attribute is a table that handlers may name.
+
+    A handler's tables are a dataclass whose fields are attributes of this class: that is all the wiring.
+    """
+
+    def __init__(
+        self,
+        identity: BrokerIdentity,
+        settings: Any,
+        store: MessageStore,
+        *,
+        now: int,
+        new_unique_id: Callable[[int], str],
+        figures: Callable[[], StoreFigures],
+        sync_flush: bool,
+    ) -> None:
+        self.identity = identity
+        self.settings = settings
+        self.store = store
+        self.boot_ms = now
+        self.new_unique_id = new_unique_id
+        self.figures = figures
+        self.sync_flush = sync_flush
+        self.unsaved = Unsaved()
+        self.outbox = Outbox()
+        self.topics = TopicTable(identity, settings, self.unsaved, now)
+        self.groups = GroupTable(settings, self.unsaved, now)
+        self.offsets = OffsetTable(self.unsaved, now)
+        self.clients = ClientTable(self.outbox)
+        self.locks = QueueLocks()
+        self.levels = DelayLevels(settings.message_delay_level)
+        self.delay = DelayDelivery(self.levels, store, self.unsaved, now)
+        self.stats = BrokerStats(identity.cluster, now)
+
+    @property
+    def files(self) -> Mapping[str, tuple[str, Callable[[], str], Callable[[str], None]]]:
+        """The tables that live in files: name -> file name, `to_text`, `load_text`."""
+        return {
+            table.NAME: (table.FILE, table.to_text, table.load_text)
+            for table in (self.topics, self.groups, self.offsets, self.delay)
+        }
+
+    def start(self, now: int) -> None:
+        """Makes what every broker has; call once, after the tables were loaded."""
+        self.topics.add_system_topics(now)
+        self.groups.add_system_groups(now)
+        self.delay.start()
+
+    def bind(self) -> tuple[dict[int, BoundHandler], dict[int, ManyHandler]]:
+        """The handlers by request code: those that take one call, and those that take many."""
+        tables = _Tables(self)
+        together = partial(send_many, tables[SendTables])
+        return handlers.bind(tables), dict.fromkeys(SEND_CODES, together)
+
+
+class _Tables(dict[type, Any]):
+    """Makes the tables of a subject out of the broker's attributes, once."""
+
+    def __init__(self, broker: Broker) -> None:
+        super().__init__()
+        self._broker = broker
+
+    def __missing__(self, kind: type) -> Any:
+        if not is_dataclass(kind):
+            raise TypeError(f"{kind.__name__} cannot be the tables of a handler")
+        parts = {
+            field.name: getattr(self._broker, field.name)
+            for field in fields(kind)
+            if field.default is MISSING or hasattr(self._broker, field.name)
+        }
+        self[kind] = kind(**parts)
+        return self[kind]

@@ -1,0 +1,246 @@
+"""A broker as a process part: its rules, its store and its sockets, with their threads and timers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from orbitmq.broker.broker import Broker
+from orbitmq.broker.identity import BrokerIdentity
+from orbitmq.broker.registration import period_ms
+from orbitmq.net.address import format_address, parse_address
+from orbitmq.protocol.call import Warm
+from orbitmq.protocol.errors import Malformed
+from orbitmq.protocol.ids import UniqueIds, pack_host
+from orbitmq.server.chores import Chore, ChoreRunner
+from orbitmq.server.clock import Clock
+from orbitmq.server.errors import StartError
+from orbitmq.server.listener import advertised_host, resolve
+from orbitmq.server.registrar import Registrar
+from orbitmq.server.saver import Saver, TableFile
+from orbitmq.server.threads import Threads
+from orbitmq.server.turn import Turns
+from orbitmq.store import MessageStore
+from orbitmq.store.config_files import read_text
+
+log = logging.getLogger(__name__)
+
+VIP_DISTANCE = 2
+"""The VIP port is the broker's port less this."""
+HA_DISTANCE = 1
+NOT_ON_VIP_PORT = frozenset({11, 361, 200050, 200052, 200054, 200055})
+"""Pulls and pops are served on the main port only."""
+FAREWELL_SECONDS = 0.2
+"""How long clients that still ask are told to go away before their connections end."""
+
+
+class BrokerServer:
+    """Opens the store, listens, registers; `stop` undoes it in order and loses nothing."""
+
+    def __init__(
+        self, settings: Any, store_options: Any, *, listen: str, port: int, advertise: str | None
+    ) -> None:
+        self._settings = settings
+        self._store_options = store_options
+        self._listen = listen
+        self._port = port
+        self._advertise = advertise
+        self._clock = Clock()
+        self._threads = Threads()
+        self._flushing = False
+        self._stopped = False
+        self._background: set[asyncio.Task[Any]] = set()
+        self.broker: Broker
+        self.identity: BrokerIdentity
+
+    async def start(self) -> None:
+        """Raises StartError, CannotListen, or a StoreError that says what is wrong with the data folder."""
+        now = self._clock.now()
+        self.identity = self._identify()
+        loop = asyncio.get_running_loop()
+        self.store = await loop.run_in_executor(
+            self._threads.chores, MessageStore.open, self._store_options, now
+        )
+        try:
+            await self._start_on_store()
+        except BaseException:
+            self.store.close()
+            raise
+
+    def _identify(self) -> BrokerIdentity:
+        settings = self._settings
+        if self._advertise:
+            host, colon, port_text = self._advertise.rpartition(":")
+            if colon and port_text.isdigit() and (host.startswith("[") or ":" not in host):
+                host, port = parse_address(self._advertise)
+            else:
+                host, port = self._advertise.strip("[]"), self._port
+        else:
+            host, port = advertised_host(self._listen), self._port
+        ha_port = settings.ha_listen_port or port + HA_DISTANCE
+        return BrokerIdentity(
+            cluster=settings.broker_cluster_name,
+            name=settings.broker_name,
+            broker_id=settings.broker_id,
+            address=format_address(host, port),
+            ha_address=format_address(host, ha_port),
+            host=pack_host(resolve(host), port),
+        )
+
+    async def _start_on_store(self) -> None:
+        now = self._clock.now()
+        settings = self._settings
+        sync_flush = self._store_options.flush_disk_type == "SYNC_FLUSH"
+        ids = UniqueIds(self.identity.host, os.getpid(), secrets.randbits(31))
+        self.broker = broker = Broker(
+            self.identity,
+            settings,
+            self.store,
+            now=now,
+            new_unique_id=ids.next,
+            figures=self.store.figures,
+            sync_flush=sync_flush,
+        )
+        files = self._load_tables(broker)
+        broker.start(now)
+        handlers, many = broker.bind()
+        self.turns = Turns(
+            handlers,
+            now=self._clock.now,
+            many=many,
+            after_turn=self._after_turn,
+            on_closed=broker.clients.connection_closed,
+            warm=self._warm,
+            not_on_port=self._not_on_vip,
+        )
+        self._saver = Saver(files, broker.unsaved, self._threads.save, self.turns.waits.saved)
+        addresses = [
+            part for part in (settings.namesrv_addr or "").replace(",", ";").split(";") if part.strip()
+        ]
+        self._registrar = Registrar(broker, addresses, self._clock.now)
+        await self.turns.listener.listen(self._listen, self._port, self._port - VIP_DISTANCE)
+        self._chores = ChoreRunner(self._clock.now, self._threads.chores)
+        for chore in self._all_chores():
+            self._chores.start(chore)
+        broker.topics.take_changed()
+        await self._registrar.register()
+
+    def _load_tables(self, broker: Broker) -> dict[str, TableFile]:
+        config = Path(self._store_options.root) / "config"
+        files = {}
+        for name, (file_name, to_text, load_text) in broker.files.items():
+            path = config / file_name
+            try:
+                loaded = read_text(path)
+                if loaded.text is not None:
+                    load_text(loaded.text)
+            except Malformed as error:
+                raise StartError(
+                    f"{path} and its .bak cannot be read: {error}; restore one of them"
+                ) from None
+            files[name] = TableFile(path, to_text)
+        return files
+
+    def _all_chores(self) -> Iterable[Chore]:
+        broker, settings = self.broker, self._settings
+        saver = self._saver
+        yield Chore("deliver delayed messages", 100, self._deliver_due, first_ms=1000)
+        yield Chore("sample statistics", 1000, broker.stats.tick)
+        yield Chore("expire clients", 10_000, self._expire_clients)
+        yield Chore("expire locks", 60_000, broker.locks.sweep)
+        yield Chore("save what is due", 1000, lambda now: saver.notice())
+        yield Chore(
+            "save offsets",
+            settings.flush_consumer_offset_interval,
+            lambda now: self._spawn(saver.save(broker.offsets.NAME)),
+        )
+        yield Chore("save delay offsets", 10_000, lambda now: self._spawn(saver.save(broker.delay.NAME)))
+        yield Chore(
+            "register",
+            period_ms(settings.register_name_server_period),
+            lambda now: self._spawn(self._registrar.register(force=settings.force_register)),
+        )
+        for chore in self.store.chores():
+            yield Chore(chore.name, chore.interval_ms, chore.run, chore.in_thread)
+
+    def _spawn(self, coroutine: Any) -> None:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    # The turn.
+
+    def _after_turn(self, now: int) -> None:
+        """What every turn ends with: pushes, wake-ups, and the start of writes that replies wait for."""
+        broker = self.broker
+        if broker.outbox:
+            for connection_id, request in broker.outbox.take():
+                self.turns.push(connection_id, request)
+        arrivals = self.store.take_arrivals()
+        if arrivals:
+            self.turns.waits.arrived(arrivals)
+        self._saver.notice()
+        self._registrar.topics_changed()
+        if self.turns.waits.waits_for_disk and not self._flushing:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Group commit: one flush for all who wait now; whoever comes meanwhile waits for the next."""
+        self._flushing = True
+        loop = asyncio.get_running_loop()
+        loop.run_in_executor(self._threads.flush, self.store.flush_now).add_done_callback(self._flushed)
+
+    def _flushed(self, future: asyncio.Future[Any]) -> None:
+        self._flushing = False
+        if future.cancelled():
+            return
+        error = future.exception()
+        if error is not None:
+            log.error("flush of the commit log failed: %s", error)
+            return
+        self.turns.waits.durable(self.store.durable_offset)
+        self._after_turn(self._clock.now())
+
+    def _warm(self, condition: Warm, then: Callable[[], None]) -> None:
+        loop = asyncio.get_running_loop()
+        future = loop.run_in_executor(
+            self._threads.read, self.store.read_cold, condition.physical_offset, condition.size_bytes
+        )
+        future.add_done_callback(lambda _: then())
+
+    def _deliver_due(self, now: int) -> None:
+        more = self.broker.delay.deliver_due(now)
+        self._after_turn(now)
+        if more:
+            asyncio.get_running_loop().call_soon(self._deliver_due, self._clock.now())
+
+    def _expire_clients(self, now: int) -> None:
+        for connection_id in self.broker.clients.expire(now):
+            self.turns.close_connection(connection_id, "no heartbeat for two minutes")
+        self.turns.listener.close_idle()
+        self._after_turn(now)
+
+    def _not_on_vip(self, code: int, port: int) -> bool:
+        return port == self._port - VIP_DISTANCE and code in NOT_ON_VIP_PORT
+
+    async def stop(self) -> None:
+        """Takes nothing new, tells clients to go away, saves and flushes everything, and unregisters."""
+        if self._stopped:
+            return
+        self._stopped = True
+        await self._registrar.unregister()
+        self.turns.dispatcher.going_away = True
+        self.turns.waits.end_all()
+        await asyncio.sleep(FAREWELL_SECONDS)
+        await self.turns.stop()
+        await self._chores.stop()
+        await self._saver.save_all()
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._threads.flush, self.store.close)
+        self._threads.stop()

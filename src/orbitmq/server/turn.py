@@ -1,0 +1,83 @@
+"""What holds one server's turns together: its connections, its dispatcher, and the calls it holds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from orbitmq.net.connection import Connection
+from orbitmq.net.errors import NetError
+from orbitmq.protocol.call import Answer, BoundHandler, Warm
+from orbitmq.protocol.command import Command
+from orbitmq.protocol.declare import REQUESTS
+from orbitmq.server.dispatcher import Dispatcher, ManyHandler
+from orbitmq.server.listener import Listener
+from orbitmq.server.waits import Waits
+
+if TYPE_CHECKING:
+    from orbitmq.protocol.declare import Request
+
+
+class Turns:
+    """Listener, dispatcher and waits of one server, and pushes to those who are connected."""
+
+    def __init__(
+        self,
+        handlers: Mapping[int, BoundHandler],
+        *,
+        now: Callable[[], int],
+        many: Mapping[int, ManyHandler] | None = None,
+        after_turn: Callable[[int], None],
+        on_closed: Callable[[int], None],
+        warm: Callable[[Warm, Callable[[], None]], None] = lambda condition, then: then(),
+        not_on_port: Callable[[int, int], bool] = lambda code, port: False,
+        max_frame_bytes: int = 16 << 20,
+    ) -> None:
+        self.waits = Waits(now, self._ask, warm)
+        self.dispatcher = Dispatcher(
+            REQUESTS,
+            handlers,
+            now=now,
+            waits=self.waits,
+            many=many,
+            after_turn=after_turn,
+            not_on_port=not_on_port,
+        )
+        self._on_closed = on_closed
+        self.listener = Listener(
+            self.dispatcher.on_requests, self._connection_closed, max_frame_bytes=max_frame_bytes
+        )
+
+    def push(self, connection_id: int, request: Request[Any]) -> None:
+        """Sends a request one-way to a connection, if it is still there."""
+        connection = self.listener.connections.get(connection_id)
+        if connection is not None:
+            connection.send_oneway(request)
+
+    def close_connection(self, connection_id: int, reason: str) -> None:
+        """Ends a connection, if it is still there."""
+        connection = self.listener.connections.get(connection_id)
+        if connection is not None:
+            connection.close(reason)
+
+    def _ask(self, condition: Answer, timeout_ms: int, then: Callable[[Command | None], None]) -> None:
+        connection = self.listener.connections.get(condition.connection_id)
+        if connection is None or connection.is_closed:
+            then(None)
+            return
+
+        def answered(future: asyncio.Future[Command]) -> None:
+            failed = future.cancelled() or isinstance(future.exception(), NetError)
+            then(None if failed else future.result())
+
+        connection.submit(condition.request, timeout_ms).add_done_callback(answered)
+
+    def _connection_closed(self, connection: Connection) -> None:
+        self.waits.connection_closed(connection.id)
+        self._on_closed(connection.id)
+
+    async def stop(self) -> None:
+        """Ends every connection once what is queued has left."""
+        self.waits.end_all()
+        await self.listener.close()
