@@ -38,9 +38,9 @@ class OffsetTable:
         """Stores an offset, lower ones too; without effect while a reset of the queue waits for its pull."""
         if self._resets and self.has_reset(group, topic, queue_id):
             return
-        self.set(group, topic, queue_id, queue_offset, now)
+        self.store(group, topic, queue_id, queue_offset, now)
 
-    def set(self, group: str, topic: str, queue_id: int, queue_offset: int, now: int) -> None:
+    def store(self, group: str, topic: str, queue_id: int, queue_offset: int, now: int) -> None:
         """Stores an offset, reset or not."""
         topics = self._stored.get(group)
         if topics is None:
@@ -85,7 +85,7 @@ class OffsetTable:
     def reset(self, group: str, topic: str, queue_id: int, queue_offset: int, now: int) -> None:
         """Sends a group to an offset: stored at once, and handed out by its next pull of the queue."""
         self._resets.setdefault((group, topic), {})[queue_id] = queue_offset
-        self.set(group, topic, queue_id, queue_offset, now)
+        self.store(group, topic, queue_id, queue_offset, now)
         self._unsaved.mark(self.NAME)
 
     def has_reset(self, group: str, topic: str, queue_id: int) -> bool:

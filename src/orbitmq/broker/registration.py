@@ -115,5 +115,5 @@ def _request(
                 topic_config_table={config.topic_name: config for config in configs},
                 data_version=version.copy(),
             )
-        ),
+        ).to_json(),
     )

@@ -86,7 +86,7 @@ class Flow:
 
 
 class Flows(Generic[K]):
-    """Flows of one kind by key. A window is sampled only while something moves in it: idle flows cost nothing."""
+    """Flows of one kind by key. A window is sampled while something moves in it: idle flows cost nothing."""
 
     def __init__(self) -> None:
         self.by_key: dict[K, Flow] = {}

@@ -159,7 +159,7 @@ class TopicTable:
         return config
 
     def set_order(self, ordered: set[str], now: int) -> None:
-        """Takes over what a name server says of ordered topics (the KV table in the answer to a registration)."""
+        """Takes over what a name server says of ordered topics (the KV table that answers a registration)."""
         for topic, config in self.by_name.items():
             if topic in ordered and not config.order:
                 config.order = True

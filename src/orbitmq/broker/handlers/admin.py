@@ -1,0 +1,117 @@
+"""The broker as a whole: its figures, its replication, and cleaning by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from orbitmq.broker.delay import DelayDelivery
+from orbitmq.broker.handlers import handlers
+from orbitmq.broker.identity import BrokerIdentity
+from orbitmq.broker.runtime_info import StoreFigures, Uptime, runtime_info
+from orbitmq.broker.stats import BrokerStats
+from orbitmq.broker.topics import TopicTable
+from orbitmq.protocol.bodies.ha import HARuntimeInfo
+from orbitmq.protocol.bodies.route import KVTable
+from orbitmq.protocol.call import Call
+from orbitmq.protocol.declare import Reply, Void
+from orbitmq.protocol.requests.admin import (
+    CleanExpiredConsumequeue,
+    DeleteExpiredCommitlog,
+    GetBrokerRuntimeInfo,
+    RuntimeInfoReply,
+)
+from orbitmq.protocol.requests.ha import GetBrokerHaStatus, HaStatusReply
+from orbitmq.protocol.requests.topic import CleanUnusedTopic
+from orbitmq.store import MessageStore
+
+
+class AdminSettings(Protocol):
+    """What the broker's options say that its runtime info shows."""
+
+    @property
+    def start_accept_send_request_time_stamp(self) -> int: ...
+    @property
+    def send_thread_pool_queue_capacity(self) -> int: ...
+    @property
+    def pull_thread_pool_queue_capacity(self) -> int: ...
+    @property
+    def lite_pull_thread_pool_queue_capacity(self) -> int: ...
+    @property
+    def query_thread_pool_queue_capacity(self) -> int: ...
+    @property
+    def ack_thread_pool_queue_capacity(self) -> int: ...
+    @property
+    def end_transaction_pool_queue_capacity(self) -> int: ...
+
+
+@dataclass(slots=True)
+class AdminTables:
+    """What figures and cleaning look at."""
+
+    identity: BrokerIdentity
+    settings: AdminSettings
+    topics: TopicTable
+    delay: DelayDelivery
+    store: MessageStore
+    stats: BrokerStats
+    boot_ms: int
+    figures: Callable[[], StoreFigures]
+    """The store's figures at this moment."""
+
+
+@handlers(GetBrokerRuntimeInfo)
+def get_broker_runtime_info(tables: AdminTables, call: Call[GetBrokerRuntimeInfo], now: int) -> Reply:
+    """All figures of the broker as texts."""
+    settings = tables.settings
+    delay = tables.delay
+    info = runtime_info(
+        tables.stats,
+        tables.figures(),
+        Uptime(tables.boot_ms, settings.start_accept_send_request_time_stamp),
+        {level: (position, delay.max_offset(level)) for level, position in delay.positions.items()},
+        {
+            "send": settings.send_thread_pool_queue_capacity,
+            "pull": settings.pull_thread_pool_queue_capacity,
+            "litePull": settings.lite_pull_thread_pool_queue_capacity,
+            "query": settings.query_thread_pool_queue_capacity,
+            "ack": settings.ack_thread_pool_queue_capacity,
+            "endTransaction": settings.end_transaction_pool_queue_capacity,
+        },
+        now,
+    )
+    return RuntimeInfoReply(body=KVTable(info))
+
+
+@handlers(GetBrokerHaStatus)
+def get_broker_ha_status(tables: AdminTables, call: Call[GetBrokerHaStatus], now: int) -> Reply:
+    """Replication as this broker sees it: a master without slaves."""
+    return HaStatusReply(
+        body=HARuntimeInfo(
+            master=tables.identity.is_master, master_commit_log_max_offset=tables.store.max_physical
+        )
+    )
+
+
+@handlers(CleanUnusedTopic)
+def clean_unused_topic(tables: AdminTables, call: Call[CleanUnusedTopic], now: int) -> Reply:
+    """Deletes the queues of topics that are not in the table."""
+    for topic in tables.store.topics():
+        if tables.topics.get(topic) is None and not tables.topics.is_system(topic):
+            tables.store.delete_queues(topic)
+    return Void()
+
+
+@handlers(CleanExpiredConsumequeue)
+def clean_expired_consumequeue(tables: AdminTables, call: Call[CleanExpiredConsumequeue], now: int) -> Reply:
+    """Deletes queue files whose messages are all gone; the store does so by itself as well."""
+    tables.store.clean_queues()
+    return Void()
+
+
+@handlers(DeleteExpiredCommitlog)
+def delete_expired_commitlog(tables: AdminTables, call: Call[DeleteExpiredCommitlog], now: int) -> Reply:
+    """Deletes log segments past their time now, without waiting for the hour of deletion."""
+    tables.store.delete_expired(now)
+    return Void()

@@ -1,0 +1,97 @@
+"""Finding messages: by key, by offset, and the units of a consume queue (broker behaviour, section 11)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from orbitmq.broker.clients import ClientTable
+from orbitmq.broker.handlers import handlers
+from orbitmq.broker.topics import TopicTable
+from orbitmq.protocol.bodies.stats import ConsumeQueueData, QueryConsumeQueueResponseBody
+from orbitmq.protocol.call import Call
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.declare import Reply
+from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.requests.pull import QueryMessage, QueryReply, RecordReply, ViewMessageById
+from orbitmq.protocol.requests.topic import ConsumeQueueReply, QueryConsumeQueue
+from orbitmq.store import MessageStore
+
+MAX_QUERIED = 64
+MAX_QUERIED_BY_UNIQUE_KEY = 32
+MAX_UNITS = 1_000
+"""How many units of a consume queue one answer holds."""
+
+INDEX_KEY = "K"
+INDEX_UNIQUE = "U"
+
+
+@dataclass(slots=True)
+class QueryTables:
+    """What searches look at."""
+
+    topics: TopicTable
+    clients: ClientTable
+    store: MessageStore
+
+
+@handlers(QueryMessage)
+def query_message(tables: QueryTables, call: Call[QueryMessage], now: int) -> Reply:
+    """The messages of a topic that have a key, newest first, within a range of store times."""
+    request = call.request
+    if request.is_unique_key:
+        index_type, most = INDEX_UNIQUE, MAX_QUERIED_BY_UNIQUE_KEY
+    else:
+        index_type, most = request.index_type or INDEX_KEY, min(max(1, request.max_num), MAX_QUERIED)
+    found = tables.store.query(
+        request.topic, request.key, most, request.begin_timestamp, request.end_timestamp, index_type
+    )
+    if not found.records:
+        raise Refused(
+            ResponseCode.QUERY_NOT_FOUND,
+            "can not find message, maybe time range not correct",
+            {"indexLastUpdateTimestamp": "0", "indexLastUpdatePhyoffset": "0"},
+        )
+    return QueryReply(
+        index_last_update_timestamp=found.last_timestamp,
+        index_last_update_phyoffset=found.last_physical_offset,
+        body=b"".join(found.records),
+    )
+
+
+@handlers(ViewMessageById)
+def view_message_by_id(tables: QueryTables, call: Call[ViewMessageById], now: int) -> Reply:
+    """The message at a physical offset."""
+    record = tables.store.record_at(call.request.offset)
+    if record is None:
+        raise Refused(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {call.request.offset}")
+    return RecordReply(bytes(record))
+
+
+@handlers(QueryConsumeQueue)
+def query_consume_queue(tables: QueryTables, call: Call[QueryConsumeQueue], now: int) -> Reply:
+    """Units of a consume queue, and whether a group's subscription would let their messages through."""
+    request = call.request
+    topic, queue_id = request.topic or "", request.queue_id
+    if tables.topics.get(topic) is None:
+        raise Refused(ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic} is not exist!")
+    first = max(0, tables.store.min_offset(topic, queue_id))
+    end = max(0, tables.store.max_offset(topic, queue_id))
+    subscription = None
+    if request.consumer_group:
+        subscription = tables.clients.subscription(request.consumer_group, topic)
+    units = []
+    start = max(first, request.index)
+    for queue_offset in range(start, min(end, start + min(request.count, MAX_UNITS))):
+        unit = tables.store.physical_offset_of(topic, queue_id, queue_offset)
+        if unit is None:
+            break
+        physical_offset, size, tags_code = unit
+        data = ConsumeQueueData(physic_offset=physical_offset, physic_size=size, tags_code=tags_code)
+        if subscription is not None:
+            data.eval = not subscription.code_set or tags_code in subscription.code_set
+        units.append(data)
+    return ConsumeQueueReply(
+        body=QueryConsumeQueueResponseBody(
+            subscription_data=subscription, queue_data=units, max_queue_index=end, min_queue_index=first
+        )
+    )

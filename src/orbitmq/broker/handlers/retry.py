@@ -1,0 +1,107 @@
+"""Messages that consumers give back (broker behaviour, section 6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from orbitmq.broker import names
+from orbitmq.broker.delay import DelayLevels
+from orbitmq.broker.groups import GroupTable
+from orbitmq.broker.handlers import handlers
+from orbitmq.broker.identity import BrokerIdentity
+from orbitmq.broker.retry import VERSION_WITH_MAX_RECONSUME, SendBack, is_dead, sent_back
+from orbitmq.broker.stats import BrokerStats
+from orbitmq.broker.topics import TopicTable
+from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
+from orbitmq.protocol.call import Call, Outcome, Result, Saved, Wait
+from orbitmq.protocol.codes import PERM_WRITE, ResponseCode
+from orbitmq.protocol.declare import Void
+from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.message_cy import decode_record
+from orbitmq.protocol.requests.send import ConsumerSendMsgBack
+from orbitmq.store import MessageStore, PutStatus
+
+SAVE_TIMEOUT_MS = 3_000
+
+
+class RetrySettings(Protocol):
+    """What the broker's options say about messages that come back."""
+
+    @property
+    def broker_permission(self) -> int: ...
+
+
+@dataclass(slots=True)
+class RetryTables:
+    """What a message that comes back looks at and changes."""
+
+    identity: BrokerIdentity
+    settings: RetrySettings
+    topics: TopicTable
+    groups: GroupTable
+    levels: DelayLevels
+    store: MessageStore
+    stats: BrokerStats
+    next_queue: int = 0
+    """Moves on with every message, so that the retry queues are used in turn."""
+
+
+@handlers(ConsumerSendMsgBack)
+def consumer_send_msg_back(tables: RetryTables, call: Call[ConsumerSendMsgBack], now: int) -> Result:
+    """Stores a message once more for its group: for a retry, or as a dead letter."""
+    request = call.request
+    group = _check(tables, request, now)
+    if group.retry_queue_nums <= 0:
+        return Void()
+    made = _ensure_writable(tables, names.retry_topic(request.group), group.retry_queue_nums, request, now)
+    data = tables.store.record_at(request.offset)
+    if data is None:
+        raise Refused(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {request.offset}")
+    record = decode_record(data)
+    max_times = group.retry_max_times
+    if request.max_reconsume_times is not None and call.peer.version >= VERSION_WITH_MAX_RECONSUME:
+        max_times = request.max_reconsume_times
+    tables.next_queue = (tables.next_queue + 1) % group.retry_queue_nums
+    back = SendBack(request.group, request.delay_level, max_times, tables.next_queue)
+    if is_dead(record, back):
+        made = _ensure_writable(tables, names.dlq_topic(request.group), 1, request, now) or made
+    appended = tables.store.append(sent_back(record, back, tables.levels, tables.identity.host, now), now)
+    if appended.status is not PutStatus.PUT_OK:
+        raise Refused(ResponseCode.SYSTEM_ERROR, appended.status.name)
+    tables.stats.sent_back(request.group, record.topic)
+    if not made:
+        return Void()
+
+    def saved(outcome: Outcome, later: int) -> Result:
+        return Void()
+
+    return Wait((Saved(tables.topics.NAME),), now + SAVE_TIMEOUT_MS, saved)
+
+
+def _check(tables: RetryTables, request: ConsumerSendMsgBack, now: int) -> SubscriptionGroupConfig:
+    if not tables.identity.is_master:
+        raise Refused(ResponseCode.SYSTEM_ERROR, "no master available along with the broker")
+    group = tables.groups.find(request.group, now)
+    if group is None:
+        raise Refused(
+            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {request.group}"
+        )
+    if not tables.settings.broker_permission & PERM_WRITE:
+        raise Refused(
+            ResponseCode.NO_PERMISSION, f"the broker[{tables.identity.address}] sending message is forbidden"
+        )
+    return group
+
+
+def _ensure_writable(
+    tables: RetryTables, topic: str, queues: int, request: ConsumerSendMsgBack, now: int
+) -> bool:
+    """Makes the topic where it is missing; whether it was. Raises Refused if it may not be written to."""
+    missing = tables.topics.get(topic) is None
+    config = tables.topics.ensure(
+        topic, queues, now, unit_sub=bool(request.unit_mode) and topic.startswith(names.RETRY_PREFIX)
+    )
+    if not config.perm & PERM_WRITE:
+        raise Refused(ResponseCode.NO_PERMISSION, f"the topic[{topic}] sending message is forbidden")
+    return missing

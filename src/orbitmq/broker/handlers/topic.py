@@ -1,0 +1,229 @@
+"""Making, changing, deleting and listing topics (broker behaviour, section 11)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from orbitmq.broker import names
+from orbitmq.broker.attributes import TOPIC_ATTRIBUTES, alter, parse_attributes
+from orbitmq.broker.clients import ClientTable
+from orbitmq.broker.handlers import handlers
+from orbitmq.broker.identity import BrokerIdentity
+from orbitmq.broker.offsets import OffsetTable
+from orbitmq.broker.pages import page
+from orbitmq.broker.saving import after_saving
+from orbitmq.broker.stats import BrokerStats
+from orbitmq.broker.topics import TopicTable
+from orbitmq.broker.unsaved import Unsaved
+from orbitmq.protocol.bodies.group import GroupList
+from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.bodies.stats import TopicOffset, TopicStatsTable
+from orbitmq.protocol.bodies.topic import (
+    TopicConfig,
+    TopicConfigAndMappingSerializeWrapper,
+    TopicConfigAndQueueMapping,
+    TopicList,
+)
+from orbitmq.protocol.call import Call, Result
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.declare import Reply, Void
+from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.requests.client import QueryTopicsByConsumer, TopicListReply
+from orbitmq.protocol.requests.topic import (
+    AllTopicConfigReply,
+    DeleteTopicInBroker,
+    GetAllTopicConfig,
+    GetSystemTopicListFromBroker,
+    GetTopicConfig,
+    GetTopicStatsInfo,
+    GroupListReply,
+    QueryTopicConsumeByWho,
+    TopicConfigReply,
+    TopicStatsReply,
+    UpdateAndCreateTopic,
+    UpdateAndCreateTopicList,
+)
+from orbitmq.store import MessageStore
+
+MESSAGE_TYPE = "message.type"
+
+
+class TopicAdminSettings(Protocol):
+    """What the broker's options say about changing topics."""
+
+    @property
+    def validate_system_topic_when_update_topic(self) -> bool: ...
+    @property
+    def enable_mixed_message_type(self) -> bool: ...
+    @property
+    def split_metadata_size(self) -> int: ...
+    @property
+    def enable_split_metadata(self) -> bool: ...
+
+
+@dataclass(slots=True)
+class TopicTables:
+    """What the administration of topics looks at and changes."""
+
+    identity: BrokerIdentity
+    settings: TopicAdminSettings
+    topics: TopicTable
+    clients: ClientTable
+    offsets: OffsetTable
+    store: MessageStore
+    stats: BrokerStats
+    unsaved: Unsaved
+
+
+@handlers(UpdateAndCreateTopic)
+def update_and_create_topic(tables: TopicTables, call: Call[UpdateAndCreateTopic], now: int) -> Result:
+    """Makes a topic or changes it."""
+    request = call.request
+    wanted = TopicConfig(
+        topic_name=request.topic,
+        read_queue_nums=request.read_queue_nums,
+        write_queue_nums=request.write_queue_nums,
+        perm=request.perm,
+        topic_sys_flag=request.topic_sys_flag or 0,
+        order=request.order,
+        attributes=parse_attributes(request.attributes),
+    )
+    _check(tables, wanted)
+    tables.topics.update(wanted, now)
+    return after_saving(tables.unsaved, Void(), now, tables.topics.NAME)
+
+
+@handlers(UpdateAndCreateTopicList)
+def update_and_create_topic_list(
+    tables: TopicTables, call: Call[UpdateAndCreateTopicList], now: int
+) -> Result:
+    """Makes or changes several topics: all of them, or none if one is wrong."""
+    configs = call.request.body.topic_config_list or []
+    for wanted in configs:
+        _check(tables, wanted)
+        current = tables.topics.get(wanted.topic_name)
+        alter(TOPIC_ATTRIBUTES, None if current is None else current.attributes, wanted.attributes)
+    for wanted in configs:
+        tables.topics.update(wanted, now)
+    return after_saving(tables.unsaved, Void(), now, tables.topics.NAME)
+
+
+def _check(tables: TopicTables, wanted: TopicConfig) -> None:
+    topic = wanted.topic_name
+    names.check_topic_name(topic)
+    if tables.settings.validate_system_topic_when_update_topic and tables.topics.is_system(topic):
+        raise Refused(ResponseCode.INVALID_PARAMETER, f"The topic[{topic}] is conflict with system topic.")
+    if wanted.attributes.get("+" + MESSAGE_TYPE) == "MIXED" and not (
+        tables.settings.enable_mixed_message_type
+    ):
+        raise Refused(ResponseCode.INVALID_PARAMETER, "MIXED message type is not supported.")
+
+
+@handlers(DeleteTopicInBroker)
+def delete_topic_in_broker(tables: TopicTables, call: Call[DeleteTopicInBroker], now: int) -> Result:
+    """Removes a topic with its queues and the offsets of all groups, whether it is there or not."""
+    topic = call.request.topic
+    if not topic.strip():
+        raise Refused(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
+    if tables.settings.validate_system_topic_when_update_topic and tables.topics.is_system(topic):
+        raise Refused(ResponseCode.INVALID_PARAMETER, f"The topic[{topic}] is conflict with system topic.")
+    pop_retry_topics = [
+        retry
+        for group in tables.offsets.groups_of(topic)
+        for retry in (f"{names.retry_topic(group)}_{topic}", f"{names.retry_topic(group)}+{topic}")
+        if tables.topics.get(retry) is not None
+    ]
+    for name in (topic, *pop_retry_topics):
+        tables.topics.delete(name, now)
+        tables.offsets.remove_topic(name, now)
+        tables.store.delete_queues(name)
+        tables.stats.forget_topic(name)
+    return after_saving(tables.unsaved, Void(), now, tables.topics.NAME, tables.offsets.NAME)
+
+
+@handlers(GetAllTopicConfig)
+def get_all_topic_config(tables: TopicTables, call: Call[GetAllTopicConfig], now: int) -> Reply:
+    """All topics, or a page of them by name."""
+    request = call.request
+    topics = tables.topics
+    found = page(
+        topics.by_name,
+        request.topic_seq,
+        request.max_topic_num,
+        request.data_version,
+        topics.version,
+        tables.settings.split_metadata_size if tables.settings.enable_split_metadata else None,
+    )
+    return AllTopicConfigReply(
+        total_topic_num=len(topics.by_name),
+        body=TopicConfigAndMappingSerializeWrapper(
+            data_version=topics.version, topic_config_table=found, mapping_data_version=topics.version
+        ),
+    )
+
+
+@handlers(GetTopicConfig)
+def get_topic_config(tables: TopicTables, call: Call[GetTopicConfig], now: int) -> Reply:
+    """The config of one topic."""
+    name = call.request.topic
+    config = tables.topics.get(name)
+    if config is None:
+        raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {name}")
+    return TopicConfigReply(
+        body=TopicConfigAndQueueMapping(
+            topic_name=config.topic_name,
+            read_queue_nums=config.read_queue_nums,
+            write_queue_nums=config.write_queue_nums,
+            perm=config.perm,
+            topic_filter_type=config.topic_filter_type,
+            topic_sys_flag=config.topic_sys_flag,
+            order=config.order,
+            attributes=config.attributes,
+        )
+    )
+
+
+@handlers(GetSystemTopicListFromBroker)
+def get_system_topic_list(tables: TopicTables, call: Call[GetSystemTopicListFromBroker], now: int) -> Reply:
+    """The topics that belong to the system here."""
+    return TopicListReply(body=TopicList(topic_list=sorted(tables.topics.system_topics)))
+
+
+@handlers(GetTopicStatsInfo)
+def get_topic_stats_info(tables: TopicTables, call: Call[GetTopicStatsInfo], now: int) -> Reply:
+    """Range and last store time of every queue of a topic."""
+    topic = call.request.topic
+    config = tables.topics.require(topic)
+    store = tables.store
+    table = {}
+    for queue_id in range(max(config.write_queue_nums, config.read_queue_nums)):
+        first = max(0, store.min_offset(topic, queue_id))
+        end = max(0, store.max_offset(topic, queue_id))
+        table[MessageQueue(topic=topic, broker_name=tables.identity.name, queue_id=queue_id)] = TopicOffset(
+            min_offset=first,
+            max_offset=end,
+            last_update_timestamp=max(0, store.store_time(topic, queue_id, end - 1)) if end > 0 else 0,
+        )
+    return TopicStatsReply(
+        body=TopicStatsTable(offset_table=table, topic_put_tps=tables.stats.put_tps(topic))
+    )
+
+
+@handlers(QueryTopicConsumeByWho)
+def query_topic_consume_by_who(tables: TopicTables, call: Call[QueryTopicConsumeByWho], now: int) -> Reply:
+    """The groups that consume a topic: by their subscriptions now, or by offsets of earlier times."""
+    topic = call.request.topic
+    groups = tables.clients.groups_of(topic) | tables.offsets.groups_of(topic)
+    return GroupListReply(body=GroupList(group_list=sorted(groups)))
+
+
+@handlers(QueryTopicsByConsumer)
+def query_topics_by_consumer(tables: TopicTables, call: Call[QueryTopicsByConsumer], now: int) -> Reply:
+    """The topics a group has offsets for."""
+    return TopicListReply(
+        body=TopicList(
+            topic_list=sorted(tables.offsets.topics_of(call.request.group)),
+            broker_addr=tables.identity.address,
+        )
+    )
