@@ -1,0 +1,48 @@
+"""What every test can have: brokers to talk to, and a loud word about what could not run."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from orbitmq.compiled import stale_modules
+from tests.peers import machine
+
+if TYPE_CHECKING:
+    from tests.peers.apache import Apache
+
+
+def pytest_sessionstart() -> None:
+    """Stops at once where compiled modules would hide what their sources say."""
+    stale = stale_modules()
+    if stale:
+        names = ", ".join(path.name for path in stale)
+        raise pytest.UsageError(f"compiled before their source was last changed: {names}. Run `make setup`.")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says in capitals which foreign peers were missing, so that nobody takes a skip for a pass."""
+    if machine.missing_tools:
+        terminalreporter.section("FOREIGN PEERS WERE MISSING", sep="!", red=True, bold=True)
+        for what, count in machine.missing_tools.items():
+            terminalreporter.write_line(f"NOT RUN for want of {what}: {count} tests", red=True, bold=True)
+
+
+@pytest.fixture(scope="session")
+def apache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apache]:
+    """Apache RocketMQ 5.4.0 with an empty store, started for the first test that asks and shared by all.
+
+    `.namesrv` and `.broker` are its addresses. Topics and groups must be the test's own.
+    """
+    from tests.peers.apache import Apache
+
+    machine.need("java", "mvn")
+    store = tmp_path_factory.mktemp("apache") / "store"
+    server = Apache.start(store)
+    yield server
+    server.stop()
+    shutil.rmtree(store, ignore_errors=True)
+    shutil.rmtree(server.home, ignore_errors=True)

@@ -1,0 +1,143 @@
+"""Apache RocketMQ 5.4.0 from Maven Central, as a peer: name server and broker on a store directory.
+
+`python -m tests.peers.apache STORE [NAME=VALUE ...]` runs it until Ctrl-C, to look at something by hand.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.peers.machine import LOOPBACK, Process, ended_on_error, free_port, jars, java, registered
+
+POM = Path(__file__).parent / "judge" / "apache" / "pom.xml"
+
+OPENS = [
+    "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
+    "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED",
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+]
+"""What Apache needs of Java 17 and later."""
+
+QUICK_START = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+"""A test asks what is answered, not how fast; benchmarks start Apache with its own settings."""
+
+
+class Apache:
+    """A running name server and broker (`broker-a`, id 0, of DefaultCluster), both on free ports."""
+
+    name = "apache"
+
+    def __init__(self, store: Path, home: Path, namesrv_port: int, broker_port: int) -> None:
+        self.store = store
+        self.home = home
+        self.namesrv = f"{LOOPBACK}:{namesrv_port}"
+        """The name server's address."""
+        self.broker = f"{LOOPBACK}:{broker_port}"
+        """The broker's address."""
+        self._processes: list[Process] = []
+
+    @classmethod
+    def start(cls, store_dir: Path, broker_props: Mapping[str, object] | None = None) -> Apache:
+        """Starts both on `store_dir` (made if it is not there) and returns once the broker is registered.
+
+        `broker_props` are lines of broker.conf: they win over what is set here.
+        """
+        home = Path(tempfile.mkdtemp(prefix="apache-"))
+        store_dir.mkdir(parents=True, exist_ok=True)
+        started = cls(store_dir, home, free_port(), free_port((-2, 0, 1)))
+        started._run(broker_props or {})
+        return started
+
+    def _run(self, broker_props: Mapping[str, object]) -> None:
+        port = self.namesrv.rpartition(":")[2]
+        namesrv = self._java(
+            "namesrv",
+            ["-Xmx256m", "org.apache.rocketmq.namesrv.NamesrvStartup"],
+            {
+                "listenPort": port,
+                "bindAddress": LOOPBACK,
+                "kvConfigPath": self.home / "kv.json",
+                "configStorePath": self.home / "namesrv.properties",
+            },
+        )
+        with ended_on_error(namesrv):
+            namesrv.wait_until("the name server boots", lambda: "boot success" in namesrv.tail(), 90)
+            broker = self._java(
+                "broker",
+                ["-Xmx1g", "-XX:MaxDirectMemorySize=2g", "org.apache.rocketmq.broker.BrokerStartup"],
+                {
+                    "brokerClusterName": "DefaultCluster",
+                    "brokerName": "broker-a",
+                    "brokerId": 0,
+                    "namesrvAddr": self.namesrv,
+                    "listenPort": self.broker.rpartition(":")[2],
+                    "haListenPort": int(self.broker.rpartition(":")[2]) + 1,
+                    "bindAddress": LOOPBACK,
+                    "brokerIP1": LOOPBACK,
+                    "brokerIP2": LOOPBACK,
+                    "storePathRootDir": self.store,
+                    "storePathCommitLog": self.store / "commitlog",
+                    "flushDiskType": "ASYNC_FLUSH",
+                    # A busy machine with a full disk is no reason to refuse a test's messages.
+                    "diskMaxUsedSpaceRatio": 95,
+                    "waitTimeMillsInSendQueue": 10000,
+                    **broker_props,
+                },
+            )
+        with ended_on_error(broker, namesrv):
+            broker.wait_until(
+                "the broker boots and registers",
+                lambda: "boot success" in broker.tail() and registered(self.namesrv, self.broker),
+                120,
+            )
+        self._processes = [broker, namesrv]
+
+    def _java(self, name: str, what: list[str], settings: Mapping[str, object]) -> Process:
+        conf = self.home / f"{name}.conf"
+        conf.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        homes = [
+            f"-Duser.home={self.home}",
+            f"-Drocketmq.home.dir={self.home}",
+            f"-Drocketmq.log.dir={self.home}/logs",
+        ]
+        path = f"{jars(POM, 'apache-5.4.0')}/*"
+        command = [java(), *homes, *OPENS, *QUICK_START, "-cp", path, *what, "-c", str(conf)]
+        return Process(command, self.home / f"{name}.out")
+
+    def alive(self) -> bool:
+        """Whether both processes run."""
+        return all(process.alive() for process in self._processes)
+
+    def tail(self) -> str:
+        """The end of the broker's output."""
+        return self._processes[0].tail()
+
+    def stop(self) -> None:
+        """An orderly stop: SIGTERM, and both processes gone."""
+        for process in self._processes:
+            process.end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """A process death: SIGKILL."""
+        for process in self._processes:
+            process.end(signal.SIGKILL)
+
+
+def main(store: str, *settings: str) -> None:
+    """Runs until Ctrl-C."""
+    apache = Apache.start(Path(store).resolve(), dict(one.split("=", 1) for one in settings))
+    print(f"name server {apache.namesrv}, broker {apache.broker}, logs in {apache.home}; Ctrl-C ends it")
+    try:
+        signal.pause()
+    except KeyboardInterrupt:
+        apache.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,12 @@
+#!/bin/bash
+# run.sh go4 NAMESRV_ADDR [--only A,B] [--skip A,B] [--jobs N] [--list] [--times]
+# go4: rocketmq-client-go/v2 (remoting). Modules from the Go proxy. JUDGE_WORK: where the program and its logs go.
+set -e
+HERE=$(cd "$(dirname "$0")" && pwd)
+K=$1; shift
+W=${JUDGE_WORK:-/tmp/judge-work}/go
+mkdir -p "$W/home/logs"
+export GOFLAGS=-mod=readonly
+(cd "$HERE" && go build -buildvcs=false -o "$W/$K" "./$K") >&2
+export JUDGE_HERE="$HERE" JUDGE_NOISE="$W/noise.log" HOME="$W/home" mq_consoleAppender_enabled=false
+cd "$W" && exec "./$K" "$@"

@@ -1,0 +1,199 @@
+"""What foreign peers need of this machine: tools, a place for downloads, free ports, processes.
+
+Tests that need a tool say so with `need("java", "mvn")`. Where one is missing they are skipped, and the
+end of the run says so in capitals; with ORBITMQ_REQUIRE_PEERS=1 they fail instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+LOOPBACK = "127.0.0.1"
+
+missing_tools: dict[str, int] = {}
+"""What was missing, and how often a test asked for it; the end of the run reports it."""
+
+
+def cache() -> Path:
+    """Where jars, Go programs and their logs are kept between runs: ORBITMQ_PEERS_CACHE or .cache/peers."""
+    path = Path(os.environ.get("ORBITMQ_PEERS_CACHE") or REPOSITORY / ".cache" / "peers")
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def java() -> str:
+    """The Java to start: JAVA_HOME's, else the one on PATH."""
+    home = os.environ.get("JAVA_HOME")
+    return str(Path(home, "bin", "java")) if home else "java"
+
+
+def need(*tools: str) -> None:
+    """Skips the test unless every tool (java, mvn, go) is there; fails it with ORBITMQ_REQUIRE_PEERS=1."""
+    absent = [what for what in map(_absent, tools) if what]
+    if not absent:
+        return
+    for what in absent:
+        missing_tools[what] = missing_tools.get(what, 0) + 1
+    reason = f"foreign peers need {' and '.join(absent)}"
+    if os.environ.get("ORBITMQ_REQUIRE_PEERS") == "1":
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
+
+
+@functools.cache
+def _absent(tool: str) -> str | None:
+    """What is missing in words for a person, or None."""
+    if tool == "java":
+        version = _version([java(), "-version"], r'version "(\d+)')
+        compiler = shutil.which(str(Path(java()).with_name("javac")) if "/" in java() else "javac")
+        return None if version >= (17,) and compiler else "a JDK 17 or newer"
+    if tool == "mvn":
+        return None if shutil.which("mvn") else "Maven (mvn)"
+    if tool == "go":
+        return None if _version(["go", "version"], r"go(\d+)\.(\d+)") >= (1, 25) else "Go 1.25 or newer"
+    raise ValueError(f"unknown tool {tool}")
+
+
+def _version(command: Sequence[str], pattern: str) -> tuple[int, ...]:
+    try:
+        asked = subprocess.run(command, capture_output=True, text=True)
+    except OSError:
+        return ()
+    found = re.search(pattern, asked.stdout + asked.stderr)
+    return tuple(int(part) for part in found.groups()) if found else ()
+
+
+def jars(pom: Path, name: str) -> Path:
+    """The folder with what `pom` lists and all it depends on, fetched once from Maven Central."""
+    folder = cache() / name
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = folder / "done"
+        if not done.exists() or done.stat().st_mtime < pom.stat().st_mtime:
+            shutil.rmtree(folder / "lib", ignore_errors=True)
+            goal = [
+                "dependency:copy-dependencies",
+                "-DincludeScope=runtime",
+                f"-DoutputDirectory={folder}/lib",
+            ]
+            subprocess.run(["mvn", "-q", "-B", "-f", str(pom), *goal], check=True)
+            done.touch()
+    return folder / "lib"
+
+
+def free_port(offsets: Sequence[int] = (0,)) -> int:
+    """A port P such that P plus each of `offsets` is free on the loopback (a broker binds P-2, P and P+1)."""
+    for _ in range(100):
+        with socket.socket() as probe:
+            probe.bind((LOOPBACK, 0))
+            port = int(probe.getsockname()[1])
+        if all(_is_free(port + offset) for offset in offsets):
+            return port
+    raise RuntimeError("no free ports on the loopback")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind((LOOPBACK, port))
+        except (OSError, OverflowError):
+            return False
+    return True
+
+
+class Process:
+    """One server process in a session of its own, with its output in a file."""
+
+    def __init__(
+        self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self.log = log
+        with log.open("wb") as out:
+            self._popen = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env=None if environment is None else {**os.environ, **environment},
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._popen.pid
+
+    def alive(self) -> bool:
+        return self._popen.poll() is None
+
+    def end(self, how: signal.Signals, limit_s: float = 60) -> int:
+        """Sends `how` to the process and waits for its end; its exit code. Killed where it does not end."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, how)
+        try:
+            return self._popen.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.pid, signal.SIGKILL)
+            self._popen.wait()
+            raise AssertionError(f"not gone {limit_s} s after {how.name}; {self.tail()}") from None
+
+    def tail(self, lines: int = 30) -> str:
+        """The last lines of its output, for a failure message."""
+        text = "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+        return f"the end of its output:\n{text}" if text else "it printed nothing"
+
+    def wait_until(self, what: str, condition: Callable[[], bool], limit_s: float) -> None:
+        """Waits until `condition()` holds; fails when the process ends before, or when the time is over."""
+        deadline = time.monotonic() + limit_s
+        while not condition():
+            assert self.alive(), f"ended before {what}; {self.tail()}"
+            assert time.monotonic() < deadline, f"not within {limit_s} s: {what}; {self.tail()}"
+            time.sleep(0.05)
+
+
+def registered(namesrv: str, broker: str) -> bool:
+    """Whether the name server knows the broker's address: one bare request (GET_BROKER_CLUSTER_INFO)."""
+    return f'"{broker}"'.encode() in _ask(namesrv, 106)
+
+
+def _ask(address: str, code: int) -> bytes:
+    """The frame that answers a request without fields, or nothing where nobody answers."""
+    header = {"code": code, "flag": 0, "language": "OTHER", "opaque": 1, "version": 493}
+    text = json.dumps(header).encode()
+    host, _, port = address.rpartition(":")
+    with (
+        contextlib.suppress(OSError),
+        socket.create_connection((host, int(port)), 5) as peer,
+        peer.makefile("rb") as stream,
+    ):
+        peer.sendall(struct.pack(">II", 4 + len(text), len(text)) + text)
+        length = stream.read(4)
+        return stream.read(int.from_bytes(length, "big")) if len(length) == 4 else b""
+    return b""
+
+
+@contextlib.contextmanager
+def ended_on_error(*processes: Process) -> Iterator[None]:
+    """Kills the processes when the block fails, so that a start that went wrong leaves nothing running."""
+    try:
+        yield
+    except BaseException:
+        for process in processes:
+            process.end(signal.SIGKILL)
+        raise
