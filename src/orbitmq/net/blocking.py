@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from orbitmq.net.address import parse_address
 from orbitmq.net.errors import CallTimeout, Closed, ConnectFailed, ConnectionLost
+from orbitmq.net.replies import read_reply
 from orbitmq.protocol.command import Command
 from orbitmq.protocol.errors import MalformedFrame
 from orbitmq.protocol.frame import MAX_FRAME_BYTES, encode_command
@@ -103,7 +104,7 @@ class BlockingConnection:
         while True:
             answer = self.receive(timeout_ms)
             if answer.opaque == opaque:
-                return request.read_reply(answer)
+                return read_reply(request, answer, self.address)
 
     def _read_frame(self) -> Command:
         word = self._read(4)

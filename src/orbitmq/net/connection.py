@@ -12,13 +12,14 @@ import itertools
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from orbitmq.net.address import format_address
 from orbitmq.net.errors import CallTimeout, ConnectionLost
+from orbitmq.net.replies import read_reply
 from orbitmq.protocol.call import Peer
 from orbitmq.protocol.command import FLAG_ONEWAY, Command
-from orbitmq.protocol.errors import MalformedFrame, broker_refused
+from orbitmq.protocol.errors import MalformedFrame
 from orbitmq.protocol.frame import MAX_FRAME_BYTES, FrameSplitter
 from orbitmq.protocol.header_cy import encode_head
 from orbitmq.protocol.ids import pack_host
@@ -39,13 +40,6 @@ REQUESTS_PER_STEP = 64
 """Requests handed over at once; between steps a peer that is too slow is noticed."""
 
 _connection_ids = itertools.count(1)
-
-
-def read_reply(request: Request[ReplyT], answer: Command, address: str) -> ReplyT:
-    """The typed reply that `answer` is. Raises BrokerRefused if it is an error, MalformedReply."""
-    if answer.code == 0 or answer.code in request.accepts:
-        return cast("ReplyT", request.REPLY.from_command(answer))
-    raise broker_refused(answer.code, answer.remark, address, answer.ext)
 
 
 class Connection(asyncio.Protocol):

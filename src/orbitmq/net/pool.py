@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from orbitmq.net.address import parse_address
-from orbitmq.net.connection import Connection, read_reply
+from orbitmq.net.connection import Connection
 from orbitmq.net.errors import Closed, ConnectFailed
+from orbitmq.net.replies import read_reply
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.command import Command
 
