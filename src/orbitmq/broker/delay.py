@@ -17,9 +17,10 @@ from orbitmq.broker import names
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.bodies.offset import DelayOffsetSerializeWrapper
 from orbitmq.protocol.bodies.version import DataVersion
-from orbitmq.protocol.message import StoredMessage
-from orbitmq.protocol.message_cy import BadRecord, decode_record, find_property
-from orbitmq.store.messages import Appended, PendingMessage, PutStatus
+from orbitmq.protocol.message import BadRecord, StoredMessage
+from orbitmq.protocol.message_cy import decode_record
+from orbitmq.protocol.properties import find_property
+from orbitmq.store import Appended, PendingMessage, PutStatus
 
 log = logging.getLogger(__name__)
 

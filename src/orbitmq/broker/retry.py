@@ -13,7 +13,7 @@ from orbitmq.broker.delay import DelayLevels
 from orbitmq.protocol.ids import offset_message_id
 from orbitmq.protocol.message import StoredMessage
 from orbitmq.protocol.properties import decode_properties, encode_properties
-from orbitmq.store.messages import PendingMessage
+from orbitmq.store import PendingMessage
 
 FIRST_RETRY_LEVEL = 3
 """Delay level of the first redelivery where the broker chooses it (10 s); each next one is a level higher."""

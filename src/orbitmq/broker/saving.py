@@ -13,8 +13,8 @@ SAVE_TIMEOUT_MS = 3_000
 
 
 def after_saving(unsaved: Unsaved, reply: Reply, now: int, *tables: str) -> Result:
-    """The reply, held until those of `tables` that changed are in their files."""
-    changed = tuple(Saved(table) for table in tables if table in unsaved)
+    """The reply, held until those of `tables` that are about to be written are in their files."""
+    changed = tuple(Saved(table) for table in tables if unsaved.is_due(table))
     if not changed:
         return reply
 

@@ -23,6 +23,10 @@ class Unsaved:
     def __contains__(self, table: object) -> bool:
         return table in self._soon or table in self._later
 
+    def is_due(self, table: str) -> bool:
+        """Whether `table` is among those to write within 50 ms."""
+        return table in self._soon
+
     @property
     def any_soon(self) -> bool:
         """Whether a write within 50 ms is due."""

@@ -27,6 +27,7 @@ class Marks(Protocol):
     def take_soon(self) -> set[str]: ...
     def take(self, table: str) -> bool: ...
     def take_all(self) -> set[str]: ...
+    def is_due(self, table: str) -> bool: ...
     def mark(self, table: str, *, soon: bool = True) -> None: ...
 
 
@@ -86,7 +87,9 @@ class Saver:
             for table in tables:
                 self._marks.mark(table)
             return False
-        self._on_saved(tables)
+        # A table that changed again while it was written is told of after its next write: who waits for it
+        # may have made just that change.
+        self._on_saved([table for table in tables if not self._marks.is_due(table)])
         return True
 
     async def save_all(self) -> None:

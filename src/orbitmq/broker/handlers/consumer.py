@@ -13,8 +13,8 @@ from orbitmq.broker.topics import TopicTable
 from orbitmq.protocol.call import Answer, Call, Outcome, Result, Wait
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.declare import Blob, Request
-from orbitmq.protocol.errors import Malformed, Refused
-from orbitmq.protocol.ids import parse_offset_message_id
+from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.ids import MalformedId, parse_offset_message_id
 from orbitmq.protocol.requests.client import ConsumeMessageDirectly, GetConsumerRunningInfo
 from orbitmq.store import MessageStore
 
@@ -49,8 +49,8 @@ def consume_message_directly(tables: ConsumerTables, call: Call[ConsumeMessageDi
     request = call.request
     client = _find(tables, request.consumer_group, request.client_id or "")
     try:
-        _, physical_offset = parse_offset_message_id(request.msg_id or "")
-    except (Malformed, ValueError):
+        physical_offset = parse_offset_message_id(request.msg_id or "").physical_offset
+    except MalformedId:
         raise Refused(ResponseCode.SYSTEM_ERROR, f"{request.msg_id} is no offset message id") from None
     record = tables.store.record_at(physical_offset)
     if record is None:

@@ -18,6 +18,7 @@ from orbitmq.protocol.call import Call, Outcome, Result, Saved, Wait
 from orbitmq.protocol.codes import PERM_WRITE, ResponseCode
 from orbitmq.protocol.declare import Void
 from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.message import BadRecord, StoredMessage
 from orbitmq.protocol.message_cy import decode_record
 from orbitmq.protocol.requests.send import ConsumerSendMsgBack
 from orbitmq.store import MessageStore, PutStatus
@@ -55,10 +56,7 @@ def consumer_send_msg_back(tables: RetryTables, call: Call[ConsumerSendMsgBack],
     if group.retry_queue_nums <= 0:
         return Void()
     made = _ensure_writable(tables, names.retry_topic(request.group), group.retry_queue_nums, request, now)
-    data = tables.store.record_at(request.offset)
-    if data is None:
-        raise Refused(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {request.offset}")
-    record = decode_record(data)
+    record = _record(tables, request.offset)
     max_times = group.retry_max_times
     if request.max_reconsume_times is not None and call.peer.version >= VERSION_WITH_MAX_RECONSUME:
         max_times = request.max_reconsume_times
@@ -77,6 +75,16 @@ def consumer_send_msg_back(tables: RetryTables, call: Call[ConsumerSendMsgBack],
         return Void()
 
     return Wait((Saved(tables.topics.NAME),), now + SAVE_TIMEOUT_MS, saved)
+
+
+def _record(tables: RetryTables, physical_offset: int) -> StoredMessage:
+    data = tables.store.record_at(physical_offset)
+    try:
+        if data is not None:
+            return decode_record(data)
+    except BadRecord:
+        pass
+    raise Refused(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {physical_offset}")
 
 
 def _check(tables: RetryTables, request: ConsumerSendMsgBack, now: int) -> SubscriptionGroupConfig:

@@ -1,0 +1,92 @@
+"""A store in memory: what the rules ask of a store, without files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from orbitmq.protocol.message_cy import encode_record
+from orbitmq.protocol.properties import tags_code
+from orbitmq.store import Appended, PendingMessage, PutStatus
+
+
+@dataclass
+class MemoryStore:
+    """Keeps records by physical offset and units (physical offset, size, tags code) by queue."""
+
+    log: dict[int, bytes] = field(default_factory=dict)
+    queues: dict[tuple[str, int], list[tuple[int, int, int]]] = field(default_factory=dict)
+    appended: list[PendingMessage] = field(default_factory=list)
+    stored_ms: dict[int, int] = field(default_factory=dict)
+    end: int = 0
+    durable_offset: int = 0
+    refuse: PutStatus | None = None
+    """What every append is refused with, if anything."""
+
+    def append(self, message: PendingMessage, now_ms: int) -> Appended:
+        if self.refuse is not None:
+            return Appended(self.refuse, -1, 0, -1, now_ms)
+        queue = self.queues.setdefault((message.topic, message.queue_id), [])
+        out = bytearray(1 << 16)
+        physical_offset, queue_offset = self.end, len(queue)
+        size = encode_record(
+            out,
+            0,
+            queue_id=message.queue_id,
+            flag=message.flag,
+            queue_offset=queue_offset,
+            physical_offset=physical_offset,
+            sys_flag=message.sys_flag,
+            born_timestamp=message.born_timestamp,
+            born_host=message.born_host,
+            store_timestamp=now_ms,
+            store_host=message.store_host,
+            reconsume_times=message.reconsume_times,
+            prepared_transaction_offset=message.prepared_transaction_offset,
+            body=message.body,
+            topic=message.topic.encode(),
+            properties=message.properties,
+        )
+        code = tags_code(message.properties) if message.tags_code is None else message.tags_code
+        queue.append((physical_offset, size, code))
+        self.log[physical_offset] = bytes(out[:size])
+        self.stored_ms[physical_offset] = now_ms
+        self.appended.append(message)
+        self.end += size
+        return Appended(PutStatus.PUT_OK, physical_offset, size, queue_offset, now_ms)
+
+    def record_at(self, physical_offset: int) -> bytes | None:
+        return self.log.get(physical_offset)
+
+    def physical_offset_of(self, topic: str, queue_id: int, queue_offset: int) -> tuple[int, int, int] | None:
+        queue = self.queues.get((topic, queue_id), [])
+        return queue[queue_offset] if 0 <= queue_offset < len(queue) else None
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        return 0 if (topic, queue_id) in self.queues else -1
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        return len(self.queues.get((topic, queue_id), ()))
+
+    def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int:
+        unit = self.physical_offset_of(topic, queue_id, queue_offset)
+        return -1 if unit is None else self.stored_ms[unit[0]]
+
+    def earliest_time(self, topic: str, queue_id: int) -> int:
+        return self.store_time(topic, queue_id, 0)
+
+    def offset_by_time(self, topic: str, queue_id: int, time_ms: int, upper: bool = False) -> int:
+        units = self.queues.get((topic, queue_id), [])
+        for queue_offset, unit in enumerate(units):
+            if self.stored_ms[unit[0]] >= time_ms:
+                return queue_offset
+        return len(units)
+
+    def is_in_memory(self, topic: str, queue_id: int, queue_offset: int) -> bool:
+        return True
+
+    def delete_queues(self, topic: str) -> None:
+        for key in [key for key in self.queues if key[0] == topic]:
+            del self.queues[key]
+
+    def topics(self) -> set[str]:
+        return {topic for topic, _ in self.queues}

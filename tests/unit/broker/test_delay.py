@@ -1,0 +1,210 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orbitmq.broker.delay import DelayDelivery, DelayLevels, delivered
+from orbitmq.broker.unsaved import Unsaved
+from orbitmq.protocol.message_cy import decode_record
+from orbitmq.protocol.properties import decode_properties, encode_properties
+from orbitmq.store import PendingMessage, PutStatus
+from tests.unit.broker.memory_store import MemoryStore
+
+HOST = bytes([127, 0, 0, 1, 0, 0, 0x2A, 0x9F])
+SCHEDULE = "SCHEDULE_TOPIC_XXXX"
+NOW = 1_795_000_000_000
+VECTORS = Path(__file__).parents[2] / "wire" / "vectors" / "delivered_records.json"
+
+
+def waiting(levels: DelayLevels, level: int, *, topic: str = "T", now: int = NOW) -> PendingMessage:
+    aside = levels.put_aside(topic, 2, {"DELAY": str(level), "TAGS": "a"}, now)
+    assert aside is not None
+    return PendingMessage(
+        aside.topic, aside.queue_id, 7, 1, now - 5, HOST, HOST, 1, 0, b"body",
+        encode_properties(aside.properties), aside.tags_code,
+    )  # fmt: skip
+
+
+class World:
+    def __init__(self, levels: str = "1s 5s 10s") -> None:
+        self.levels = DelayLevels(levels)
+        self.store = MemoryStore()
+        self.unsaved = Unsaved()
+        self.delay = DelayDelivery(self.levels, self.store, self.unsaved, NOW)
+
+    def put(self, level: int, count: int = 1, now: int = NOW) -> None:
+        for _ in range(count):
+            self.store.append(waiting(self.levels, level, now=now), now)
+
+    def delivered(self) -> int:
+        return self.store.max_offset("T", 2)
+
+
+def test_levels_are_read_from_text() -> None:
+    assert DelayLevels("1s 5m 2h 1d").delay_ms == {1: 1000, 2: 300_000, 3: 7_200_000, 4: 86_400_000}
+    assert DelayLevels().highest == 18
+
+
+@pytest.mark.parametrize("text", ["", "1", "s", "1x", "1s -5s", "1s 5 s"])
+def test_levels_that_cannot_be_read(text: str) -> None:
+    with pytest.raises(ValueError, match="delay level|no delay"):
+        DelayLevels(text)
+
+
+def test_a_delayed_message_waits_in_the_queue_of_its_level() -> None:
+    aside = DelayLevels().put_aside("T", 3, {"DELAY": "2", "KEYS": "k"}, NOW)
+    assert aside is not None
+    assert (aside.topic, aside.queue_id, aside.tags_code) == (SCHEDULE, 1, NOW + 5000)
+    assert aside.properties == {"DELAY": "2", "KEYS": "k", "REAL_TOPIC": "T", "REAL_QID": "3"}
+
+
+def test_a_level_too_high_is_the_highest() -> None:
+    aside = DelayLevels().put_aside("T", 0, {"DELAY": "99"}, NOW)
+    assert aside is not None
+    assert (aside.queue_id, aside.properties["DELAY"]) == (17, "18")
+
+
+@pytest.mark.parametrize("properties", [{}, {"DELAY": "0"}, {"DELAY": "-1"}, {"DELAY": "soon"}])
+def test_messages_that_do_not_wait(properties: dict[str, str]) -> None:
+    assert DelayLevels().put_aside("T", 0, properties, NOW) is None
+
+
+def test_a_message_comes_when_it_is_due_and_not_before() -> None:
+    world = World()
+    world.put(1)
+    assert not world.delay.deliver_due(NOW + 999)
+    assert world.delivered() == 0
+    world.delay.deliver_due(NOW + 1000)
+    assert world.delivered() == 1
+    world.delay.deliver_due(NOW + 9000)
+    assert world.delivered() == 1
+
+
+def test_each_level_has_its_own_time() -> None:
+    world = World()
+    for level in (3, 2, 1):
+        world.put(level)
+    for after, want in ((1000, 1), (5000, 2), (10_000, 3)):
+        world.delay.deliver_due(NOW + after)
+        assert world.delivered() == want
+    assert world.delay.positions == {1: 1, 2: 1, 3: 1}
+
+
+def test_all_but_topic_and_queue_stays_as_it_was() -> None:
+    world = World()
+    world.put(1)
+    world.delay.deliver_due(NOW + 1000)
+    unit = world.store.physical_offset_of("T", 2, 0)
+    assert unit is not None
+    message = decode_record(world.store.log[unit[0]])
+    assert (message.topic, message.queue_id, message.body) == ("T", 2, b"body")
+    assert (message.flag, message.sys_flag, message.reconsume_times) == (7, 1, 1)
+    assert (message.born_timestamp, message.born_host) == (NOW - 5, HOST)
+    assert message.property_map() == {"DELAY": "1", "TAGS": "a", "REAL_TOPIC": "T", "REAL_QID": "2"}
+    assert unit[2] == ord("a"), "consumers filter by the tag again"
+
+
+def test_a_time_too_far_away_is_due_at_once() -> None:
+    world = World()
+    message = waiting(world.levels, 1)
+    message.tags_code = NOW + 3_600_000
+    world.store.append(message, NOW)
+    world.delay.deliver_due(NOW)
+    assert world.delivered() == 1
+
+
+def test_a_turn_delivers_so_many_and_asks_to_be_called_again() -> None:
+    world = World()
+    world.put(1, 5)
+    assert world.delay.deliver_due(NOW + 1000, limit=3)
+    assert world.delivered() == 3
+    assert not world.delay.deliver_due(NOW + 1000, limit=3)
+    assert world.delivered() == 5
+
+
+def test_what_the_store_refuses_is_tried_again() -> None:
+    world = World()
+    world.put(1, 2)
+    world.store.refuse = PutStatus.SERVICE_NOT_AVAILABLE
+    assert not world.delay.deliver_due(NOW + 1000)
+    assert world.delay.positions.get(1, 0) == 0
+    world.store.refuse = None
+    world.delay.deliver_due(NOW + 1100)
+    assert world.delivered() == 2
+
+
+def test_what_cannot_be_delivered_is_counted_and_passed() -> None:
+    world = World()
+    world.put(1, 2)
+    first = world.store.queues[(SCHEDULE, 0)][0][0]
+    world.store.log[first] = b"\x00" * 40
+    world.store.append(waiting(world.levels, 1, topic="RMQ_SYS_TRANS_HALF_TOPIC"), NOW)
+    world.delay.deliver_due(NOW + 1000)
+    assert world.delay.skipped == 2
+    assert world.delivered() == 1
+    assert world.store.max_offset("RMQ_SYS_TRANS_HALF_TOPIC", 2) == 0
+    assert world.delay.positions[1] == 3
+
+
+def test_positions_outside_their_queue_are_brought_back() -> None:
+    world = World()
+    world.put(1, 2)
+    world.delay.load_text('{"dataVersion":{"counter":3,"stateVersion":0,"timestamp":5},"offsetTable":{1:9,2:4}}')
+    world.delay.start()
+    assert world.delay.positions == {1: 2, 2: 0}
+
+
+def test_the_file_never_runs_ahead_of_the_disk() -> None:
+    world = World()
+    world.put(1, 2)
+    world.delay.deliver_due(NOW + 1000)
+    assert '"offsetTable":{\n\t\t\n\t}' in world.delay.to_text()
+    world.store.durable_offset = world.store.end
+    assert "1:2" in world.delay.to_text()
+    world.put(1)
+    world.delay.deliver_due(NOW + 2000)
+    assert "1:2" in world.delay.to_text()
+    world.store.durable_offset = world.store.end
+    assert "1:3" in world.delay.to_text()
+
+
+def test_positions_are_the_same_after_a_restart() -> None:
+    world = World()
+    world.put(1, 2)
+    world.delay.deliver_due(NOW + 1000)
+    world.store.durable_offset = world.store.end
+    again = DelayDelivery(world.levels, world.store, Unsaved(), NOW)
+    again.load_text(world.delay.to_text())
+    again.start()
+    again.deliver_due(NOW + 2000)
+    assert world.delivered() == 2
+
+
+def vector(topic: str) -> list[dict[str, Any]]:
+    records: list[dict[str, Any]] = json.loads(VECTORS.read_text())["records"]
+    return [record for record in records if record["topic"] == topic and "DELAY\x01" in record["properties"]]
+
+
+@pytest.mark.parametrize(("nth", "real_topic"), [(0, "DTest"), (1, "%RETRY%GX")])
+def test_records_are_delivered_as_apache_delivers_them(nth: int, real_topic: str) -> None:
+    came_in = decode_record(bytes.fromhex(vector(SCHEDULE)[nth]["record_hex"]))
+    want = decode_record(bytes.fromhex(vector(real_topic)[0]["record_hex"]))
+    message = delivered(came_in)
+    assert message.topic == want.topic
+    assert message.properties == want.properties
+    for name in (
+        "queue_id", "flag", "sys_flag", "born_timestamp", "born_host", "store_host", "reconsume_times",
+        "prepared_transaction_offset", "body",
+    ):  # fmt: skip
+        assert getattr(message, name) == getattr(want, name), name
+
+
+def test_a_message_is_put_aside_as_apache_does() -> None:
+    want = decode_record(bytes.fromhex(vector(SCHEDULE)[0]["record_hex"]))
+    sent = decode_properties(want.properties)
+    del sent["REAL_TOPIC"], sent["REAL_QID"]
+    aside = DelayLevels().put_aside("DTest", 0, sent, want.store_timestamp)
+    assert aside is not None
+    assert (aside.topic, aside.queue_id) == (want.topic, want.queue_id)
+    assert encode_properties(aside.properties) == want.properties
