@@ -375,6 +375,7 @@ class _Record(metaclass=Declared):
         return f"{type(self).__name__}({', '.join(parts)})"
 
 
+@dataclass_transform(field_specifiers=(wire,))
 class _ReplyFamily(Declared):
     def _derive(cls) -> None:
         fields = cls.FIELDS
@@ -422,6 +423,7 @@ class Blob(Reply):
 ReplyT_co = TypeVar("ReplyT_co", bound=Reply, covariant=True)
 
 
+@dataclass_transform(field_specifiers=(wire,))
 class _RequestFamily(Declared):
     CODE: int
 
