@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 import ssl as tls
 import time
+from io import BufferedReader
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -51,7 +52,7 @@ class BlockingConnection:
         except OSError as error:
             raise ConnectFailed(address, error.strerror or str(error)) from None
         self._socket: socket.socket | None = connected
-        self._reader = connected.makefile("rb", buffering=READ_BUFFER_BYTES)
+        self._reader: BufferedReader = connected.makefile("rb", buffering=READ_BUFFER_BYTES)
 
     @property
     def is_closed(self) -> bool:

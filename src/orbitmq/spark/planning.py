@@ -109,7 +109,4 @@ def _cut(piece: OffsetRange, parts: int) -> list[OffsetRange]:
     parts = max(1, min(parts, len(piece)))
     size = len(piece)
     edges = [piece.from_queue_offset + size * part // parts for part in range(parts + 1)]
-    return [
-        replace(piece, from_queue_offset=low, to_queue_offset=high)
-        for low, high in pairwise(edges)
-    ]
+    return [replace(piece, from_queue_offset=low, to_queue_offset=high) for low, high in pairwise(edges)]

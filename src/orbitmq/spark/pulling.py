@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.net.errors import NetError
+from orbitmq.net.replies import read_reply
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import BrokerRefused, OrbitError
 from orbitmq.protocol.requests.pull import PullMessage, PullReply
@@ -33,6 +34,16 @@ MOST_COUNT = 1024
 TIMEOUT_MS = 15_000
 TRIES = 5
 """Attempts without progress before a task fails; a broker that restarts is waited for."""
+PASSING = frozenset(
+    {
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.SYSTEM_BUSY,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.FLOW_CONTROL,
+        ResponseCode.GO_AWAY,
+    }
+)
+"""Refusals that the same broker may not repeat a little later."""
 
 Answer = tuple[bytes | memoryview, int, int]
 """Stored records back to back, and the queue offsets from (inclusive) to (exclusive) they answer for."""
@@ -81,7 +92,7 @@ class QueuePuller:
         self._patience = 16
         self._cursor = work.from_queue_offset
         self._next_to_ask = self._cursor
-        self._under_way: dict[int, tuple[int, int]] = {}
+        self._under_way: dict[int, tuple[int, int, PullMessage]] = {}
         self._held: dict[int, tuple[int, PullReply]] = {}
 
     def __iter__(self) -> Iterator[Answer]:
@@ -91,7 +102,7 @@ class QueuePuller:
             try:
                 yield from self._read_over_one_connection()
             except (NetError, BrokerRefused) as error:
-                if isinstance(error, BrokerRefused) and not error.retriable:
+                if isinstance(error, BrokerRefused) and error.code not in PASSING:
                     raise
                 tries = 1 if self._cursor > before else tries + 1
                 if tries == TRIES:
@@ -130,29 +141,27 @@ class QueuePuller:
             self._next_to_ask = to
 
     def _ask(self, connection: BlockingConnection, low: int, high: int) -> None:
-        opaque = connection.send(
-            PullMessage(
-                consumer_group=self._group,
-                topic=self._work.queue.topic,
-                queue_id=self._work.queue.queue_id,
-                queue_offset=low,
-                max_msg_nums=min(high - low, MOST_COUNT),
-                sys_flag=SUBSCRIPTION_IN_REQUEST,
-                commit_offset=0,
-                suspend_timeout_millis=0,
-                subscription=self._subscription,
-                sub_version=0,
-                expression_type="TAG",
-            )
+        request = PullMessage(
+            consumer_group=self._group,
+            topic=self._work.queue.topic,
+            queue_id=self._work.queue.queue_id,
+            queue_offset=low,
+            max_msg_nums=min(high - low, MOST_COUNT),
+            sys_flag=SUBSCRIPTION_IN_REQUEST,
+            commit_offset=0,
+            suspend_timeout_millis=0,
+            subscription=self._subscription,
+            sub_version=0,
+            expression_type="TAG",
         )
-        self._under_way[opaque] = (low, high)
+        self._under_way[connection.send(request)] = (low, high, request)
 
     def _take_answer(self, connection: BlockingConnection) -> None:
         command = connection.receive(TIMEOUT_MS)
         asked = self._under_way.pop(command.opaque, None)
         if asked is not None:
-            low, high = asked
-            self._held[low] = (high, PullMessage.read_reply(command))
+            low, high, request = asked
+            self._held[low] = (high, read_reply(request, command, connection.address))
 
     def _accept(self, reply: PullReply, asked_to: int) -> Answer | None:
         """Moves the cursor over what an answer covers; its records, if it has any."""

@@ -85,7 +85,7 @@ def read_range(work: OffsetRange, options: ReadOptions, columns: tuple[str, ...]
     from orbitmq.spark.arrow_cy import RecordScanner
 
     scanned = tuple(name for name in columns if name != BROKER_NAME) or ("queueOffset",)
-    scanner = RecordScanner(scanned, topic=work.queue.topic, tags=options.tags or None)
+    scanner = RecordScanner(scanned, tags=options.tags or None)
     finish = functools.partial(_with_broker_name, queue=work.queue, columns=columns)
     puller = QueuePuller(
         work,

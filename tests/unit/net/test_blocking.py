@@ -56,11 +56,13 @@ def test_a_peer_that_closes() -> None:
 
 
 def test_a_peer_that_says_nothing() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        with BlockingConnection(f"127.0.0.1:{listener.getsockname()[1]}") as connection:
-            with pytest.raises(CallTimeout):
-                connection.call(GetMaxOffset(topic="t", queue_id=0), timeout_ms=50)
-            assert connection.is_closed
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        BlockingConnection(f"127.0.0.1:{listener.getsockname()[1]}") as connection,
+    ):
+        with pytest.raises(CallTimeout):
+            connection.call(GetMaxOffset(topic="t", queue_id=0), timeout_ms=50)
+        assert connection.is_closed
 
 
 @pytest.mark.parametrize("rubbish", [b"HTTP/1.1 400 Bad Request\r\n\r\n", bytes(8), b"\x7f" * 64])

@@ -1,0 +1,148 @@
+import struct
+
+import pytest
+
+from orbitmq.net.errors import NetError
+from orbitmq.protocol.command import Command
+from orbitmq.protocol.errors import BrokerRefused
+from orbitmq.spark import pulling
+from orbitmq.spark.errors import DataLost
+from orbitmq.spark.planning import OffsetRange, Queue
+from orbitmq.spark.pulling import QueuePuller, log_loss, refuse_loss
+from tests.unit.spark.fake_broker import (
+    FOUND,
+    NOT_FOUND,
+    OFFSET_MOVED,
+    RETRY_AT_ONCE,
+    Answer,
+    FakeBroker,
+    pull_answer,
+)
+
+
+class Queueful:
+    """A queue of the offsets low..high-1 whose "records" are the offsets as 8 bytes."""
+
+    def __init__(self, low: int, high: int, *, at_once: int = 32) -> None:
+        self.low, self.high, self.at_once = low, high, at_once
+
+    def __call__(self, request: Command) -> Answer:
+        assert request.ext is not None
+        first, count = int(request.ext["queueOffset"]), int(request.ext["maxMsgNums"])
+        if first < self.low:
+            return pull_answer(OFFSET_MOVED, self.low)
+        if first >= self.high:
+            return pull_answer(NOT_FOUND if first == self.high else OFFSET_MOVED, self.high)
+        last = min(first + min(count, self.at_once), self.high)
+        body = b"".join(struct.pack(">q", offset) for offset in range(first, last))
+        return pull_answer(FOUND, last, body)
+
+
+def offsets_read(
+    broker: FakeBroker, low: int, high: int, *, subscription: str = "*", lenient: bool = False
+) -> list[int]:
+    work = OffsetRange(Queue("t", "b", 0, broker.address), low, high)
+    puller = QueuePuller(
+        work, group="g", subscription=subscription, on_loss=log_loss if lenient else refuse_loss
+    )
+    seen: list[int] = []
+    position = low
+    for body, start, end in puller:
+        assert start >= position
+        assert end > start
+        position = end
+        found = [offset for (offset,) in struct.iter_unpack(">q", body)]
+        seen += [offset for offset in found if start <= offset < end]
+    pulling.close_idle_connections()
+    return seen
+
+
+@pytest.mark.parametrize("at_once", [1, 5, 8, 32, 1000])
+@pytest.mark.parametrize("reverse", [False, True], ids=["in order", "out of order"])
+def test_every_offset_once_and_in_order(at_once: int, reverse: bool) -> None:
+    with FakeBroker(Queueful(0, 5000, at_once=at_once), reverse=reverse) as broker:
+        assert offsets_read(broker, 17, 3001) == list(range(17, 3001))
+
+
+def test_the_count_follows_what_the_broker_hands_out() -> None:
+    with FakeBroker(Queueful(0, 100_000, at_once=256)) as broker:
+        assert len(offsets_read(broker, 0, 50_000)) == 50_000
+        assert len(broker.requests) < 50_000 / 32
+
+
+def test_a_filtered_read_asks_for_one_stretch_at_a_time() -> None:
+    def every_tenth(request: Command) -> Answer:
+        assert request.ext is not None
+        first = int(request.ext["queueOffset"])
+        if 300 <= first < 600:
+            return pull_answer(RETRY_AT_ONCE, 600)
+        found = [offset for offset in range(first, first + 100) if offset % 10 == 0]
+        return pull_answer(FOUND, first + 100, b"".join(struct.pack(">q", offset) for offset in found))
+
+    with FakeBroker(every_tenth) as broker:
+        expected = [offset for offset in range(0, 950, 10) if not 300 <= offset < 600]
+        assert offsets_read(broker, 0, 950, subscription="A") == expected
+        assert [int((r.ext or {})["queueOffset"]) for r in broker.requests] == [
+            *range(0, 301, 100),
+            *range(600, 901, 100),
+        ]
+        assert {(r.ext or {})["subscription"] for r in broker.requests} == {"A"}
+
+
+def test_offsets_that_are_gone_before_and_behind() -> None:
+    with FakeBroker(Queueful(100, 200)) as broker:
+        with pytest.raises(DataLost, match=r"t b\|0: offsets 50 to "):
+            offsets_read(broker, 50, 150)
+        with pytest.raises(DataLost, match="offsets 200 to"):
+            offsets_read(broker, 150, 250)
+        assert offsets_read(broker, 50, 250, lenient=True) == list(range(100, 200))
+
+
+def test_a_connection_that_breaks_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulling.time, "sleep", lambda _: None)
+    queue = Queueful(0, 1000, at_once=10)
+    count = 0
+
+    def break_now_and_then(request: Command) -> Answer:
+        nonlocal count
+        count += 1
+        return None if count % 30 == 0 else queue(request)
+
+    with FakeBroker(break_now_and_then) as broker:
+        assert offsets_read(broker, 0, 1000) == list(range(1000))
+
+
+def test_a_broker_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulling.time, "sleep", lambda _: None)
+    with FakeBroker(lambda _: None) as broker, pytest.raises(NetError):
+        offsets_read(broker, 0, 10)
+
+
+def test_a_refusal_is_handed_on_at_once() -> None:
+    def refuse(_: Command) -> Answer:
+        return Command(16, 0, 1, None, None, "the topic is not readable")
+
+    with FakeBroker(refuse) as broker:
+        with pytest.raises(BrokerRefused, match="not readable"):
+            offsets_read(broker, 0, 10)
+        assert len(broker.requests) <= 8
+
+
+def test_a_task_that_is_cut_short_leaves_no_connection_behind() -> None:
+    pulling.close_idle_connections()
+    with FakeBroker(Queueful(0, 10_000)) as broker:
+        work = OffsetRange(Queue("t", "b", 0, broker.address), 0, 10_000)
+        answers = iter(QueuePuller(work, group="g", subscription="*", on_loss=refuse_loss))
+        next(answers)
+        answers.close()  # type: ignore[attr-defined]
+        assert not any(pulling._idle._connections.values())
+
+
+def test_a_connection_is_used_again_by_the_next_task() -> None:
+    pulling.close_idle_connections()
+    with FakeBroker(Queueful(0, 100)) as broker:
+        work = OffsetRange(Queue("t", "b", 0, broker.address), 0, 100)
+        for _ in range(2):
+            assert len(list(QueuePuller(work, group="g", subscription="*", on_loss=refuse_loss))) >= 1
+            assert len(pulling._idle._connections[broker.address]) == 1
+        pulling.close_idle_connections()
