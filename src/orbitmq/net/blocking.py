@@ -9,7 +9,6 @@ from __future__ import annotations
 import socket
 import ssl as tls
 import time
-from io import BufferedReader
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from orbitmq.protocol.declare import Reply, Request
 
 ReplyT = TypeVar("ReplyT", bound="Reply")
-
-READ_BUFFER_BYTES = 256 << 10
 
 
 class BlockingConnection:
@@ -52,7 +49,7 @@ class BlockingConnection:
         except OSError as error:
             raise ConnectFailed(address, error.strerror or str(error)) from None
         self._socket: socket.socket | None = connected
-        self._reader: BufferedReader = connected.makefile("rb", buffering=READ_BUFFER_BYTES)
+        self._reader = connected.makefile("rb")
 
     @property
     def is_closed(self) -> bool:
