@@ -6,6 +6,7 @@ Lines of `kind` run open a run and name its settings; start and round hold figur
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import uuid
 from collections.abc import Iterable
@@ -102,5 +103,9 @@ class Results:
 
     def _append(self, entry: dict[str, Any]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a") as out:
-            out.write(json.dumps(entry, separators=(",", ":")) + "\n")
+        with self.path.open("ab+") as out:
+            if out.tell():
+                out.seek(-1, os.SEEK_END)
+                if out.read(1) != b"\n":  # a line torn by a crash must not take this one with it
+                    out.write(b"\n")
+            out.write(json.dumps(entry, separators=(",", ":")).encode() + b"\n")
