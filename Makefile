@@ -11,7 +11,8 @@ SOURCES := src tests examples benchmarks setup.py
 # The major version of the Java that Spark would take, or nothing.
 JAVA_FOUND = $$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p')
 
-.PHONY: help setup demo test lint format bench lock clean distclean
+MAKEFLAGS += --no-builtin-rules
+.PHONY: help setup demo test lint format docs bench lock clean distclean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -20,7 +21,7 @@ help: ## this list
 setup: $(MADE)/orbitmq $(MADE)/hot $(MADE)/java ## .venv with everything needed to run and test OrbitMQ
 
 demo: setup ## publish 336,776 flights, consume them, read them with Spark
-	@$(BIN)/python -m examples.demo $(ARGS)
+	@$(BIN)/python examples/demo.py $(ARGS)
 
 test: setup ## the whole test suite; ARGS="tests/unit -k name" for a part of it
 	@$(BIN)/python -m pytest $(ARGS)
@@ -34,6 +35,9 @@ lint: setup ## formatting, ruff, strict types, import contracts
 format: setup ## let ruff format and mend what it can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: setup ## write the tables of docs/ that follow from the code
+	@PYTHONPATH=. $(BIN)/python docs/write.py
 
 bench: setup ## OrbitMQ beside Apache RocketMQ (needs a JDK, Maven, and hours; ARGS=--quick for minutes)
 	@$(BIN)/python -m benchmarks $(ARGS)

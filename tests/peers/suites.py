@@ -14,13 +14,14 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.peers.apache import Apache
 from tests.peers.machine import cache
+from tests.peers.not_yet import NOT_YET
 from tests.peers.orbitmq_process import OrbitMQ
 
 JUDGE = Path(__file__).parent / "judge"
@@ -54,21 +55,24 @@ def cases_of(suite: str) -> list[str]:
     return [name for path in sorted(JUDGE.glob(pattern)) for name in re.findall(declared, path.read_text())]
 
 
-def parameters(suite: str, not_yet: Mapping[str, str]) -> list[object]:
-    """The cases as pytest parameters; those that match a pattern in `not_yet` are skipped with its reason.
+def parameters(suite: str) -> list[object]:
+    """The cases as pytest parameters; those that NOT_YET lists are skipped with its reason.
 
     ORBITMQ_PEERS_ALL=1 runs them all the same.
     """
     everything = os.environ.get("ORBITMQ_PEERS_ALL") == "1"
-    cases = cases_of(suite)
-    for pattern in not_yet:
-        assert fnmatch.filter(cases, pattern), f"no case of {suite} is called {pattern}"
     made: list[object] = []
-    for case in cases:
-        reasons = [why for pattern, why in not_yet.items() if fnmatch.fnmatchcase(case, pattern)]
-        skipped = [pytest.mark.skip(reason=f"not yet: {reasons[0]}")] if reasons and not everything else []
+    for case in cases_of(suite):
+        missing = missing_for(suite, case)
+        skipped = [pytest.mark.skip(reason=f"not yet: {missing}")] if missing and not everything else []
         made.append(pytest.param(case, marks=skipped))
     return made
+
+
+def missing_for(suite: str, case: str) -> str | None:
+    """What OrbitMQ lacks for a case, or None where it passes."""
+    patterns = NOT_YET[suite].items()
+    return next((lack for pattern, lack in patterns if fnmatch.fnmatchcase(case, pattern)), None)
 
 
 def chosen(session: pytest.Session, function: str) -> list[str]:

@@ -23,7 +23,6 @@ MOVES = [
         [("apache", "orbitmq"), ("orbitmq", "apache")], ["stop", "kill"]
     )
 ]
-NOT_YET = {"files_open_transaction_checked": "transactions"}
 LEFT_OUT = ["--skip", "tx,timer"]
 
 pytestmark = pytest.mark.timeout(1800)
@@ -80,7 +79,7 @@ def _parameters(item: pytest.Item) -> dict[str, object]:
     return item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
 
 
-@pytest.mark.parametrize("case", suites.parameters("files", NOT_YET))
+@pytest.mark.parametrize("case", suites.parameters("files"))
 @pytest.mark.parametrize("move", MOVES)
 def test_files(move: str, case: str, moves: dict[str, Future[SuiteRun]]) -> None:
     moves[move].result().expect(case)

@@ -10,8 +10,6 @@ from tests.peers import suites
 from tests.peers.machine import need
 from tests.peers.suites import Server, SuiteRun
 
-NOT_YET = {"go4_transaction": "transactions", "go4_sql_filter": "SQL92 filters"}
-
 pytestmark = pytest.mark.timeout(1800)
 
 
@@ -23,6 +21,6 @@ def go4(request: pytest.FixtureRequest, judged: Server) -> Iterator[SuiteRun]:
         yield run
 
 
-@pytest.mark.parametrize("case", suites.parameters("go4", NOT_YET))
+@pytest.mark.parametrize("case", suites.parameters("go4"))
 def test_go_client(case: str, go4: SuiteRun) -> None:
     go4.expect(case)

@@ -9,25 +9,6 @@ import pytest
 from tests.peers import suites
 from tests.peers.suites import Server, SuiteRun
 
-NOT_YET = {
-    "acl_*": "access control",
-    "tls_permissive": "TLS",
-    "filter_sql92*": "SQL92 filters",
-    "tx_*": "transactions",
-    "timer_*": "timer messages",
-    "pop_*": "POP consumption",
-    "request_reply": "request and reply",
-    "message_trace": "message traces",
-    "namespace": "namespaces",
-    "clone_group_offset": "cloning a group's offsets",
-    "reset_offset_*": "resetting offsets",
-    "lite_pull_from_timestamp": "lite pull from a time",
-    "admin_running_info": "running info of consumers",
-    "admin_subscription_and_timespan": "consume time spans",
-    "admin_broker_config": "changing the broker's configuration while it runs",
-    "orderly_suspend_retries_in_place": "suspending an ordered queue",
-}
-
 pytestmark = pytest.mark.timeout(1800)
 
 
@@ -38,6 +19,6 @@ def remoting(request: pytest.FixtureRequest, judged: Server) -> Iterator[SuiteRu
         yield run
 
 
-@pytest.mark.parametrize("case", suites.parameters("remoting", NOT_YET))
+@pytest.mark.parametrize("case", suites.parameters("remoting"))
 def test_java_client(case: str, remoting: SuiteRun) -> None:
     remoting.expect(case)

@@ -9,17 +9,6 @@ import pytest
 from tests.peers import suites
 from tests.peers.suites import Server, SuiteRun
 
-NOT_YET = {
-    "mq_cloneGroupOffset": "cloning a group's offsets",
-    "mq_setConsumeMode": "POP consumption",
-    "mq_queryCq": "looking into consume queues over the network",
-    "mq_export": "exporting configuration and metrics",
-    "mq_haStatus_cleaning": "replication, and cleaning on demand",
-    "mq_resetOffsetByTime": "resetting offsets",
-    "mq_brokerConfig": "changing the broker's configuration while it runs",
-    "mq_consumerConnection": "running info of consumers",
-}
-
 pytestmark = pytest.mark.timeout(1800)
 
 
@@ -30,6 +19,6 @@ def mqadmin(request: pytest.FixtureRequest, judged: Server) -> Iterator[SuiteRun
         yield run
 
 
-@pytest.mark.parametrize("case", suites.parameters("mqadmin", NOT_YET))
+@pytest.mark.parametrize("case", suites.parameters("mqadmin"))
 def test_mqadmin(case: str, mqadmin: SuiteRun) -> None:
     mqadmin.expect(case)

@@ -1,0 +1,115 @@
+"""Writes the parts of docs/ that follow from the code: `make docs`. A test holds that they are in step.
+
+A part stands between `<!-- NAME: written by make docs -->` and `<!-- end of NAME -->`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import orbitmq.protocol.requests  # noqa: F401 (declares them)
+from orbitmq.broker.broker import handlers as broker_handlers
+from orbitmq.broker.not_served import NOT_SERVED
+from orbitmq.protocol.declare import REQUESTS, Request
+from orbitmq.protocol.requests.unused import UNUSED
+from tests.peers.suites import JUDGE, cases_of, missing_for
+
+HERE = Path(__file__).parent
+SUITES = {
+    "remoting": "Apache's Java client 5.4.0 (remoting)",
+    "mqadmin": "Apache's `mqadmin` 5.4.0",
+    "go4": "The Go client rocketmq-client-go v2.1.2",
+    "files": "Store directories, from Apache to OrbitMQ and back, after a clean stop and after a kill",
+}
+SEEN = {"java": "Java", "mqadmin": "mqadmin", "go": "Go"}
+
+
+def cases() -> str:
+    """Every case of the judge: what must hold, and whether it does."""
+    rows = re.findall(r"^\| (\w+) \|(?:.*\|)? ([^|]+) \|$", (JUDGE / "CASES.md").read_text(), re.MULTILINE)
+    holds = dict(rows)
+    parts = []
+    for suite, title in SUITES.items():
+        names = cases_of(suite)
+        lacks = {case: missing_for(suite, case) for case in names}
+        works = sum(lack is None for lack in lacks.values())
+        table = "".join(f"| {case} | {holds[case]} | {_state(lacks[case])} |\n" for case in sorted(names))
+        head = f"### {title}\n\n{works} of {len(names)} cases are run and pass.\n\n"
+        parts.append(f"{head}| case | what must hold | state |\n| --- | --- | --- |\n{table}")
+    return "\n".join(parts)
+
+
+def _state(lack: str | None) -> str:
+    return "works" if lack is None else f"not yet: {lack}"
+
+
+def requests() -> str:
+    """One row per request code: who serves it, whether we do, and which foreign client sent it to us."""
+    seen = json.loads((HERE / "seen.json").read_text())
+    lines = ["| code | request | to | state | seen from |", "| --- | --- | --- | --- | --- |"]
+    for code, declared in sorted(REQUESTS.items()):
+        who = ", ".join(SEEN[client] for client in seen.get(str(code), ()))
+        to = ", ".join(sorted(declared.SERVED_BY))
+        lines.append(f"| {code} | {declared.NAME} | {to} | {_served(declared)} | {who} |")
+    lines.append("")
+    unused = ", ".join(f"{code} {name}" for code, name in sorted(UNUSED.items()))
+    lines.append(f"Named by Apache and sent by no peer of release 5.4.0: {unused}.")
+    return "\n".join(lines) + "\n"
+
+
+def _served(declared: type[Request[object]]) -> str:
+    states = []
+    if "broker" in declared.SERVED_BY:
+        served = declared in broker_handlers.by_request
+        states.append("works" if served else f"no: {NOT_SERVED[declared.CODE]}")
+    if "namesrv" in declared.SERVED_BY:
+        states.append("works" if declared in _namesrv_handlers() else "no")
+    if not states:
+        others = {
+            "client": "a push to clients",
+            "controller": "no controller yet",
+            "container": "no container",
+        }
+        states.append("; ".join(others[who] for who in sorted(declared.SERVED_BY)))
+    return "; ".join(dict.fromkeys(states))
+
+
+def _namesrv_handlers() -> dict[type[Request[object]], object]:
+    from orbitmq.nameserver.handlers import handlers
+
+    return handlers.by_request
+
+
+PARTS: dict[Path, dict[str, Callable[[], str]]] = {
+    HERE / "compatibility.md": {"cases": cases, "requests": requests},
+}
+
+
+def written(path: Path) -> str:
+    """The text of a document with its parts as the code has them now."""
+    text = path.read_text()
+    for name, make in PARTS[path].items():
+        begin, end = f"<!-- {name}: written by make docs -->\n", f"<!-- end of {name} -->"
+        before, _, rest = text.partition(begin)
+        _, found, after = rest.partition(end)
+        if not found:
+            raise ValueError(f"{path.name} has no place for {name}")
+        text = f"{before}{begin}\n{make()}\n{end}{after}"
+    return text
+
+
+def main() -> None:
+    """Writes every document that changed, and says which."""
+    for path in PARTS:
+        text = written(path)
+        if text != path.read_text():
+            path.write_text(text)
+            print(f"written: {path.name}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
