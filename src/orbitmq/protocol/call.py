@@ -7,9 +7,10 @@ clock and touches no socket; `now` is wall-clock time in ms. Rules stay testable
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from orbitmq.protocol.command import Command
 
@@ -144,10 +145,17 @@ class Handlers:
         """The handlers by code, each holding its tables out of `tables` (by type)."""
         bound: dict[int, BoundHandler] = {}
         for request, handler in self.by_request.items():
-            first = next(iter(inspect.signature(handler).parameters))
-            needs = get_type_hints(handler)[first]
-            bound[request.CODE] = _with_tables(handler, tables[needs])
+            bound[request.CODE] = _with_tables(handler, tables[_needs(handler)])
         return bound
+
+
+def _needs(handler: Handler) -> type:
+    """The annotation of the first parameter. Others are not looked at: they may name what is not there."""
+    first = next(iter(inspect.signature(handler).parameters.values()))
+    needs = first.annotation
+    if isinstance(needs, str):
+        needs = eval(needs, sys.modules[handler.__module__].__dict__)
+    return needs  # type: ignore[no-any-return]
 
 
 def _with_tables(handler: Handler, tables: object) -> BoundHandler:
