@@ -58,6 +58,7 @@ Bytes: TypeAlias = bytes | memoryview
 """A body that the protocol room does not look into."""
 
 _MISSING: Any = object()
+_BODY_KINDS = ("bytes", "json", "either")
 _INT_TYPES = {"int": ("a 32-bit number", 31), "long": ("a 64-bit number", 63)}
 
 
@@ -75,7 +76,10 @@ class FieldRow:
     name: str
     wire_name: str
     kind: str
-    """`str`, `int`, `long`, `bool`; `bytes` or `json` for a body; `meta` for what is no header field."""
+    """`str`, `int`, `long`, `bool`; `bytes`, `json` or `either` for a body; `meta`: no part of the header.
+
+    A body of either kind is written from bytes or from a class with JSON text, and always read as bytes.
+    """
     optional: bool
     """Whether None stands for its absence."""
     default: Any
@@ -114,8 +118,9 @@ def _field_row(name: str, hint: Any, default: Any, meta: bool) -> FieldRow:
     if name == "body":
         if isinstance(kind, type) and issubclass(kind, JsonBody):
             return FieldRow(name, "body", "json", optional, default, kind)
-        if set(kinds) <= {bytes, memoryview}:
-            return FieldRow(name, "body", "bytes", optional, default)
+        if {bytes, memoryview} <= set(kinds):
+            kind_name = "bytes" if len(kinds) == 2 else "either"
+            return FieldRow(name, "body", kind_name, optional, default)
     elif len(kinds) == 1:
         if get_origin(kind) is Annotated and "long" in get_args(kind):
             return FieldRow(name, wire_name, "long", optional, default)
@@ -170,7 +175,7 @@ def _text_of(row: FieldRow, value: str) -> str:
 
 def _add_ext(source: _Source, fields: list[FieldRow]) -> None:
     """Lines that build `ext`, the header fields as text, None where there can be none."""
-    header = [row for row in fields if row.kind not in ("bytes", "json", "meta")]
+    header = [row for row in fields if row.kind not in (*_BODY_KINDS, "meta")]
     always = [row for row in header if not row.optional]
     pairs = ", ".join(f"{row.wire_name!r}: {_text_of(row, 'self.' + row.name)}" for row in always)
     source.add(1, f"ext = {{{pairs}}}" if header else "ext = None")
@@ -186,9 +191,11 @@ def _add_body(source: _Source, fields: list[FieldRow]) -> None:
     for row in fields:
         if row.kind == "bytes":
             source.add(1, "body = self.body")
-        elif row.kind == "json":
+        elif row.kind in ("json", "either"):
+            test = "body is not None" if row.kind == "json" else "isinstance(body, JsonBody)"
+            source.names["JsonBody"] = JsonBody
             source.add(1, "body = self.body")
-            source.add(1, "if body is not None:")
+            source.add(1, f"if {test}:")
             source.add(2, "body = body.to_json()")
 
 
@@ -230,7 +237,7 @@ def _make_decoder(fields: list[FieldRow], explain: Callable[..., Exception]) -> 
         if row.kind == "meta":
             value = {"code": "command.code", "remark": "command.remark", "extra": "command.ext"}[row.name]
             source.add(2, f"{target} = {value}")
-        elif row.kind in ("bytes", "json"):
+        elif row.kind in _BODY_KINDS:
             _add_body_decoding(source, row)
         else:
             _add_field_decoding(source, row, checks)
@@ -301,7 +308,7 @@ def _add_body_decoding(source: _Source, row: FieldRow) -> None:
 def _explain(fields: list[FieldRow], ext: dict[str, str], body: Bytes | None) -> Refused:
     """What is wrong with a request that its decoder gave up on."""
     for row in fields:
-        if row.kind in ("bytes", "json"):
+        if row.kind in _BODY_KINDS:
             if row.is_required and body is None:
                 return MissingField("body")
             continue

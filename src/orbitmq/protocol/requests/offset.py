@@ -7,6 +7,7 @@ from orbitmq.protocol.bodies.offset import (
     GetConsumerStatusBody,
     QueryCorrectionOffsetBody,
     ResetOffsetBody,
+    ResetOffsetBodyForC,
 )
 from orbitmq.protocol.declare import Blob, Bytes, Long, Reply, Request, Void, request
 
@@ -109,7 +110,7 @@ class ResetConsumerClientOffset(Request[Void]):
     is_force: bool
     queue_id: int = -1
     offset: Long | None = None
-    body: Bytes | None = None
+    body: ResetOffsetBody | ResetOffsetBodyForC | Bytes | None = None
 
 
 class ResetOffsetReply(Reply):

@@ -6,6 +6,7 @@ from orbitmq.protocol.bodies.route import (
     ClusterInfo,
     GetBrokerMemberGroupResponseBody,
     KVTable,
+    RegisterBrokerBody,
     TopicRouteData,
 )
 from orbitmq.protocol.bodies.version import DataVersion
@@ -67,7 +68,7 @@ class RegisterBroker(Request[RegisterBrokerReply]):
     body_crc32: int | None = None
     """CRC-32 & 0x7fffffff of the body as sent; 0: not checked."""
     zone_name: str | None = wire("__ZONE_NAME", default=None)
-    body: Bytes | None = None
+    body: RegisterBrokerBody | Bytes | None = None
 
 
 @request(104, to="namesrv")

@@ -1,0 +1,5 @@
+"""What the name server answers, by subject. Importing this package registers every handler."""
+
+from orbitmq.nameserver.handlers import brokers, config, topics
+
+__all__ = ["brokers", "config", "topics"]

@@ -1,0 +1,111 @@
+"""Brokers come, show that they live, and go; who is there."""
+
+from __future__ import annotations
+
+from orbitmq.nameserver.kv import ORDER_TOPICS
+from orbitmq.nameserver.registering import read_registration
+from orbitmq.nameserver.routes import RegistrationRefused
+from orbitmq.nameserver.tables import RouteTables, handles
+from orbitmq.protocol.bodies.route import BrokerMemberGroup, GetBrokerMemberGroupResponseBody, KVTable
+from orbitmq.protocol.call import Call
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.declare import Reply, Void
+from orbitmq.protocol.errors import Malformed, Refused
+from orbitmq.protocol.requests.ha import BrokerHeartbeat
+from orbitmq.protocol.requests.route import (
+    AddedReply,
+    AddWritePermOfBroker,
+    BrokerMemberGroupReply,
+    ClusterInfoReply,
+    DataVersionReply,
+    GetBrokerClusterInfo,
+    GetBrokerMemberGroup,
+    QueryDataVersion,
+    RegisterBroker,
+    RegisterBrokerReply,
+    UnregisterBroker,
+    WipedReply,
+    WipeWritePermOfBroker,
+)
+
+
+@handles(RegisterBroker)
+def register_broker(tables: RouteTables, call: Call[RegisterBroker], now: int) -> Reply:
+    """Takes a broker's table in; a slave learns where its master is."""
+    settings = tables.settings
+    registration = read_registration(call)
+    try:
+        master = tables.routes.register(
+            registration,
+            now,
+            delete_absent=settings.delete_topic_with_broker_registration,
+            notify=settings.notify_min_broker_id_changed,
+        )
+    except RegistrationRefused:
+        raise Refused(ResponseCode.SYSTEM_ERROR, "register broker failed") from None
+    except Malformed as error:
+        raise Refused(ResponseCode.SYSTEM_ERROR, f"the registration cannot be read: {error}") from None
+    reply = RegisterBrokerReply()
+    if master is not None:
+        reply.master_addr = master.address
+        reply.ha_server_addr = master.ha_address
+    if settings.return_order_topic_config_to_broker:
+        reply.body = KVTable(tables.kv.namespace(ORDER_TOPICS) or {})
+    return reply
+
+
+@handles(UnregisterBroker)
+def unregister_broker(tables: RouteTables, call: Call[UnregisterBroker], now: int) -> Reply:
+    """Takes a broker out at once."""
+    request = call.request
+    tables.routes.unregister(
+        request.cluster_name,
+        request.broker_name,
+        request.broker_addr,
+        notify=tables.settings.notify_min_broker_id_changed,
+    )
+    return Void()
+
+
+@handles(QueryDataVersion)
+def query_data_version(tables: RouteTables, call: Call[QueryDataVersion], now: int) -> Reply:
+    """Whether the broker has to register again. Asking is a sign of life."""
+    request = call.request
+    changed = tables.routes.is_changed(request.cluster_name, request.broker_addr, request.body)
+    return DataVersionReply(changed, tables.routes.touch(request.cluster_name, request.broker_addr, now))
+
+
+@handles(BrokerHeartbeat)
+def broker_heartbeat(tables: RouteTables, call: Call[BrokerHeartbeat], now: int) -> Reply:
+    """A sign of life and nothing else."""
+    tables.routes.touch(call.request.cluster_name, call.request.broker_addr, now)
+    return Void()
+
+
+@handles(GetBrokerClusterInfo)
+def get_broker_cluster_info(tables: RouteTables, call: Call[GetBrokerClusterInfo], now: int) -> Reply:
+    """All brokers and clusters."""
+    return ClusterInfoReply(tables.routes.cluster_info())
+
+
+@handles(GetBrokerMemberGroup)
+def get_broker_member_group(tables: RouteTables, call: Call[GetBrokerMemberGroup], now: int) -> Reply:
+    """The members of a group; none if the name is not known."""
+    request = call.request
+    group = tables.routes.groups.get(request.broker_name)
+    members = BrokerMemberGroup(
+        request.cluster_name, request.broker_name, {} if group is None else dict(group.addresses)
+    )
+    return BrokerMemberGroupReply(GetBrokerMemberGroupResponseBody(members))
+
+
+@handles(WipeWritePermOfBroker)
+def wipe_write_perm_of_broker(tables: RouteTables, call: Call[WipeWritePermOfBroker], now: int) -> Reply:
+    """Clients that ask from now on send elsewhere; the broker's next changed table undoes it."""
+    return WipedReply(tables.routes.wipe_write_perm(call.request.broker_name))
+
+
+@handles(AddWritePermOfBroker)
+def add_write_perm_of_broker(tables: RouteTables, call: Call[AddWritePermOfBroker], now: int) -> Reply:
+    """Clients send to the broker again."""
+    return AddedReply(tables.routes.add_write_perm(call.request.broker_name))

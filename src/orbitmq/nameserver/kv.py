@@ -1,0 +1,47 @@
+"""The name server's KV configuration: namespaces of names and values that operators set."""
+
+from __future__ import annotations
+
+from orbitmq.nameserver.unsaved import Unsaved
+from orbitmq.protocol.bodies.route import KVConfigSerializeWrapper
+
+ORDER_TOPICS = "ORDER_TOPIC_CONFIG"
+"""The namespace of ordered topics: topic -> `broker:queues;...`."""
+
+
+class KVConfig:
+    """All namespaces. A change is marked in `unsaved`; the file is whoever's business owns the disk."""
+
+    NAME = "kvConfig"
+
+    def __init__(self, unsaved: Unsaved) -> None:
+        self.namespaces: dict[str, dict[str, str]] = {}
+        self._unsaved = unsaved
+
+    def put(self, namespace: str, key: str, value: str) -> None:
+        """Sets a value."""
+        values = self.namespaces.setdefault(namespace, {})
+        if values.get(key) != value:
+            values[key] = value
+            self._unsaved.mark(self.NAME)
+
+    def get(self, namespace: str, key: str) -> str | None:
+        """A value, None if it was never set."""
+        return self.namespaces.get(namespace, {}).get(key)
+
+    def delete(self, namespace: str, key: str) -> None:
+        """Removes a value, if it is there."""
+        if self.namespaces.get(namespace, {}).pop(key, None) is not None:
+            self._unsaved.mark(self.NAME)
+
+    def namespace(self, namespace: str) -> dict[str, str] | None:
+        """All values of a namespace, None if nothing was ever set in it."""
+        return self.namespaces.get(namespace)
+
+    def to_text(self) -> str:
+        """The text of `kvConfig.json`."""
+        return KVConfigSerializeWrapper(self.namespaces).to_json_text()
+
+    def load_text(self, text: str) -> None:
+        """Takes over what a file holds. Raises MalformedJson."""
+        self.namespaces = KVConfigSerializeWrapper.from_json(text).config_table or {}

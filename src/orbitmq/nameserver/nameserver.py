@@ -1,0 +1,57 @@
+"""A name server as a whole: its tables, its handlers, and what time does to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from orbitmq.nameserver import handlers
+from orbitmq.nameserver.handlers.config import OPTIONS_FILE
+from orbitmq.nameserver.kv import KVConfig
+from orbitmq.nameserver.options import NAMESRV_OPTIONS, NameServerSettings
+from orbitmq.nameserver.routes import Notice, RouteTable
+from orbitmq.nameserver.tables import ConfigTables, RouteTables, handles
+from orbitmq.nameserver.unsaved import Unsaved
+from orbitmq.options.properties import format_properties
+from orbitmq.protocol.call import BoundHandler
+
+__all__ = ["NameServer", "handlers"]
+
+
+class NameServer:
+    """All rules of one name server. It knows no other: brokers register with each.
+
+    Whoever runs it calls `expire` every `scan_not_active_broker_interval` ms, `connection_closed` for every
+    connection that ends, sends what `take_notices` gives, and writes the `files` that `unsaved` names.
+    """
+
+    def __init__(self, settings: NameServerSettings, now: int) -> None:
+        self.settings = settings
+        self.unsaved = Unsaved()
+        self.routes = RouteTable()
+        self.kv = KVConfig(self.unsaved)
+        self._route_tables = RouteTables(self.routes, self.kv, settings, now)
+        self._config_tables = ConfigTables(self.kv, settings, self.unsaved)
+
+    def bind(self) -> dict[int, BoundHandler]:
+        """The handlers by request code."""
+        return handles.bind({RouteTables: self._route_tables, ConfigTables: self._config_tables})
+
+    @property
+    def files(self) -> dict[str, Callable[[], str]]:
+        """The text of each table that has a file, by the name that `unsaved` uses."""
+        return {
+            KVConfig.NAME: self.kv.to_text,
+            OPTIONS_FILE: lambda: format_properties(NAMESRV_OPTIONS.as_properties(self.settings)),
+        }
+
+    def expire(self, now: int) -> list[int]:
+        """Takes out brokers that gave no sign of life in time; gives the connections to close."""
+        return self.routes.expire(now, notify=self.settings.notify_min_broker_id_changed)
+
+    def connection_closed(self, connection_id: int) -> None:
+        """Takes out the brokers of a connection that is gone."""
+        self.routes.connection_closed(connection_id, notify=self.settings.notify_min_broker_id_changed)
+
+    def take_notices(self) -> list[Notice]:
+        """One-way requests to brokers, on connections of the name server's own."""
+        return self.routes.take_notices()

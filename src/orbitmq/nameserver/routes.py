@@ -1,0 +1,409 @@
+"""The route table: which topics have queues on which brokers, and which brokers live.
+
+Every broker of a group registers for itself: id 0 is the master, others are slaves. Rows of a topic come
+from the master, or, where the group may have an acting master, from the member with the smallest id. A broker
+lives as long as it registers, or says that it lives, within its time limit, and its connection stands.
+
+Nothing here is kept over a restart: brokers register again within half a minute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from orbitmq.protocol.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
+from orbitmq.protocol.bodies.topic import TopicConfig, TopicQueueMappingInfo
+from orbitmq.protocol.bodies.version import DataVersion
+from orbitmq.protocol.codes import PERM_READ, PERM_WRITE
+from orbitmq.protocol.requests.ha import NotifyMinBrokerIdChange
+
+MASTER_ID = 0
+LIVE_MS = 120_000
+"""How long a broker lives after its last sign, if it does not say otherwise."""
+NEVER_ACTED_FOR = "rmq_sys_SYNC_BROKER_MEMBER_"
+"""Topics with this prefix are about one member each: no slave stands in for their master."""
+
+Address = tuple[str, str]
+"""Cluster and `host:port`: what a broker is known by while it lives."""
+
+
+@dataclass(slots=True)
+class LiveBroker:
+    """One living broker."""
+
+    broker_name: str
+    last_ms: int
+    timeout_ms: int
+    version: DataVersion
+    connection_id: int
+    """The connection on which it registered last; its end is the end of the broker."""
+    ha_address: str
+
+    def is_expired(self, now: int) -> bool:
+        """Whether its last sign is too long ago."""
+        return self.last_ms + self.timeout_ms < now
+
+
+@dataclass(slots=True)
+class BrokerGroup:
+    """The members of a broker name, by id."""
+
+    cluster: str
+    name: str
+    addresses: dict[int, str] = field(default_factory=dict)
+    zone_name: str | None = None
+    enable_acting_master: bool = False
+
+    @property
+    def has_master(self) -> bool:
+        """Whether somebody has id 0."""
+        return MASTER_ID in self.addresses
+
+    def to_data(self) -> BrokerData:
+        """What routes and cluster lists show."""
+        return BrokerData(
+            self.cluster, self.name, dict(self.addresses), self.zone_name, self.enable_acting_master
+        )
+
+
+@dataclass(slots=True)
+class Registration:
+    """What a broker says of itself and its topics."""
+
+    cluster: str
+    broker_name: str
+    broker_id: int
+    address: str
+    ha_address: str
+    version: DataVersion
+    topics: Mapping[str, TopicConfig]
+    mappings: Mapping[str, TopicQueueMappingInfo] = field(default_factory=dict)
+    """Static topics; the keys are topics, each mapping names its broker."""
+    filter_servers: list[str] = field(default_factory=list)
+    zone_name: str | None = None
+    timeout_ms: int | None = None
+    enable_acting_master: bool | None = None
+    """None: the broker is too old to know of acting masters."""
+    connection_id: int = 0
+
+
+@dataclass(slots=True, frozen=True)
+class Master:
+    """Where a slave finds its living master."""
+
+    address: str
+    ha_address: str
+
+
+@dataclass(slots=True, frozen=True)
+class Notice:
+    """A request to be sent one-way to a broker, on a connection of the name server's own."""
+
+    address: str
+    request: NotifyMinBrokerIdChange
+
+
+class RegistrationRefused(Exception):
+    """A broker that is not known yet registered with a single topic: its full table has to come first."""
+
+
+class RouteTable:
+    """Topics, broker groups, clusters and living brokers."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, dict[str, QueueData]] = {}
+        """Topic -> broker name -> its queues there."""
+        self.groups: dict[str, BrokerGroup] = {}
+        self.clusters: dict[str, dict[str, None]] = {}
+        """Cluster -> its broker names, in the order in which they came."""
+        self.live: dict[Address, LiveBroker] = {}
+        self.filter_servers: dict[Address, list[str]] = {}
+        self.mappings: dict[str, dict[str, TopicQueueMappingInfo]] = {}
+        """Static topic -> broker name -> what it leads."""
+        self._notices: list[Notice] = []
+
+    # Brokers come.
+
+    def register(
+        self, registration: Registration, now: int, *, delete_absent: bool = False, notify: bool = False
+    ) -> Master | None:
+        """Takes a broker in, or its news; for a slave gives its living master.
+
+        With `delete_absent` topics that the broker no longer names lose their rows; with `notify` members
+        hear of a new smallest id. Raises RegistrationRefused.
+        """
+        group = self.groups.get(registration.broker_name)
+        if group is None:
+            group = BrokerGroup(registration.cluster, registration.broker_name)
+        smallest_before = min(group.addresses, default=None)
+        if self._is_outdated(group, registration):
+            self.live.pop((registration.cluster, registration.address), None)
+            return None
+        known = group.addresses.get(registration.broker_id)
+        if known is None and len(registration.topics) == 1:
+            raise RegistrationRefused(registration.broker_name)
+        self._join(group, registration)
+        first = known is None
+        is_master = registration.broker_id == MASTER_ID
+        is_prime_slave = (
+            registration.enable_acting_master is not None
+            and not is_master
+            and registration.broker_id == min(group.addresses)
+        )
+        if is_master or is_prime_slave:
+            may_write = is_master or not group.enable_acting_master
+            self._take_topics(registration, first, may_write, delete_absent)
+        self._note_alive(registration, now)
+        if notify and smallest_before is not None and registration.broker_id < smallest_before:
+            self._notify(group, None, registration.ha_address)
+        return None if is_master else self._master_of(group)
+
+    def _is_outdated(self, group: BrokerGroup, registration: Registration) -> bool:
+        """Whether another address holds the id, with a newer state version."""
+        holder = group.addresses.get(registration.broker_id)
+        if holder is None or holder == registration.address:
+            return False
+        live = self.live.get((registration.cluster, holder))
+        return live is not None and live.version.state_version > registration.version.state_version
+
+    def _join(self, group: BrokerGroup, registration: Registration) -> None:
+        self.groups[group.name] = group
+        self.clusters.setdefault(registration.cluster, {})[group.name] = None
+        group.enable_acting_master = bool(registration.enable_acting_master)
+        group.zone_name = registration.zone_name
+        # A slave that became master keeps its address: it may not stay under its old id too.
+        for broker_id, address in list(group.addresses.items()):
+            if address == registration.address and broker_id != registration.broker_id:
+                del group.addresses[broker_id]
+        group.addresses[registration.broker_id] = registration.address
+
+    def _take_topics(
+        self, registration: Registration, first: bool, may_write: bool, delete_absent: bool
+    ) -> None:
+        name = registration.broker_name
+        if delete_absent and not registration.mappings:
+            for topic in [topic for topic, rows in self.topics.items() if name in rows]:
+                if topic not in registration.topics:
+                    self._drop_row(topic, name)
+        all_news = first or self.is_changed(registration.cluster, registration.address, registration.version)
+        for topic in registration.topics:
+            rows = self.topics.get(topic)
+            if all_news or rows is None or name not in rows:
+                row = _row(name, registration.topics[topic])
+                if not may_write:
+                    row.perm &= ~PERM_WRITE
+                self.topics.setdefault(topic, {})[name] = row
+        for topic, mapping in registration.mappings.items():
+            leaders = self.mappings.setdefault(topic, {})
+            if all_news or mapping.bname not in leaders:
+                leaders[mapping.bname] = mapping
+
+    def _note_alive(self, registration: Registration, now: int) -> None:
+        key = (registration.cluster, registration.address)
+        self.live[key] = LiveBroker(
+            registration.broker_name,
+            now,
+            LIVE_MS if registration.timeout_ms is None else registration.timeout_ms,
+            registration.version,
+            registration.connection_id,
+            registration.ha_address,
+        )
+        if registration.filter_servers:
+            self.filter_servers[key] = registration.filter_servers
+        else:
+            self.filter_servers.pop(key, None)
+
+    def _master_of(self, group: BrokerGroup) -> Master | None:
+        address = group.addresses.get(MASTER_ID)
+        live = None if address is None else self.live.get((group.cluster, address))
+        return None if address is None or live is None else Master(address, live.ha_address)
+
+    def is_changed(self, cluster: str, address: str, version: DataVersion | None) -> bool:
+        """Whether the table of topics that a broker has now is not the one it registered."""
+        live = self.live.get((cluster, address))
+        return live is None or live.version != version
+
+    def touch(self, cluster: str, address: str, now: int) -> DataVersion | None:
+        """A sign of life; gives the version that the broker registered with, None if it is not known."""
+        live = self.live.get((cluster, address))
+        if live is None:
+            return None
+        live.last_ms = now
+        return live.version
+
+    # Brokers go.
+
+    def unregister(self, cluster: str, broker_name: str, address: str, *, notify: bool = False) -> None:
+        """Takes a broker out, whatever id it has."""
+        self.live.pop((cluster, address), None)
+        self.filter_servers.pop((cluster, address), None)
+        group = self.groups.get(broker_name)
+        if group is None:
+            return
+        gone = [broker_id for broker_id, known in group.addresses.items() if known == address]
+        was_smallest = bool(gone) and min(group.addresses) in gone
+        for broker_id in gone:
+            del group.addresses[broker_id]
+        if not group.addresses:
+            self._drop_group(group)
+            return
+        if group.enable_acting_master and not group.has_master:
+            for rows in self.topics.values():
+                if broker_name in rows:
+                    rows[broker_name].perm &= ~PERM_WRITE
+        if notify and was_smallest:
+            self._notify(group, address, None)
+
+    def _drop_group(self, group: BrokerGroup) -> None:
+        del self.groups[group.name]
+        names = self.clusters.get(group.cluster)
+        if names is not None:
+            names.pop(group.name, None)
+            if not names:
+                del self.clusters[group.cluster]
+        for topic in [topic for topic, rows in self.topics.items() if group.name in rows]:
+            self._drop_row(topic, group.name)
+
+    def expire(self, now: int, *, notify: bool = False) -> list[int]:
+        """Takes out brokers that gave no sign in time; gives the connections to close."""
+        expired = [(key, live) for key, live in self.live.items() if live.is_expired(now)]
+        for (cluster, address), live in expired:
+            self.unregister(cluster, live.broker_name, address, notify=notify)
+        return [live.connection_id for _, live in expired]
+
+    def connection_closed(self, connection_id: int, *, notify: bool = False) -> None:
+        """Takes out the brokers that registered over this connection."""
+        for (cluster, address), live in list(self.live.items()):
+            if live.connection_id == connection_id:
+                self.unregister(cluster, live.broker_name, address, notify=notify)
+
+    def _notify(self, group: BrokerGroup, offline: str | None, ha_address: str | None) -> None:
+        """Members hear who has the smallest id now; all of them if one went, else all but the new one."""
+        smallest = min(group.addresses)
+        notice = NotifyMinBrokerIdChange(
+            min_broker_id=smallest,
+            broker_name=group.name,
+            min_broker_addr=group.addresses[smallest],
+            offline_broker_addr=offline,
+            ha_broker_addr=ha_address,
+        )
+        for broker_id, address in group.addresses.items():
+            if offline is not None or broker_id != smallest:
+                self._notices.append(Notice(address, notice))
+
+    def take_notices(self) -> list[Notice]:
+        """What has to be told to brokers since the last call."""
+        notices, self._notices = self._notices, []
+        return notices
+
+    # Topics.
+
+    def _drop_row(self, topic: str, broker_name: str) -> None:
+        rows = self.topics[topic]
+        del rows[broker_name]
+        if not rows:
+            del self.topics[topic]
+
+    def rows_of(self, broker_name: str) -> Iterator[QueueData]:
+        """The rows of all topics on one broker."""
+        return (rows[broker_name] for rows in self.topics.values() if broker_name in rows)
+
+    def wipe_write_perm(self, broker_name: str) -> int:
+        """No topic of the broker takes messages any more; gives the number of topics."""
+        rows = list(self.rows_of(broker_name))
+        for row in rows:
+            row.perm &= ~PERM_WRITE
+        return len(rows)
+
+    def add_write_perm(self, broker_name: str) -> int:
+        """Every topic of the broker is read and written again; gives the number of topics."""
+        rows = list(self.rows_of(broker_name))
+        for row in rows:
+            row.perm = PERM_READ | PERM_WRITE
+        return len(rows)
+
+    def put_rows(self, topic: str, rows: Iterable[QueueData]) -> None:
+        """Adds or replaces rows of a topic; those of unknown brokers are left out."""
+        known = {row.broker_name: row for row in rows if row.broker_name in self.groups}
+        if known:
+            self.topics.setdefault(topic, {}).update(known)
+
+    def delete_topic(self, topic: str, cluster: str | None = None) -> None:
+        """Forgets a topic, or its rows on brokers of one cluster."""
+        if not cluster:
+            self.topics.pop(topic, None)
+            self.mappings.pop(topic, None)
+            return
+        for broker_name in self.clusters.get(cluster, ()):
+            if broker_name in self.topics.get(topic, ()):
+                self._drop_row(topic, broker_name)
+
+    def topics_of_cluster(self, cluster: str) -> list[str]:
+        """Topics with queues on a broker of the cluster."""
+        names = self.clusters.get(cluster, {})
+        return [topic for topic, rows in self.topics.items() if any(name in names for name in rows)]
+
+    def topics_with(self, flag: int, without: int = 0) -> list[str]:
+        """Topics whose first row has the bits of `flag` and none of `without` in its system flag."""
+        found = []
+        for topic, rows in self.topics.items():
+            sys_flag = next(iter(rows.values())).topic_sys_flag
+            if sys_flag & flag and not sys_flag & without:
+                found.append(topic)
+        return found
+
+    # Views.
+
+    def route(self, topic: str, *, support_acting_master: bool = False) -> TopicRouteData | None:
+        """Where a topic's queues are; None without queues, or without a broker that is known."""
+        rows = self.topics.get(topic)
+        if not rows:
+            return None
+        groups = [self.groups[name] for name in rows if name in self.groups]
+        if not groups:
+            return None
+        brokers = [group.to_data() for group in groups]
+        if support_acting_master and not topic.startswith(NEVER_ACTED_FOR):
+            for group, broker in zip(groups, brokers, strict=True):
+                if _is_acted_for(group, rows[group.name]):
+                    broker.broker_addrs = _with_acting_master(group.addresses)
+        filters = {
+            address: self.filter_servers[group.cluster, address]
+            for group in groups
+            for address in group.addresses.values()
+            if (group.cluster, address) in self.filter_servers
+        }
+        return TopicRouteData(
+            queue_datas=[replace(row) for row in rows.values()],
+            broker_datas=brokers,
+            filter_server_table=filters,
+            topic_queue_mapping_by_broker=self.mappings.get(topic),
+        )
+
+    def cluster_info(self) -> ClusterInfo:
+        """All groups and clusters."""
+        return ClusterInfo(
+            {name: group.to_data() for name, group in self.groups.items()},
+            {cluster: list(names) for cluster, names in self.clusters.items()},
+        )
+
+    def any_address(self) -> str | None:
+        """The address of some broker."""
+        return next((address for group in self.groups.values() for address in group.addresses.values()), None)
+
+
+def _row(broker_name: str, config: TopicConfig) -> QueueData:
+    return QueueData(
+        broker_name, config.read_queue_nums, config.write_queue_nums, config.perm, config.topic_sys_flag
+    )
+
+
+def _is_acted_for(group: BrokerGroup, row: QueueData) -> bool:
+    return group.enable_acting_master and not group.has_master and not row.perm & PERM_WRITE
+
+
+def _with_acting_master(addresses: dict[int, str]) -> dict[int, str]:
+    """The smallest id stands as the master, under id 0."""
+    acting = min(addresses)
+    return {MASTER_ID if broker_id == acting else broker_id: addr for broker_id, addr in addresses.items()}

@@ -1,0 +1,34 @@
+"""What the handlers of the name server work on, and the registry they are in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from orbitmq.nameserver.kv import KVConfig
+from orbitmq.nameserver.options import NameServerSettings
+from orbitmq.nameserver.routes import RouteTable
+from orbitmq.nameserver.unsaved import Unsaved
+from orbitmq.protocol.call import Handlers
+
+handles = Handlers()
+"""`@handles(GetRouteinfoByTopic)` registers a handler of the name server."""
+
+
+@dataclass(slots=True)
+class RouteTables:
+    """For requests about brokers and topics."""
+
+    routes: RouteTable
+    kv: KVConfig
+    settings: NameServerSettings
+    started_ms: int
+    """When this name server started: brokers need a while to register."""
+
+
+@dataclass(slots=True)
+class ConfigTables:
+    """For requests about the KV configuration and the options."""
+
+    kv: KVConfig
+    settings: NameServerSettings
+    unsaved: Unsaved

@@ -1,0 +1,60 @@
+"""Which of the name server's tables differ from their files, and replies that wait until they do not."""
+
+from __future__ import annotations
+
+from orbitmq.protocol.call import Outcome, Result, Saved, Wait
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.declare import Reply
+from orbitmq.protocol.errors import Refused
+
+SAVE_TIMEOUT_MS = 3_000
+"""A reply waits no longer for its table to be written; it is then an error, since the change may be lost."""
+
+
+class Unsaved:
+    """Names of tables to write. Every change here is an operator's, so all of them are due at once."""
+
+    __slots__ = ("_tables",)
+
+    def __init__(self) -> None:
+        self._tables: set[str] = set()
+
+    def mark(self, table: str, *, soon: bool = True) -> None:
+        """Notes that `table` changed, or that writing it failed."""
+        self._tables.add(table)
+
+    def __contains__(self, table: object) -> bool:
+        return table in self._tables
+
+    @property
+    def any_soon(self) -> bool:
+        """Whether a write is due."""
+        return bool(self._tables)
+
+    def take(self, table: str) -> bool:
+        """Whether `table` has to be written; it counts as saved from here."""
+        marked = table in self._tables
+        self._tables.discard(table)
+        return marked
+
+    def take_soon(self) -> set[str]:
+        """All tables to write; they count as saved from here."""
+        tables, self._tables = self._tables, set()
+        return tables
+
+    def take_all(self) -> set[str]:
+        """The same, for the last write before the end."""
+        return self.take_soon()
+
+
+def after_saving(unsaved: Unsaved, table: str, reply: Reply, now: int) -> Result:
+    """The reply, held until a change of `table` is in its file."""
+    if table not in unsaved:
+        return reply
+
+    def settled(outcome: Outcome, later: int) -> Result:
+        if outcome.timed_out:
+            raise Refused(ResponseCode.SYSTEM_ERROR, "the change is made but could not be saved")
+        return reply
+
+    return Wait((Saved(table),), now + SAVE_TIMEOUT_MS, settled)
