@@ -1,0 +1,912 @@
+"""Records of the commit log to bytes and back; batches; scans over many records.
+
+A record (all numbers big endian):
+
+    size i32 | magic i32 | body CRC i32 | queue id i32 | flag i32 | queue offset i64 | physical offset i64
+    | sysFlag i32 | born time i64 | born host 8 or 20 | store time i64 | store host 8 or 20
+    | reconsume times i32 | prepared transaction offset i64 | body length i32, body
+    | topic length i8 (v2: i16), topic | properties length i16, properties
+
+Hot: every message is written and read here. Compiled, records are read and written through C pointers into
+the caller's buffer; interpreted, with `struct`. Both ways stand side by side and are tested alike.
+"""
+# mypy: disable-error-code="name-defined"
+# ruff: noqa: F821
+# (Py_buffer is a name that only the compiler knows.)
+
+from __future__ import annotations
+
+import mmap
+import struct
+import zlib
+from collections.abc import Callable, Iterable
+from enum import IntEnum
+from struct import Struct
+from typing import Any, NamedTuple, TypeAlias
+
+try:
+    import cython
+except ModuleNotFoundError:
+    from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
+
+from orbitmq.protocol.message import (
+    BLANK_BYTES,
+    BORN_HOST_V6,
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    MAX_PROPERTIES_BYTES,
+    PROPERTY_CRC_BYTES,
+    PROPERTY_CRC_NAME,
+    STORE_HOST_V6,
+    BadRecord,
+    RecordTooLarge,
+    StoredMessage,
+)
+from orbitmq.protocol.properties_cy import find_property, tags_code
+
+if cython.compiled:
+    from cython.cimports.cpython.buffer import (  # type: ignore[import-not-found]
+        PyBUF_SIMPLE,
+        PyBUF_WRITABLE,
+        PyBuffer_Release,
+        PyObject_GetBuffer,
+    )
+    from cython.cimports.cpython.bytes import (  # type: ignore[import-not-found]
+        PyBytes_AS_STRING,
+        PyBytes_FromStringAndSize,
+        PyBytes_GET_SIZE,
+    )
+    from cython.cimports.cpython.memoryview import PyMemoryView_FromMemory  # type: ignore[import-not-found]
+    from cython.cimports.cpython.unicode import PyUnicode_DecodeUTF8  # type: ignore[import-not-found]
+    from cython.cimports.libc.string import memchr, memcmp, memcpy  # type: ignore[import-not-found]
+
+__all__ = [
+    "FIXED_BYTES",
+    "BadRecord",
+    "RecordTooLarge",
+    "Scan",
+    "ScannedRecord",
+    "Stop",
+    "crc32",
+    "decode_record",
+    "decode_records",
+    "encode_batch",
+    "encode_blank",
+    "encode_record",
+    "find_property",
+    "read_header",
+    "record_size",
+    "scan_records",
+    "split_batch",
+    "tags_code",
+]
+
+ReadableBuffer: TypeAlias = bytes | bytearray | memoryview | mmap.mmap
+
+_crc32: Callable[[Any], int]
+try:
+    # Several times as fast as the standard library's.
+    from isal.isal_zlib import crc32 as _crc32
+except ImportError:
+    _crc32 = zlib.crc32
+
+FIXED_BYTES = 91
+"""Size of a v1 record with IPv4 hosts and without body, topic and properties."""
+
+_V1_TOPIC_BYTES = 127
+_BATCH_FIXED_BYTES = 22
+
+_HEAD = Struct(">iiiiiqqiq")
+_INT = Struct(">i")
+_LONG = Struct(">q")
+_RECONSUME = Struct(">iqi")
+_SHORT = Struct(">h")
+_BATCH_HEAD = Struct(">iiiii")
+_BLANK = Struct(">ii")
+
+
+def crc32(data: ReadableBuffer) -> int:
+    """The CRC-32 of a body as records hold it: without its highest bit."""
+    return _crc32(data) & 0x7FFFFFFF
+
+
+# ---- one record: encode ----
+
+
+def record_size(
+    body_length: int,
+    topic_length: int,
+    properties_length: int,
+    born_host_length: int = 8,
+    store_host_length: int = 8,
+    append_property_crc: bool = False,
+) -> int:
+    """The size of a record in bytes, from the lengths of its parts in bytes.
+
+    With `append_property_crc` the answer may be one byte more than `encode_record` writes: a separator is put
+    where properties lack their last one.
+    """
+    size = (
+        FIXED_BYTES
+        + body_length
+        + topic_length
+        + properties_length
+        + (born_host_length - 8)
+        + (store_host_length - 8)
+    )
+    if topic_length > _V1_TOPIC_BYTES:
+        size += 1
+    if append_property_crc:
+        size += PROPERTY_CRC_BYTES + 1
+    return size
+
+
+def encode_record(
+    out: Any,
+    position: cython.Py_ssize_t,
+    queue_id: cython.int,
+    flag: cython.int,
+    queue_offset: cython.longlong,
+    physical_offset: cython.longlong,
+    sys_flag: cython.int,
+    born_timestamp: cython.longlong,
+    born_host: bytes,
+    store_timestamp: cython.longlong,
+    store_host: bytes,
+    reconsume_times: cython.int,
+    prepared_transaction_offset: cython.longlong,
+    body: Any,
+    topic: bytes,
+    properties: bytes,
+    body_crc: Any = None,
+    append_property_crc: cython.bint = False,
+) -> int:
+    """Writes a record into `out` from byte `position` on; gives its size in bytes.
+
+    `out` is any writable buffer, `body` any readable one. Hosts are packed; their lengths set the IPv6 bits
+    of sysFlag. A topic of more than 127 bytes makes it a v2 record. `body_crc` is what `crc32(body)` gives, for
+    callers that know it. `append_property_crc` ends the record with a checksum over all of it
+    (enabledAppendPropCRC).
+
+    Raises RecordTooLarge if topic or properties are too long or the record does not fit into `out`,
+    ValueError for a host of neither 8 nor 20 bytes, OverflowError for a number too large for its field. Nothing is
+    written then.
+    """
+    born_length: cython.Py_ssize_t = len(born_host)
+    store_length: cython.Py_ssize_t = len(store_host)
+    topic_length: cython.Py_ssize_t = len(topic)
+    crc: cython.uint = crc32(body) if body_crc is None else body_crc
+    if born_length == 20:
+        sys_flag |= 0x10
+    elif born_length == 8:
+        sys_flag &= ~0x10
+    else:
+        raise ValueError(f"a packed address has 8 or 20 bytes, not {born_length}")
+    if store_length == 20:
+        sys_flag |= 0x20
+    elif store_length == 8:
+        sys_flag &= ~0x20
+    else:
+        raise ValueError(f"a packed address has 8 or 20 bytes, not {store_length}")
+    if append_property_crc:
+        properties = _room_for_crc(properties)
+    properties_length: cython.Py_ssize_t = len(properties)
+    if properties_length > 32767:
+        raise RecordTooLarge(f"{properties_length} bytes of properties: {MAX_PROPERTIES_BYTES} can be stored")
+    if topic_length > 32767:
+        raise RecordTooLarge(f"a topic of {topic_length} bytes")
+    size: cython.Py_ssize_t = 75 + born_length + store_length + topic_length + properties_length
+    if topic_length > 127:
+        size += 1
+    if cython.compiled:
+        target: Py_buffer
+        source: Py_buffer
+        at: cython.p_uchar
+        body_at: cython.pointer[cython.const[cython.uchar]]
+        body_length: cython.Py_ssize_t
+        plain: cython.bint = type(body) is bytes
+        if plain:
+            body_at = cython.cast(cython.pointer[cython.const[cython.uchar]], PyBytes_AS_STRING(body))
+            body_length = PyBytes_GET_SIZE(body)
+        else:
+            PyObject_GetBuffer(body, cython.address(source), PyBUF_SIMPLE)
+            body_at = cython.cast(cython.pointer[cython.const[cython.uchar]], source.buf)
+            body_length = source.len
+        try:
+            size += body_length
+            PyObject_GetBuffer(out, cython.address(target), PyBUF_WRITABLE)
+            try:
+                if position < 0 or size > target.len - position or size > 0x7FFFFFFF:
+                    raise RecordTooLarge(f"{size} bytes do not fit into {max(0, target.len - position)}")
+                at = cython.cast(cython.p_uchar, target.buf) + position
+                _put_int(at, cython.cast(cython.uint, size))
+                _put_int(at + 4, 0xDAA320A7 if topic_length <= 127 else 0xDAA320AB)
+                _put_int(at + 8, crc)
+                _put_int(at + 12, cython.cast(cython.uint, queue_id))
+                _put_int(at + 16, cython.cast(cython.uint, flag))
+                _put_long(at + 20, cython.cast(cython.ulonglong, queue_offset))
+                _put_long(at + 28, cython.cast(cython.ulonglong, physical_offset))
+                _put_int(at + 36, cython.cast(cython.uint, sys_flag))
+                _put_long(at + 40, cython.cast(cython.ulonglong, born_timestamp))
+                memcpy(at + 48, PyBytes_AS_STRING(born_host), born_length)
+                at += 48 + born_length
+                _put_long(at, cython.cast(cython.ulonglong, store_timestamp))
+                memcpy(at + 8, PyBytes_AS_STRING(store_host), store_length)
+                at += 8 + store_length
+                _put_int(at, cython.cast(cython.uint, reconsume_times))
+                _put_long(at + 4, cython.cast(cython.ulonglong, prepared_transaction_offset))
+                _put_int(at + 12, cython.cast(cython.uint, body_length))
+                memcpy(at + 16, body_at, body_length)
+                at += 16 + body_length
+                if topic_length > 127:
+                    at[0] = cython.cast(cython.uchar, topic_length >> 8)
+                    at += 1
+                at[0] = cython.cast(cython.uchar, topic_length & 0xFF)
+                memcpy(at + 1, PyBytes_AS_STRING(topic), topic_length)
+                at += 1 + topic_length
+                at[0] = cython.cast(cython.uchar, properties_length >> 8)
+                at[1] = cython.cast(cython.uchar, properties_length & 0xFF)
+                memcpy(at + 2, PyBytes_AS_STRING(properties), properties_length)
+            finally:
+                PyBuffer_Release(cython.address(target))
+        finally:
+            if not plain:
+                PyBuffer_Release(cython.address(source))
+    else:
+        body = body if isinstance(body, bytes) else memoryview(body).cast("B")
+        size += len(body)
+        view = memoryview(out).cast("B")
+        if position < 0 or size > len(view) - position or size > 0x7FFFFFFF:
+            raise RecordTooLarge(f"{size} bytes do not fit into {max(0, len(view) - position)}")
+        try:
+            magic = MAGIC_V1 if topic_length <= _V1_TOPIC_BYTES else MAGIC_V2
+            record = b"".join(
+                (
+                    _HEAD.pack(
+                        size,
+                        magic,
+                        crc,
+                        queue_id,
+                        flag,
+                        queue_offset,
+                        physical_offset,
+                        sys_flag,
+                        born_timestamp,
+                    ),
+                    born_host,
+                    _LONG.pack(store_timestamp),
+                    store_host,
+                    _RECONSUME.pack(reconsume_times, prepared_transaction_offset, len(body)),
+                    body,
+                    topic_length.to_bytes(1 if topic_length <= _V1_TOPIC_BYTES else 2, "big"),
+                    topic,
+                    properties_length.to_bytes(2, "big"),
+                    properties,
+                )
+            )
+        except struct.error as error:
+            raise OverflowError(str(error)) from None
+        view[position : position + size] = record
+    if append_property_crc:
+        _write_property_crc(out, position, size)
+    return size
+
+
+def _room_for_crc(properties: bytes) -> bytes:
+    """The properties with a place for the checksum at their end, and without one they had before."""
+    if PROPERTY_CRC_NAME + b"\x01" in properties:
+        entries = properties.split(b"\x02")
+        properties = b"\x02".join([e for e in entries if not e.startswith(PROPERTY_CRC_NAME + b"\x01")])
+    if properties and not properties.endswith(b"\x02"):
+        properties += b"\x02"
+    return properties + bytes(PROPERTY_CRC_BYTES)
+
+
+def _property_crc(record: memoryview) -> bytes:
+    """The last property of a record: the checksum of what is before it, last digit first."""
+    digits = f"{crc32(record[:-PROPERTY_CRC_BYTES]):010d}"[::-1]
+    return b"%b\x01%b\x02" % (PROPERTY_CRC_NAME, digits.encode())
+
+
+def _write_property_crc(out: Any, position: int, size: int) -> None:
+    with memoryview(out) as whole, whole.cast("B") as view, view[position : position + size] as record:
+        record[-PROPERTY_CRC_BYTES:] = _property_crc(record)
+
+
+def _property_crc_holds(buf: Any, position: int, size: int) -> bool:
+    """Whether the checksum at a record's end fits what is before it; True for a record without one."""
+    with memoryview(buf) as whole, whole.cast("B") as view, view[position : position + size] as record:
+        last = bytes(record[-PROPERTY_CRC_BYTES:])
+        return not last.startswith(PROPERTY_CRC_NAME + b"\x01") or last == _property_crc(record)
+
+
+def encode_blank(out: Any, position: int, remaining_bytes: int) -> None:
+    """Marks the rest of a segment as empty: `remaining_bytes` from `position` on, at least 8."""
+    if remaining_bytes < BLANK_BYTES:
+        raise ValueError(f"a blank record needs {BLANK_BYTES} bytes, there are {remaining_bytes}")
+    _BLANK.pack_into(out, position, remaining_bytes, MAGIC_BLANK)
+
+
+# ---- one record: decode ----
+
+_Parts: TypeAlias = tuple[int, int, int, int, int, int, int]
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _put_int(at: cython.p_uchar, value: cython.uint) -> cython.void:
+    at[0] = value >> 24
+    at[1] = (value >> 16) & 0xFF
+    at[2] = (value >> 8) & 0xFF
+    at[3] = value & 0xFF
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _put_long(at: cython.p_uchar, value: cython.ulonglong) -> cython.void:
+    _put_int(at, cython.cast(cython.uint, value >> 32))
+    _put_int(at + 4, cython.cast(cython.uint, value & 0xFFFFFFFF))
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _short(at: cython.pointer[cython.const[cython.uchar]]) -> cython.short:
+    return cython.cast(cython.short, (at[0] << 8) | at[1])
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _int(at: cython.pointer[cython.const[cython.uchar]]) -> cython.int:
+    return cython.cast(
+        cython.int, (cython.cast(cython.uint, at[0]) << 24) | (at[1] << 16) | (at[2] << 8) | at[3]
+    )
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _long(at: cython.pointer[cython.const[cython.uchar]]) -> cython.longlong:
+    return (cython.cast(cython.longlong, _int(at)) << 32) | cython.cast(cython.uint, _int(at + 4))
+
+
+@cython.cfunc
+def _parts(
+    data: cython.pointer[cython.const[cython.uchar]], position: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> tuple[
+    cython.Py_ssize_t,
+    cython.Py_ssize_t,
+    cython.Py_ssize_t,
+    cython.Py_ssize_t,
+    cython.Py_ssize_t,
+    cython.Py_ssize_t,
+    cython.Py_ssize_t,
+]:
+    """Where the parts of a record are; compiled only, `_plain_parts` is its twin.
+
+    Gives (store time, body length, body, topic length, topic, properties length, properties): positions in
+    `data` and lengths. Every length is checked against the record's own size, the sum as well.
+    """
+    if position < 0 or end - position < 8:
+        raise BadRecord("the record is cut off", position)
+    size: cython.Py_ssize_t = _int(data + position)
+    magic: cython.int = _int(data + position + 4)
+    if magic != -626843481 and magic != -626843477:
+        raise BadRecord(f"{magic & 0xFFFFFFFF:08X} is no record's magic number", position)
+    if size < 91 or size > end - position:
+        raise BadRecord(f"a record of {size} bytes cannot stand in {end - position}", position)
+    stop: cython.Py_ssize_t = position + size
+    sys_flag: cython.int = _int(data + position + 36)
+    stored: cython.Py_ssize_t = position + (68 if sys_flag & 0x10 else 56)
+    reconsume: cython.Py_ssize_t = stored + (28 if sys_flag & 0x20 else 16)
+    if reconsume + 19 > stop:
+        raise BadRecord(f"{size} bytes are too few for a record", position)
+    body_length: cython.Py_ssize_t = _int(data + reconsume + 12)
+    body: cython.Py_ssize_t = reconsume + 16
+    if body_length < 0 or body_length > stop - body - 3:
+        raise BadRecord(f"a body of {body_length} bytes in a record of {size}", position)
+    topic: cython.Py_ssize_t = body + body_length
+    topic_length: cython.Py_ssize_t
+    if magic == -626843481:
+        topic_length = cython.cast(cython.schar, data[topic])
+        topic += 1
+    else:
+        topic_length = _short(data + topic)
+        topic += 2
+    if topic_length < 0 or topic_length > stop - topic - 2:
+        raise BadRecord(f"a topic of {topic_length} bytes in a record of {size}", position)
+    properties: cython.Py_ssize_t = topic + topic_length
+    properties_length: cython.Py_ssize_t = _short(data + properties)
+    properties += 2
+    if properties_length != stop - properties:
+        raise BadRecord(f"the parts of the record do not add up to its {size} bytes", position)
+    if memchr(data + properties, 0, properties_length) != cython.NULL:
+        raise BadRecord("a zero byte in the properties", position)
+    return stored, body_length, body, topic_length, topic, properties_length, properties
+
+
+def _plain_parts(buf: Any, position: int, end: int) -> _Parts:
+    """`_parts` for the interpreter."""
+    if position < 0 or end - position < 8:
+        raise BadRecord("the record is cut off", position)
+    size, magic = _BLANK.unpack_from(buf, position)
+    if magic not in (MAGIC_V1, MAGIC_V2):
+        raise BadRecord(f"{magic & 0xFFFFFFFF:08X} is no record's magic number", position)
+    if size < FIXED_BYTES or size > end - position:
+        raise BadRecord(f"a record of {size} bytes cannot stand in {end - position}", position)
+    stop = position + size
+    (sys_flag,) = _INT.unpack_from(buf, position + 36)
+    stored = position + (68 if sys_flag & BORN_HOST_V6 else 56)
+    reconsume = stored + (28 if sys_flag & STORE_HOST_V6 else 16)
+    if reconsume + 19 > stop:
+        raise BadRecord(f"{size} bytes are too few for a record", position)
+    (body_length,) = _INT.unpack_from(buf, reconsume + 12)
+    body = reconsume + 16
+    if body_length < 0 or body_length > stop - body - 3:
+        raise BadRecord(f"a body of {body_length} bytes in a record of {size}", position)
+    topic = body + body_length
+    if magic == MAGIC_V1:
+        topic_length = buf[topic]
+        if topic_length > 127:
+            topic_length -= 256
+        topic += 1
+    else:
+        (topic_length,) = _SHORT.unpack_from(buf, topic)
+        topic += 2
+    if topic_length < 0 or topic_length > stop - topic - 2:
+        raise BadRecord(f"a topic of {topic_length} bytes in a record of {size}", position)
+    properties = topic + topic_length
+    (properties_length,) = _SHORT.unpack_from(buf, properties)
+    properties += 2
+    if properties_length != stop - properties:
+        raise BadRecord(f"the parts of the record do not add up to its {size} bytes", position)
+    if b"\x00" in bytes(buf[properties:stop]):
+        raise BadRecord("a zero byte in the properties", position)
+    return stored, body_length, body, topic_length, topic, properties_length, properties
+
+
+def decode_record(
+    buf: Any,
+    position: cython.Py_ssize_t = 0,
+    check_crc: cython.bint = True,
+    check_property_crc: cython.bint = False,
+) -> StoredMessage:
+    """The record that begins at byte `position` of a buffer; what follows it does not matter.
+
+    Raises BadRecord if it is cut off, no record, its lengths do not add up, its properties hold a zero byte,
+    or its body does not have its checksum (`check_crc`), or the record as a whole does not have the one in
+    its last property (`check_property_crc`, if there is one).
+    """
+    stored: cython.Py_ssize_t
+    body_length: cython.Py_ssize_t
+    body_at: cython.Py_ssize_t
+    topic_length: cython.Py_ssize_t
+    topic_at: cython.Py_ssize_t
+    properties_length: cython.Py_ssize_t
+    properties_at: cython.Py_ssize_t
+    if cython.compiled:
+        view: Py_buffer
+        data: cython.pointer[cython.const[cython.uchar]]
+        at: cython.pointer[cython.const[cython.uchar]]
+        PyObject_GetBuffer(buf, cython.address(view), PyBUF_SIMPLE)
+        try:
+            data = cython.cast(cython.pointer[cython.const[cython.uchar]], view.buf)
+            (
+                stored,
+                body_length,
+                body_at,
+                topic_length,
+                topic_at,
+                properties_length,
+                properties_at,
+            ) = _parts(data, position, view.len)
+            at = data + position
+            body: bytes = PyBytes_FromStringAndSize(cython.cast(cython.p_char, data + body_at), body_length)
+            if check_crc and _int(at + 8) != crc32(body):
+                raise BadRecord("the body does not have its checksum", position)
+            if check_property_crc and not _property_crc_holds(buf, position, _int(at)):
+                raise BadRecord("the record does not have its checksum", position)
+            return StoredMessage(
+                _topic_text(cython.cast(cython.p_char, data + topic_at), topic_length, position),
+                body,
+                PyBytes_FromStringAndSize(
+                    cython.cast(cython.p_char, data + properties_at), properties_length
+                ),
+                _int(at + 12),
+                _long(at + 20),
+                _long(at + 28),
+                _int(at + 16),
+                _int(at + 36),
+                _long(at + 40),
+                PyBytes_FromStringAndSize(cython.cast(cython.p_char, at + 48), stored - position - 48),
+                _long(data + stored),
+                PyBytes_FromStringAndSize(
+                    cython.cast(cython.p_char, data + stored + 8), body_at - stored - 24
+                ),
+                _int(data + body_at - 16),
+                _long(data + body_at - 12),
+                _int(at + 8),
+                _int(at),
+            )
+        finally:
+            PyBuffer_Release(cython.address(view))
+    if not isinstance(buf, bytes | mmap.mmap):
+        buf = memoryview(buf).cast("B")
+    stored, body_length, body_at, topic_length, topic_at, _, properties_at = _plain_parts(
+        buf, position, len(buf)
+    )
+    size, _, crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born = _HEAD.unpack_from(
+        buf, position
+    )
+    reconsume_times, prepared_transaction_offset, _ = _RECONSUME.unpack_from(buf, body_at - 16)
+    body = bytes(buf[body_at : body_at + body_length])
+    if check_crc and crc != crc32(body):
+        raise BadRecord("the body does not have its checksum", position)
+    if check_property_crc and not _property_crc_holds(buf, position, size):
+        raise BadRecord("the record does not have its checksum", position)
+    try:
+        topic = bytes(buf[topic_at : topic_at + topic_length]).decode()
+    except UnicodeDecodeError:
+        raise BadRecord("the topic is not UTF-8", position) from None
+    return StoredMessage(
+        topic,
+        body,
+        bytes(buf[properties_at : position + size]),
+        queue_id,
+        queue_offset,
+        physical_offset,
+        flag,
+        sys_flag,
+        born,
+        bytes(buf[position + 48 : stored]),
+        _LONG.unpack_from(buf, stored)[0],
+        bytes(buf[stored + 8 : body_at - 16]),
+        reconsume_times,
+        prepared_transaction_offset,
+        crc,
+        size,
+    )
+
+
+@cython.cfunc
+def _topic_text(text: cython.p_char, size: cython.Py_ssize_t, position: cython.Py_ssize_t) -> str:
+    """Compiled only."""
+    try:
+        return PyUnicode_DecodeUTF8(text, size, cython.NULL)
+    except UnicodeDecodeError:
+        raise BadRecord("the topic is not UTF-8", position) from None
+
+
+def decode_records(buf: Any, check_crc: bool = True) -> tuple[list[StoredMessage], list[BadRecord]]:
+    """The records that stand back to back in a buffer, as in the answer to a pull.
+
+    A bad record is stepped over where its size can be believed; else it is the last thing in the answer. What
+    was bad comes beside the records.
+    """
+    records: list[StoredMessage] = []
+    bad: list[BadRecord] = []
+    position = 0
+    end = len(buf)
+    while position < end:
+        try:
+            record = decode_record(buf, position, check_crc)
+            records.append(record)
+            position += record.size
+        except BadRecord as error:
+            bad.append(error)
+            size = _INT.unpack_from(buf, position)[0] if end - position >= BLANK_BYTES else 0
+            if size < FIXED_BYTES or size > end - position:
+                break
+            position += size
+    return records, bad
+
+
+RecordHeader: TypeAlias = tuple[int, int, int, int, int, int, int]
+
+
+def read_header(buf: Any, position: cython.Py_ssize_t = 0) -> RecordHeader:
+    """What the front of a record says.
+
+    That is: (size, magic, queue id, queue offset, physical offset, sysFlag, store time). Of a blank record
+    only size and magic mean something, the rest is 0. Raises BadRecord if there is no record, its lengths do
+    not add up, or there is no room for it.
+    """
+    if cython.compiled:
+        view: Py_buffer
+        data: cython.pointer[cython.const[cython.uchar]]
+        PyObject_GetBuffer(buf, cython.address(view), PyBUF_SIMPLE)
+        try:
+            data = cython.cast(cython.pointer[cython.const[cython.uchar]], view.buf)
+            if 0 <= position <= view.len - 8 and _int(data + position + 4) == -875286124:
+                return _int(data + position), -875286124, 0, 0, 0, 0, 0
+            stored: cython.Py_ssize_t = _parts(data, position, view.len)[0]
+            data += position
+            return (
+                _int(data),
+                _int(data + 4),
+                _int(data + 12),
+                _long(data + 20),
+                _long(data + 28),
+                _int(data + 36),
+                _long(data + stored - position),
+            )
+        finally:
+            PyBuffer_Release(cython.address(view))
+    if 0 <= position <= len(buf) - BLANK_BYTES:
+        size, magic = _BLANK.unpack_from(buf, position)
+        if magic == MAGIC_BLANK:
+            return size, magic, 0, 0, 0, 0, 0
+    stored = _plain_parts(buf, position, len(buf))[0]
+    size, magic, _, queue_id, _, queue_offset, physical_offset, sys_flag, _ = _HEAD.unpack_from(buf, position)
+    return size, magic, queue_id, queue_offset, physical_offset, sys_flag, _LONG.unpack_from(buf, stored)[0]
+
+
+# ---- many records ----
+
+
+class Stop(IntEnum):
+    """Why a scan ended where it did."""
+
+    END = 0
+    """At the end of the range, or of what was asked for."""
+    BLANK = 1
+    """At a blank record: the log goes on in the next segment."""
+    EMPTY = 2
+    """At zero bytes: nothing was ever written there."""
+    BAD = 3
+    """At something that is no sound record."""
+
+
+ScannedRecord: TypeAlias = tuple[int, int, int, int, int, int, str, int, bytes]
+"""(physical offset, size, queue id, queue offset, store time, sysFlag, topic, tags code, properties)"""
+
+
+class Scan(NamedTuple):
+    """What a walk over records found."""
+
+    records: list[ScannedRecord]
+    position: int
+    """Behind the last record taken; for Stop.BLANK, EMPTY and BAD that is where the reason stands."""
+    stop: Stop
+    reason: str
+    """In words, for Stop.BAD; else empty."""
+
+
+def scan_records(
+    buf: Any,
+    start: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    base_physical_offset: cython.longlong,
+    check_crc: cython.bint = True,
+    check_property_crc: cython.bint = False,
+    max_records: cython.Py_ssize_t = 1 << 62,
+) -> Scan:
+    """Walks over the records in `buf[start:end]`.
+
+    `base_physical_offset` is the physical offset of byte 0 of `buf` (not of `start`). A record has to say of itself that it stands where it does. The checks are those of `decode_record`.
+    """
+    records: list[ScannedRecord] = []
+    stored: cython.Py_ssize_t
+    body_length: cython.Py_ssize_t
+    body_at: cython.Py_ssize_t
+    topic_length: cython.Py_ssize_t
+    topic_at: cython.Py_ssize_t
+    properties_length: cython.Py_ssize_t
+    properties_at: cython.Py_ssize_t
+    size: cython.Py_ssize_t
+    stop = Stop.BAD
+    reason = ""
+    if cython.compiled:
+        view: Py_buffer
+        data: cython.pointer[cython.const[cython.uchar]]
+        at: cython.pointer[cython.const[cython.uchar]]
+        topic: str = ""
+        last_topic: cython.pointer[cython.const[cython.uchar]] = cython.NULL
+        last_length: cython.Py_ssize_t = 0
+        properties: bytes
+        PyObject_GetBuffer(buf, cython.address(view), PyBUF_SIMPLE)
+        try:
+            data = cython.cast(cython.pointer[cython.const[cython.uchar]], view.buf)
+            if end > view.len:
+                end = view.len
+            if start < 0:
+                raise ValueError(f"a scan from byte {start}")
+            while True:
+                if start >= end or len(records) >= max_records:
+                    stop = Stop.END
+                    break
+                at = data + start
+                if end - start >= 8:
+                    if _int(at + 4) == -875286124:
+                        stop = Stop.BLANK
+                        break
+                    if _int(at) == 0 and _int(at + 4) == 0:
+                        stop = Stop.EMPTY
+                        break
+                (
+                    stored,
+                    body_length,
+                    body_at,
+                    topic_length,
+                    topic_at,
+                    properties_length,
+                    properties_at,
+                ) = _parts(data, start, end)
+                size = _int(at)
+                if _long(at + 28) != base_physical_offset + start:
+                    raise BadRecord(
+                        f"a record for physical offset {_long(at + 28)} is at {base_physical_offset + start}",
+                        start,
+                    )
+                if check_crc and _int(at + 8) != crc32(
+                    PyMemoryView_FromMemory(cython.cast(cython.p_char, data + body_at), body_length, 0x100)
+                ):
+                    raise BadRecord("the body does not have its checksum", start)
+                if check_property_crc and not _property_crc_holds(buf, start, size):
+                    raise BadRecord("the record does not have its checksum", start)
+                # Neighbours mostly have the same topic.
+                if (
+                    last_topic == cython.NULL
+                    or topic_length != last_length
+                    or memcmp(data + topic_at, last_topic, topic_length) != 0
+                ):
+                    last_topic = data + topic_at
+                    last_length = topic_length
+                    topic = _topic_text(cython.cast(cython.p_char, last_topic), topic_length, start)
+                properties = PyBytes_FromStringAndSize(
+                    cython.cast(cython.p_char, data + properties_at), properties_length
+                )
+                records.append(
+                    (
+                        base_physical_offset + start,
+                        size,
+                        _int(at + 12),
+                        _long(at + 20),
+                        _long(data + stored),
+                        _int(at + 36),
+                        topic,
+                        tags_code(properties),
+                        properties,
+                    )
+                )
+                start += size
+        except BadRecord as error:
+            reason = error.reason
+        finally:
+            PyBuffer_Release(cython.address(view))
+        return Scan(records, start, stop, reason)
+    if start < 0:
+        raise ValueError(f"a scan from byte {start}")
+    if not isinstance(buf, bytes | mmap.mmap):
+        buf = memoryview(buf).cast("B")
+    end = min(end, len(buf))
+    try:
+        while True:
+            if start >= end or len(records) >= max_records:
+                stop = Stop.END
+                break
+            if end - start >= BLANK_BYTES:
+                size, magic = _BLANK.unpack_from(buf, start)
+                if magic == MAGIC_BLANK:
+                    stop = Stop.BLANK
+                    break
+                if size == magic == 0:
+                    stop = Stop.EMPTY
+                    break
+            scanned = _scan_plain(buf, start, end, base_physical_offset, check_crc, check_property_crc)
+            records.append(scanned)
+            start += scanned[1]
+    except BadRecord as error:
+        reason = error.reason
+    return Scan(records, start, stop, reason)
+
+
+def _scan_plain(
+    buf: Any, start: int, end: int, base_physical_offset: int, check_crc: bool, check_property_crc: bool
+) -> ScannedRecord:
+    """One record of a scan, for the interpreter."""
+    stored, body_length, body_at, topic_length, topic_at, _, properties_at = _plain_parts(buf, start, end)
+    size, _, crc, queue_id, _, queue_offset, physical_offset, sys_flag, _ = _HEAD.unpack_from(buf, start)
+    if physical_offset != base_physical_offset + start:
+        raise BadRecord(
+            f"a record for physical offset {physical_offset} is at {base_physical_offset + start}", start
+        )
+    if check_crc and crc != crc32(buf[body_at : body_at + body_length]):
+        raise BadRecord("the body does not have its checksum", start)
+    if check_property_crc and not _property_crc_holds(buf, start, size):
+        raise BadRecord("the record does not have its checksum", start)
+    try:
+        topic = bytes(buf[topic_at : topic_at + topic_length]).decode()
+    except UnicodeDecodeError:
+        raise BadRecord("the topic is not UTF-8", start) from None
+    properties = bytes(buf[properties_at : start + size])
+    (store_timestamp,) = _LONG.unpack_from(buf, stored)
+    return (
+        physical_offset,
+        size,
+        queue_id,
+        queue_offset,
+        store_timestamp,
+        sys_flag,
+        topic,
+        tags_code(properties),
+        properties,
+    )
+
+
+# ---- batches ----
+
+
+def split_batch(body: bytes | memoryview) -> list[tuple[int, bytes, bytes]]:
+    """The messages in the body of a batch: (flag, body, properties) of each.
+
+    Each is `size i32 | 0 i32 | 0 i32 | flag i32 | body length i32, body | properties length i16, properties`.
+    Raises BadRecord where lengths do not add up or properties hold a zero byte. At most 190,000 messages fit
+    into the 4 MiB that a broker takes.
+    """
+    messages: list[tuple[int, bytes, bytes]] = []
+    if not isinstance(body, bytes):
+        body = bytes(body)
+    position: cython.Py_ssize_t = 0
+    end: cython.Py_ssize_t = len(body)
+    size: cython.Py_ssize_t
+    body_length: cython.Py_ssize_t
+    properties_length: cython.Py_ssize_t
+    body_at: cython.Py_ssize_t
+    properties_at: cython.Py_ssize_t
+    flag: cython.int
+    while position < end:
+        if end - position < 22:
+            raise BadRecord("a message of the batch is cut off", position)
+        if cython.compiled:
+            data: cython.pointer[cython.const[cython.uchar]] = cython.cast(
+                cython.pointer[cython.const[cython.uchar]], PyBytes_AS_STRING(body)
+            )
+            size = _int(data + position)
+            flag = _int(data + position + 12)
+            body_length = _int(data + position + 16)
+        else:
+            size, _, _, flag, body_length = _BATCH_HEAD.unpack_from(body, position)
+        if size < 22 or size > end - position:
+            raise BadRecord(f"a message of {size} bytes in a batch with {end - position} left", position)
+        body_at = position + 20
+        if body_length < 0 or body_length > size - 22:
+            raise BadRecord(f"a body of {body_length} bytes in a message of {size}", position)
+        properties_at = body_at + body_length + 2
+        if cython.compiled:
+            properties_length = _short(data + properties_at - 2)
+        else:
+            (properties_length,) = _SHORT.unpack_from(body, properties_at - 2)
+        if properties_length != position + size - properties_at:
+            raise BadRecord(f"the parts of a message do not add up to its {size} bytes", position)
+        properties = body[properties_at : position + size]
+        if b"\x00" in properties:
+            raise BadRecord("a zero byte in the properties", position)
+        messages.append((flag, body[body_at : properties_at - 2], properties))
+        position += size
+    return messages
+
+
+def encode_batch(messages: Iterable[tuple[int, bytes, bytes]]) -> bytes:
+    """The body of a batch: from (flag, body, properties) of each message.
+
+    Raises RecordTooLarge for more than 32,767 bytes of properties.
+    """
+    parts: list[bytes] = []
+    for flag, body, properties in messages:
+        if len(properties) > MAX_PROPERTIES_BYTES:
+            raise RecordTooLarge(
+                f"{len(properties)} bytes of properties: {MAX_PROPERTIES_BYTES} can be stored"
+            )
+        size = _BATCH_FIXED_BYTES + len(body) + len(properties)
+        parts += (
+            _BATCH_HEAD.pack(size, 0, 0, flag, len(body)),
+            body,
+            _SHORT.pack(len(properties)),
+            properties,
+        )
+    return b"".join(parts)
