@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import platform
 import shutil
@@ -25,16 +24,6 @@ from benchmarks.table import show
 HERE = Path(__file__).parent
 WORK = HERE.parent / "build" / "benchmarks"
 console = Console(width=None if sys.stdout.isatty() else 132, highlight=False)
-
-COMPILED_CHECK = """
-import json, importlib, pathlib, orbitmq
-root = pathlib.Path(orbitmq.__file__).parent
-paths = [p.relative_to(root).with_suffix("") for p in root.rglob("*_cy.py")]
-names = sorted(".".join(("orbitmq", *p.parts)) for p in paths)
-loose = [n for n in names if importlib.import_module(n).__file__.endswith(".py") and "spark" not in n]
-print(json.dumps([len(names), loose]))
-"""
-
 
 @click.command()
 @click.option(
@@ -193,12 +182,8 @@ def _call(*command: str) -> None:
 def _compiled(orbitmq: str) -> bool:
     """Whether the hot modules of the measured installation are compiled."""
     python = Path(shutil.which(orbitmq) or orbitmq).with_name("python")
-    checked = subprocess.run([python, "-c", COMPILED_CHECK], capture_output=True, text=True, cwd="/")
-    if checked.returncode != 0:
-        console.print(f"[yellow]cannot tell whether OrbitMQ is compiled: {checked.stderr[-300:]}")
-        return False
-    count, loose = json.loads(checked.stdout)
-    return count > 0 and not loose
+    check = [str(python), "-m", "orbitmq.compiled", "--expect", "all"]
+    return subprocess.run(check, capture_output=True, cwd="/").returncode == 0
 
 
 def _facts(installed: Installed, compiled: bool | None) -> dict[str, Any]:

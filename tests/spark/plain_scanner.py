@@ -48,7 +48,9 @@ class PlainScanner:
 
     def take(self) -> pa.RecordBatch:
         arrays = [
-            pa.array([_arrow_value(name, row[name]) for row in self._rows], arrow_schema((name,)).field(0).type)
+            pa.array(
+                [_arrow_value(name, row[name]) for row in self._rows], arrow_schema((name,)).field(0).type
+            )
             for name in self._columns
         ]
         self._rows = []

@@ -1,0 +1,139 @@
+"""Spark on this machine, and brokers that hold what the tests read."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from orbitmq.net.blocking import BlockingConnection
+from orbitmq.protocol.errors import BrokerRefused
+from orbitmq.protocol.requests.route import GetRouteinfoByTopic
+from orbitmq.protocol.requests.send import SendMessage
+from orbitmq.protocol.requests.topic import UpdateAndCreateTopic
+from orbitmq.spark.errors import JavaNotFound
+from tests.peers import machine
+from tests.peers.apache import Apache
+from tests.peers.orbitmq_process import OrbitMQ
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Server = Apache | OrbitMQ
+
+_topics = itertools.count(1)
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """A message to put into a topic."""
+
+    body: bytes
+    queue_id: int = 0
+    properties: dict[str, str] = field(default_factory=dict)
+    flag: int = 0
+    compressed: bool = False
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One session for all tests. Skipped, loudly, where no Java is found."""
+    pytest.importorskip("pyspark")
+    from orbitmq.spark import local_session
+
+    try:
+        session = local_session("orbitmq-tests", conf={"spark.python.worker.reuse": "true"})
+    except JavaNotFound as error:
+        machine.missing_tools["a Java for Spark"] = machine.missing_tools.get("a Java for Spark", 0) + 1
+        if os.environ.get("ORBITMQ_REQUIRE_PEERS") == "1":
+            pytest.fail(str(error), pytrace=False)
+        pytest.skip(str(error))
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def orbitmq_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OrbitMQ]:
+    """OrbitMQ as a process of its own, as Spark's workers would meet it."""
+    server = OrbitMQ.start(tmp_path_factory.mktemp("orbitmq") / "store")
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=["orbitmq", "apache"])
+def server(request: pytest.FixtureRequest) -> Server:
+    """OrbitMQ, then Apache's broker where it can run."""
+    found: Server = request.getfixturevalue("orbitmq_server" if request.param == "orbitmq" else "apache")
+    return found
+
+
+@pytest.fixture
+def topic(server: Server) -> str:
+    """A new topic of four queues."""
+    name = f"spark_{os.getpid()}_{next(_topics)}"
+    create_topic(server, name)
+    return name
+
+
+@pytest.fixture
+def read(spark: SparkSession, server: Server, topic: str) -> Callable[..., DataFrame]:
+    """Reads the topic with the given options on top."""
+
+    def read(schema: str | None = None, **options: Any) -> DataFrame:
+        given = {"namesrv": server.namesrv, "subscribe": topic} | options
+        reader = spark.read.format("orbitmq").options(**given)
+        return (reader.schema(schema) if schema else reader).load()
+
+    return read
+
+
+def create_topic(server: Server, name: str, queues: int = 4) -> None:
+    """Makes a topic and waits until the name server knows it."""
+    with BlockingConnection(server.broker) as broker, BlockingConnection(server.namesrv) as namesrv:
+        broker.call(
+            UpdateAndCreateTopic(
+                topic=name,
+                default_topic="TBW102",
+                read_queue_nums=queues,
+                write_queue_nums=queues,
+                perm=6,
+                topic_filter_type="SINGLE_TAG",
+                topic_sys_flag=0,
+                order=False,
+            )
+        )
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                namesrv.call(GetRouteinfoByTopic(topic=name))
+                return
+            except BrokerRefused:
+                assert time.monotonic() < deadline, f"the name server never heard of {name}"
+                time.sleep(0.05)
+
+
+def publish(server: Server, topic: str, messages: list[Outgoing]) -> None:
+    """Sends the messages one after the other, each to its queue."""
+    with BlockingConnection(server.broker) as broker:
+        for message in messages:
+            broker.call(
+                SendMessage(
+                    producer_group="spark_tests",
+                    topic=topic,
+                    default_topic="TBW102",
+                    default_topic_queue_nums=4,
+                    queue_id=message.queue_id,
+                    sys_flag=int(message.compressed),
+                    born_timestamp=int(time.time() * 1000),
+                    flag=message.flag,
+                    properties="".join(f"{k}\x01{v}\x02" for k, v in message.properties.items()),
+                    body=zlib.compress(message.body) if message.compressed else message.body,
+                )
+            )
