@@ -7,7 +7,7 @@ from collections.abc import Callable
 from orbitmq.nameserver import handlers
 from orbitmq.nameserver.handlers.config import OPTIONS_FILE
 from orbitmq.nameserver.kv import KVConfig
-from orbitmq.nameserver.options import NAMESRV_OPTIONS, NameServerSettings
+from orbitmq.nameserver.options import NAMESRV_TABLE, NamesrvSettings
 from orbitmq.nameserver.routes import Notice, RouteTable
 from orbitmq.nameserver.tables import ConfigTables, RouteTables, handles
 from orbitmq.nameserver.unsaved import Unsaved
@@ -24,7 +24,7 @@ class NameServer:
     connection that ends, sends what `take_notices` gives, and writes the `files` that `unsaved` names.
     """
 
-    def __init__(self, settings: NameServerSettings, now: int) -> None:
+    def __init__(self, settings: NamesrvSettings, now: int) -> None:
         self.settings = settings
         self.unsaved = Unsaved()
         self.routes = RouteTable()
@@ -41,7 +41,7 @@ class NameServer:
         """The text of each table that has a file, by the name that `unsaved` uses."""
         return {
             KVConfig.NAME: self.kv.to_text,
-            OPTIONS_FILE: lambda: format_properties(NAMESRV_OPTIONS.as_properties(self.settings)),
+            OPTIONS_FILE: lambda: format_properties(NAMESRV_TABLE.as_properties(self.settings)),
         }
 
     def expire(self, now: int) -> list[int]:

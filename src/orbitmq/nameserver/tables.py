@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orbitmq.nameserver.kv import KVConfig
-from orbitmq.nameserver.options import NameServerSettings
+from orbitmq.nameserver.options import NamesrvSettings
 from orbitmq.nameserver.routes import RouteTable
 from orbitmq.nameserver.unsaved import Unsaved
 from orbitmq.protocol.call import Handlers
@@ -20,7 +20,7 @@ class RouteTables:
 
     routes: RouteTable
     kv: KVConfig
-    settings: NameServerSettings
+    settings: NamesrvSettings
     started_ms: int
     """When this name server started: brokers need a while to register."""
 
@@ -30,5 +30,5 @@ class ConfigTables:
     """For requests about the KV configuration and the options."""
 
     kv: KVConfig
-    settings: NameServerSettings
+    settings: NamesrvSettings
     unsaved: Unsaved

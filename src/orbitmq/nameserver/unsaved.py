@@ -26,6 +26,10 @@ class Unsaved:
     def __contains__(self, table: object) -> bool:
         return table in self._tables
 
+    def is_due(self, table: str) -> bool:
+        """Whether `table` differs from its file."""
+        return table in self._tables
+
     @property
     def any_soon(self) -> bool:
         """Whether a write is due."""

@@ -36,13 +36,18 @@ class Listener:
         self._max_frame_bytes = max_frame_bytes
         self._servers: list[asyncio.Server] = []
 
-    async def listen(self, host: str, *ports: int) -> None:
+    @property
+    def ports(self) -> list[int]:
+        """The ports listened on, in the order given; where 0 was asked for, the one that was found."""
+        return [server.sockets[0].getsockname()[1] for server in self._servers]
+
+    async def listen(self, host: str, *ports: int, backlog: int = BACKLOG) -> None:
         """Listens on all of `ports`, or on none of them. Raises CannotListen."""
         loop = asyncio.get_running_loop()
         for port in ports:
             try:
                 server = await loop.create_server(
-                    lambda: _Accepted(self), host, port, backlog=BACKLOG, reuse_address=True
+                    lambda: _Accepted(self), host, port, backlog=backlog, reuse_address=True
                 )
             except OSError as error:
                 await self.stop_listening()
@@ -60,11 +65,11 @@ class Listener:
         if self.connections.pop(connection.id, None) is not None:
             self._on_closed(connection)
 
-    def close_idle(self) -> None:
-        """Closes connections on which nothing moved for two minutes, as RocketMQ's servers do."""
+    def close_idle(self, idle_seconds: float = IDLE_SECONDS) -> None:
+        """Closes connections on which nothing moved for so long, as RocketMQ's servers do."""
         now = asyncio.get_running_loop().time()
         for connection in list(self.connections.values()):
-            if now - connection.last_active > IDLE_SECONDS:
+            if now - connection.last_active > idle_seconds:
                 connection.close("idle")
 
     async def stop_listening(self) -> None:

@@ -32,6 +32,7 @@ class Turns:
         on_closed: Callable[[int], None],
         warm: Callable[[Warm, Callable[[], None]], None] = lambda condition, then: then(),
         not_on_port: Callable[[int, int], bool] = lambda code, port: False,
+        max_connections: int = 20_000,
         max_frame_bytes: int = 16 << 20,
     ) -> None:
         self.waits = Waits(now, self._ask, warm)
@@ -46,7 +47,10 @@ class Turns:
         )
         self._on_closed = on_closed
         self.listener = Listener(
-            self.dispatcher.on_requests, self._connection_closed, max_frame_bytes=max_frame_bytes
+            self.dispatcher.on_requests,
+            self._connection_closed,
+            max_connections=max_connections,
+            max_frame_bytes=max_frame_bytes,
         )
 
     def push(self, connection_id: int, request: Request[Any]) -> None:

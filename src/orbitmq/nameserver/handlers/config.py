@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from orbitmq.nameserver.options import NAMESRV_OPTIONS, NEVER_OVER_THE_NETWORK
+from orbitmq.nameserver.options import NAMESRV_TABLE
 from orbitmq.nameserver.tables import ConfigTables, handles
 from orbitmq.nameserver.unsaved import after_saving
-from orbitmq.options import OptionError
+from orbitmq.options import NotAtRunTime, OptionError
 from orbitmq.options.properties import parse_properties
 from orbitmq.protocol.bodies.route import KVTable
 from orbitmq.protocol.call import Call, Result
@@ -23,6 +23,9 @@ from orbitmq.protocol.requests.route import (
     UpdateNamesrvConfig,
 )
 
+NEVER_OVER_THE_NETWORK = "configBlackList;configStorePath;kvConfigPath;rocketmqHome"
+"""What UPDATE_NAMESRV_CONFIG may not change, whatever the black list says: it would move files."""
+MAX_UPDATE_BYTES = 1 << 16
 OPTIONS_FILE = "namesrv.properties"
 """The table of options that were changed while the process runs, as `Unsaved` names it."""
 
@@ -70,21 +73,24 @@ def update_namesrv_config(tables: ConfigTables, call: Call[UpdateNamesrvConfig],
     body = call.request.body
     if not body:
         return Void()
-    settings = tables.settings
+    if len(body) > MAX_UPDATE_BYTES:
+        raise Refused(ResponseCode.INVALID_PARAMETER, f"more than {MAX_UPDATE_BYTES} bytes of options")
+    black_list = f"{NEVER_OVER_THE_NETWORK};{tables.settings.config_black_list}"
     try:
         properties = parse_properties(bytes(body), "update")
-        forbidden = {*NEVER_OVER_THE_NETWORK.split(";"), *settings.config_black_list.split(";")}
-        if not forbidden.isdisjoint(properties):
-            raise Refused(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
-        if NAMESRV_OPTIONS.apply_update(settings, properties):
+        if NAMESRV_TABLE.apply_update(tables.settings, properties, black_list):
             tables.unsaved.mark(OPTIONS_FILE)
+    except NotAtRunTime as error:
+        if set(error.names) & set(black_list.split(";")):
+            raise Refused(ResponseCode.NO_PERMISSION, "Can not update config in black list.") from None
+        raise Refused(ResponseCode.NO_PERMISSION, str(error)) from None
     except OptionError as error:
-        raise Refused(ResponseCode.SYSTEM_ERROR, str(error)) from None
+        raise Refused(ResponseCode.INVALID_PARAMETER, str(error)) from None
     return after_saving(tables.unsaved, OPTIONS_FILE, Void(), now)
 
 
 @handles(GetNamesrvConfig)
 def get_namesrv_config(tables: ConfigTables, call: Call[GetNamesrvConfig], now: int) -> Reply:
     """Every option and its value, a line each."""
-    lines = [f"{name}={value}\n" for name, value in NAMESRV_OPTIONS.as_properties(tables.settings).items()]
+    lines = [f"{name}={value}\n" for name, value in NAMESRV_TABLE.as_properties(tables.settings).items()]
     return Blob("".join(lines).encode())

@@ -1,0 +1,161 @@
+"""A name server as a process part: its rules and its socket."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+from orbitmq.nameserver.handlers.config import OPTIONS_FILE
+from orbitmq.nameserver.kv import KVConfig
+from orbitmq.nameserver.nameserver import NameServer
+from orbitmq.nameserver.options import NamesrvSettings
+from orbitmq.nameserver.routes import Notice
+from orbitmq.net.address import format_address
+from orbitmq.net.pool import ConnectionPool
+from orbitmq.protocol.errors import Malformed, OrbitError
+from orbitmq.server.chores import Chore, ChoreRunner
+from orbitmq.server.clock import Clock
+from orbitmq.server.errors import StartError
+from orbitmq.server.saver import Saver, TableFile
+from orbitmq.server.threads import Threads
+from orbitmq.server.turn import Turns
+from orbitmq.store.config_files import read_text
+
+log = logging.getLogger(__name__)
+
+NOTICE_TIMEOUT_MS = 300
+"""How long a name server tries to reach a broker that it has something to tell."""
+IDLE_CHECK_MS = 10_000
+
+
+def _place(settings: NamesrvSettings, name: str, configured: str, data_dir: Path | None) -> Path:
+    """Where a file goes: as configured; else into the data folder, if there is one."""
+    path = Path(configured)
+    return path if data_dir is None or name in settings.sources else data_dir / path.name
+
+
+class NamesrvServer:
+    """Listens, and takes brokers out that are gone. Its files are `kvConfig.json` and changed options.
+
+    Files go where `settings` say, into `data_dir` where those say nothing. `port` 0 finds a free one.
+    """
+
+    def __init__(
+        self,
+        settings: NamesrvSettings,
+        *,
+        data_dir: Path | None = None,
+        listen: str | None = None,
+        port: int | None = None,
+    ) -> None:
+        self._settings = settings
+        self._listen = listen or settings.bind_address
+        self._port = settings.listen_port if port is None else port
+        self._files = {
+            KVConfig.NAME: _place(settings, "kvConfigPath", settings.kv_config_path, data_dir),
+            OPTIONS_FILE: _place(settings, "configStorePath", settings.config_store_path, data_dir),
+        }
+        self._clock = Clock()
+        self._threads = Threads()
+        self._telling: set[asyncio.Task[None]] = set()
+        self._stopped = False
+        self.nameserver: NameServer
+        self.turns: Turns
+
+    @property
+    def port(self) -> int:
+        """The port listened on, once started."""
+        return self._port
+
+    @property
+    def address(self) -> str:
+        """`host:port` listened on."""
+        return format_address(self._listen, self._port)
+
+    async def start(self) -> None:
+        """Raises StartError if its KV file cannot be read, or CannotListen."""
+        self.nameserver = nameserver = NameServer(self._settings, self._clock.now())
+        await asyncio.get_running_loop().run_in_executor(self._threads.save, self._load_kv)
+        self.turns = Turns(
+            nameserver.bind(),
+            now=self._clock.now,
+            after_turn=self._after_turn,
+            on_closed=self._connection_closed,
+            max_connections=self._settings.max_connections,
+        )
+        texts = nameserver.files
+        self._saver = Saver(
+            {name: TableFile(path, texts[name]) for name, path in self._files.items()},
+            nameserver.unsaved,
+            self._threads.save,
+            self.turns.waits.saved,
+        )
+        self._pool = ConnectionPool(connect_timeout_ms=NOTICE_TIMEOUT_MS)
+        await self.turns.listener.listen(
+            self._listen, self._port, backlog=self._settings.server_socket_backlog
+        )
+        self._port = self.turns.listener.ports[0]
+        self._chores = ChoreRunner(self._clock.now, self._threads.chores)
+        self._chores.start(
+            Chore("expire brokers", self._settings.scan_not_active_broker_interval, self._expire)
+        )
+        self._chores.start(Chore("close idle connections", IDLE_CHECK_MS, self._close_idle))
+
+    def _load_kv(self) -> None:
+        path = self._files[KVConfig.NAME]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            loaded = read_text(path)
+            if loaded.text is not None:
+                self.nameserver.kv.load_text(loaded.text)
+        except Malformed as error:
+            raise StartError(f"{path} and its .bak cannot be read: {error}; restore one of them") from None
+
+    def _after_turn(self, now: int) -> None:
+        self._saver.notice()
+        for notice in self.nameserver.take_notices():
+            self._spawn(self._tell(notice))
+        self._pool.close_idle()
+
+    def _connection_closed(self, connection_id: int) -> None:
+        if not self._stopped:
+            self.nameserver.connection_closed(connection_id)
+            self._after_turn(self._clock.now())
+
+    def _expire(self, now: int) -> None:
+        for connection_id in self.nameserver.expire(now):
+            log.warning("a broker gave no sign of life in time and is taken out of all routes")
+            self.turns.close_connection(connection_id, "no sign of life")
+        self._after_turn(now)
+
+    def _close_idle(self, now: int) -> None:
+        self.turns.listener.close_idle(self._settings.server_channel_max_idle_time_seconds)
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    async def _tell(self, notice: Notice) -> None:
+        try:
+            await self._pool.send_oneway(notice.address, notice.request)
+        except OrbitError as error:
+            log.info("broker %s was not told of a new smallest id: %s", notice.address, error)
+
+    async def stop(self) -> None:
+        """Takes nothing new, writes what is not written, and ends every connection."""
+        if self._stopped:
+            return
+        self._stopped = True
+        self.turns.dispatcher.going_away = True
+        await self._chores.stop()
+        for task in list(self._telling):
+            task.cancel()
+        for name in self._files:
+            await self._saver.save(name)
+        await self.turns.stop()
+        await self._pool.close()
+        self._threads.stop()
