@@ -7,14 +7,15 @@ import logging
 import os
 import secrets
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from orbitmq.broker.broker import Broker
+from orbitmq.broker.delay import FIRST_SCAN_MS, SCAN_INTERVAL_MS
 from orbitmq.broker.identity import BrokerIdentity
+from orbitmq.broker.options import VIP_DISTANCE, BrokerSettings
 from orbitmq.broker.registration import period_ms
-from orbitmq.net.address import format_address, parse_address
+from orbitmq.net.address import format_address
 from orbitmq.protocol.call import Warm
 from orbitmq.protocol.errors import Malformed
 from orbitmq.protocol.ids import UniqueIds, pack_host
@@ -26,13 +27,11 @@ from orbitmq.server.registrar import Registrar
 from orbitmq.server.saver import Saver, TableFile
 from orbitmq.server.threads import Threads
 from orbitmq.server.turn import Turns
-from orbitmq.store import MessageStore
+from orbitmq.store import MessageStore, StoreOptions
 from orbitmq.store.config_files import read_text
 
 log = logging.getLogger(__name__)
 
-VIP_DISTANCE = 2
-"""The VIP port is the broker's port less this."""
 HA_DISTANCE = 1
 NOT_ON_VIP_PORT = frozenset({11, 361, 200050, 200052, 200054, 200055})
 """Pulls and pops are served on the main port only."""
@@ -43,30 +42,31 @@ FAREWELL_SECONDS = 0.2
 class BrokerServer:
     """Opens the store, listens, registers; `stop` undoes it in order and loses nothing."""
 
-    def __init__(
-        self, settings: Any, store_options: Any, *, listen: str, port: int, advertise: str | None
-    ) -> None:
-        self._settings = settings
-        self._store_options = store_options
-        self._listen = listen
-        self._port = port
-        self._advertise = advertise
+    def __init__(self, settings: BrokerSettings) -> None:
+        self.settings = settings
+        self._port = settings.listen_port
         self._clock = Clock()
         self._threads = Threads()
+        self._background: set[asyncio.Task[Any]] = set()
         self._flushing = False
         self._stopped = False
-        self._background: set[asyncio.Task[Any]] = set()
         self.broker: Broker
         self.identity: BrokerIdentity
+        self.store: MessageStore
+        self.turns: Turns
+
+    @property
+    def address(self) -> str:
+        """`host:port` under which clients are told to reach the broker."""
+        return self.identity.address
 
     async def start(self) -> None:
         """Raises StartError, CannotListen, or a StoreError that says what is wrong with the data folder."""
         now = self._clock.now()
         self.identity = self._identify()
         loop = asyncio.get_running_loop()
-        self.store = await loop.run_in_executor(
-            self._threads.chores, MessageStore.open, self._store_options, now
-        )
+        options = StoreOptions.from_settings(self.settings)
+        self.store = await loop.run_in_executor(self._threads.chores, MessageStore.open, options, now)
         try:
             await self._start_on_store()
         except BaseException:
@@ -74,29 +74,23 @@ class BrokerServer:
             raise
 
     def _identify(self) -> BrokerIdentity:
-        settings = self._settings
-        if self._advertise:
-            host, colon, port_text = self._advertise.rpartition(":")
-            if colon and port_text.isdigit() and (host.startswith("[") or ":" not in host):
-                host, port = parse_address(self._advertise)
-            else:
-                host, port = self._advertise.strip("[]"), self._port
-        else:
-            host, port = advertised_host(self._listen), self._port
-        ha_port = settings.ha_listen_port or port + HA_DISTANCE
+        settings = self.settings
+        host = settings.broker_ip1 or advertised_host(settings.bind_address)
+        port = settings.advertised_port or self._port
         return BrokerIdentity(
             cluster=settings.broker_cluster_name,
             name=settings.broker_name,
             broker_id=settings.broker_id,
             address=format_address(host, port),
-            ha_address=format_address(host, ha_port),
+            ha_address=format_address(
+                settings.broker_ip2 or host, settings.ha_listen_port or port + HA_DISTANCE
+            ),
             host=pack_host(resolve(host), port),
         )
 
     async def _start_on_store(self) -> None:
         now = self._clock.now()
-        settings = self._settings
-        sync_flush = self._store_options.flush_disk_type == "SYNC_FLUSH"
+        settings = self.settings
         ids = UniqueIds(self.identity.host, os.getpid(), secrets.randbits(31))
         self.broker = broker = Broker(
             self.identity,
@@ -105,7 +99,7 @@ class BrokerServer:
             now=now,
             new_unique_id=ids.next,
             figures=self.store.figures,
-            sync_flush=sync_flush,
+            sync_flush=settings.flush_disk_type == "SYNC_FLUSH",
         )
         files = self._load_tables(broker)
         broker.start(now)
@@ -118,13 +112,19 @@ class BrokerServer:
             on_closed=broker.clients.connection_closed,
             warm=self._warm,
             not_on_port=self._not_on_vip,
+            max_connections=settings.max_connections,
         )
         self._saver = Saver(files, broker.unsaved, self._threads.save, self.turns.waits.saved)
         addresses = [
             part for part in (settings.namesrv_addr or "").replace(",", ";").split(";") if part.strip()
         ]
         self._registrar = Registrar(broker, addresses, self._clock.now)
-        await self.turns.listener.listen(self._listen, self._port, self._port - VIP_DISTANCE)
+        await self.turns.listener.listen(
+            settings.bind_address,
+            self._port,
+            self._port - VIP_DISTANCE,
+            backlog=settings.server_socket_backlog,
+        )
         self._chores = ChoreRunner(self._clock.now, self._threads.chores)
         for chore in self._all_chores():
             self._chores.start(chore)
@@ -132,7 +132,7 @@ class BrokerServer:
         await self._registrar.register()
 
     def _load_tables(self, broker: Broker) -> dict[str, TableFile]:
-        config = Path(self._store_options.root) / "config"
+        config = Path(self.settings.store_path_root_dir).expanduser() / "config"
         files = {}
         for name, (file_name, to_text, load_text) in broker.files.items():
             path = config / file_name
@@ -148,9 +148,9 @@ class BrokerServer:
         return files
 
     def _all_chores(self) -> Iterable[Chore]:
-        broker, settings = self.broker, self._settings
+        broker, settings = self.broker, self.settings
         saver = self._saver
-        yield Chore("deliver delayed messages", 100, self._deliver_due, first_ms=1000)
+        yield Chore("deliver delayed messages", SCAN_INTERVAL_MS, self._deliver_due, first_ms=FIRST_SCAN_MS)
         yield Chore("sample statistics", 1000, broker.stats.tick)
         yield Chore("expire clients", 10_000, self._expire_clients)
         yield Chore("expire locks", 60_000, broker.locks.sweep)
@@ -160,7 +160,11 @@ class BrokerServer:
             settings.flush_consumer_offset_interval,
             lambda now: self._spawn(saver.save(broker.offsets.NAME)),
         )
-        yield Chore("save delay offsets", 10_000, lambda now: self._spawn(saver.save(broker.delay.NAME)))
+        yield Chore(
+            "save delay offsets",
+            settings.flush_delay_offset_interval,
+            lambda now: self._spawn(saver.save(broker.delay.NAME)),
+        )
         yield Chore(
             "register",
             period_ms(settings.register_name_server_period),
@@ -221,9 +225,9 @@ class BrokerServer:
             asyncio.get_running_loop().call_soon(self._deliver_due, self._clock.now())
 
     def _expire_clients(self, now: int) -> None:
-        for connection_id in self.broker.clients.expire(now):
-            self.turns.close_connection(connection_id, "no heartbeat for two minutes")
-        self.turns.listener.close_idle()
+        for connection_id in self.broker.clients.expire(now, self.settings.channel_expired_timeout):
+            self.turns.close_connection(connection_id, "no heartbeat in time")
+        self.turns.listener.close_idle(self.settings.server_channel_max_idle_time_seconds)
         self._after_turn(now)
 
     def _not_on_vip(self, code: int, port: int) -> bool:

@@ -27,13 +27,11 @@ class Listener:
         on_closed: Callable[[Connection], None],
         *,
         max_connections: int = 20_000,
-        max_frame_bytes: int = 16 << 20,
     ) -> None:
         self.connections: dict[int, Connection] = {}
         self._on_requests = on_requests
         self._on_closed = on_closed
         self._max_connections = max_connections
-        self._max_frame_bytes = max_frame_bytes
         self._servers: list[asyncio.Server] = []
 
     @property
@@ -96,7 +94,7 @@ class _Accepted(Connection):
     """A connection from outside: it reports itself once its transport is there."""
 
     def __init__(self, listener: Listener) -> None:
-        super().__init__(listener._on_requests, listener._lost, max_frame_bytes=listener._max_frame_bytes)
+        super().__init__(listener._on_requests, listener._lost)
         self._listener = listener
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -33,7 +33,7 @@ class Turns:
         warm: Callable[[Warm, Callable[[], None]], None] = lambda condition, then: then(),
         not_on_port: Callable[[int, int], bool] = lambda code, port: False,
         max_connections: int = 20_000,
-        max_frame_bytes: int = 16 << 20,
+        max_connections: int = 20_000,
     ) -> None:
         self.waits = Waits(now, self._ask, warm)
         self.dispatcher = Dispatcher(

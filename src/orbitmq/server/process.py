@@ -1,0 +1,72 @@
+"""Running servers as a process: the event loop, signals, the readiness line, and the way out."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import logging
+import signal
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Server(Protocol):
+    """What can be started and stopped."""
+
+    async def start(self) -> None: ...
+    async def stop(self) -> None: ...
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Runs a server's coroutine on the fastest event loop that is installed."""
+    with contextlib.suppress(ModuleNotFoundError):
+        uvloop = importlib.import_module("uvloop")
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(coroutine)
+    with asyncio.Runner() as runner:
+        return runner.run(coroutine)
+
+
+async def serve(server: Server, *, ready_line: str, ready_file: Path | None = None) -> None:
+    """Starts a server, says so, and stops it in order on SIGTERM or SIGINT.
+
+    The readiness line goes to standard output and into `ready_file`, which is removed at the end. A second
+    signal while the server stops ends the process at once.
+    """
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+
+    def signalled(name: str) -> None:
+        if stop.is_set():
+            log.warning("%s once more: not waiting any longer", name)
+            sys.exit(1)
+        log.info("%s: stopping", name)
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, signalled, number.name)
+    await server.start()
+    try:
+        print(ready_line.format(server=server), flush=True)
+        if ready_file is not None:
+            _write(ready_file, ready_line.format(server=server))
+        await stop.wait()
+    finally:
+        await server.stop()
+        if ready_file is not None:
+            _remove(ready_file)
+
+
+def _write(path: Path, line: str) -> None:
+    path.write_text(line + "\n")
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
