@@ -8,7 +8,8 @@ import pytest
 
 from tests.peers.apache import Apache
 from tests.peers.machine import need
-from tests.peers.suites import Server, under_test
+from tests.peers.orbitmq_process import NOTES
+from tests.peers.suites import Server, SuiteRun, chosen, running, under_test
 
 CASES_WANT = {
     "enablePropertyFilter": "true",
@@ -21,10 +22,22 @@ CASES_WANT = {
 
 
 @pytest.fixture(scope="module")
-def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """The server that foreign clients are let loose on: a fresh OrbitMQ."""
-    need("java", "mvn")
+def judged(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The server that foreign clients are let loose on: a fresh OrbitMQ, for each module's SUITE."""
+    need("java", "mvn", *(["go"] if request.module.SUITE == "go4" else []))
     kind = under_test()
     server = kind.start(tmp_path_factory.mktemp("judged") / "store", CASES_WANT if kind is Apache else {})
     yield server
     server.stop()
+    notes = server.home / NOTES
+    if notes.exists():
+        from tests.peers.recording import remember
+
+        remember(notes, request.module.SUITE)
+
+
+@pytest.fixture(scope="module")
+def suite(request: pytest.FixtureRequest, judged: Server) -> Iterator[SuiteRun]:
+    """The module's SUITE, running the cases that were asked for."""
+    with running(request.module.SUITE, chosen(request), judged) as run:
+        yield run

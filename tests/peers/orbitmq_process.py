@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import tempfile
@@ -9,6 +10,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.peers.machine import LOOPBACK, Process, ended_on_error, free_port
+
+NOTES = "served.json"
+"""In the home of a server that was started with ORBITMQ_PEERS_RECORD=1: see `tests.peers.recording`."""
+
+
+def program(home: Path) -> list[str]:
+    """The `orbitmq` command of this environment, or the one that notes what it was asked."""
+    if os.environ.get("ORBITMQ_PEERS_RECORD") == "1":
+        return [sys.executable, "-m", "tests.peers.recording", str(home / NOTES)]
+    return [str(Path(sys.executable).with_name("orbitmq"))]
 
 
 class OrbitMQ:
@@ -31,7 +42,7 @@ class OrbitMQ:
         started = cls(store_dir, home, namesrv_port, broker_port)
         ready = home / "ready"
         command = [
-            str(Path(sys.executable).with_name("orbitmq")),
+            *program(home),
             "standalone",
             f"--data-dir={store_dir}",
             f"--namesrv-port={namesrv_port}",

@@ -33,7 +33,7 @@ CASES = {
 }
 """Where the cases of a suite are declared: tests are collected from there, without running anything."""
 
-COMMANDS = {
+PROGRAMS = {
     "remoting": ["java/run.sh"],
     "mqadmin": ["java/run.sh", "--suite", "mqadmin"],
     "go4": ["go/run.sh", "go4"],
@@ -75,13 +75,13 @@ def missing_for(suite: str, case: str) -> str | None:
     return next((lack for pattern, lack in patterns if fnmatch.fnmatchcase(case, pattern)), None)
 
 
-def chosen(session: pytest.Session, function: str) -> list[str]:
-    """The cases that this run asks of one test function, as -k and skip marks leave them."""
+def chosen(request: pytest.FixtureRequest) -> list[str]:
+    """The cases that this run asks of the fixture's test module, as -k and skip marks leave them."""
     return [
         item.callspec.params["case"]
-        for item in session.items
+        for item in request.session.items
         if isinstance(item, pytest.Function)
-        and item.originalname == function
+        and item.module is request.module
         and item.get_closest_marker("skip") is None
     ]
 
@@ -161,8 +161,7 @@ class SuiteRun:
 @contextlib.contextmanager
 def running(suite: str, cases: Sequence[str], server: Server) -> Iterator[SuiteRun]:
     """Runs `cases` of a suite against a server, until the block ends."""
-    command = COMMANDS[suite]
-    run = SuiteRun([*command, server.namesrv, "--only", ",".join(cases)], server)
+    run = SuiteRun([*PROGRAMS[suite], server.namesrv, "--only", ",".join(cases)], server)
     try:
         yield run
     finally:

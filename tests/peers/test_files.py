@@ -25,6 +25,7 @@ MOVES = [
 ]
 LEFT_OUT = ["--skip", "tx,timer"]
 
+SUITE = "files"
 pytestmark = pytest.mark.timeout(1800)
 
 
@@ -79,7 +80,7 @@ def _parameters(item: pytest.Item) -> dict[str, object]:
     return item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
 
 
-@pytest.mark.parametrize("case", suites.parameters("files"))
+@pytest.mark.parametrize("case", suites.parameters(SUITE))
 @pytest.mark.parametrize("move", MOVES)
 def test_files(move: str, case: str, moves: dict[str, Future[SuiteRun]]) -> None:
     moves[move].result().expect(case)

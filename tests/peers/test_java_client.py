@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.peers import suites
-from tests.peers.suites import Server, SuiteRun
 
+SUITE = "remoting"
 pytestmark = pytest.mark.timeout(1800)
 
 
-@pytest.fixture(scope="module")
-def remoting(request: pytest.FixtureRequest, judged: Server) -> Iterator[SuiteRun]:
-    """The suite, running the cases that were asked for."""
-    with suites.running("remoting", suites.chosen(request.session, "test_java_client"), judged) as run:
-        yield run
-
-
-@pytest.mark.parametrize("case", suites.parameters("remoting"))
-def test_java_client(case: str, remoting: SuiteRun) -> None:
-    remoting.expect(case)
+@pytest.mark.parametrize("case", suites.parameters(SUITE))
+def test_java_client(case: str, suite: suites.SuiteRun) -> None:
+    suite.expect(case)

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.peers import suites
-from tests.peers.suites import Server, SuiteRun
 
+SUITE = "mqadmin"
 pytestmark = pytest.mark.timeout(1800)
 
 
-@pytest.fixture(scope="module")
-def mqadmin(request: pytest.FixtureRequest, judged: Server) -> Iterator[SuiteRun]:
-    """The suite, running the cases that were asked for."""
-    with suites.running("mqadmin", suites.chosen(request.session, "test_mqadmin"), judged) as run:
-        yield run
-
-
-@pytest.mark.parametrize("case", suites.parameters("mqadmin"))
-def test_mqadmin(case: str, mqadmin: SuiteRun) -> None:
-    mqadmin.expect(case)
+@pytest.mark.parametrize("case", suites.parameters(SUITE))
+def test_mqadmin(case: str, suite: suites.SuiteRun) -> None:
+    suite.expect(case)
