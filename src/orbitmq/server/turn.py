@@ -33,7 +33,6 @@ class Turns:
         warm: Callable[[Warm, Callable[[], None]], None] = lambda condition, then: then(),
         not_on_port: Callable[[int, int], bool] = lambda code, port: False,
         max_connections: int = 20_000,
-        max_connections: int = 20_000,
     ) -> None:
         self.waits = Waits(now, self._ask, warm)
         self.dispatcher = Dispatcher(
@@ -50,7 +49,6 @@ class Turns:
             self.dispatcher.on_requests,
             self._connection_closed,
             max_connections=max_connections,
-            max_frame_bytes=max_frame_bytes,
         )
 
     def push(self, connection_id: int, request: Request[Any]) -> None:
