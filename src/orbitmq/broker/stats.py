@@ -292,12 +292,12 @@ class BrokerStats:
         """Forgets the flows of a topic that was deleted."""
         self.topic_put.remove(lambda key: key == topic)
         for flows in (self.queue_put, self.group_get, self.queue_get, self.group_acked, self.put_back):
-            flows.remove(lambda key: key[0] == topic)  # type: ignore[attr-defined]
+            flows.remove(lambda key: key[0] == topic)
 
     def forget_group(self, group: str) -> None:
         """Forgets the flows of a group that was deleted."""
         for flows in (self.group_get, self.queue_get, self.group_acked, self.put_back):
-            flows.remove(lambda key: key[-1] == group)  # type: ignore[attr-defined]
+            flows.remove(lambda key: key[-1] == group)
 
     def find(self, name: str, key: str) -> tuple[Flow, str] | None:
         """The flow and counter behind a statistics name and key (request 315); None if there is none."""

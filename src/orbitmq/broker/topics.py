@@ -186,6 +186,10 @@ class TopicTable:
         changed, self._changed = self._changed, set()
         return changed
 
+    def announce_all(self) -> None:
+        """Has every topic told to the name servers once more."""
+        self._changed.update(self.by_name)
+
     def add_system_topics(self, now: int) -> None:
         """Makes the topics that every broker has, where they are missing. Call once, after `load_text`."""
         settings, identity = self._settings, self._identity

@@ -145,12 +145,15 @@ class Handlers:
         """The handlers by code, each holding its tables out of `tables` (by type)."""
         bound: dict[int, BoundHandler] = {}
         for request, handler in self.by_request.items():
-            bound[request.CODE] = _with_tables(handler, tables[_needs(handler)])
+            bound[request.CODE] = _with_tables(handler, tables[tables_of(handler)])
         return bound
 
 
-def _needs(handler: Handler) -> type:
-    """The annotation of the first parameter. Others are not looked at: they may name what is not there."""
+def tables_of(handler: Handler) -> type:
+    """The tables a handler works on: the annotation of its first parameter.
+
+    The other annotations are not looked at: they may name what is only there for the type checker.
+    """
     first = next(iter(inspect.signature(handler).parameters.values()))
     needs = first.annotation
     if isinstance(needs, str):

@@ -84,6 +84,10 @@ class MemoryStore:
     def is_in_memory(self, topic: str, queue_id: int, queue_offset: int) -> bool:
         return True
 
+    @property
+    def max_physical(self) -> int:
+        return self.end
+
     def delete_queues(self, topic: str) -> None:
         for key in [key for key in self.queues if key[0] == topic]:
             del self.queues[key]

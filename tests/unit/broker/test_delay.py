@@ -150,7 +150,9 @@ def test_what_cannot_be_delivered_is_counted_and_passed() -> None:
 def test_positions_outside_their_queue_are_brought_back() -> None:
     world = World()
     world.put(1, 2)
-    world.delay.load_text('{"dataVersion":{"counter":3,"stateVersion":0,"timestamp":5},"offsetTable":{1:9,2:4}}')
+    world.delay.load_text(
+        '{"dataVersion":{"counter":3,"stateVersion":0,"timestamp":5},"offsetTable":{1:9,2:4}}'
+    )
     world.delay.start()
     assert world.delay.positions == {1: 2, 2: 0}
 

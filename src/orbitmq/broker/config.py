@@ -1,0 +1,47 @@
+"""The options of a running broker: shown, and changed where that needs no new start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from orbitmq.broker.unsaved import Unsaved
+from orbitmq.options.declare import Settings
+from orbitmq.options.properties import format_properties
+from orbitmq.options.table import OptionTable
+from orbitmq.protocol.bodies.version import DataVersion
+
+
+class BrokerConfig:
+    """The option rows of a broker with the values that hold now.
+
+    Handlers read the settings object itself, so that a change holds from the next request on. A broker that
+    was started with a properties file has it rewritten after a change (brokerConfigPath); for any other one
+    a change lasts until the next start.
+    """
+
+    NAME = "config"
+
+    def __init__(self, table: OptionTable[Any], settings: Settings, unsaved: Unsaved, now: int) -> None:
+        self.settings = settings
+        self.version = DataVersion(timestamp=now)
+        self._table = table
+        self._unsaved = unsaved
+
+    def properties(self) -> dict[str, str]:
+        """Every property that has a value, by Apache's name."""
+        return self._table.as_properties(self.settings)
+
+    def update(self, properties: dict[str, str], black_list: str, now: int) -> list[str]:
+        """Changes values, all of them or none; gives the properties that have another one now.
+
+        Raises OptionError (NotAtRunTime, InvalidValue, RefusedValue).
+        """
+        changed = self._table.apply_update(self.settings, properties, black_list)
+        if changed:
+            self.version.next(now)
+            self._unsaved.mark(self.NAME)
+        return changed
+
+    def to_text(self) -> str:
+        """The content of the properties file."""
+        return format_properties(self.properties())

@@ -1,0 +1,131 @@
+"""A broker's tables around a store in memory, and a way to ask its handlers."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, dataclass, fields
+from typing import Any
+
+from orbitmq.broker.broker import handlers
+from orbitmq.broker.clients import ClientTable
+from orbitmq.broker.delay import DelayDelivery, DelayLevels
+from orbitmq.broker.groups import GroupTable
+from orbitmq.broker.identity import BrokerIdentity
+from orbitmq.broker.locks import QueueLocks
+from orbitmq.broker.offsets import OffsetTable
+from orbitmq.broker.outbox import Outbox
+from orbitmq.broker.runtime_info import StoreFigures
+from orbitmq.broker.stats import BrokerStats
+from orbitmq.broker.topics import TopicTable
+from orbitmq.broker.unsaved import Unsaved
+from orbitmq.protocol.call import Call, Outcome, Peer, Wait, tables_of
+from orbitmq.protocol.declare import Reply, Request
+from orbitmq.protocol.errors import Refused
+from orbitmq.store import PendingMessage
+from tests.unit.broker.memory_store import MemoryStore
+
+NOW = 1_795_000_000_000
+HOST = bytes([127, 0, 0, 1, 0, 0, 0x2A, 0x9F])
+
+
+@dataclass
+class Settings:
+    auto_create_topic_enable: bool = True
+    auto_create_subscription_group: bool = True
+    default_topic_queue_nums: int = 8
+    cluster_topic_enable: bool = True
+    broker_topic_enable: bool = True
+    trace_topic_enable: bool = False
+    msg_trace_topic_name: str = "RMQ_SYS_TRACE_TOPIC"
+    timer_wheel_enable: bool = True
+    revive_queue_num: int = 8
+    broker_permission: int = 6
+    reject_pull_consumer_enable: bool = False
+    notify_consumer_ids_changed_enable: bool = True
+    enable_property_filter: bool = False
+    enable_register_producer: bool = True
+    validate_system_topic_when_update_topic: bool = True
+    enable_mixed_message_type: bool = False
+    split_metadata_size: int = 2000
+    enable_split_metadata: bool = True
+    use_server_side_reset_offset: bool = True
+    config_black_list: str = "configBlackList;brokerConfigPath"
+    start_accept_send_request_time_stamp: int = 0
+    send_thread_pool_queue_capacity: int = 10_000
+    pull_thread_pool_queue_capacity: int = 100_000
+    lite_pull_thread_pool_queue_capacity: int = 100_000
+    query_thread_pool_queue_capacity: int = 20_000
+    ack_thread_pool_queue_capacity: int = 100_000
+    end_transaction_pool_queue_capacity: int = 100_000
+
+
+class World:
+    """One broker without sockets. `ask` gives a handler's reply or raises its refusal; waits are settled."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.settings = Settings(**settings)
+        self.identity = BrokerIdentity(
+            "DefaultCluster", "broker-a", 0, "127.0.0.1:10911", "127.0.0.1:10912", HOST
+        )
+        self.unsaved = Unsaved()
+        self.outbox = Outbox()
+        self.store = MemoryStore()
+        self.topics = TopicTable(self.identity, self.settings, self.unsaved, NOW)
+        self.groups = GroupTable(self.settings, self.unsaved, NOW)
+        self.offsets = OffsetTable(self.unsaved, NOW)
+        self.clients = ClientTable(self.outbox)
+        self.locks = QueueLocks()
+        self.levels = DelayLevels()
+        self.delay = DelayDelivery(self.levels, self.store, self.unsaved, NOW)
+        self.stats = BrokerStats("DefaultCluster", NOW)
+        self.boot_ms = NOW
+        self.config: Any = None
+        self.last_wait: Wait | None = None
+        self._tables: dict[type, Any] = {}
+
+    def figures(self) -> StoreFigures:
+        return StoreFigures(max_physical_offset=self.store.end)
+
+    def peer(self, connection_id: int = 1, version: int = 493, language: int = 0) -> Peer:
+        return Peer(connection_id, HOST, f"127.0.0.1:{40_000 + connection_id}", version, language)
+
+    def handle(self, request: Request[Any], peer: Peer | None = None, now: int = NOW) -> Any:
+        """What the handler of a request gives: a reply, a wait, or None."""
+        peer = peer or self.peer()
+        command = request.to_command()
+        command.version, command.language = peer.version, peer.language
+        handler = handlers.by_request[type(request)]
+        kind: Any = tables_of(handler)
+        if kind not in self._tables:
+            self._tables[kind] = kind(
+                **{row.name: getattr(self, row.name) for row in fields(kind) if row.default is MISSING}
+            )
+        return handler(self._tables[kind], Call(type(request).from_command(command), command, peer), now)
+
+    def ask(self, request: Request[Any], peer: Peer | None = None, now: int = NOW) -> Any:
+        """The reply, after what it waits for has come."""
+        result = self.handle(request, peer, now)
+        self.last_wait = None
+        while isinstance(result, Wait):
+            self.last_wait = result
+            result = result.then(Outcome(timed_out=False), now)
+        assert isinstance(result, Reply)
+        # What goes over the wire has to be readable at the other end.
+        return type(result).from_command(result.to_command(1))
+
+    def refusal(self, request: Request[Any], peer: Peer | None = None) -> Refused:
+        """How the handler refuses a request."""
+        try:
+            result = self.ask(request, peer)
+        except Refused as refused:
+            return refused
+        raise AssertionError(f"{request} was accepted: {result}")
+
+    def put(self, topic: str, queue_id: int = 0, count: int = 1, now: int = NOW, tag: str = "t") -> None:
+        """Stores messages, as a send would."""
+        for _ in range(count):
+            self.store.append(
+                PendingMessage(
+                    topic, queue_id, 0, 0, now, HOST, HOST, 0, 0, b"body", f"TAGS\x01{tag}\x02".encode(), None
+                ),
+                now,
+            )
