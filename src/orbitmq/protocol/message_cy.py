@@ -165,13 +165,13 @@ def encode_record(
     """Writes a record into `out` from byte `position` on; gives its size in bytes.
 
     `out` is any writable buffer, `body` any readable one. Hosts are packed; their lengths set the IPv6 bits
-    of sysFlag. A topic of more than 127 bytes makes it a v2 record. `body_crc` is what `crc32(body)` gives, for
-    callers that know it. `append_property_crc` ends the record with a checksum over all of it
+    of sysFlag. A topic of more than 127 bytes makes it a v2 record. `body_crc` is what `crc32(body)` gives,
+    for callers that know it. `append_property_crc` ends the record with a checksum over all of it
     (enabledAppendPropCRC).
 
     Raises RecordTooLarge if topic or properties are too long or the record does not fit into `out`,
-    ValueError for a host of neither 8 nor 20 bytes, OverflowError for a number too large for its field. Nothing is
-    written then.
+    ValueError for a host of neither 8 nor 20 bytes, OverflowError for a number too large for its field.
+    Nothing is written then.
     """
     born_length: cython.Py_ssize_t = len(born_host)
     store_length: cython.Py_ssize_t = len(store_host)
@@ -687,7 +687,8 @@ def scan_records(
 ) -> Scan:
     """Walks over the records in `buf[start:end]`.
 
-    `base_physical_offset` is the physical offset of byte 0 of `buf` (not of `start`). A record has to say of itself that it stands where it does. The checks are those of `decode_record`.
+    `base_physical_offset` is the physical offset of byte 0 of `buf` (not of `start`). A record has to say of
+    itself that it stands where it does; the other checks are those of `decode_record`.
     """
     records: list[ScannedRecord] = []
     stored: cython.Py_ssize_t
