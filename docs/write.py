@@ -14,6 +14,7 @@ from pathlib import Path
 import orbitmq.protocol.requests  # noqa: F401 (declares them)
 from orbitmq.broker.broker import handlers as broker_handlers
 from orbitmq.broker.not_served import NOT_SERVED
+from orbitmq.protocol import wire_table
 from orbitmq.protocol.declare import REQUESTS, Request
 from orbitmq.protocol.requests.unused import UNUSED
 from tests.peers.suites import JUDGE, cases_of, missing_for
@@ -86,6 +87,7 @@ def _namesrv_handlers() -> dict[type[Request[object]], object]:
 
 PARTS: dict[Path, dict[str, Callable[[], str]]] = {
     HERE / "compatibility.md": {"cases": cases, "requests": requests},
+    HERE / "wire.md": {"requests": wire_table.markdown},
 }
 
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from orbitmq.nameserver import handlers
+from orbitmq.nameserver.handlers import handlers
 from orbitmq.nameserver.handlers.config import OPTIONS_FILE
 from orbitmq.nameserver.kv import KVConfig
 from orbitmq.nameserver.options import NAMESRV_TABLE, NamesrvSettings
 from orbitmq.nameserver.routes import Notice, RouteTable
-from orbitmq.nameserver.tables import ConfigTables, RouteTables, handles
+from orbitmq.nameserver.tables import ConfigTables, RouteTables
 from orbitmq.nameserver.unsaved import Unsaved
 from orbitmq.options.properties import format_properties
 from orbitmq.protocol.call import BoundHandler
-
-__all__ = ["NameServer", "handlers"]
 
 
 class NameServer:
@@ -34,7 +32,7 @@ class NameServer:
 
     def bind(self) -> dict[int, BoundHandler]:
         """The handlers by request code."""
-        return handles.bind({RouteTables: self._route_tables, ConfigTables: self._config_tables})
+        return handlers.bind({RouteTables: self._route_tables, ConfigTables: self._config_tables})
 
     @property
     def files(self) -> dict[str, Callable[[], str]]:

@@ -10,8 +10,8 @@ from orbitmq.nameserver.routes import RouteTable
 from orbitmq.nameserver.unsaved import Unsaved
 from orbitmq.protocol.call import Handlers
 
-handles = Handlers()
-"""`@handles(GetRouteinfoByTopic)` registers a handler of the name server."""
+handlers = Handlers()
+"""`@handlers(GetRouteinfoByTopic)` registers a handler of the name server."""
 
 
 @dataclass(slots=True)

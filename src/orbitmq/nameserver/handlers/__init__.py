@@ -1,5 +1,6 @@
 """What the name server answers, by subject. Importing this package registers every handler."""
 
 from orbitmq.nameserver.handlers import brokers, config, topics
+from orbitmq.nameserver.tables import handlers
 
-__all__ = ["brokers", "config", "topics"]
+__all__ = ["brokers", "config", "handlers", "topics"]

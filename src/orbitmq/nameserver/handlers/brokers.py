@@ -5,7 +5,7 @@ from __future__ import annotations
 from orbitmq.nameserver.kv import ORDER_TOPICS
 from orbitmq.nameserver.registering import read_registration
 from orbitmq.nameserver.routes import RegistrationRefused
-from orbitmq.nameserver.tables import RouteTables, handles
+from orbitmq.nameserver.tables import RouteTables, handlers
 from orbitmq.protocol.bodies.route import BrokerMemberGroup, GetBrokerMemberGroupResponseBody, KVTable
 from orbitmq.protocol.call import Call
 from orbitmq.protocol.codes import ResponseCode
@@ -29,7 +29,7 @@ from orbitmq.protocol.requests.route import (
 )
 
 
-@handles(RegisterBroker)
+@handlers(RegisterBroker)
 def register_broker(tables: RouteTables, call: Call[RegisterBroker], now: int) -> Reply:
     """Takes a broker's table in; a slave learns where its master is."""
     settings = tables.settings
@@ -54,7 +54,7 @@ def register_broker(tables: RouteTables, call: Call[RegisterBroker], now: int) -
     return reply
 
 
-@handles(UnregisterBroker)
+@handlers(UnregisterBroker)
 def unregister_broker(tables: RouteTables, call: Call[UnregisterBroker], now: int) -> Reply:
     """Takes a broker out at once."""
     request = call.request
@@ -67,7 +67,7 @@ def unregister_broker(tables: RouteTables, call: Call[UnregisterBroker], now: in
     return Void()
 
 
-@handles(QueryDataVersion)
+@handlers(QueryDataVersion)
 def query_data_version(tables: RouteTables, call: Call[QueryDataVersion], now: int) -> Reply:
     """Whether the broker has to register again. Asking is a sign of life."""
     request = call.request
@@ -75,20 +75,20 @@ def query_data_version(tables: RouteTables, call: Call[QueryDataVersion], now: i
     return DataVersionReply(changed, tables.routes.touch(request.cluster_name, request.broker_addr, now))
 
 
-@handles(BrokerHeartbeat)
+@handlers(BrokerHeartbeat)
 def broker_heartbeat(tables: RouteTables, call: Call[BrokerHeartbeat], now: int) -> Reply:
     """A sign of life and nothing else."""
     tables.routes.touch(call.request.cluster_name, call.request.broker_addr, now)
     return Void()
 
 
-@handles(GetBrokerClusterInfo)
+@handlers(GetBrokerClusterInfo)
 def get_broker_cluster_info(tables: RouteTables, call: Call[GetBrokerClusterInfo], now: int) -> Reply:
     """All brokers and clusters."""
     return ClusterInfoReply(tables.routes.cluster_info())
 
 
-@handles(GetBrokerMemberGroup)
+@handlers(GetBrokerMemberGroup)
 def get_broker_member_group(tables: RouteTables, call: Call[GetBrokerMemberGroup], now: int) -> Reply:
     """The members of a group; none if the name is not known."""
     request = call.request
@@ -99,13 +99,13 @@ def get_broker_member_group(tables: RouteTables, call: Call[GetBrokerMemberGroup
     return BrokerMemberGroupReply(GetBrokerMemberGroupResponseBody(members))
 
 
-@handles(WipeWritePermOfBroker)
+@handlers(WipeWritePermOfBroker)
 def wipe_write_perm_of_broker(tables: RouteTables, call: Call[WipeWritePermOfBroker], now: int) -> Reply:
     """Clients that ask from now on send elsewhere; the broker's next changed table undoes it."""
     return WipedReply(tables.routes.wipe_write_perm(call.request.broker_name))
 
 
-@handles(AddWritePermOfBroker)
+@handlers(AddWritePermOfBroker)
 def add_write_perm_of_broker(tables: RouteTables, call: Call[AddWritePermOfBroker], now: int) -> Reply:
     """Clients send to the broker again."""
     return AddedReply(tables.routes.add_write_perm(call.request.broker_name))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orbitmq.nameserver.options import NAMESRV_TABLE
-from orbitmq.nameserver.tables import ConfigTables, handles
+from orbitmq.nameserver.tables import ConfigTables, handlers
 from orbitmq.nameserver.unsaved import after_saving
 from orbitmq.options import NotAtRunTime, OptionError
 from orbitmq.options.properties import parse_properties
@@ -30,7 +30,7 @@ OPTIONS_FILE = "namesrv.properties"
 """The table of options that were changed while the process runs, as `Unsaved` names it."""
 
 
-@handles(PutKvConfig)
+@handlers(PutKvConfig)
 def put_kv_config(tables: ConfigTables, call: Call[PutKvConfig], now: int) -> Result:
     """Sets a value; answered once the file holds it."""
     request = call.request
@@ -38,7 +38,7 @@ def put_kv_config(tables: ConfigTables, call: Call[PutKvConfig], now: int) -> Re
     return after_saving(tables.unsaved, tables.kv.NAME, Void(), now)
 
 
-@handles(GetKvConfig)
+@handlers(GetKvConfig)
 def get_kv_config(tables: ConfigTables, call: Call[GetKvConfig], now: int) -> Reply:
     """One value."""
     request = call.request
@@ -51,14 +51,14 @@ def get_kv_config(tables: ConfigTables, call: Call[GetKvConfig], now: int) -> Re
     return KvConfigReply(value)
 
 
-@handles(DeleteKvConfig)
+@handlers(DeleteKvConfig)
 def delete_kv_config(tables: ConfigTables, call: Call[DeleteKvConfig], now: int) -> Result:
     """Removes a value; answered once the file holds it no more."""
     tables.kv.delete(call.request.namespace, call.request.key)
     return after_saving(tables.unsaved, tables.kv.NAME, Void(), now)
 
 
-@handles(GetKvlistByNamespace)
+@handlers(GetKvlistByNamespace)
 def get_kvlist_by_namespace(tables: ConfigTables, call: Call[GetKvlistByNamespace], now: int) -> Reply:
     """All values of a namespace."""
     values = tables.kv.namespace(call.request.namespace)
@@ -67,7 +67,7 @@ def get_kvlist_by_namespace(tables: ConfigTables, call: Call[GetKvlistByNamespac
     return KvListReply(KVTable(dict(values)))
 
 
-@handles(UpdateNamesrvConfig)
+@handlers(UpdateNamesrvConfig)
 def update_namesrv_config(tables: ConfigTables, call: Call[UpdateNamesrvConfig], now: int) -> Result:
     """Sets options, all of the request or none; answered once the file holds them."""
     body = call.request.body
@@ -89,7 +89,7 @@ def update_namesrv_config(tables: ConfigTables, call: Call[UpdateNamesrvConfig],
     return after_saving(tables.unsaved, OPTIONS_FILE, Void(), now)
 
 
-@handles(GetNamesrvConfig)
+@handlers(GetNamesrvConfig)
 def get_namesrv_config(tables: ConfigTables, call: Call[GetNamesrvConfig], now: int) -> Reply:
     """Every option and its value, a line each."""
     lines = [f"{name}={value}\n" for name, value in NAMESRV_TABLE.as_properties(tables.settings).items()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orbitmq.nameserver.kv import ORDER_TOPICS
-from orbitmq.nameserver.tables import RouteTables, handles
+from orbitmq.nameserver.tables import RouteTables, handlers
 from orbitmq.protocol.bodies.route import TopicRouteData
 from orbitmq.protocol.bodies.topic import TopicList
 from orbitmq.protocol.call import Call
@@ -32,7 +32,7 @@ UNIT_SUB = 2
 HELP_PAGE = "https://rocketmq.apache.org/docs/bestPractice/06FAQ"
 
 
-@handles(GetRouteinfoByTopic)
+@handlers(GetRouteinfoByTopic)
 def get_routeinfo_by_topic(tables: RouteTables, call: Call[GetRouteinfoByTopic], now: int) -> Reply:
     """The route of a topic, in the JSON that the asker reads."""
     settings, topic = tables.settings, call.request.topic
@@ -72,40 +72,40 @@ def _keep_zone(route: TopicRouteData, command: Command) -> None:
     }
 
 
-@handles(GetAllTopicListFromNameserver)
+@handlers(GetAllTopicListFromNameserver)
 def get_all_topic_list(tables: RouteTables, call: Call[GetAllTopicListFromNameserver], now: int) -> Reply:
     """Every topic."""
     _check_enabled(tables.settings.enable_all_topic_list)
     return TopicListReply(TopicList(list(tables.routes.topics)))
 
 
-@handles(GetTopicsByCluster)
+@handlers(GetTopicsByCluster)
 def get_topics_by_cluster(tables: RouteTables, call: Call[GetTopicsByCluster], now: int) -> Reply:
     """The topics of a cluster; none if it is not known."""
     _check_enabled(tables.settings.enable_topic_list)
     return TopicListReply(TopicList(tables.routes.topics_of_cluster(call.request.cluster)))
 
 
-@handles(GetSystemTopicListFromNs)
+@handlers(GetSystemTopicListFromNs)
 def get_system_topic_list(tables: RouteTables, call: Call[GetSystemTopicListFromNs], now: int) -> Reply:
     """Clusters and brokers, after which topics are named, and where to ask for the rest."""
     names = [name for cluster, brokers in tables.routes.clusters.items() for name in (cluster, *brokers)]
     return TopicListReply(TopicList(names, tables.routes.any_address()))
 
 
-@handles(GetUnitTopicList)
+@handlers(GetUnitTopicList)
 def get_unit_topic_list(tables: RouteTables, call: Call[GetUnitTopicList], now: int) -> Reply:
     """Unit topics."""
     return _by_flag(tables, UNIT)
 
 
-@handles(GetHasUnitSubTopicList)
+@handlers(GetHasUnitSubTopicList)
 def get_has_unit_sub_topic_list(tables: RouteTables, call: Call[GetHasUnitSubTopicList], now: int) -> Reply:
     """Topics with subscribers in units."""
     return _by_flag(tables, UNIT_SUB)
 
 
-@handles(GetHasUnitSubUnunitTopicList)
+@handlers(GetHasUnitSubUnunitTopicList)
 def get_has_unit_sub_ununit_topic_list(
     tables: RouteTables, call: Call[GetHasUnitSubUnunitTopicList], now: int
 ) -> Reply:
@@ -123,14 +123,14 @@ def _check_enabled(enabled: bool) -> None:
         raise Refused(ResponseCode.SYSTEM_ERROR, "disable")
 
 
-@handles(DeleteTopicInNamesrv)
+@handlers(DeleteTopicInNamesrv)
 def delete_topic_in_namesrv(tables: RouteTables, call: Call[DeleteTopicInNamesrv], now: int) -> Reply:
     """Forgets a topic until a broker that still has it registers again."""
     tables.routes.delete_topic(call.request.topic, call.request.cluster_name)
     return Void()
 
 
-@handles(RegisterTopicInNamesrv)
+@handlers(RegisterTopicInNamesrv)
 def register_topic_in_namesrv(tables: RouteTables, call: Call[RegisterTopicInNamesrv], now: int) -> Reply:
     """Takes over rows of a topic for brokers that are known."""
     if call.request.body is not None:
