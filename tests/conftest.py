@@ -13,6 +13,7 @@ from tests.peers import machine
 
 if TYPE_CHECKING:
     from tests.peers.apache import Apache
+    from tests.peers.orbitmq_process import OrbitMQ
 
 
 def pytest_sessionstart() -> None:
@@ -46,3 +47,24 @@ def apache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apache]:
     server.stop()
     shutil.rmtree(store, ignore_errors=True)
     shutil.rmtree(server.home, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def orbitmq_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OrbitMQ]:
+    """`orbitmq standalone` as a process of its own with an empty store, shared by all that ask."""
+    from tests.peers.orbitmq_process import OrbitMQ
+
+    server = OrbitMQ.start(tmp_path_factory.mktemp("orbitmq") / "store")
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session", params=["orbitmq", "apache"])
+def cluster(request: pytest.FixtureRequest) -> OrbitMQ | Apache:
+    """Each test once against OrbitMQ and once against Apache's broker: `.name`, `.namesrv`, `.broker`.
+
+    The brokers are shared: topics and groups must be the test's own.
+    """
+    fixture = "apache" if request.param == "apache" else "orbitmq_server"
+    server: OrbitMQ | Apache = request.getfixturevalue(fixture)
+    return server
