@@ -48,7 +48,7 @@ def test_levels_are_read_from_text() -> None:
 
 @pytest.mark.parametrize("text", ["", "1", "s", "1x", "1s -5s", "1s 5 s"])
 def test_levels_that_cannot_be_read(text: str) -> None:
-    with pytest.raises(ValueError, match="delay level|no delay"):
+    with pytest.raises(ValueError, match=r"delay level|no delay"):
         DelayLevels(text)
 
 

@@ -12,11 +12,11 @@ from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.offsets import OffsetTable
 from orbitmq.broker.stats import BrokerStats
 from orbitmq.broker.subscription import is_tag_type, tag_codes
-from orbitmq.broker.topics import PERM_READ, TopicTable
+from orbitmq.broker.topics import TopicTable
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.call import Call, DataAt, Outcome, Result, Wait, Warm
-from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.codes import PERM_READ, ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.pull import LitePullMessage, PullMessage, PullReply
 from orbitmq.store import GetResult, GetStatus, MessageStore
@@ -89,7 +89,9 @@ def pull(tables: PullTables, call: Call[AnyPull], now: int) -> Result:
     topic = _check_topic(tables, request)
     wanted = _subscription(tables, call, group)
     if request.sys_flag & FLAG_COMMIT_OFFSET:
-        tables.offsets.commit(request.consumer_group, request.topic, request.queue_id, request.commit_offset, now)
+        tables.offsets.commit(
+            request.consumer_group, request.topic, request.queue_id, request.commit_offset, now
+        )
     result = _read(tables, request, wanted, now)
     if result.cold is None:
         return _reply_or_hold(tables, request, topic, group, wanted, result, now)
@@ -114,18 +116,14 @@ def _check_group(tables: PullTables, request: AnyPull, now: int) -> Subscription
             f"subscription group [{request.consumer_group}] does not exist",
         )
     if not group.consume_enable:
-        raise _forbidden(
-            f"subscription group no permission, {request.consumer_group}", FORBIDDEN_GROUP
-        )
+        raise _forbidden(f"subscription group no permission, {request.consumer_group}", FORBIDDEN_GROUP)
     return group
 
 
 def _check_topic(tables: PullTables, request: AnyPull) -> TopicConfig:
     topic = tables.topics.get(request.topic)
     if topic is None:
-        raise Refused(
-            ResponseCode.TOPIC_NOT_EXIST, f"topic[{request.topic}] not exist, apply first please!"
-        )
+        raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{request.topic}] not exist, apply first please!")
     if not topic.perm & PERM_READ:
         raise _forbidden(f"the topic[{request.topic}] pulling message is forbidden", FORBIDDEN_TOPIC)
     if not 0 <= request.queue_id < topic.read_queue_nums:
@@ -161,13 +159,9 @@ def _subscription(
         )
     subscription = members.subscriptions.get(request.topic)
     if subscription is None:
-        raise Refused(
-            ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's subscription not exist"
-        )
+        raise Refused(ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's subscription not exist")
     if subscription.sub_version < request.sub_version:
-        raise Refused(
-            ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest"
-        )
+        raise Refused(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
     if not is_tag_type(subscription.expression_type):
         raise _no_property_filter(subscription.expression_type)
     return tag_codes(subscription.sub_string)
@@ -243,22 +237,19 @@ def _reply(
     status = result.status
     code = _CODES.get(status)
     if code is None:  # the queue holds nothing yet, or was never written
-        code = (
-            ResponseCode.PULL_NOT_FOUND if request.queue_offset == 0 else ResponseCode.PULL_OFFSET_MOVED
-        )
+        code = ResponseCode.PULL_NOT_FOUND if request.queue_offset == 0 else ResponseCode.PULL_OFFSET_MOVED
     tables.offsets.remember_pull(request.consumer_group, request.topic, request.queue_id, result.next_offset)
     if status is GetStatus.FOUND:
-        count, size_bytes = result.count, result.size_bytes
+        tables.stats.pulled(
+            request.consumer_group,
+            request.topic,
+            request.queue_id,
+            result.count,
+            result.size_bytes,
+            system=tables.topics.is_system(request.topic),
+        )
     else:
-        count = size_bytes = 0
-    tables.stats.get(
-        request.consumer_group,
-        request.topic,
-        request.queue_id,
-        count,
-        size_bytes,
-        system=tables.topics.is_system(request.topic),
-    )
+        tables.stats.missed()
     return PullReply(
         code=code,
         remark=status.name,

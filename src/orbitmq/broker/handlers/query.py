@@ -12,6 +12,8 @@ from orbitmq.protocol.call import Call
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.declare import Reply
 from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.message import BadRecord
+from orbitmq.protocol.message_cy import decode_record
 from orbitmq.protocol.requests.pull import QueryMessage, QueryReply, RecordReply, ViewMessageById
 from orbitmq.protocol.requests.topic import ConsumeQueueReply, QueryConsumeQueue
 from orbitmq.store import MessageStore
@@ -23,6 +25,7 @@ MAX_UNITS = 1_000
 
 INDEX_KEY = "K"
 INDEX_UNIQUE = "U"
+INDEX_TAG = "T"
 
 
 @dataclass(slots=True)
@@ -45,7 +48,8 @@ def query_message(tables: QueryTables, call: Call[QueryMessage], now: int) -> Re
     found = tables.store.query(
         request.topic, request.key, most, request.begin_timestamp, request.end_timestamp, index_type
     )
-    if not found.records:
+    records = [record for record in found.records if _has_key(record, request.key, index_type)]
+    if not records:
         raise Refused(
             ResponseCode.QUERY_NOT_FOUND,
             "can not find message, maybe time range not correct",
@@ -54,8 +58,21 @@ def query_message(tables: QueryTables, call: Call[QueryMessage], now: int) -> Re
     return QueryReply(
         index_last_update_timestamp=found.last_timestamp,
         index_last_update_phyoffset=found.last_physical_offset,
-        body=b"".join(found.records),
+        body=b"".join(records),
     )
+
+
+def _has_key(record: bytes | memoryview, key: str, index_type: str) -> bool:
+    """Whether a record is of the key: the index knows hashes only, and two keys may share one."""
+    try:
+        message = decode_record(record)
+    except BadRecord:
+        return False
+    if index_type == INDEX_UNIQUE:
+        return message.unique_id == key
+    if index_type == INDEX_TAG:
+        return message.tags == key
+    return key in message.keys
 
 
 @handlers(ViewMessageById)

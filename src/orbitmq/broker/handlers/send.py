@@ -17,10 +17,10 @@ from orbitmq.broker.handlers import handlers
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.locks import QueueLocks
 from orbitmq.broker.stats import BrokerStats
-from orbitmq.broker.topics import PERM_WRITE, TopicTable
+from orbitmq.broker.topics import TopicTable
 from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.call import Call, Condition, Durable, Outcome, Result, Saved, Wait
-from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.codes import PERM_WRITE, ResponseCode
 from orbitmq.protocol.errors import Malformed, Refused
 from orbitmq.protocol.ids import offset_message_id
 from orbitmq.protocol.message_cy import split_batch
@@ -109,13 +109,13 @@ def send_many(tables: SendTables, calls: Sequence[Call[AnySend]], now: int) -> l
     messages: list[PendingMessage] = []
     for call in calls:
         try:
-            incoming = _accept(tables, call, now)
+            taken = _accept(tables, call, now)
         except Refused as refused:
             refused.extra = _extra(tables)
             accepted.append(refused)
         else:
-            accepted.append(incoming)
-            messages += incoming.messages
+            accepted.append(taken)
+            messages += taken.messages
     appended = iter(tables.store.append_many(messages, now))
     results: list[Result | Refused] = []
     counts: dict[tuple[str, int], list[int]] = {}
@@ -354,6 +354,7 @@ def _accept_batch(tables: SendTables, call: Call[AnySend], queue_id: int, made_t
         )
         for flag, part, properties in parts
     ]
+    messages[0].followers = len(messages) - 1
     waits = tables.sync_flush and batch_properties.get("WAIT") != "false"
     return Incoming(messages, name, queue_id, batch_properties.get("UNIQ_KEY"), waits, made_topic)
 

@@ -25,7 +25,7 @@ from orbitmq.protocol.requests.offset import (
 from tests.unit.broker.world import NOW, World
 
 
-@pytest.fixture()
+@pytest.fixture
 def world() -> World:
     world = World()
     world.topics.ensure("T", 2, NOW)
