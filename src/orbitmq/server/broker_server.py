@@ -97,7 +97,7 @@ class BrokerServer:
             settings,
             self.store,
             now=now,
-            new_unique_id=ids.next,
+            new_unique_id=ids.new,
             figures=self.store.figures,
             sync_flush=settings.flush_disk_type == "SYNC_FLUSH",
         )

@@ -11,6 +11,7 @@ from orbitmq.broker.broker import Broker
 from orbitmq.net.errors import NetError
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.errors import OrbitError
+from orbitmq.protocol.requests.route import RegisterBroker
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +80,7 @@ class Registrar:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _tell(self, address: str, request: registration.RegisterBroker) -> None:
+    async def _tell(self, address: str, request: RegisterBroker) -> None:
         try:
             await self._pool.call(address, request, TIMEOUT_MS)
         except OrbitError as error:
