@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from orbitmq.protocol.message_cy import encode_record
+from orbitmq.protocol.message_cy import decode_record, encode_record
 from orbitmq.protocol.properties import tags_code
-from orbitmq.store import Appended, PendingMessage, PutStatus
+from orbitmq.store import Appended, PendingMessage, PutStatus, QueryResult
 
 
 @dataclass
@@ -83,6 +83,18 @@ class MemoryStore:
 
     def is_in_memory(self, topic: str, queue_id: int, queue_offset: int) -> bool:
         return True
+
+    def query(
+        self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, index_type: str
+    ) -> QueryResult:
+        """Everything of the topic and time: an index that has nothing but collisions."""
+        found = [
+            record
+            for physical_offset, record in self.log.items()
+            if decode_record(record).topic == topic and begin_ms <= self.stored_ms[physical_offset] <= end_ms
+        ]
+        last = max(self.stored_ms.values(), default=0)
+        return QueryResult(found[:max_count], last, self.end)
 
     @property
     def max_physical(self) -> int:
