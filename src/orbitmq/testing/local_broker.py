@@ -1,0 +1,197 @@
+"""One name server and one broker, in this process or in one of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+from orbitmq.broker.options import BROKER_TABLE
+from orbitmq.nameserver.options import NAMESRV_TABLE
+from orbitmq.options import Layer
+from orbitmq.server.listener import free_ports
+from orbitmq.server.process import run
+from orbitmq.server.standalone import StandaloneServer
+
+START_SECONDS = 20.0
+SMALL_SEGMENTS: Mapping[str, str] = {
+    "mappedFileSizeCommitLog": str(16 << 20),
+    "mappedFileSizeConsumeQueue": "60000",
+    "maxHashSlotNum": "10000",
+    "maxIndexNum": "40000",
+    "diskMaxUsedSpaceRatio": "95",
+    "diskSpaceWarningLevelRatio": "99",
+    "diskSpaceCleanForciblyRatio": "98",
+}
+"""What a test's broker has unless told otherwise: files that cost next to nothing."""
+
+
+class StartFailed(RuntimeError):
+    """The broker did not come up; the message holds what it said."""
+
+
+class LocalBroker:
+    """A broker and its name server, for as long as it is entered.
+
+    `properties` are the broker's, by Apache's names. Without `data_dir` the data goes when the broker does;
+    with one it stays, and a later `LocalBroker` on the same folder goes on with it. `own_process` starts it
+    as a process of its own, which `kill` ends as kill -9 does.
+    """
+
+    def __init__(
+        self, data_dir: Path | None = None, *, own_process: bool = False, **properties: object
+    ) -> None:
+        self.own_process = own_process
+        self._properties = {**SMALL_SEGMENTS, **{name: str(value) for name, value in properties.items()}}
+        self._temporary = None if data_dir else tempfile.TemporaryDirectory(prefix="orbitmq-")
+        self.data_dir = data_dir or Path(self._temporary.name if self._temporary else "")
+        port = free_ports(-2, 1, 2)
+        self._broker_port, self._namesrv_port = port, port + 2
+        self._thread: _ServerThread | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def namesrv(self) -> str:
+        """Address of the name server: what clients are given."""
+        return f"127.0.0.1:{self._namesrv_port}"
+
+    @property
+    def broker(self) -> str:
+        """Address of the broker."""
+        return f"127.0.0.1:{self._broker_port}"
+
+    def start(self) -> Self:
+        """Starts both; returns when the broker takes messages. Raises StartFailed."""
+        if self.own_process:
+            self._start_process()
+        else:
+            self._thread = _ServerThread(self._server())
+            self._thread.begin()
+        return self
+
+    def _server(self) -> StandaloneServer:
+        values = {
+            **self._properties,
+            "storePathRootDir": str(self.data_dir),
+            "listenPort": self._broker_port,
+        }
+        broker = BROKER_TABLE.load([Layer("the test", values)])
+        namesrv = NAMESRV_TABLE.load([Layer("the test", {"listenPort": self._namesrv_port})])
+        return StandaloneServer(broker, namesrv)
+
+    def _start_process(self) -> None:
+        ready = self.data_dir / "ready"
+        ready.unlink(missing_ok=True)
+        command = [
+            *(sys.executable, "-m", "orbitmq", "standalone"),
+            *("--data-dir", str(self.data_dir), "--ready-file", str(ready)),
+            *("--namesrv-port", str(self._namesrv_port), "--broker-port", str(self._broker_port)),
+        ]
+        for name, value in self._properties.items():
+            command += ["--set", f"{name}={value}"]
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        log = (self.data_dir / "broker.log").open("ab")
+        with log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        deadline = time.monotonic() + START_SECONDS
+        while not ready.exists():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                raise StartFailed((self.data_dir / "broker.log").read_text(errors="replace")[-4000:])
+            time.sleep(0.02)
+
+    @property
+    def pid(self) -> int:
+        """The process that the broker runs in."""
+        return self._process.pid if self._process is not None else os.getpid()
+
+    def kill(self) -> None:
+        """Ends a broker of its own process as a crash would. The data folder stays until `stop`."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+    def stop(self) -> None:
+        """Stops both in order and removes a temporary data folder."""
+        self.halt()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+            self._temporary = None
+
+    def halt(self) -> None:
+        """Stops both in order and keeps the data: `start` goes on with it."""
+        if self._thread is not None:
+            thread, self._thread = self._thread, None
+            thread.end()
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(START_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise
+            self._process = None
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+class _ServerThread:
+    """A server on an event loop of its own, so that tests may block, or run a loop themselves."""
+
+    def __init__(self, server: StandaloneServer) -> None:
+        self._server = server
+        self._ready = threading.Event()
+        self._error: BaseException | None = None
+        self._loop: asyncio.AbstractEventLoop
+        self._stop: asyncio.Event
+        self._thread = threading.Thread(target=self._run, name="orbitmq-standalone", daemon=True)
+
+    def _run(self) -> None:
+        try:
+            run(self._serve())
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._ready.set()
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        await self._server.start()
+        self._ready.set()
+        await self._stop.wait()
+        await self._server.stop()
+
+    def begin(self) -> None:
+        self._thread.start()
+        self._ready.wait(START_SECONDS)
+        if self._error is not None:
+            raise StartFailed(str(self._error)) from self._error
+        if not self._ready.is_set():
+            raise StartFailed(f"not ready within {START_SECONDS:.0f} s")
+
+    def end(self) -> None:
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join(START_SECONDS)
+        if self._error is not None:
+            raise self._error
