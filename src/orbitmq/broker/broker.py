@@ -11,6 +11,7 @@ from typing import Any
 
 from orbitmq.broker import handlers as subjects
 from orbitmq.broker.clients import ClientTable
+from orbitmq.broker.config import BrokerConfig
 from orbitmq.broker.delay import DelayDelivery, DelayLevels
 from orbitmq.broker.groups import GroupTable
 from orbitmq.broker.handlers import handlers
@@ -18,6 +19,7 @@ from orbitmq.broker.handlers.send import SendTables, send_many
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.locks import QueueLocks
 from orbitmq.broker.offsets import OffsetTable
+from orbitmq.broker.options import BROKER_TABLE
 from orbitmq.broker.outbox import Outbox
 from orbitmq.broker.runtime_info import StoreFigures
 from orbitmq.broker.stats import BrokerStats
@@ -64,11 +66,14 @@ class Broker:
         self.outbox = Outbox()
         self.topics = TopicTable(identity, settings, self.unsaved, now)
         self.groups = GroupTable(settings, self.unsaved, now)
-        self.offsets = OffsetTable(self.unsaved, now)
+        self.offsets = OffsetTable(self.unsaved, now, settings.consumer_offset_update_version_step)
         self.clients = ClientTable(self.outbox)
         self.locks = QueueLocks()
         self.levels = DelayLevels(settings.message_delay_level)
-        self.delay = DelayDelivery(self.levels, store, self.unsaved, now)
+        self.delay = DelayDelivery(
+            self.levels, store, self.unsaved, now, settings.delay_offset_update_version_step
+        )
+        self.config = BrokerConfig(BROKER_TABLE, settings, self.unsaved, now)
         self.stats = BrokerStats(identity.cluster, now)
 
     @property

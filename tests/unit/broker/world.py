@@ -45,6 +45,7 @@ class Settings:
     enable_register_producer: bool = True
     validate_system_topic_when_update_topic: bool = True
     enable_mixed_message_type: bool = False
+    clear_retry_topic_when_delete_topic: bool = True
     split_metadata_size: int = 2000
     enable_split_metadata: bool = True
     use_server_side_reset_offset: bool = True

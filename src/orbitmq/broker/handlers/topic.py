@@ -57,6 +57,8 @@ class TopicAdminSettings(Protocol):
     @property
     def enable_mixed_message_type(self) -> bool: ...
     @property
+    def clear_retry_topic_when_delete_topic(self) -> bool: ...
+    @property
     def split_metadata_size(self) -> int: ...
     @property
     def enable_split_metadata(self) -> bool: ...
@@ -128,18 +130,24 @@ def delete_topic_in_broker(tables: TopicTables, call: Call[DeleteTopicInBroker],
         raise Refused(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
     if tables.settings.validate_system_topic_when_update_topic and tables.topics.is_system(topic):
         raise Refused(ResponseCode.INVALID_PARAMETER, f"The topic[{topic}] is conflict with system topic.")
-    pop_retry_topics = [
-        retry
-        for group in tables.offsets.groups_of(topic)
-        for retry in (f"{names.retry_topic(group)}_{topic}", f"{names.retry_topic(group)}+{topic}")
-        if tables.topics.get(retry) is not None
-    ]
-    for name in (topic, *pop_retry_topics):
+    for name in (topic, *_pop_retry_topics(tables, topic)):
         tables.topics.delete(name, now)
         tables.offsets.remove_topic(name, now)
         tables.store.delete_queues(name)
         tables.stats.forget_topic(name)
     return after_saving(tables.unsaved, Void(), now, tables.topics.NAME, tables.offsets.NAME)
+
+
+def _pop_retry_topics(tables: TopicTables, topic: str) -> list[str]:
+    """The topics in which POP consumers of the topic keep what they have to see again."""
+    if not tables.settings.clear_retry_topic_when_delete_topic:
+        return []
+    candidates = (
+        f"{names.retry_topic(group)}{separator}{topic}"
+        for group in tables.offsets.groups_of(topic)
+        for separator in ("_", "+")
+    )
+    return [retry for retry in candidates if tables.topics.get(retry) is not None]
 
 
 @handlers(GetAllTopicConfig)

@@ -75,6 +75,14 @@ def test_deleting_takes_queues_and_offsets_along() -> None:
     assert world.refusal(DeleteTopicInBroker("TBW102")).code == ResponseCode.INVALID_PARAMETER
 
 
+def test_pop_retry_topics_stay_by_an_option() -> None:
+    world = World(clear_retry_topic_when_delete_topic=False)
+    world.offsets.commit("G", "T", 0, 1, NOW)
+    world.topics.ensure("%RETRY%G_T", 1, NOW)
+    world.ask(DeleteTopicInBroker("T"))
+    assert world.topics.get("%RETRY%G_T") is not None
+
+
 def test_the_range_of_every_queue() -> None:
     world = World()
     world.ask(update("T", 2))
