@@ -9,9 +9,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 START_LIMIT_S = 60
 STOP_LIMIT_S = 30
@@ -43,7 +44,9 @@ def check_ports(namesrv_port: int, broker_port: int) -> None:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError as error:
-                raise NotStarted(f"port {port} cannot be used ({error.strerror}): choose another {option}") from None
+                raise NotStarted(
+                    f"port {port} cannot be used ({error.strerror}): choose another {option}"
+                ) from None
 
 
 @contextlib.contextmanager
@@ -65,12 +68,7 @@ def standalone(folder: Path, namesrv_port: int, broker_port: int) -> Iterator[Br
         f"--ready-file={ready}",
     ]
     began = time.monotonic()
-    with log.open("ab") as out:
-        # A session of its own: Ctrl-C reaches us alone, and we stop it in order.
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
-        )
-    with stopped(process):
+    with log.open("ab") as out, child(command, stdout=out, stderr=subprocess.STDOUT) as process:
         while not ready.exists():
             if process.poll() is not None:
                 raise NotStarted(f"the broker ended with code {process.returncode}:\n{_tail(log)}")
@@ -81,33 +79,50 @@ def standalone(folder: Path, namesrv_port: int, broker_port: int) -> Iterator[Br
 
 
 @contextlib.contextmanager
-def stopped(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Ends a process that leads its own session when the block is left, however it is left."""
+def child(command: Sequence[str], **streams: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """A process in a session of its own, ended with all it has started however the block is left.
+
+    Ctrl-C reaches this process alone, at any moment, also while the child is being started.
+    """
+    process = None
     try:
-        yield
+        with interrupts_held():
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, **streams)
+        yield process
     finally:
-        with ignoring_interrupts():
-            for step in (signal.SIGTERM, signal.SIGKILL):
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, step)
-                try:
-                    process.wait(STOP_LIMIT_S)
-                    break
-                except subprocess.TimeoutExpired:
-                    continue
-            # Whatever the process started and did not end itself.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+        if process is not None:
+            with interrupts_held():
+                _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    for step in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, step)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_LIMIT_S)
+            break
+    # Whatever the process has started and not ended itself.
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 @contextlib.contextmanager
-def ignoring_interrupts() -> Iterator[None]:
-    """A second Ctrl-C must not cut short what the first one set off."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+def interrupts_held() -> Iterator[None]:
+    """Puts Ctrl-C off until the block is done: what it starts or ends is then started or ended."""
+    pending = False
+
+    def hold(*_: object) -> None:
+        nonlocal pending
+        pending = True
+
+    before = signal.signal(signal.SIGINT, hold)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+    if pending:
+        raise KeyboardInterrupt
 
 
 def _tail(log: Path, lines: int = 10) -> str:

@@ -9,39 +9,305 @@ Ctrl-C stops it at any moment; nothing is left running, and the next run goes on
 from __future__ import annotations
 
 import asyncio
-import importlib.metadata
 import json
+import os
+import platform
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 import click
+from broker_process import Broker, NotStarted, child, standalone
+from flights import Event, Flights, Lake, same_figures
 from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    SpinnerColumn,
+    ProgressColumn,
+    Task,
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.text import Text
 
-from broker_process import Broker, NotStarted, standalone, stopped
-from flights import Flights, delays_in_parquet, distinct_keys_in_parquet, same_figures
-
-from orbitmq.spark.errors import JavaNotFound
+from orbitmq import __version__
+from orbitmq.client import FIRST_OFFSET, Message, Producer, PushConsumer, ReceivedMessage
+from orbitmq.compiled import hot_modules
+from orbitmq.spark.cluster import queue_bounds, readable_queues
+from orbitmq.spark.errors import BadOption, JavaNotFound
 from orbitmq.spark.java import find_java_home, java_version
 
 HERE = Path(__file__).resolve().parent
 TOPIC = "flights"
 GROUP = "flights-readers"
 QUEUES = 8
-TAGS = ("AA", "DL", "UA")
-"""American, Delta and United: the filter of the consumer group."""
+CARRIERS = ("AA", "DL", "UA")
+"""American, Delta and United: the tags that the consumer group asks for."""
 BATCH = 64
+STALLED_S = 60
+"""A consumer that hears nothing for so long is no longer waited for."""
 
 console = Console(highlight=False)
+
+
+class DemoFailed(Exception):
+    """A step did not come out as it must."""
+
+
+@dataclass(slots=True)
+class Places:
+    """Where everything is."""
+
+    folder: Path
+
+    @property
+    def lake(self) -> Path:
+        return self.folder / "flights.parquet"
+
+    @property
+    def summary(self) -> Path:
+        return self.folder / "delays.json"
+
+    @property
+    def spark_log(self) -> Path:
+        return self.folder / "spark.log"
+
+
+@click.command()
+@click.option("--rows", type=click.IntRange(1), help="Only the first N flights.  [default: all 336,776]")
+@click.option("--namesrv-port", default=9876, show_default=True, type=click.IntRange(1, 65535))
+@click.option("--broker-port", default=10911, show_default=True, type=click.IntRange(3, 65534))
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=HERE.parent / "demo-data",
+    help="Store, logs and results.  [default: demo-data beside examples]",
+)
+def main(rows: int | None, namesrv_port: int, broker_port: int, data_dir: Path) -> None:
+    """Runs OrbitMQ's main job on real data: publish, consume with a filter, read with Spark, check."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        run(rows, namesrv_port, broker_port, Places(data_dir.resolve()))
+    except (NotStarted, DemoFailed, JavaNotFound) as error:
+        console.print(f"[bold red]The demo cannot go on:[/] {error}", markup=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        console.print("\nStopped. Nothing is left running; the store opens again with the next `make demo`.")
+        sys.exit(130)
+
+
+def run(rows: int | None, namesrv_port: int, broker_port: int, places: Places) -> None:
+    """The steps, one after the other."""
+    began = time.monotonic()
+    _step(1, "Environment")
+    java = find_java_home()
+    hot = hot_modules()
+    compiled = sum(path is not None for path in hot.values())
+    console.print(
+        f"  OrbitMQ {__version__} on Python {platform.python_version()}, "
+        f"{compiled} of {len(hot)} hot modules compiled; Java {java_version(java / 'bin' / 'java')} at {java}"
+    )
+    flights = Flights(rows)
+    _step(2, "Name server and broker")
+    with standalone(places.folder, namesrv_port, broker_port) as broker:
+        console.print(
+            f"  ready after {broker.ready_after_s:.2f} s: name server {broker.namesrv}, broker on port "
+            f"{broker_port}, process {broker.pid}"
+        )
+        starts = end_offsets(broker)
+        if sum(starts.values()):
+            console.print(f"  the topic holds {sum(starts.values()):,} messages of earlier runs; they stay")
+        _step(3, f"Publish {len(flights):,} flights to topic {TOPIC}")
+        asyncio.run(publish(broker, flights.events))
+        ends = end_offsets(broker)
+        stored = sum(ends.values()) - sum(starts.values())
+        _expect("messages in the topic", stored, len(flights))
+        _step(4, f"Consume what {', '.join(CARRIERS)} flew: group {GROUP}, tags {' || '.join(CARRIERS)}")
+        expected = {carrier: flights.count_by_tag()[carrier] for carrier in CARRIERS}
+        consumed = asyncio.run(consume(broker, starts, sum(expected.values())))
+        for carrier, count in expected.items():
+            _expect(f"flights of {carrier}", consumed[carrier], count)
+        _step(5, "Read the topic with Spark, write Parquet partitioned by origin")
+        spark_job(broker, places, starts, ends)
+        check_lake(places, flights)
+    _step(6, f"Done in {time.monotonic() - began:.0f} s")
+    _say_what_next(places)
+
+
+def end_offsets(broker: Broker) -> dict[str, int]:
+    """The next offset of every queue of the topic, by `broker|queue`; empty where it does not exist yet."""
+    try:
+        queues = readable_queues([broker.namesrv], [TOPIC])
+    except BadOption:
+        return {}
+    return {queue.key: high for queue, (_, high) in queue_bounds(queues).items()}
+
+
+async def publish(broker: Broker, events: list[Event]) -> None:
+    """Sends every event in batches, one batch of a queue after the other, so that each queue keeps its order.
+
+    Raises whatever a send raises: a batch that is not acknowledged ends the demo.
+    """
+    async with Producer("flights-publisher", broker.namesrv, default_topic_queue_nums=QUEUES) as producer:
+        queues = await producer.publish_queues(TOPIC)
+        shards: list[list[Message]] = [[] for _ in queues]
+        for event in events:
+            shards[event.queue_of(len(queues))].append(
+                Message(
+                    TOPIC,
+                    event.body,
+                    keys=event.key,
+                    tags=event.tag,
+                    properties={"origin": event.origin, "dest": event.dest},
+                )
+            )
+        acknowledged = 0
+        with _progress() as progress:
+            task = progress.add_task("publishing", total=len(events))
+
+            async def send(number: int) -> None:
+                nonlocal acknowledged
+                messages = shards[number]
+                for first in range(0, len(messages), BATCH):
+                    batch = messages[first : first + BATCH]
+                    await producer.send_batch(batch, queue=queues[number])
+                    acknowledged += len(batch)
+                    progress.update(task, completed=acknowledged)
+
+            await asyncio.gather(*map(send, range(len(queues))))
+    _expect("acknowledged by the broker", acknowledged, len(events))
+
+
+async def consume(broker: Broker, starts: dict[str, int], expected: int) -> Counter[str]:
+    """Reads with the tag filter until `expected` messages of this run have come; how many per tag.
+
+    A message may come twice (at least once is the rule), so places are counted, not deliveries.
+    """
+    seen: set[tuple[str, int]] = set()
+    by_tag: Counter[str] = Counter()
+    heard = asyncio.Event()
+    with _progress() as progress:
+        task = progress.add_task("consuming", total=expected)
+
+        async def handle(message: ReceivedMessage) -> None:
+            heard.set()
+            queue = f"{message.queue.broker_name}|{message.queue.queue_id}"
+            place = (queue, message.queue_offset)
+            if message.queue_offset < starts.get(queue, 0) or place in seen:
+                return
+            seen.add(place)
+            by_tag[message.tags or ""] += 1
+            progress.update(task, completed=len(seen))
+
+        async with PushConsumer(GROUP, broker.namesrv, consume_from_where=FIRST_OFFSET) as consumer:
+            await consumer.subscribe(TOPIC, " || ".join(CARRIERS), handle)
+            while len(seen) < expected:
+                heard.clear()
+                try:
+                    await asyncio.wait_for(heard.wait(), STALLED_S)
+                except TimeoutError:
+                    raise DemoFailed(f"nothing was delivered for {STALLED_S} s, {len(seen):,} came") from None
+    return by_tag
+
+
+def spark_job(broker: Broker, places: Places, starts: dict[str, int], ends: dict[str, int]) -> None:
+    """Runs examples/spark_read.py over exactly this run's offsets, as a process of its own."""
+    shutil.rmtree(places.lake, ignore_errors=True)
+    places.summary.unlink(missing_ok=True)
+    command = [
+        sys.executable,
+        str(HERE / "spark_read.py"),
+        f"--namesrv={broker.namesrv}",
+        f"--topic={TOPIC}",
+        f"--starting-offsets={json.dumps({TOPIC: {queue: starts.get(queue, 0) for queue in ends}})}",
+        f"--ending-offsets={json.dumps({TOPIC: ends})}",
+        f"--out={places.lake}",
+        f"--summary={places.summary}",
+    ]
+    environment = {**os.environ, "COLUMNS": str(console.width)}
+    with (
+        places.spark_log.open("wb") as log,
+        child(command, stdout=subprocess.PIPE, stderr=log, env=environment) as job,
+        console.status("  Spark starts, reads, writes … (a minute or less)"),
+    ):
+        output, _ = job.communicate()
+    if job.returncode != 0 or not places.summary.exists():
+        raise DemoFailed(
+            f"the Spark job failed (exit code {job.returncode}); its output is in {places.spark_log}"
+        )
+    console.print(output.decode(), end="", markup=False)
+
+
+def check_lake(places: Places, flights: Flights) -> None:
+    """Compares what Spark computed and what lies in the files with the source data."""
+    lake = Lake(places.lake)
+    told = {
+        carrier: (count, mean) for carrier, (count, mean) in json.loads(places.summary.read_text()).items()
+    }
+    _expect("flights in the Parquet files", len(lake), len(flights))
+    _expect("of them different", lake.distinct_keys(), len(flights))
+    _expect_true("Spark's figures are those of the source data", same_figures(told, flights.delays()))
+    _expect_true(
+        "the files give the same figures without Spark", same_figures(lake.delays(), flights.delays())
+    )
+    _expect_true("every aircraft's flights are in one queue, in order", lake.keeps_order(flights))
+
+
+def _step(number: int, title: str) -> None:
+    console.print(f"\n[bold]{number}. {title}[/]")
+
+
+def _expect(what: str, found: int, wanted: int) -> None:
+    if found != wanted:
+        raise DemoFailed(f"{what}: {found:,}, but it should be {wanted:,}")
+    console.print(f"  [green]✓[/] {what}: {found:,}")
+
+
+def _expect_true(what: str, holds: bool) -> None:
+    if not holds:
+        raise DemoFailed(f"this does not hold: {what}")
+    console.print(f"  [green]✓[/] {what}")
+
+
+class _Rate(ProgressColumn):
+    """Messages per second."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{speed:,.0f}/s")
+
+
+def _progress() -> Progress:
+    columns = (BarColumn(30), MofNCompleteColumn(), _Rate(), TimeElapsedColumn())
+    return Progress(TextColumn("  {task.description}"), *columns, console=console)
+
+
+def _say_what_next(places: Places) -> None:
+    console.print(
+        f"""  {places.folder / "store"}  the broker's store, as Apache RocketMQ would have written it
+  {places.lake}  the flights, partitioned by origin
+  {places.folder / "broker.log"}, {places.spark_log}  what broker and Spark had to say
+
+The broker has been stopped. To look around:
+  .venv/bin/orbitmq standalone --data-dir {places.folder / "store"}
+  .venv/bin/orbitmq admin topic status {TOPIC}
+  .venv/bin/python examples/spark_read.py --out /tmp/flights.parquet
+  docs/data-guide.md  what the Spark source can do""",
+        soft_wrap=True,
+    )
+
+
+def _interrupt(_: int, __: FrameType | None) -> None:
+    """SIGTERM stops the demo like Ctrl-C."""
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+if __name__ == "__main__":
+    main()

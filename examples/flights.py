@@ -10,11 +10,13 @@ import zlib
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
+import pyarrow.dataset
 
 CARRIERS = {
     "9E": "Endeavor",
@@ -81,8 +83,12 @@ class Flights:
 
     def delays(self) -> dict[str, tuple[int, float | None]]:
         """Flights, and mean departure delay in minutes of those that left, by carrier."""
-        grouped = self.table.group_by("carrier").aggregate([([], "count_all"), ("dep_delay", "mean")])
-        return {row["carrier"]: (row["count_all"], row["dep_delay_mean"]) for row in grouped.to_pylist()}
+        return _delays(self.table)
+
+
+def _delays(table: pa.Table) -> dict[str, tuple[int, float | None]]:
+    grouped = table.group_by("carrier").aggregate([([], "count_all"), ("dep_delay", "mean")])
+    return {row["carrier"]: (row["count_all"], row["dep_delay_mean"]) for row in grouped.to_pylist()}
 
 
 def _read_csv() -> pa.Table:
@@ -123,18 +129,35 @@ def same_figures(
     return True
 
 
-def delays_in_parquet(path: str) -> dict[str, tuple[int, float | None]]:
-    """The same figures out of the Parquet files, without Spark."""
-    import pyarrow.dataset as ds
+class Lake:
+    """The Parquet files, read without Spark."""
 
-    table = ds.dataset(path, format="parquet", partitioning="hive").to_table(columns=["carrier", "dep_delay"])
-    grouped = table.group_by("carrier").aggregate([([], "count_all"), ("dep_delay", "mean")])
-    return {row["carrier"]: (row["count_all"], row["dep_delay_mean"]) for row in grouped.to_pylist()}
+    def __init__(self, path: Path) -> None:
+        columns = ["carrier", "flight", "tailnum", "dep_delay", "key", "queue_id", "queue_offset"]
+        files = pyarrow.dataset.dataset(path, format="parquet", partitioning="hive")
+        self.table: pa.Table = files.to_table(columns=columns)
 
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
 
-def distinct_keys_in_parquet(path: str) -> int:
-    """How many different flights the Parquet files hold."""
-    import pyarrow.dataset as ds
+    def distinct_keys(self) -> int:
+        """How many different flights there are."""
+        return int(pc.count_distinct(self.table["key"]).as_py())
 
-    table = ds.dataset(path, format="parquet", partitioning="hive").to_table(columns=["key"])
-    return int(pc.count_distinct(table["key"]).as_py())
+    def delays(self) -> dict[str, tuple[int, float | None]]:
+        """The same figures as `Flights.delays`."""
+        return _delays(self.table)
+
+    def keeps_order(self, flights: Flights) -> bool:
+        """Whether the flights of each aircraft lie in one queue, in the order in which they left."""
+        place_in_source = {event.key: place for place, event in enumerate(flights.events)}
+        last: dict[str, tuple[int, int]] = {}
+        stored = self.table.sort_by([("queue_id", "ascending"), ("queue_offset", "ascending")])
+        for row in stored.select(["key", "carrier", "flight", "tailnum", "queue_id"]).to_pylist():
+            shard = row["tailnum"] or f"{row['carrier']}{row['flight']}"
+            queue, place = row["queue_id"], place_in_source[row["key"]]
+            queue_before, place_before = last.get(shard, (queue, -1))
+            if queue != queue_before or place < place_before:
+                return False
+            last[shard] = (queue, place)
+        return True
