@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,13 +25,33 @@ class Layer:
     values: Mapping[str, Any]
     lenient: bool = False
     """A name that no option has is passed over. Only the environment is: it holds variables of others."""
+    broker: Mapping[str, Any] = field(default_factory=dict)
     namesrv: Mapping[str, Any] = field(default_factory=dict)
-    """Values that are meant for the name server alone."""
+    """Values that are meant for one of the two servers alone."""
 
-    @property
+    def for_broker(self) -> Layer:
+        """The layer as a process that is nothing but a broker reads it."""
+        return Layer(self.source, {**self.values, **self.broker}, self.lenient)
+
     def for_namesrv(self) -> Layer:
         """The layer as a process that is nothing but a name server reads it."""
         return Layer(self.source, {**self.values, **self.namesrv}, self.lenient)
+
+    def split(
+        self, is_broker: Callable[[str], bool], is_namesrv: Callable[[str], bool]
+    ) -> tuple[Layer, Layer]:
+        """The layer as a process with both reads it: a name that both have is the broker's.
+
+        What neither has goes to the broker, which says so.
+        """
+        of_namesrv = {
+            name: value for name, value in self.values.items() if not is_broker(name) and is_namesrv(name)
+        }
+        of_broker = {name: value for name, value in self.values.items() if name not in of_namesrv}
+        return (
+            Layer(self.source, {**of_broker, **self.broker}, self.lenient),
+            Layer(self.source, {**of_namesrv, **self.namesrv}, self.lenient),
+        )
 
 
 def read_file(path: Path) -> Layer:
@@ -59,16 +79,15 @@ def _from_toml(source: str, data: bytes) -> Layer:
     except tomllib.TOMLDecodeError as error:
         raise UnreadableSource(source, f"is not TOML: {error}") from None
     values: dict[str, Any] = {}
-    namesrv: dict[str, Any] = {}
+    tables: dict[str, dict[str, Any]] = {"broker": {}, "namesrv": {}}
     for name, value in document.items():
         if not isinstance(value, dict):
             values[name] = _plain(source, name, value)
-        elif name in ("broker", "namesrv"):
-            into = values if name == "broker" else namesrv
-            into.update({key: _plain(source, f"{name}.{key}", inner) for key, inner in value.items()})
+        elif name in tables:
+            tables[name] = {key: _plain(source, f"{name}.{key}", inner) for key, inner in value.items()}
         else:
             raise UnreadableSource(source, f"table [{name}] is none of [broker] and [namesrv]")
-    return Layer(source, values, namesrv=namesrv)
+    return Layer(source, values, broker=tables["broker"], namesrv=tables["namesrv"])
 
 
 def _plain(source: str, name: str, value: Any) -> Any:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from orbitmq.options import Option, RefusedValue, Settings, option, refused, without_effect
+from orbitmq.options import InvalidValue, Option, RefusedValue, Settings, option, refused, without_effect
+from orbitmq.store.options import delays_ms
 
 _OWNER = "MessageStoreConfig"
 
@@ -58,6 +59,13 @@ class StoreSettings(Settings):
     )
     message_index_enable: bool = option(
         "messageIndexEnable", "boolean", True, "Whether messages can be found by their keys.", owner=_OWNER
+    )
+
+    index_file_write_enable: bool = option(
+        "indexFileWriteEnable", "boolean", True, "Whether keys are written into index files.", owner=_OWNER
+    )
+    index_file_read_enable: bool = option(
+        "indexFileReadEnable", "boolean", True, "Whether keys are looked up in index files.", owner=_OWNER
     )
 
     # How surely.
@@ -125,6 +133,15 @@ class StoreSettings(Settings):
         unit="ms",
         minimum=1,
     )
+    flush_consume_queue_least_pages: int = option(
+        "flushConsumeQueueLeastPages",
+        "int",
+        2,
+        "Pages of 4 KiB of a consume queue that have to wait before they are written.",
+        owner=_OWNER,
+        unit="pages",
+        minimum=0,
+    )
     flush_consume_queue_thorough_interval: int = option(
         "flushConsumeQueueThoroughInterval",
         "int",
@@ -136,6 +153,20 @@ class StoreSettings(Settings):
     )
     check_crc_on_recover: bool = option(
         "checkCRCOnRecover", "boolean", True, "Whether recovery checks the bodies it reads.", owner=_OWNER
+    )
+    enabled_append_prop_crc: bool = option(
+        "enabledAppendPropCRC",
+        "boolean",
+        False,
+        "Whether records end with a check sum over the whole of them.",
+        owner=_OWNER,
+    )
+    force_verify_prop_crc: bool = option(
+        "forceVerifyPropCRC",
+        "boolean",
+        False,
+        "Whether records without that check sum count as damaged.",
+        owner=_OWNER,
     )
     commit_log_recover_max_num: int = option(
         "commitLogRecoverMaxNum",
@@ -244,6 +275,13 @@ class StoreSettings(Settings):
     max_topic_length: int = option(
         "maxTopicLength", "int", 127, "The longest name of a topic.", owner=_OWNER, unit="bytes"
     )
+    auto_message_version_on_topic_len: bool = option(
+        "autoMessageVersionOnTopicLen",
+        "boolean",
+        True,
+        "Store names of topics beyond 127 bytes in the second format of records.",
+        owner=_OWNER,
+    )
     max_msgs_num_batch: int = option(
         "maxMsgsNumBatch", "int", 64, "Messages that a query by key gives at most.", owner=_OWNER, minimum=1
     )
@@ -263,6 +301,15 @@ class StoreSettings(Settings):
         owner=_OWNER,
         unit="bytes",
         minimum=20,
+    )
+    travel_cq_file_num_when_get_message: int = option(
+        "travelCqFileNumWhenGetMessage",
+        "int",
+        1,
+        "Files of a consume queue that one pull looks through at most.",
+        owner=_OWNER,
+        unit="files",
+        minimum=1,
     )
     max_transfer_bytes_on_message_in_memory: int = option(
         "maxTransferBytesOnMessageInMemory",
@@ -340,6 +387,7 @@ class StoreSettings(Settings):
     def complete(self) -> None:
         super().complete()
         self.store_path_root_dir = str(Path(self.store_path_root_dir).expanduser())
+        self._check_texts()
         given = self.store_path_commit_log
         if given and Path(given) != Path(self.store_path_root_dir) / "commitlog":
             raise RefusedValue(
@@ -347,6 +395,25 @@ class StoreSettings(Settings):
                 given,
                 "the commit log has to be in the folder commitlog of storePathRootDir",
                 self.sources.get("storePathCommitLog", "settings"),
+            )
+
+    def _check_texts(self) -> None:
+        try:
+            delays_ms(self.message_delay_level)
+        except ValueError:
+            raise InvalidValue(
+                "messageDelayLevel",
+                self.message_delay_level,
+                "numbers with s, m, h or d, blanks between",
+                self.sources.get("messageDelayLevel", "settings"),
+            ) from None
+        hours = self.delete_when.split(";")
+        if not all(hour.isdigit() and int(hour) < 24 for hour in hours):
+            raise InvalidValue(
+                "deleteWhen",
+                self.delete_when,
+                "hours from 00 to 23, `;` between",
+                self.sources.get("deleteWhen", "settings"),
             )
 
 
@@ -572,8 +639,6 @@ STORE_ROWS: list[Option] = [
         "MessageStoreConfig",
         ("enableScheduleMessageStats", "boolean", True),
         ("enableRunningFlagsInFlush", "boolean", False),
-        ("enabledAppendPropCRC", "boolean", False),
-        ("forceVerifyPropCRC", "boolean", False),
         ("coldDataFlowControlEnable", "boolean", False),
         ("coldDataScanEnable", "boolean", False),
         ("dataReadAheadEnable", "boolean", True),
@@ -584,14 +649,9 @@ STORE_ROWS: list[Option] = [
         ("logicalDiskSpaceCleanForciblyThreshold", "double", 0.8),
         ("correctLogicMinOffsetSleepInterval", "int", 1),
         ("correctLogicMinOffsetForceInterval", "int", 300_000),
-        ("travelCqFileNumWhenGetMessage", "int", 1),
         ("pullBatchMaxMessageCount", "int", 160),
-        ("autoMessageVersionOnTopicLen", "boolean", True),
-        ("indexFileReadEnable", "boolean", True),
-        ("indexFileWriteEnable", "boolean", True),
         ("messageIndexSafe", "boolean", False),
         ("maxBatchDeleteFilesNum", "int", 50),
         ("deleteConsumeQueueFilesInterval", "int", 100),
-        ("flushConsumeQueueLeastPages", "int", 2),
     ),
 ]

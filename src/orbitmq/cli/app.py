@@ -1,0 +1,73 @@
+"""The root of all commands."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+
+import click
+
+from orbitmq import __version__
+from orbitmq.cli.exits import ExitCode, explain
+from orbitmq.cli.lazy import LazyGroup
+
+EPILOG = """\b
+Examples:
+  orbitmq standalone --data-dir /var/lib/orbitmq
+  echo hello | orbitmq produce --topic greetings
+  orbitmq consume --topic greetings --group me --from first
+  orbitmq admin topic status greetings
+
+\b
+Exit codes: 0 done, 1 it did not work, 2 wrong usage or option, 3 port taken,
+4 data folder locked, 5 data folder unusable, 6 disk full."""
+
+PLACES = {
+    "standalone": ("orbitmq.cli.serving:standalone", "Name server and broker in one process"),
+    "namesrv": ("orbitmq.cli.serving:namesrv", "A name server"),
+    "broker": ("orbitmq.cli.serving:broker", "A broker"),
+    "ping": ("orbitmq.cli.ping:ping", "Ask a name server or broker whether it is well"),
+    "produce": ("orbitmq.cli.produce:produce", "Send messages"),
+    "consume": ("orbitmq.cli.consume:consume", "Read messages"),
+    "admin": ("orbitmq.admin.app:admin", "Ask and change brokers, topics, groups, messages"),
+    "completion": ("orbitmq.cli.completion:completion", "Print a script that completes commands in a shell"),
+}
+
+
+@click.group(
+    cls=LazyGroup,
+    places=PLACES,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, "-V", "--version", prog_name="orbitmq")
+def app() -> None:
+    """OrbitMQ: a message broker that speaks Apache RocketMQ's protocol."""
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Runs a command and gives its exit code. Errors that a user can act on become one line on stderr."""
+    try:
+        result = app.main(arguments, prog_name="orbitmq", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx else "", err=True)
+        return ExitCode.USAGE
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return ExitCode.INTERRUPTED
+    except Exception as error:
+        explained = explain(error)
+        if explained is None:
+            raise
+        code, line = explained
+        if isinstance(error, BrokenPipeError):
+            # Whoever read our output is gone; let the interpreter not complain about it at its end.
+            with contextlib.suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        elif line:
+            click.echo(f"orbitmq: {line}", err=True)
+        return code
+    return result if isinstance(result, int) else ExitCode.DONE

@@ -1,0 +1,135 @@
+"""Flags that servers share, and how they become settings: flag over --set over environment over file."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from orbitmq.cli.logs import FORMATS, LEVELS
+from orbitmq.net.address import parse_address
+from orbitmq.net.errors import BadAddress
+from orbitmq.options import Layer, OptionTable, Settings, from_assignments, from_environment, read_file
+
+log = logging.getLogger(__name__)
+
+F = TypeVar("F", bound=Callable[..., Any])
+S = TypeVar("S", bound=Settings)
+
+
+class Advertised(click.ParamType[tuple[str, int | None]]):
+    """HOST, HOST:PORT, or [IPV6]:PORT."""
+
+    name = "HOST[:PORT]"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, int | None]:
+        if isinstance(value, tuple):
+            return value
+        text = str(value).strip()
+        try:
+            if text.count(":") == 1 or "]:" in text:
+                return parse_address(text)
+        except BadAddress as error:
+            self.fail(str(error), param, ctx)
+        host = text.removeprefix("[").removesuffix("]")
+        if not host or any(mark in host for mark in "/ ;,"):
+            self.fail(f"{value!r} is not a host with or without a port", param, ctx)
+        return host, None
+
+
+PORT = click.IntRange(1, 65535)
+BROKER_PORT = click.IntRange(3, 65534)
+"""The VIP port, 2 below, and the port of replication, 1 above, have to be ports as well."""
+
+
+def server_flags(command: F) -> F:
+    """What every server takes."""
+    for flag in reversed(
+        [
+            click.option(
+                "--listen",
+                metavar="HOST",
+                help="Address to listen on; 0.0.0.0 for all of IPv4, :: for all. [default: 127.0.0.1]",
+            ),
+            click.option(
+                "--advertise",
+                type=Advertised(),
+                help="Address that clients are told, if it is not the one listened on.",
+            ),
+            click.option(
+                "--config",
+                "config",
+                type=click.Path(path_type=Path),
+                help="File of options: TOML if it ends in .toml, else properties as in Apache's broker.conf.",
+            ),
+            click.option(
+                "--set",
+                "assignments",
+                metavar="NAME=VALUE",
+                multiple=True,
+                help="Set an option by the name Apache gives it. Repeatable.",
+            ),
+            click.option(
+                "--ready-file",
+                type=click.Path(path_type=Path),
+                help="File that exists while the server is ready.",
+            ),
+            click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True),
+            click.option("--log-format", type=click.Choice(FORMATS), default="text", show_default=True),
+        ]
+    ):
+        command = flag(command)
+    return command
+
+
+def layers(
+    config: Path | None, assignments: tuple[str, ...], environment: Mapping[str, str] | None = None
+) -> list[Layer]:
+    """The sources that every server reads, the weakest first; flags come on top."""
+    environment = os.environ if environment is None else environment
+    found = []
+    if environment.get("NAMESRV_ADDR"):
+        # Apache's own variable: weaker than everything, and of interest to brokers only.
+        found.append(
+            Layer("NAMESRV_ADDR", {}, lenient=True, broker={"namesrvAddr": environment["NAMESRV_ADDR"]})
+        )
+    if config is not None:
+        found.append(read_file(config))
+    found.append(from_environment(environment))
+    found.append(from_assignments(assignments))
+    return found
+
+
+def flag_layer(values: Mapping[str, object]) -> Layer:
+    """Flags that were given, by the name of the option they set."""
+    return Layer("command line", {name: value for name, value in values.items() if value is not None})
+
+
+def warn_without_effect(table: OptionTable[S], settings: S) -> None:
+    """One warning that lists what was set and changes nothing."""
+    rows = table.set_without_effect(settings)
+    if rows:
+        listed = "; ".join(f"{row.name} ({row.reason})" for row in rows)
+        log.warning("set without effect: %s", listed)
+
+
+def warn_misspelt(environment: Mapping[str, str], *tables: OptionTable[Any]) -> None:
+    """Warns of variables that are nearly an option's.
+
+    Others with the same prefix are not ours to judge: Kubernetes makes some for every service of a name.
+    """
+    known = {row.environment_variable for table in tables for row in table.rows}
+    for variable in environment:
+        bare = variable.replace("ORBITMQ_NAMESRV_", "ORBITMQ_", 1)
+        if not variable.startswith("ORBITMQ_") or variable in known or bare in known:
+            continue
+        near = get_close_matches(variable, known, n=1, cutoff=0.9)
+        if near:
+            log.warning("environment variable %s sets no option; did you mean %s?", variable, near[0])

@@ -1,0 +1,73 @@
+"""Logs: to standard error, as text for people or as one JSON object per line for collectors."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import time
+from typing import TextIO
+
+LEVELS = ("debug", "info", "warning", "error")
+FORMATS = ("text", "json")
+
+_SYSLOG_PRIORITY = {
+    logging.DEBUG: 7,
+    logging.INFO: 6,
+    logging.WARNING: 4,
+    logging.ERROR: 3,
+    logging.CRITICAL: 2,
+}
+
+
+class JsonFormatter(logging.Formatter):
+    """time (ISO 8601, UTC), level, logger, message, and exception where there is one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        entry = {
+            "time": f"{at}.{int(record.msecs):03}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            entry["exception"] = self.formatException(record.exc_info)
+        return json.dumps(entry, ensure_ascii=False)
+
+
+class JournalFormatter(logging.Formatter):
+    """Every line with its priority, as journald reads it; journald knows the time itself."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        prefix = f"<{_SYSLOG_PRIORITY.get(record.levelno, 6)}>"
+        return "\n".join(prefix + line for line in super().format(record).splitlines())
+
+
+def under_journald(stream: TextIO) -> bool:
+    """Whether `stream` goes to systemd's journal: it says in JOURNAL_STREAM which file that is."""
+    try:
+        device, _, inode = os.environ["JOURNAL_STREAM"].partition(":")
+        status = os.fstat(stream.fileno())
+        return (int(device), int(inode)) == (status.st_dev, status.st_ino)
+    except (KeyError, ValueError, OSError):
+        return False
+
+
+def set_up(level: str, form: str, stream: TextIO | None = None) -> None:
+    """Sends all logs of this process to `stream`, standard error if none is given."""
+    stream = stream or sys.stderr
+    handler = logging.StreamHandler(stream)
+    formatter: logging.Formatter
+    if form == "json":
+        formatter = JsonFormatter()
+    elif under_journald(stream):
+        formatter = JournalFormatter("%(name)s: %(message)s")
+    else:
+        formatter = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+        formatter.default_msec_format = "%s.%03d"
+    handler.setFormatter(formatter)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
