@@ -116,11 +116,11 @@ def _field_row(name: str, hint: Any, default: Any, meta: bool) -> FieldRow:
         return FieldRow(name, wire_name, "meta", optional, default, kw_only=kw_only)
     kind = kinds[0]
     if name == "body":
-        if isinstance(kind, type) and issubclass(kind, JsonBody):
-            return FieldRow(name, "body", "json", optional, default, kind)
         if {bytes, memoryview} <= set(kinds):
             kind_name = "bytes" if len(kinds) == 2 else "either"
             return FieldRow(name, "body", kind_name, optional, default)
+        if isinstance(kind, type) and issubclass(kind, JsonBody):
+            return FieldRow(name, "body", "json", optional, default, kind)
     elif len(kinds) == 1:
         if get_origin(kind) is Annotated and "long" in get_args(kind):
             return FieldRow(name, wire_name, "long", optional, default)
