@@ -18,6 +18,7 @@ from orbitmq.protocol.requests.route import GetRouteinfoByTopic
 from orbitmq.protocol.requests.send import SendMessage
 from orbitmq.protocol.requests.topic import UpdateAndCreateTopic
 from orbitmq.spark.errors import JavaNotFound
+from orbitmq.spark.java import find_java_home
 from tests.peers import machine
 from tests.peers.apache import Apache
 from tests.peers.orbitmq_process import OrbitMQ
@@ -42,18 +43,24 @@ class Outgoing:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """One session for all tests. Skipped, loudly, where no Java is found."""
+def java_for_spark() -> None:
+    """Skips, loudly, where Spark has no Java to run on."""
     pytest.importorskip("pyspark")
-    from orbitmq.spark import local_session
-
     try:
-        session = local_session("orbitmq-tests", conf={"spark.python.worker.reuse": "true"})
+        find_java_home()
     except JavaNotFound as error:
         machine.missing_tools["a Java for Spark"] = machine.missing_tools.get("a Java for Spark", 0) + 1
         if os.environ.get("ORBITMQ_REQUIRE_PEERS") == "1":
             pytest.fail(str(error), pytrace=False)
         pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def spark(java_for_spark: None) -> Iterator[SparkSession]:
+    """One session for all tests."""
+    from orbitmq.spark import local_session
+
+    session = local_session("orbitmq-tests")
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()

@@ -1,0 +1,108 @@
+"""The demo as a user runs it, with fewer flights: twice, and interrupted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.peers.machine import REPOSITORY, free_port
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def command(folder: Path, ports: Sequence[int], *more: str) -> list[str]:
+    return [
+        sys.executable,
+        str(REPOSITORY / "examples" / "demo.py"),
+        f"--data-dir={folder}",
+        f"--namesrv-port={ports[0]}",
+        f"--broker-port={ports[1]}",
+        *more,
+    ]
+
+
+@pytest.fixture
+def ports() -> tuple[int, int]:
+    return free_port(), free_port((-2, 0, 1))
+
+
+def processes_that_name(folder: Path) -> list[str]:
+    """Command lines of whatever still runs over this folder."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            if str(folder) in line:
+                found.append(line)
+    return found
+
+
+@pytest.mark.usefixtures("java_for_spark")
+def test_the_demo_and_the_demo_again(tmp_path: Path, ports: tuple[int, int]) -> None:
+    first, second = (
+        subprocess.run(command(tmp_path, ports, "--rows=3000"), capture_output=True, text=True)
+        for _ in range(2)
+    )
+    for run in (first, second):
+        assert run.returncode == 0, run.stdout + run.stderr
+        assert "acknowledged by the broker: 3,000" in run.stdout
+        assert "flights in the Parquet files: 3,000" in run.stdout
+        assert "every aircraft's flights are in one queue, in order" in run.stdout
+    assert "3,000 messages of earlier runs" in second.stdout
+    assert sorted(path.name for path in (tmp_path / "flights.parquet").glob("origin=*")) == [
+        "origin=EWR",
+        "origin=JFK",
+        "origin=LGA",
+    ]
+    assert processes_that_name(tmp_path) == []
+
+
+def interrupt_at(run: subprocess.Popen[str], seen: Callable[[str], bool]) -> str:
+    """Sends Ctrl-C when a line of its output is `seen`; all it printed."""
+    assert run.stdout is not None
+    printed = ""
+    for line in run.stdout:
+        printed += line
+        if seen(line):
+            run.send_signal(signal.SIGINT)
+            break
+    printed += run.stdout.read()
+    run.wait()
+    return printed
+
+
+@pytest.mark.parametrize("at", ["1. ", "2. ", "3. ", "4. ", "5. "])
+@pytest.mark.usefixtures("java_for_spark")
+def test_interrupted_it_leaves_nothing_running(tmp_path: Path, ports: tuple[int, int], at: str) -> None:
+    """At the beginning of each step; the store then opens again."""
+    run = subprocess.Popen(
+        command(tmp_path, ports, "--rows=20000" if at == "3. " else "--rows=2000"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    printed = interrupt_at(run, lambda line: line.startswith(at))
+    assert run.returncode == 130, printed
+    assert "Nothing is left running" in printed
+    assert processes_that_name(tmp_path) == []
+    for port in ports:
+        with socket.socket() as probe:
+            assert probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+def test_a_taken_port_is_said(tmp_path: Path, ports: tuple[int, int]) -> None:
+    with socket.create_server(("127.0.0.1", ports[1])):
+        run = subprocess.run(command(tmp_path, ports), capture_output=True, text=True)
+    assert run.returncode == 1
+    assert f"port {ports[1]} cannot be used" in run.stdout
+    assert "--broker-port" in run.stdout
