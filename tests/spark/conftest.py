@@ -19,14 +19,14 @@ from orbitmq.protocol.requests.send import SendMessage
 from orbitmq.protocol.requests.topic import UpdateAndCreateTopic
 from orbitmq.spark.errors import JavaNotFound
 from orbitmq.spark.java import find_java_home
+from orbitmq.testing import LocalBroker
 from tests.peers import machine
 from tests.peers.apache import Apache
-from tests.peers.orbitmq_process import OrbitMQ
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Server = Apache | OrbitMQ
+Server = Apache | LocalBroker
 
 _topics = itertools.count(1)
 
@@ -67,11 +67,10 @@ def spark(java_for_spark: None) -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
-def orbitmq_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OrbitMQ]:
+def orbitmq_server() -> Iterator[LocalBroker]:
     """OrbitMQ as a process of its own, as Spark's workers would meet it."""
-    server = OrbitMQ.start(tmp_path_factory.mktemp("orbitmq") / "store")
-    yield server
-    server.stop()
+    with LocalBroker(own_process=True) as server:
+        yield server
 
 
 @pytest.fixture(params=["orbitmq", "apache"])
