@@ -22,6 +22,7 @@ from orbitmq.broker.offsets import OffsetTable
 from orbitmq.broker.options import BROKER_TABLE
 from orbitmq.broker.outbox import Outbox
 from orbitmq.broker.runtime_info import StoreFigures
+from orbitmq.broker.snapshots import Snapshot
 from orbitmq.broker.stats import BrokerStats
 from orbitmq.broker.topics import TopicTable
 from orbitmq.broker.unsaved import Unsaved
@@ -77,10 +78,10 @@ class Broker:
         self.stats = BrokerStats(identity.cluster, now)
 
     @property
-    def files(self) -> Mapping[str, tuple[str, Callable[[], str], Callable[[str], None]]]:
-        """The tables that live in files: name -> file name, `to_text`, `load_text`."""
+    def files(self) -> Mapping[str, tuple[str, Callable[[], Snapshot], Callable[[str], None]]]:
+        """The tables that live in files: name -> file name, `snapshot`, `load_text`."""
         return {
-            table.NAME: (table.FILE, table.to_text, table.load_text)
+            table.NAME: (table.FILE, table.snapshot, table.load_text)
             for table in (self.topics, self.groups, self.offsets, self.delay)
         }
 

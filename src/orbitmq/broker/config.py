@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+from orbitmq.broker.snapshots import Snapshot
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.options.declare import Settings
 from orbitmq.options.properties import format_properties
@@ -42,6 +44,6 @@ class BrokerConfig:
             self._unsaved.mark(self.NAME)
         return changed
 
-    def to_text(self) -> str:
+    def snapshot(self) -> Snapshot:
         """The content of the properties file."""
-        return format_properties(self.properties())
+        return partial(format_properties, self.properties())

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from orbitmq.broker import names
+from orbitmq.broker.snapshots import Snapshot
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.bodies.offset import DelayOffsetSerializeWrapper
 from orbitmq.protocol.bodies.version import DataVersion
@@ -237,14 +238,13 @@ class DelayDelivery:
         """The positions as they go over the wire."""
         return DelayOffsetSerializeWrapper(data_version=self.version, offset_table=dict(self.positions))
 
-    def to_text(self) -> str:
+    def snapshot(self) -> Snapshot:
         """The content of `delayOffset.json`: positions whose deliveries are on the disk."""
         if self._progress is not None and self._store.durable_offset >= self._progress.physical_offset:
             self._savable = self._progress.positions
             self._progress = None
-        return DelayOffsetSerializeWrapper(
-            data_version=self.version, offset_table=self._savable
-        ).to_pretty_json()
+        version = self.version.copy()
+        return DelayOffsetSerializeWrapper(dict(self._savable), version).to_pretty_json
 
     def load_text(self, text: str) -> None:
         """Takes over the content of `delayOffset.json`. Raises MalformedJson."""

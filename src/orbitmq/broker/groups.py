@@ -9,9 +9,11 @@ from typing import Protocol
 
 from orbitmq.broker import names
 from orbitmq.broker.attributes import GROUP_ATTRIBUTES, alter
+from orbitmq.broker.snapshots import EntryTexts, Snapshot, document_text, map_text
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from orbitmq.protocol.bodies.version import DataVersion
+from orbitmq.protocol.fastjson import write_pretty
 
 FORBIDDEN_READ = 4
 """Bit of the forbidden table: the group may not read the topic."""
@@ -36,6 +38,7 @@ class GroupTable:
         self.version = DataVersion(timestamp=now)
         self._settings = settings
         self._unsaved = unsaved
+        self._texts = EntryTexts()
 
     def get(self, group: str) -> SubscriptionGroupConfig | None:
         """The config of a group, or None. Makes nothing."""
@@ -52,6 +55,7 @@ class GroupTable:
     def put(self, config: SubscriptionGroupConfig, now: int) -> None:
         """Adds or replaces a group."""
         self.by_name[config.group_name] = config
+        self._texts.forget(config.group_name)
         self._note(now)
 
     def update(self, wanted: SubscriptionGroupConfig, now: int) -> None:
@@ -68,6 +72,7 @@ class GroupTable:
     def delete(self, group: str, now: int) -> bool:
         """Removes a group; False if there was none."""
         existed = self.by_name.pop(group, None) is not None
+        self._texts.forget(group)
         forbade = self.forbidden.pop(group, None) is not None
         if existed or forbade:
             self._note(now)
@@ -97,9 +102,18 @@ class GroupTable:
             if group not in self.by_name:
                 self.put(SubscriptionGroupConfig(group_name=group), now)
 
-    def to_text(self) -> str:
+    def snapshot(self) -> Snapshot:
         """The content of `subscriptionGroup.json`."""
-        return SubscriptionGroupWrapper(self.by_name, self.forbidden, self.version).to_pretty_json()
+        version = write_pretty(self.version.to_value(), 1)
+        forbidden = write_pretty(self.forbidden, 1)
+        members = self._texts.of(self.by_name)
+        return lambda: document_text(
+            {
+                "dataVersion": version,
+                "forbiddenTable": forbidden,
+                "subscriptionGroupTable": map_text(members),
+            }
+        )
 
     def load_text(self, text: str) -> None:
         """Takes over the content of `subscriptionGroup.json`. Raises MalformedJson."""
@@ -111,6 +125,8 @@ class GroupTable:
         }
         self.forbidden = wrapper.forbidden_table
         self.version = wrapper.data_version
+        self._texts.clear()
+        self._texts.of(self.by_name)  # made here, so that no first change has to make them all
 
     def _may_create(self, group: str) -> bool:
         if not names.is_group_name(group):

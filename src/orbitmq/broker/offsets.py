@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from orbitmq.broker.snapshots import Snapshot
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.bodies.offset import ConsumerOffsetManager
 from orbitmq.protocol.bodies.version import DataVersion
@@ -166,9 +167,12 @@ class OffsetTable:
             offset_table={f"{topic}@{group}": queues for group, topic, queues in self},
         )
 
-    def to_text(self) -> str:
+    def snapshot(self) -> Snapshot:
         """The content of `consumerOffset.json`."""
-        return self.to_body().to_pretty_json()
+        body = self.to_body()
+        body.offset_table = {key: dict(queues) for key, queues in body.offset_table.items()}
+        body.data_version = body.data_version.copy()
+        return body.to_pretty_json
 
     def load_text(self, text: str) -> None:
         """Takes over the content of `consumerOffset.json`. Raises MalformedJson."""

@@ -29,7 +29,5 @@ def tag_codes(expression: str | None) -> frozenset[int] | None:
     tags = [tag.strip() for tag in expression.split("||")]
     codes = frozenset(java_hash(tag) for tag in tags if tag)
     if not codes:
-        raise Refused(
-            ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed"
-        )
+        raise Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed")
     return codes

@@ -11,11 +11,13 @@ from typing import Protocol
 from orbitmq.broker import names
 from orbitmq.broker.attributes import TOPIC_ATTRIBUTES, alter
 from orbitmq.broker.identity import BrokerIdentity
+from orbitmq.broker.snapshots import EntryTexts, Snapshot, document_text, map_text
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.bodies.topic import TopicConfig, TopicConfigSerializeWrapper
 from orbitmq.protocol.bodies.version import DataVersion
 from orbitmq.protocol.codes import PERM_INHERIT, PERM_READ, PERM_WRITE, ResponseCode
 from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.fastjson import write_pretty
 
 SYS_FLAG_UNIT = 1
 SYS_FLAG_UNIT_SUB = 2
@@ -60,6 +62,7 @@ class TopicTable:
         self._unsaved = unsaved
         self._changed: set[str] = set()
         self._system: set[str] = set(names.SYSTEM_TOPICS)
+        self._texts = EntryTexts()
 
     def get(self, topic: str) -> TopicConfig | None:
         """The config of a topic, or None."""
@@ -224,9 +227,11 @@ class TopicTable:
             if topic not in self.by_name:
                 self.ensure(topic, queues, now, perm=perm)
 
-    def to_text(self) -> str:
+    def snapshot(self) -> Snapshot:
         """The content of `topics.json`."""
-        return TopicConfigSerializeWrapper(self.by_name, self.version).to_pretty_json()
+        version = write_pretty(self.version.to_value(), 1)
+        members = self._texts.of(self.by_name)
+        return lambda: document_text({"dataVersion": version, "topicConfigTable": map_text(members)})
 
     def load_text(self, text: str) -> None:
         """Takes over the content of `topics.json`. Raises MalformedJson."""
@@ -235,8 +240,11 @@ class TopicTable:
             name: config for name, config in wrapper.topic_config_table.items() if config.topic_name == name
         }
         self.version = wrapper.data_version
+        self._texts.clear()
+        self._texts.of(self.by_name)  # made here, so that no first change has to make them all
 
     def _note(self, topic: str, now: int) -> None:
         self.version.next(now)
         self._changed.add(topic)
+        self._texts.forget(topic)
         self._unsaved.mark(self.NAME)

@@ -134,7 +134,7 @@ class BrokerServer:
     def _load_tables(self, broker: Broker) -> dict[str, TableFile]:
         config = Path(self.settings.store_path_root_dir).expanduser() / "config"
         files = {}
-        for name, (file_name, to_text, load_text) in broker.files.items():
+        for name, (file_name, snapshot, load_text) in broker.files.items():
             path = config / file_name
             try:
                 loaded = read_text(path)
@@ -144,7 +144,7 @@ class BrokerServer:
                 raise StartError(
                     f"{path} and its .bak cannot be read: {error}; restore one of them"
                 ) from None
-            files[name] = TableFile(path, to_text)
+            files[name] = TableFile(path, snapshot)
         return files
 
     def _all_chores(self) -> Iterable[Chore]:

@@ -19,7 +19,7 @@ from orbitmq.protocol.errors import Malformed, OrbitError
 from orbitmq.server.chores import Chore, ChoreRunner
 from orbitmq.server.clock import Clock
 from orbitmq.server.errors import StartError
-from orbitmq.server.saver import Saver, TableFile
+from orbitmq.server.saver import Saver, TableFile, made_at_once
 from orbitmq.server.threads import Threads
 from orbitmq.server.turn import Turns
 from orbitmq.store.config_files import read_text
@@ -88,7 +88,7 @@ class NamesrvServer:
         )
         texts = nameserver.files
         self._saver = Saver(
-            {name: TableFile(path, texts[name]) for name, path in self._files.items()},
+            {name: TableFile(path, made_at_once(texts[name])) for name, path in self._files.items()},
             nameserver.unsaved,
             self._threads.save,
             self.turns.waits.saved,

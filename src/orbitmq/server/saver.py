@@ -33,10 +33,20 @@ class Marks(Protocol):
 
 @dataclass(slots=True, frozen=True)
 class TableFile:
-    """A table with a file of its own; `to_text` is called on the loop."""
+    """A table with a file of its own; `snapshot` is called on the loop, the text it makes in the thread."""
 
     path: Path
-    to_text: Callable[[], str]
+    snapshot: Callable[[], Callable[[], str]]
+
+
+def made_at_once(to_text: Callable[[], str]) -> Callable[[], Callable[[], str]]:
+    """The snapshots of a table so small that its text may be made on the loop."""
+
+    def snapshot() -> Callable[[], str]:
+        text = to_text()
+        return lambda: text
+
+    return snapshot
 
 
 class Saver:
@@ -75,13 +85,13 @@ class Saver:
             await self._write({table})
 
     async def _write(self, tables: set[str]) -> bool:
-        texts = [
-            (self._files[table].path, self._files[table].to_text())
+        snapshots = [
+            (self._files[table].path, self._files[table].snapshot())
             for table in tables
             if table in self._files
         ]
         try:
-            await asyncio.get_running_loop().run_in_executor(self._executor, _write_all, texts)
+            await asyncio.get_running_loop().run_in_executor(self._executor, _write_all, snapshots)
         except OSError as error:
             log.error("cannot save %s: %s", ", ".join(sorted(tables)), error)
             for table in tables:
@@ -100,6 +110,6 @@ class Saver:
         await self._write(self._marks.take_all() | set(self._files))
 
 
-def _write_all(texts: list[tuple[Path, str]]) -> None:
-    for path, text in texts:
-        write_text(path, text)
+def _write_all(snapshots: list[tuple[Path, Callable[[], str]]]) -> None:
+    for path, text_of in snapshots:
+        write_text(path, text_of())

@@ -161,14 +161,14 @@ def test_the_file_never_runs_ahead_of_the_disk() -> None:
     world = World()
     world.put(1, 2)
     world.delay.deliver_due(NOW + 1000)
-    assert '"offsetTable":{\n\t\t\n\t}' in world.delay.to_text()
+    assert '"offsetTable":{\n\t\t\n\t}' in world.delay.snapshot()()
     world.store.durable_offset = world.store.end
-    assert "1:2" in world.delay.to_text()
+    assert "1:2" in world.delay.snapshot()()
     world.put(1)
     world.delay.deliver_due(NOW + 2000)
-    assert "1:2" in world.delay.to_text()
+    assert "1:2" in world.delay.snapshot()()
     world.store.durable_offset = world.store.end
-    assert "1:3" in world.delay.to_text()
+    assert "1:3" in world.delay.snapshot()()
 
 
 def test_positions_are_the_same_after_a_restart() -> None:
@@ -177,7 +177,7 @@ def test_positions_are_the_same_after_a_restart() -> None:
     world.delay.deliver_due(NOW + 1000)
     world.store.durable_offset = world.store.end
     again = DelayDelivery(world.levels, world.store, Unsaved(), NOW)
-    again.load_text(world.delay.to_text())
+    again.load_text(world.delay.snapshot()())
     again.start()
     again.deliver_due(NOW + 2000)
     assert world.delivered() == 2

@@ -86,7 +86,7 @@ def test_groups_are_the_same_after_a_restart() -> None:
     groups.update(SubscriptionGroupConfig("G", retry_max_times=3), now=1)
     groups.set_readable("G", "T", False, now=2)
     again = table()
-    again.load_text(groups.to_text())
+    again.load_text(groups.snapshot()())
     assert (again.by_name, again.forbidden, again.version) == (
         groups.by_name,
         groups.forbidden,

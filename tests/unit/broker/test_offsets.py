@@ -91,7 +91,7 @@ def test_offsets_are_the_same_after_a_restart() -> None:
     offsets.commit("G1", "T1", 0, 4, now=1)
     offsets.commit("G1", "%RETRY%G1", 0, 1, now=1)
     offsets.commit("g@broadcast", "T1", 2, 3, now=1)
-    text = offsets.to_text()
+    text = offsets.snapshot()()
     assert '"T1@G1":{' in text
     assert '"groupTopicMap"' in text
     again = table()

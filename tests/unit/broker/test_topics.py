@@ -134,7 +134,7 @@ def test_topics_are_the_same_after_a_restart() -> None:
     topics = table()
     topics.update(TopicConfig("T", 5, 4, 6, attributes={"+message.type": "FIFO"}), now=9)
     again = TopicTable(IDENTITY, Settings(), Unsaved(), now=99)
-    again.load_text(topics.to_text())
+    again.load_text(topics.snapshot()())
     assert again.by_name == topics.by_name
     assert again.version == topics.version
 
