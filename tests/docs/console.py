@@ -1,0 +1,112 @@
+"""Runs the `console` blocks of a document as a reader would type them, in one shell's order.
+
+    ```console
+    $ orbitmq standalone --data-dir data &
+    $ orbitmq ping
+    … is well
+    ```
+
+A line after `$ ` is a command (a trailing backslash goes on in the next line). What stands below it is its
+output, in which `…` may be anything. Servers are started with `&`; here they get free ports and a ready file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.peers.machine import LOOPBACK, Process, free_port
+
+DEFAULT_NAMESRV = "127.0.0.1:9876"
+
+
+@dataclass(slots=True)
+class Step:
+    """One command and the output that the document shows."""
+
+    command: str
+    shown: list[str] = field(default_factory=list)
+
+
+def steps(text: str) -> list[Step]:
+    """Every command of a document's `console` blocks."""
+    found: list[Step] = []
+    for block in re.findall(r"^```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                found.append(Step(line[2:]))
+            elif found[-1].command.endswith("\\"):
+                found[-1].command = found[-1].command[:-1] + line.strip()
+            else:
+                found[-1].shown.append(line)
+    return found
+
+
+class Shell:
+    """A working folder, an environment, and the servers that were started in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.namesrv_port = free_port()
+        self.broker_port = free_port((-2, 0, 1))
+        self.environment = {
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "NAMESRV_ADDR": f"{LOOPBACK}:{self.namesrv_port}",
+            "COLUMNS": "120",
+        }
+        self._servers: list[Process] = []
+
+    def run(self, step: Step) -> None:
+        """Runs the command; fails unless it ends with 0 and prints what the document shows."""
+        command = step.command.replace(DEFAULT_NAMESRV, f"{LOOPBACK}:{self.namesrv_port}")
+        if command.endswith("&"):
+            self._serve(shlex.split(command[:-1]))
+            return
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+        assert done.returncode == 0, f"$ {command}\nexit code {done.returncode}\n{done.stdout}{done.stderr}"
+        _compare(step, done.stdout + done.stderr)
+
+    def _serve(self, words: list[str]) -> None:
+        ready = self.folder / f"ready-{len(self._servers)}"
+        ports = {
+            "standalone": ["--namesrv-port", self.namesrv_port, "--broker-port", self.broker_port],
+            "namesrv": ["--port", self.namesrv_port],
+            "broker": ["--port", self.broker_port],
+        }[words[1]]
+        given = [str(word) for word in ports]
+        server = Process(
+            ["env", "-C", str(self.folder), *words, *given, "--ready-file", str(ready)],
+            self.folder / f"{ready.name}.log",
+            self.environment,
+        )
+        self._servers.append(server)
+        server.wait_until(f"{' '.join(words)} is ready", ready.exists, 60)
+
+    def close(self) -> None:
+        """Stops the servers in the opposite order; each must end with exit code 0."""
+        for server in reversed(self._servers):
+            assert server.end(signal.SIGTERM) == 0, server.tail()
+
+
+def _compare(step: Step, output: str) -> None:
+    said = [line.rstrip() for line in output.splitlines()]
+    for line in step.shown:
+        pattern = re.compile(".*".join(re.escape(part) for part in line.rstrip().split("…")))
+        while said and not pattern.fullmatch(said[0]):
+            said.pop(0)
+        assert said, f"$ {step.command}\nthe document shows:\n{line}\nbut it printed:\n{output}"
+        said.pop(0)

@@ -1,0 +1,41 @@
+from pathlib import Path
+
+import pytest
+
+from tests.docs.console import Shell, Step, steps
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [
+    path for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))] if steps(path.read_text())
+]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_commands_do_what_the_document_shows(document: Path, tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    try:
+        for step in steps(document.read_text()):
+            shell.run(step)
+    finally:
+        shell.close()
+
+
+def test_reads_commands_and_their_output() -> None:
+    text = "```console\n$ one \\\n   --two\nthree\n$ four\n```\nfive\n```\n$ six\n```\n"
+    assert steps(text) == [Step("one --two", ["three"]), Step("four")]
+
+
+@pytest.mark.parametrize("shown", [["a", "c"], ["a…", "c"], ["…"]])
+def test_output_may_say_more_than_the_document(tmp_path: Path, shown: list[str]) -> None:
+    Shell(tmp_path).run(Step("echo a; echo b; echo c", shown))
+
+
+@pytest.mark.parametrize("shown", [["c", "a"], ["d"]])
+def test_output_may_not_say_less(tmp_path: Path, shown: list[str]) -> None:
+    with pytest.raises(AssertionError, match="but it printed"):
+        Shell(tmp_path).run(Step("echo a; echo b; echo c", shown))
+
+
+def test_a_command_has_to_succeed(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="exit code 3"):
+        Shell(tmp_path).run(Step("exit 3"))
