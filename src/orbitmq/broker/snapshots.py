@@ -1,4 +1,4 @@
-"""Tables to text in two steps: a cheap copy where the rules run, and the text itself wherever there is time."""
+"""Tables to text in two steps: a cheap copy where the rules run, and the text itself in a thread."""
 
 from __future__ import annotations
 
