@@ -38,7 +38,15 @@ from rich.progress import (
 from rich.text import Text
 
 from orbitmq import __version__
-from orbitmq.client import FIRST_OFFSET, Message, Producer, PushConsumer, ReceivedMessage
+from orbitmq.client import (
+    FIRST_OFFSET,
+    Message,
+    Producer,
+    PushConsumer,
+    ReceivedMessage,
+    SendResult,
+    SendStatus,
+)
 from orbitmq.compiled import hot_modules
 from orbitmq.spark.cluster import queue_bounds, readable_queues
 from orbitmq.spark.errors import BadOption, JavaNotFound
@@ -50,7 +58,6 @@ GROUP = "flights-readers"
 QUEUES = 8
 CARRIERS = ("AA", "DL", "UA")
 """American, Delta and United: the tags that the consumer group asks for."""
-BATCH = 64
 STALLED_S = 60
 """A consumer that hears nothing for so long is no longer waited for."""
 
@@ -151,38 +158,30 @@ def end_offsets(broker: Broker) -> dict[str, int]:
 
 
 async def publish(broker: Broker, events: list[Event]) -> None:
-    """Sends every event in batches, one batch of a queue after the other, so that each queue keeps its order.
+    """Sends every event; those of one aircraft keep their order. A batch that is not stored ends the demo."""
+    acknowledged = 0
+    with _progress() as progress:
+        task = progress.add_task("publishing", total=len(events))
 
-    Raises whatever a send raises: a batch that is not acknowledged ends the demo.
-    """
-    async with Producer("flights-publisher", broker.namesrv, default_topic_queue_nums=QUEUES) as producer:
-        queues = await producer.publish_queues(TOPIC)
-        shards: list[list[Message]] = [[] for _ in queues]
-        for event in events:
-            shards[event.queue_of(len(queues))].append(
-                Message(
-                    TOPIC,
-                    event.body,
-                    keys=event.key,
-                    tags=event.tag,
-                    properties={"origin": event.origin, "dest": event.dest},
-                )
-            )
-        acknowledged = 0
-        with _progress() as progress:
-            task = progress.add_task("publishing", total=len(events))
+        def on_sent(results: list[SendResult]) -> None:
+            nonlocal acknowledged
+            acknowledged += sum(result.status == SendStatus.SEND_OK for result in results)
+            progress.update(task, completed=acknowledged)
 
-            async def send(number: int) -> None:
-                nonlocal acknowledged
-                messages = shards[number]
-                for first in range(0, len(messages), BATCH):
-                    batch = messages[first : first + BATCH]
-                    await producer.send_batch(batch, queue=queues[number])
-                    acknowledged += len(batch)
-                    progress.update(task, completed=acknowledged)
-
-            await asyncio.gather(*map(send, range(len(queues))))
+        async with Producer("flights-publisher", broker.namesrv, default_topic_queue_nums=QUEUES) as producer:
+            await producer.send_all(map(_message, events), on_sent=on_sent)
     _expect("acknowledged by the broker", acknowledged, len(events))
+
+
+def _message(event: Event) -> Message:
+    return Message(
+        TOPIC,
+        event.body,
+        keys=event.key,
+        tags=event.tag,
+        properties={"origin": event.origin, "dest": event.dest},
+        sharding_key=event.shard,
+    )
 
 
 async def consume(broker: Broker, starts: dict[str, int], expected: int) -> Counter[str]:

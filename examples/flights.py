@@ -6,7 +6,6 @@ import importlib.metadata
 import io
 import json
 import zipfile
-import zlib
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
@@ -52,10 +51,6 @@ class Event:
     dest: str
     body: bytes
     """The whole record as JSON; what is not known is null."""
-
-    def queue_of(self, queues: int) -> int:
-        """Which of so many queues it goes to: the same for every flight of one aircraft, in every run."""
-        return zlib.crc32(self.shard.encode()) % queues
 
 
 class Flights:
