@@ -1,0 +1,150 @@
+"""Held calls: what ends them, and what does not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from orbitmq.protocol.call import Answer, DataAt, Durable, Outcome, Saved, Wait, Warm
+from orbitmq.protocol.command import Command
+from orbitmq.protocol.requests.client import GetConsumerRunningInfo
+from orbitmq.server.waits import MAX_WAITS_PER_CONNECTION, Waits
+
+FAR = 1_000_000
+
+
+@dataclass
+class Held:
+    """A call that a test holds, and how it ended."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    @property
+    def timed_out(self) -> bool | None:
+        assert len(self.outcomes) <= 1, "settled twice"
+        return self.outcomes[0].timed_out if self.outcomes else None
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.asked: list[tuple[Answer, Callable[[Command | None], None]]] = []
+        self.warming: list[Callable[[], None]] = []
+        self.waits = Waits(
+            lambda: 0,
+            lambda answer, timeout_ms, then: self.asked.append((answer, then)),
+            lambda condition, then: self.warming.append(then),
+        )
+
+    def hold(self, *on: object, deadline: int = FAR, any_of: bool = False, connection_id: int = 1) -> Held:
+        held = Held()
+        wait = Wait(on, deadline, lambda outcome, now: None, any_of)  # type: ignore[arg-type]
+        self.waits.hold(connection_id, wait, held.outcomes.append)
+        return held
+
+
+async def test_a_pull_wakes_for_its_queue_offset_and_tag_only() -> None:
+    bench = Bench()
+    held = bench.hold(DataAt("T", 1, 5, frozenset({7})))
+    bench.waits.arrived([("T", 0, 9, 7), ("U", 1, 9, 7), ("T", 1, 5, 7), ("T", 1, 6, 8)])
+    assert held.timed_out is None
+    bench.waits.arrived([("T", 1, 6, 7)])
+    assert held.timed_out is False
+    bench.waits.arrived([("T", 1, 7, 7)])
+    assert bench.waits.count == 0
+
+
+async def test_many_pulls_of_one_queue_wake_together() -> None:
+    bench = Bench()
+    all_held = [bench.hold(DataAt("T", 0, 0)) for _ in range(100)]
+    bench.waits.arrived([("T", 0, 1, 0)])
+    assert all(held.timed_out is False for held in all_held)
+
+
+async def test_disk_waits_end_in_the_order_of_the_log() -> None:
+    bench = Bench()
+    first, second = bench.hold(Durable(100)), bench.hold(Durable(200))
+    bench.waits.durable(99)
+    assert bench.waits.waits_for_disk
+    bench.waits.durable(100)
+    assert (first.timed_out, second.timed_out) == (False, None)
+    bench.waits.durable(1000)
+    assert second.timed_out is False
+    assert not bench.waits.waits_for_disk
+
+
+async def test_all_conditions_have_to_be_met() -> None:
+    bench = Bench()
+    held = bench.hold(Durable(1), Saved("topics"))
+    bench.waits.durable(5)
+    assert held.timed_out is None
+    bench.waits.saved(["groups"])
+    assert held.timed_out is None
+    bench.waits.saved(["topics"])
+    assert held.timed_out is False
+
+
+async def test_with_any_of_the_first_condition_counts() -> None:
+    bench = Bench()
+    held = bench.hold(DataAt("T", 0, 0), DataAt("T", 1, 0), any_of=True)
+    bench.waits.arrived([("T", 1, 1, 0)])
+    assert held.timed_out is False
+    bench.waits.arrived([("T", 0, 1, 0)])
+    assert len(held.outcomes) == 1
+
+
+async def test_time_ends_a_wait() -> None:
+    bench = Bench()
+    held = bench.hold(DataAt("T", 0, 0), deadline=20)
+    while held.timed_out is None:
+        await asyncio.sleep(0.005)
+    assert held.timed_out is True
+    assert bench.waits.count == 0
+
+
+async def test_a_deadline_in_the_past_is_answered_at_once() -> None:
+    assert Bench().hold(DataAt("T", 0, 0), deadline=0).timed_out is True
+
+
+async def test_answers_of_peers_reach_the_outcome_and_silence_is_absence() -> None:
+    bench = Bench()
+    one, other = (Answer(n, GetConsumerRunningInfo(consumer_group="G", client_id="c")) for n in (1, 2))
+    held = bench.hold(one, other)
+    reply = Command(0)
+    bench.asked[0][1](reply)
+    assert held.timed_out is None
+    bench.asked[1][1](None)
+    assert held.outcomes[0].answers == {one: reply}
+
+
+async def test_a_cold_read_goes_on_when_it_is_warm() -> None:
+    bench = Bench()
+    held = bench.hold(Warm(0, 100))
+    assert held.timed_out is None
+    bench.warming[0]()
+    assert held.timed_out is False
+
+
+async def test_calls_of_a_connection_that_ended_are_forgotten() -> None:
+    bench = Bench()
+    gone = bench.hold(DataAt("T", 0, 0), connection_id=1)
+    stays = bench.hold(DataAt("T", 0, 0), connection_id=2)
+    bench.waits.connection_closed(1)
+    bench.waits.arrived([("T", 0, 1, 0)])
+    assert (gone.timed_out, stays.timed_out) == (None, False)
+
+
+async def test_one_peer_cannot_hold_more_than_its_share() -> None:
+    bench = Bench()
+    for _ in range(MAX_WAITS_PER_CONNECTION):
+        bench.hold(DataAt("T", 0, 0), connection_id=1)
+    assert bench.hold(DataAt("T", 0, 0), connection_id=1).timed_out is True
+    assert bench.hold(DataAt("T", 0, 0), connection_id=2).timed_out is None
+
+
+async def test_a_server_that_stops_settles_everything() -> None:
+    bench = Bench()
+    held = [bench.hold(DataAt("T", 0, 0)), bench.hold(Durable(1)), bench.hold(Saved("topics"))]
+    bench.waits.end_all()
+    assert all(one.timed_out is True for one in held)
+    assert bench.waits.count == 0
