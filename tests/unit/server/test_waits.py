@@ -95,10 +95,9 @@ async def test_with_any_of_the_first_condition_counts() -> None:
 
 async def test_time_ends_a_wait() -> None:
     bench = Bench()
-    held = bench.hold(DataAt("T", 0, 0), deadline=20)
-    while held.timed_out is None:
-        await asyncio.sleep(0.005)
-    assert held.timed_out is True
+    ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+    bench.waits.hold(1, Wait((DataAt("T", 0, 0),), 20, lambda outcome, now: None), ended.set_result)
+    assert (await ended).timed_out
     assert bench.waits.count == 0
 
 
