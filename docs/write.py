@@ -10,10 +10,15 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import orbitmq.protocol.requests  # noqa: F401 (declares them)
 from orbitmq.broker.broker import handlers as broker_handlers
 from orbitmq.broker.not_served import NOT_SERVED
+from orbitmq.broker.options import BROKER_TABLE
+from orbitmq.nameserver.options import NAMESRV_TABLE
+from orbitmq.options import Option, OptionTable
+from orbitmq.options.option import Status, to_text
 from orbitmq.protocol import wire_table
 from orbitmq.protocol.declare import REQUESTS, Request
 from orbitmq.protocol.requests.unused import UNUSED
@@ -31,8 +36,9 @@ SEEN = {"java": "Java", "mqadmin": "mqadmin", "go": "Go"}
 
 def cases() -> str:
     """Every case of the judge: what must hold, and whether it does."""
-    rows = re.findall(r"^\| (\w+) \|(?:.*\|)? ([^|]+) \|$", (JUDGE / "CASES.md").read_text(), re.MULTILINE)
-    holds = dict(rows)
+    row = r"^\| (\w+) \| (?:pass[^|]*\| [\d.]+ \| )?(.*) \|$"
+    listed = re.findall(row, (JUDGE / "CASES.md").read_text(), re.MULTILINE)
+    holds = {name: _cell(what) for name, what in listed}
     parts = []
     for suite, title in SUITES.items():
         names = cases_of(suite)
@@ -42,6 +48,10 @@ def cases() -> str:
         head = f"### {title}\n\n{works} of {len(names)} cases are run and pass.\n\n"
         parts.append(f"{head}| case | what must hold | state |\n| --- | --- | --- |\n{table}")
     return "\n".join(parts)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 def _state(lack: str | None) -> str:
@@ -85,8 +95,47 @@ def _namesrv_handlers() -> dict[type[Request[object]], object]:
     return handlers.by_request
 
 
+def options(table: OptionTable[Any]) -> str:
+    """Every option of a server: those that change something first, the rest by what becomes of them."""
+    parts = []
+    for status, title in (
+        (Status.HONOURED, "Honoured"),
+        (Status.NO_EFFECT, "Accepted without effect"),
+        (Status.REFUSED, "Refused"),
+    ):
+        rows = [row for row in table.rows if row.status is status]
+        if not rows:
+            continue
+        parts.append(f"### {title}: {len(rows)}\n")
+        if status is Status.HONOURED:
+            parts.append(
+                "| option | default | unit | at run time | meaning |\n| --- | --- | --- | --- | --- |"
+            )
+            parts += [_honoured(row) for row in rows]
+        else:
+            parts.append("| option | default | why |\n| --- | --- | --- |")
+            parts += [f"| `{row.name}` | {_default(row)} | {_cell(row.reason)} |" for row in rows]
+        parts.append("")
+    return "\n".join(parts)
+
+
+def _honoured(row: Option) -> str:
+    doc = row.doc + (f" Refused values: {row.reason}." if row.only else "")
+    changes = "yes" if row.mutable else ""
+    return f"| `{row.name}` | {_default(row)} | {row.unit} | {changes} | {_cell(doc)} |"
+
+
+def _default(row: Option) -> str:
+    own = "" if row.default is None else f"`{to_text(row.default)}`" if to_text(row.default) else ""
+    return f"{own} (Apache: {_cell(row.apache_default)})" if row.apache_default else own
+
+
 PARTS: dict[Path, dict[str, Callable[[], str]]] = {
     HERE / "compatibility.md": {"cases": cases, "requests": requests},
+    HERE / "options.md": {
+        "broker options": lambda: options(BROKER_TABLE),
+        "name server options": lambda: options(NAMESRV_TABLE),
+    },
     HERE / "wire.md": {"requests": wire_table.markdown},
 }
 
