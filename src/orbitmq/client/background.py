@@ -1,0 +1,74 @@
+"""The tasks of a client: started together, ended together, and none of them dies unheard."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+
+class Tasks:
+    """Background tasks. `on_error` is told of every exception that nobody else sees."""
+
+    def __init__(self, on_error: Callable[[Exception], None]) -> None:
+        self._on_error = on_error
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Runs `work`; its exceptions end only itself."""
+        task = asyncio.create_task(self._guarded(work), name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        if self._closed:
+            task.cancel()
+        return task
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception as error:
+            self._on_error(error)
+
+    def every(
+        self,
+        interval_ms: float,
+        action: Callable[[], Awaitable[None]],
+        name: str,
+        *,
+        first_ms: float | None = None,
+        wake: asyncio.Event | None = None,
+    ) -> asyncio.Task[None]:
+        """Runs `action` again and again; `wake` begins the next round at once. A failure ends a round only."""
+
+        async def rounds() -> None:
+            pause = interval_ms if first_ms is None else first_ms
+            while True:
+                if wake is None:
+                    await asyncio.sleep(pause / 1000)
+                else:
+                    try:
+                        async with asyncio.timeout(pause / 1000):
+                            await wake.wait()
+                    except TimeoutError:
+                        pass
+                    wake.clear()
+                pause = interval_ms
+                try:
+                    await action()
+                except Exception as error:
+                    self._on_error(error)
+
+        return self.start(rounds(), name)
+
+    async def close(self) -> None:
+        """Cancels what still runs and waits for its end."""
+        self._closed = True
+        me = asyncio.current_task()
+        tasks = [task for task in self._tasks if task is not me]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,72 @@
+"""How much may be under way at a time: whoever comes too early waits, in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+
+class InFlight:
+    """A limit on a number of things and on their size together. One that is larger than all goes alone."""
+
+    __slots__ = ("_bytes", "_count", "_empty", "_max_bytes", "_max_count", "_waiting")
+
+    def __init__(self, max_count: int, max_bytes: int) -> None:
+        self._max_count = max_count
+        self._max_bytes = max_bytes
+        self._count = 0
+        self._bytes = 0
+        self._empty: asyncio.Event | None = None
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    def _has_room(self, size_bytes: int) -> bool:
+        if self._count == 0:
+            return True
+        return self._count < self._max_count and self._bytes + size_bytes <= self._max_bytes
+
+    async def enter(self, size_bytes: int) -> None:
+        """Returns when there is room, which is taken then; every `enter` needs its `leave`."""
+        if not self._waiting and self._has_room(size_bytes):
+            self._count += 1
+            self._bytes += size_bytes
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((size_bytes, turn))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.leave(size_bytes)
+            else:
+                self._waiting = deque(entry for entry in self._waiting if entry[1] is not turn)
+                self._admit()
+            raise
+
+    def leave(self, size_bytes: int) -> None:
+        """Gives room back."""
+        self._count -= 1
+        self._bytes -= size_bytes
+        if self._waiting:
+            self._admit()
+        if not self._count and self._empty is not None:
+            self._empty.set()
+
+    async def emptied(self) -> None:
+        """Returns when nothing is under way."""
+        if self._count:
+            self._empty = self._empty or asyncio.Event()
+            self._empty.clear()
+            await self._empty.wait()
+
+    def _admit(self) -> None:
+        while self._waiting and self._has_room(self._waiting[0][0]):
+            size_bytes, turn = self._waiting.popleft()
+            if not turn.done():
+                self._count += 1
+                self._bytes += size_bytes
+                turn.set_result(None)
+
+    @property
+    def count(self) -> int:
+        """How many are under way."""
+        return self._count

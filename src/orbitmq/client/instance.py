@@ -1,0 +1,244 @@
+"""What every producer and consumer stands on: an identity, connections, routes, heartbeats, timers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from orbitmq.client.background import Tasks
+from orbitmq.client.errors import NotRunning
+from orbitmq.client.identity import client_id, local_ip, unique_ids
+from orbitmq.client.name_servers import NameServers
+from orbitmq.client.options import ClientOptions
+from orbitmq.client.route_table import RouteTable
+from orbitmq.net.address import parse_addresses
+from orbitmq.net.connection import Connection
+from orbitmq.net.errors import Closed, NetError
+from orbitmq.net.pool import ConnectionPool
+from orbitmq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
+from orbitmq.protocol.command import Command
+from orbitmq.protocol.declare import Reply, Request
+from orbitmq.protocol.errors import OrbitError
+from orbitmq.protocol.requests.client import Heartbeat, UnregisterClient
+
+log = logging.getLogger(__name__)
+
+ReplyT = TypeVar("ReplyT", bound=Reply)
+
+IDLE_CHECK_MS = 10_000
+
+
+def now_ms() -> int:
+    """Wall-clock time, ms since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+class ClientInstance:
+    """One client as brokers see it. Made within a running event loop.
+
+    Every request leaves through `call` or `send_oneway`: what is to be added to all of them (a signature, a
+    tenant) has its place there. `on_requests` gets what brokers ask; `consumers` tells the consumer groups
+    for heartbeats.
+    """
+
+    def __init__(
+        self,
+        options: ClientOptions,
+        *,
+        producer_groups: list[str],
+        consumers: Callable[[], list[ConsumerData]] | None = None,
+        on_requests: Callable[[Connection, list[Command]], None] | None = None,
+        on_route_change: Callable[[str], None] | None = None,
+        on_error: Callable[[str, Exception], None] | None = None,
+        on_well: Callable[[str], None] | None = None,
+    ) -> None:
+        addresses = parse_addresses(options.namesrv)
+        self.options = options
+        self.ip = options.client_ip or local_ip(addresses[0])
+        self.client_id = client_id(self.ip, options.instance_name)
+        self.unique_ids = unique_ids(self.ip)
+        self.started_ms = now_ms()
+        self._producer_groups = producer_groups
+        self._consumers = consumers
+        self._on_error = on_error or _log_only
+        self._on_well = on_well or _ignore
+        self._closed = False
+        self._heard: dict[str, str] = {}  # subject -> text of the failure that was logged last
+        self._on_route_change = on_route_change
+        self._pool = ConnectionPool(
+            on_requests, connect_timeout_ms=options.connect_timeout_ms, on_lost=self._connection_lost
+        )
+        self.names = NameServers(addresses, self._pool, options.mq_client_api_timeout_ms)
+        self.routes = RouteTable(self.names, self._route_changed)
+        self.tasks = Tasks(lambda error: self.report("background", error))
+        self._beat_soon = asyncio.Event()
+        self._refreshing: set[str] = set()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    # Calls.
+
+    async def call(self, address: str, request: Request[ReplyT], timeout_ms: float | None = None) -> ReplyT:
+        """One request and its reply, within the time that connecting takes as well.
+
+        Raises BrokerRefused for an error answer; CallTimeout, ConnectFailed, ConnectionLost; Closed.
+        """
+        return await self._pool.call(address, request, timeout_ms or self.options.mq_client_api_timeout_ms)
+
+    async def send_oneway(self, address: str, request: Request[ReplyT]) -> None:
+        """One request that nobody answers. Raises ConnectFailed, Closed."""
+        await self._pool.send_oneway(address, request)
+
+    # Life.
+
+    def start(self) -> None:
+        """Begins to look after routes and heartbeats."""
+        options = self.options
+        self.tasks.every(options.poll_name_server_interval_ms, self._refresh_routes, "route refresh")
+        self.tasks.every(
+            options.heartbeat_broker_interval_ms,
+            self.beat_all,
+            "heartbeats",
+            first_ms=1000,
+            wake=self._beat_soon,
+        )
+        self.tasks.every(IDLE_CHECK_MS, self._close_idle, "idle connections")
+
+    def beat_soon(self) -> None:
+        """Has the brokers told at once what this client is."""
+        self._beat_soon.set()
+
+    async def close(self) -> None:
+        """Takes leave of the brokers, ends the background and every connection. Nothing connects again."""
+        if self._closed:
+            return
+        self._closed = True
+        await self.tasks.close()
+        await self.routes.close()
+        consumers = self._consumers() if self._consumers else []
+        leaving = [UnregisterClient(self.client_id, group, None) for group in self._producer_groups]
+        leaving += [UnregisterClient(self.client_id, None, row.group_name) for row in consumers]
+        await asyncio.gather(*(self._leave(address, leaving) for address in self._pool.addresses))
+        await self._pool.close()
+
+    async def _leave(self, address: str, leaving: list[UnregisterClient]) -> None:
+        if address in self.names.addresses:
+            return
+        try:
+            async with asyncio.timeout(1):
+                for request in leaving:
+                    await self._pool.call(address, request, 1000)
+        except (OrbitError, TimeoutError) as error:
+            log.debug("%s was not told that %s leaves: %s", address, self.client_id, error)
+
+    def check_running(self) -> None:
+        """Raises NotRunning once closed."""
+        if self._closed:
+            raise NotRunning("it is closed")
+
+    # Failures in the background.
+
+    def report(self, subject: str, error: Exception) -> None:
+        """A failure that no caller sees: logged (the same one once), and told to `on_error`."""
+        if self._closed or isinstance(error, Closed):
+            return
+        text = f"{type(error).__name__}: {error}"
+        if self._heard.get(subject) != text:
+            self._heard[subject] = text
+            expected = isinstance(error, OrbitError | OSError)
+            log.warning("%s: %s", subject, text, exc_info=None if expected else error)
+        self._on_error(subject, error)
+        if self.options.on_error is not None:
+            try:
+                self.options.on_error(error)
+            except Exception:
+                log.exception("on_error raised")
+
+    def well(self, subject: str) -> None:
+        """What failed before works again."""
+        if self._heard.pop(subject, None) is not None:
+            log.info("%s: works again", subject)
+        self._on_well(subject)
+
+    # Routes.
+
+    async def _refresh_routes(self) -> None:
+        try:
+            await self.routes.refresh_all()
+        except OrbitError as error:
+            self.report("routes", error)
+        else:
+            self.well("routes")
+
+    def refresh_route_soon(self, topic: str) -> None:
+        """Has a topic looked up again in the background, once a second at most.
+
+        For when what is known of it seems not to hold.
+        """
+
+        async def refresh() -> None:
+            try:
+                await self.routes.refresh(topic)
+            except OrbitError as error:
+                self.report("routes", error)
+            await asyncio.sleep(1)
+            self._refreshing.discard(topic)
+
+        if not self._closed and topic not in self._refreshing:
+            self._refreshing.add(topic)
+            self.tasks.start(refresh(), f"route of {topic}")
+
+    def _route_changed(self, topic: str) -> None:
+        if self._on_route_change is not None and not self._closed:
+            self._on_route_change(topic)
+
+    def _connection_lost(self, address: str) -> None:
+        # A broker that comes back has forgotten its clients: the next heartbeat should not be 30 s away.
+        if not self._closed and self._consumers is not None:
+            self._beat_soon.set()
+
+    async def _close_idle(self) -> None:
+        self._pool.close_idle()
+
+    # Heartbeats.
+
+    def _heartbeat(self) -> Heartbeat:
+        return Heartbeat(
+            HeartbeatData(
+                client_id=self.client_id,
+                producer_data_set=[ProducerData(group) for group in self._producer_groups],
+                consumer_data_set=self._consumers() if self._consumers else [],
+            )
+        )
+
+    async def beat_all(self) -> None:
+        """Tells every broker what this client is; slaves only if it consumes."""
+        request = self._heartbeat()
+        addresses = self.routes.addresses(slaves=bool(request.body.consumer_data_set))
+        await asyncio.gather(*(self._beat(address, request) for address in addresses))
+
+    async def beat(self, address: str) -> None:
+        """Tells one broker what this client is."""
+        await self._beat(address, self._heartbeat())
+
+    async def _beat(self, address: str, request: Heartbeat) -> None:
+        try:
+            await self.call(address, request)
+        except (NetError, OrbitError) as error:
+            self.report(f"heartbeat to {address}", error)
+        else:
+            self.well(f"heartbeat to {address}")
+
+
+def _log_only(subject: str, error: Exception) -> None:
+    """`report` has logged it already."""
+
+
+def _ignore(subject: str) -> None:
+    """Nobody keeps a list of what is wrong."""

@@ -1,0 +1,232 @@
+"""Messages as an application sees them: what it sends, what it receives, and what came of a send."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from orbitmq.client.errors import IllegalMessage
+from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.ids import host_text
+from orbitmq.protocol.message import StoredMessage
+from orbitmq.protocol.names import (
+    DELAY,
+    KEY_SEPARATOR,
+    KEYS,
+    RESERVED_PROPERTIES,
+    SHARDING_KEY,
+    TAGS,
+    UNIQ_KEY,
+    WAIT,
+)
+from orbitmq.protocol.properties import find_property
+
+
+class Message:
+    """A message to send. It may be sent again, or changed and sent again; nothing keeps it.
+
+    `keys` are what it can be looked up by; `tags` (one tag, whatever the name says) is what consumers
+    filter by; `properties` are the user's own, text to text. `delay_level` 1 to 18 delays the delivery
+    (1s 5s 10s 30s 1m 2m ... 10m 20m 30m 1h 2h as brokers come), 0 does not. Messages with one
+    `sharding_key` go to one queue and so keep their order. `wait_store_ok` false: the broker need not
+    wait for disk or slave even if it is set to.
+    """
+
+    __slots__ = (
+        "body",
+        "delay_level",
+        "flag",
+        "keys",
+        "properties",
+        "sharding_key",
+        "tags",
+        "topic",
+        "wait_store_ok",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        body: bytes | bytearray | memoryview | str,
+        *,
+        tags: str | None = None,
+        keys: str | Iterable[str] = (),
+        properties: Mapping[str, str] | None = None,
+        delay_level: int = 0,
+        sharding_key: str | None = None,
+        flag: int = 0,
+        wait_store_ok: bool = True,
+    ) -> None:
+        self.topic = topic
+        self.body = (
+            body.encode() if isinstance(body, str) else body if isinstance(body, bytes) else bytes(body)
+        )
+        self.tags = tags
+        self.keys: tuple[str, ...] = (keys,) if isinstance(keys, str) else tuple(keys)
+        self.properties: Mapping[str, str] = properties or {}
+        self.delay_level = delay_level
+        self.sharding_key = sharding_key
+        self.flag = flag
+        self.wait_store_ok = wait_store_ok
+
+    def wire_properties(self, unique_id: str) -> dict[str, str]:
+        """Every property that travels with it. Raises IllegalMessage for names that are not the user's."""
+        own = self.properties
+        result: dict[str, str] = {}
+        if own:
+            if not RESERVED_PROPERTIES.isdisjoint(own):
+                taken = ", ".join(sorted(RESERVED_PROPERTIES.intersection(own)))
+                raise IllegalMessage(f"properties {taken} are RocketMQ's own: choose another name")
+            if "" in own or "" in own.values():
+                raise IllegalMessage("a property has neither an empty name nor an empty value")
+            result.update(own)
+        if self.keys:
+            result[KEYS] = KEY_SEPARATOR.join(self.keys)
+        if self.tags:
+            result[TAGS] = self.tags
+        if self.delay_level:
+            result[DELAY] = str(self.delay_level)
+        if self.sharding_key:
+            result[SHARDING_KEY] = self.sharding_key
+        result[UNIQ_KEY] = unique_id
+        result[WAIT] = "true" if self.wait_store_ok else "false"
+        return result
+
+    def __repr__(self) -> str:
+        told = "".join(
+            f", {name}={value!r}" for name, value in (("tags", self.tags), ("keys", self.keys)) if value
+        )
+        return f"Message({self.topic!r}, <{len(self.body)} bytes>{told})"
+
+
+class SendStatus(IntEnum):
+    """How safe a stored message was when the broker answered."""
+
+    SEND_OK = 0
+    """As safe as the broker is set to make it."""
+    FLUSH_DISK_TIMEOUT = 10
+    """Stored, but not yet on the disk in time."""
+    SLAVE_NOT_AVAILABLE = 11
+    """Stored, but no slave was there to copy it."""
+    FLUSH_SLAVE_TIMEOUT = 12
+    """Stored, but not yet copied in time."""
+
+
+@dataclass(slots=True)
+class SendResult:
+    """Where a message went."""
+
+    status: SendStatus
+    message_id: str
+    """The unique id that this client gave it; consumers see the same."""
+    offset_message_id: str
+    """The id that says where it is stored; empty where the broker gave none."""
+    queue: MessageQueue
+    queue_offset: int
+    transaction_id: str | None = None
+    region_id: str = "DefaultRegion"
+    recall_handle: str | None = None
+
+
+class ReceivedMessage:
+    """A message as it came from a queue. Equal messages are the same object: it is one delivery."""
+
+    __slots__ = ("_properties", "_record", "body", "consume_start_ms", "queue", "reconsume_times", "topic")
+
+    def __init__(self, record: StoredMessage, queue: MessageQueue, topic: str) -> None:
+        self._record = record
+        self._properties: dict[str, str] | None = None
+        self.topic = topic
+        """The topic it was sent to, also where it comes from a retry topic."""
+        self.body = record.body
+        """As it was sent: not compressed."""
+        self.queue = queue
+        """The queue it came from: for a retried message one of the group's retry topic."""
+        self.reconsume_times = record.reconsume_times
+        """How often it has been handed out before."""
+        self.consume_start_ms = 0
+        """When a handler got it (ms since 1970); 0 before."""
+
+    @property
+    def record(self) -> StoredMessage:
+        """The record of the broker's log, with everything there is."""
+        return self._record
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """All properties: the user's, and those of clients and brokers (in capitals)."""
+        if self._properties is None:
+            self._properties = self._record.property_map()
+        return self._properties
+
+    @property
+    def tags(self) -> str | None:
+        """The tag, None without one."""
+        return self._record.tags
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys by which it can be looked up."""
+        return self._record.keys
+
+    @property
+    def sharding_key(self) -> str | None:
+        """What put it into its queue, where the sender said so."""
+        value = find_property(self._record.properties, SHARDING_KEY.encode())
+        return None if value is None else value.decode("utf-8", "replace")
+
+    @property
+    def message_id(self) -> str:
+        """The id that the sender's client gave it, the same after any retry; else where it is stored."""
+        return self._record.unique_id or self._record.offset_id
+
+    @property
+    def offset_message_id(self) -> str:
+        """The id that says where it is stored: another one after each retry."""
+        return self._record.offset_id
+
+    @property
+    def queue_offset(self) -> int:
+        """Its place in the queue."""
+        return self._record.queue_offset
+
+    @property
+    def physical_offset(self) -> int:
+        """Its place in the broker's log."""
+        return self._record.physical_offset
+
+    @property
+    def flag(self) -> int:
+        """The sender's own number."""
+        return self._record.flag
+
+    @property
+    def born_timestamp_ms(self) -> int:
+        """When it was sent, by the sender's clock, ms since 1970."""
+        return self._record.born_timestamp
+
+    @property
+    def store_timestamp_ms(self) -> int:
+        """When it was stored, by the broker's clock, ms since 1970."""
+        return self._record.store_timestamp
+
+    @property
+    def born_host(self) -> str:
+        """The sender's `ip:port`."""
+        return host_text(self._record.born_host)
+
+    @property
+    def store_host(self) -> str:
+        """The broker's `ip:port`."""
+        return host_text(self._record.store_host)
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of the body."""
+        return len(self.body)
+
+    def __repr__(self) -> str:
+        queue = self.queue
+        where = f"{queue.topic}:{queue.broker_name}:{queue.queue_id}:{self.queue_offset}"
+        return f"ReceivedMessage({self.topic!r}, {where}, id={self.message_id}, <{len(self.body)} bytes>)"

@@ -1,0 +1,57 @@
+"""The name servers of a cluster: each knows everything, one is asked until it fails, then the next."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import TypeVar
+
+from orbitmq.client.errors import NoNameServer
+from orbitmq.net.errors import Closed, NetError
+from orbitmq.net.pool import ConnectionPool
+from orbitmq.protocol.bodies.route import TopicRouteData
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.declare import Reply, Request
+from orbitmq.protocol.errors import BrokerRefused
+from orbitmq.protocol.requests.route import GetRouteinfoByTopic
+
+ReplyT = TypeVar("ReplyT", bound=Reply)
+
+
+class NameServers:
+    """Asks name servers. They are taken in random order, so that clients spread over them."""
+
+    def __init__(self, addresses: Sequence[str], pool: ConnectionPool, timeout_ms: int) -> None:
+        self._addresses = random.sample(addresses, len(addresses))
+        self._pool = pool
+        self._timeout_ms = timeout_ms
+        self._chosen = 0
+
+    @property
+    def addresses(self) -> list[str]:
+        """All of them, the one in use first."""
+        return self._addresses[self._chosen :] + self._addresses[: self._chosen]
+
+    async def ask(self, request: Request[ReplyT]) -> ReplyT:
+        """The first answer. Raises NoNameServer, BrokerRefused for an error answer, Closed."""
+        failures = []
+        for _ in self._addresses:
+            address = self._addresses[self._chosen]
+            try:
+                return await self._pool.call(address, request, self._timeout_ms)
+            except Closed:
+                raise
+            except NetError as error:
+                failures.append(str(error))
+                self._chosen = (self._chosen + 1) % len(self._addresses)
+        raise NoNameServer(f"no name server answers: {'; '.join(failures)}")
+
+    async def route(self, topic: str) -> TopicRouteData | None:
+        """Where a topic's queues are, None if nowhere. Raises NoNameServer, BrokerRefused, Closed."""
+        try:
+            # Standard JSON can be asked for, and is read faster; name servers before 4.9.4 do not know it.
+            return (await self.ask(GetRouteinfoByTopic(topic, True))).body
+        except BrokerRefused as error:
+            if error.code == ResponseCode.TOPIC_NOT_EXIST:
+                return None
+            raise

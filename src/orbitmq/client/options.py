@@ -1,0 +1,196 @@
+"""What can be set on producers and consumers. Names and defaults are those of Apache's client where the meaning
+is the same (`sendMsgTimeout` is `send_msg_timeout_ms`); units stand last in a name.
+
+`Producer` and `PushConsumer` are these classes with behaviour: `Producer("group", send_msg_timeout_ms=5000)`.
+Options are read when the producer or consumer starts; changing them later has no effect.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from enum import Enum
+
+from orbitmq.client.names import check_group
+from orbitmq.client.rebalance import STRATEGIES, Strategy
+from orbitmq.net.address import parse_addresses
+from orbitmq.protocol.bodies.heartbeat import ConsumeFromWhere
+from orbitmq.protocol.names import AUTO_CREATE_TOPIC
+
+DEFAULT_NAMESRV = "127.0.0.1:9876"
+
+
+def _within(name: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise ValueError(f"{name} has to be from {low} to {high}, not {value}")
+
+
+@dataclass(eq=False)
+class ClientOptions:
+    """What producers and consumers have in common."""
+
+    group: str
+    """The producer or consumer group."""
+    namesrv: str = ""
+    """Name servers, `host:port`, several joined by `;`. Empty: NAMESRV_ADDR of the environment, else
+    127.0.0.1:9876."""
+    _: KW_ONLY
+    client_ip: str | None = None
+    """The address in client ids and message ids; None: the one by which the name server is reached."""
+    instance_name: str | None = None
+    """Tells apart clients on one address; None: process id and a number that does not come twice."""
+    poll_name_server_interval_ms: int = 30_000
+    """How often routes are looked up again."""
+    heartbeat_broker_interval_ms: int = 30_000
+    """How often brokers are told that this client lives; they forget it after 120 s."""
+    mq_client_api_timeout_ms: int = 3000
+    """Time for one call that is neither a send nor a pull."""
+    connect_timeout_ms: int = 3000
+    """Time for opening a connection."""
+    on_error: Callable[[Exception], None] | None = None
+    """Called with every failure in the background (heartbeats, routes, pulls, handlers), which is also
+    logged. It must not raise and not block."""
+
+    def __post_init__(self) -> None:
+        """Checks what was set. Raises ValueError."""
+        check_group(self.group)
+        self.namesrv = self.namesrv or os.environ.get("NAMESRV_ADDR", "") or DEFAULT_NAMESRV
+        parse_addresses(self.namesrv)
+        for name in ("poll_name_server_interval_ms", "heartbeat_broker_interval_ms"):
+            _within(name, getattr(self, name), 10, 3_600_000)
+        for name in ("mq_client_api_timeout_ms", "connect_timeout_ms"):
+            _within(name, getattr(self, name), 1, 3_600_000)
+
+
+class Compression(Enum):
+    """How large bodies are made smaller. LZ4 and ZSTD need the extra `fast` (ZSTD not from Python 3.14)."""
+
+    ZLIB = "ZLIB"
+    LZ4 = "LZ4"
+    ZSTD = "ZSTD"
+
+
+@dataclass(eq=False)
+class ProducerOptions(ClientOptions):
+    """What can be set on a producer."""
+
+    _: KW_ONLY
+    send_msg_timeout_ms: int = 3000
+    """Time for a send with all its tries."""
+    retry_times_when_send_failed: int = 2
+    """Tries after the first one, on other brokers where there are any."""
+    retry_another_broker_when_not_store_ok: bool = False
+    """Whether a status other than SEND_OK is tried again elsewhere too."""
+    send_latency_enable: bool = False
+    """Whether brokers that were slow or failed are left alone for a while."""
+    compress_msg_body_over_bytes: int = 4096
+    """Bodies from this length on are compressed."""
+    compress_type: Compression = Compression.ZLIB
+    compress_level: int = 5
+    max_message_size_bytes: int = 4 << 20
+    """The longest body, and the longest batch. Brokers have a limit of their own (`maxMessageSize`)."""
+    create_topic_key: str = AUTO_CREATE_TOPIC
+    """The topic that brokers take as the model where they create one on the first send."""
+    default_topic_queue_nums: int = 4
+    """Queues of a topic that is created so."""
+    max_in_flight: int = 1024
+    """Sends under way; `send` waits while there are more."""
+    max_in_flight_bytes: int = 100 << 20
+    """Bodies under way, in bytes; `send` waits while there are more."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _within("send_msg_timeout_ms", self.send_msg_timeout_ms, 1, 86_400_000)
+        _within("retry_times_when_send_failed", self.retry_times_when_send_failed, 0, 1000)
+        _within("compress_level", self.compress_level, 0, 22)
+        _within("max_message_size_bytes", self.max_message_size_bytes, 1, (16 << 20) - 65_536)
+        _within("default_topic_queue_nums", self.default_topic_queue_nums, 1, 65_535)
+        _within("max_in_flight", self.max_in_flight, 1, 65_535)
+        _within("max_in_flight_bytes", self.max_in_flight_bytes, 1, 1 << 40)
+
+
+LAST_OFFSET = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
+FIRST_OFFSET = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+TIMESTAMP = ConsumeFromWhere.CONSUME_FROM_TIMESTAMP
+
+
+@dataclass(eq=False)
+class ConsumerOptions(ClientOptions):
+    """What can be set on a consumer to which messages are pushed."""
+
+    _: KW_ONLY
+    consume_from_where: ConsumeFromWhere = LAST_OFFSET
+    """Where a group begins on a queue for which it has no offset yet. A broker that still has the first
+    message of a queue in memory lets a new group begin there in any case."""
+    consume_timestamp_ms: int | None = None
+    """For TIMESTAMP: the store time (ms since 1970) to begin at; None: half an hour ago."""
+    allocate_message_queue_strategy: str | Strategy = "AVG"
+    """How the members of the group share queues: AVG, AVG_BY_CIRCLE, CONSISTENT_HASH, or a function of
+    `client.rebalance`. All members have to have the same."""
+    ordered: bool = False
+    """Whether each queue is handled by one member and one message after the other; queues are locked at
+    the brokers. A message that fails is repeated in place and holds up its queue."""
+    concurrency: int = 20
+    """Messages being handled at a time (Apache's consumeThreadMax); of an ordered consumer: queues."""
+    max_reconsume_times: int = -1
+    """How often a message is handed out again before it goes to the dead-letter queue; -1: 16 times, of
+    an ordered consumer without end."""
+    suspend_current_queue_time_ms: int = 1000
+    """How long an ordered queue waits before a message that failed is repeated (10 to 30000)."""
+    consume_timeout_ms: int = 900_000
+    """A message on which a handler works for longer goes back to the broker, to be handed out again."""
+    pull_batch_size: int = 32
+    pull_batch_size_in_bytes: int = 256 << 10
+    pull_interval_ms: int = 0
+    """Pause between pulls of one queue."""
+    pull_threshold_for_queue: int = 1000
+    """Messages of one queue held here beyond which it is not pulled."""
+    pull_threshold_size_for_queue_mib: int = 100
+    """The same for the bodies' size."""
+    pull_threshold_for_topic: int = -1
+    """The same for all queues of a topic together, shared out among them; -1: no such limit."""
+    pull_threshold_size_for_topic_mib: int = -1
+    consume_concurrently_max_span: int = 2000
+    """How far pulling may be ahead of the oldest message that is not finished."""
+    pull_time_delay_when_exception_ms: int = 1000
+    """Pause after a pull that failed."""
+    broker_suspend_max_time_ms: int = 15_000
+    """How long a broker may hold a pull until there is a message."""
+    consumer_timeout_when_suspend_ms: int = 30_000
+    """Time for a pull, held or not."""
+    persist_consumer_offset_interval_ms: int = 5000
+    """How often offsets are committed."""
+    rebalance_interval_ms: int = 20_000
+    """How often queues are shared out anew even if nothing was said to have changed."""
+    close_timeout_ms: int = 30_000
+    """How long `close` waits for handlers before it cancels them."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.allocate_message_queue_strategy, str):
+            name = self.allocate_message_queue_strategy
+            if name not in STRATEGIES:
+                raise ValueError(f"{name!r} is no strategy; there are {', '.join(STRATEGIES)}")
+        _within("concurrency", self.concurrency, 1, 1000)
+        _within("consume_concurrently_max_span", self.consume_concurrently_max_span, 1, 65_535)
+        _within("pull_threshold_for_queue", self.pull_threshold_for_queue, 1, 65_535)
+        _within("pull_threshold_size_for_queue_mib", self.pull_threshold_size_for_queue_mib, 1, 1024)
+        if self.pull_threshold_for_topic != -1:
+            _within("pull_threshold_for_topic", self.pull_threshold_for_topic, 1, 6_553_500)
+        if self.pull_threshold_size_for_topic_mib != -1:
+            _within("pull_threshold_size_for_topic_mib", self.pull_threshold_size_for_topic_mib, 1, 102_400)
+        _within("pull_batch_size", self.pull_batch_size, 1, 1024)
+        _within("pull_batch_size_in_bytes", self.pull_batch_size_in_bytes, 1, 128 << 20)
+        _within("pull_interval_ms", self.pull_interval_ms, 0, 65_535)
+        _within("suspend_current_queue_time_ms", self.suspend_current_queue_time_ms, 10, 30_000)
+        if self.consumer_timeout_when_suspend_ms <= self.broker_suspend_max_time_ms:
+            raise ValueError(
+                "consumer_timeout_when_suspend_ms has to be more than broker_suspend_max_time_ms"
+            )
+
+    @property
+    def strategy(self) -> Strategy:
+        """The function that shares out queues."""
+        chosen = self.allocate_message_queue_strategy
+        return STRATEGIES[chosen] if isinstance(chosen, str) else chosen

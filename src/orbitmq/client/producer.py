@@ -1,0 +1,239 @@
+"""Sending messages."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterable, Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Self
+
+from orbitmq.client.bulk import BulkSend
+from orbitmq.client.errors import ClientError, IllegalMessage, NotRunning, SendFailed
+from orbitmq.client.in_flight import InFlight
+from orbitmq.client.instance import ClientInstance, now_ms
+from orbitmq.client.message import Message, SendResult
+from orbitmq.client.names import INNER_PRODUCER_GROUP
+from orbitmq.client.options import ProducerOptions
+from orbitmq.client.preparing import Preparation
+from orbitmq.client.queue_choice import QueueSelector, queue_of_key
+from orbitmq.client.results import batch_results, single_result
+from orbitmq.client.sending import Sender
+from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.errors import BrokerRefused
+
+BULK_TIMEOUT_MS = 30_000
+"""How long `send_all` tries to get a batch stored."""
+
+
+class BatchPartlySent(SendFailed):
+    """Some parts of a batch were stored, and then one was not; the parts after it were not tried."""
+
+    def __init__(self, sent: list[SendResult], error: Exception) -> None:
+        if isinstance(error, SendFailed):
+            super().__init__(error.topic, error.failures, error.code or 0)
+        else:
+            code = getattr(error, "code", None) or 0
+            super().__init__(sent[0].queue.topic, [(sent[-1].queue.broker_name, error)], code)
+        self.sent = sent
+        """Where the first messages of the batch went, in their order."""
+
+
+class Producer(ProducerOptions):
+    """Sends messages to any topic of a cluster.
+
+        async with Producer("orders") as producer:
+            result = await producer.send(Message("orders", b"{...}", tags="new", keys="17"))
+
+    Many sends may be under way at a time (`asyncio.gather`, tasks); they share one connection per broker.
+    Belongs to the event loop in which it was started, and to the process: after a fork make another one.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._instance: ClientInstance | None = None
+        self._sender: Sender | None = None
+        self._preparation: Preparation | None = None
+        self._in_flight = InFlight(self.max_in_flight, self.max_in_flight_bytes)
+
+    # Life.
+
+    async def start(self) -> Self:
+        """Makes it ready to send. `async with` does so."""
+        if self._instance is not None:
+            raise NotRunning("a producer is started once: make another one")
+        self._instance = ClientInstance(self, producer_groups=[self.group, INNER_PRODUCER_GROUP])
+        self._preparation = Preparation(self, self._instance.unique_ids)
+        self._sender = Sender(self._instance, self)
+        self._instance.start()
+        return self
+
+    async def close(self) -> None:
+        """Ends it, once the sends under way have had their answers or their time is over."""
+        if self._instance is None or self._instance.is_closed:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.send_msg_timeout_ms / 1000):
+                await self._in_flight.emptied()
+        await self._instance.close()
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def client_id(self) -> str:
+        """The id by which brokers know it. Raises NotRunning before the start."""
+        return self._running()[0].client_id
+
+    def _running(self) -> tuple[ClientInstance, Sender, Preparation]:
+        if self._instance is None or self._sender is None or self._preparation is None:
+            raise NotRunning("the producer has not been started: use `async with`, or start()")
+        self._instance.check_running()
+        return self._instance, self._sender, self._preparation
+
+    # Sending.
+
+    async def queues(self, topic: str) -> Sequence[MessageQueue]:
+        """The queues of a topic that can be sent to. Raises TopicNotFound, NoNameServer."""
+        return await self._running()[1].queues(topic)
+
+    async def send(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | None = None,
+        timeout_ms: float | None = None,
+    ) -> SendResult:
+        """Sends one message and says where it went.
+
+        It goes to `queue`; or to the one that `selector` picks; or to that of `sharding_key` (or the
+        message's own); else to any, and then another broker is tried where one fails. `timeout_ms`
+        (`send_msg_timeout_ms`) is for all tries together. With a status other than SEND_OK the message is
+        stored, but less safely than the broker is meant to keep it.
+
+        Raises IllegalMessage and IllegalName before anything is sent; SendFailed when every try failed (the
+        message may be stored all the same); BrokerRefused where a broker will not have it; TopicNotFound,
+        NoNameServer; NotRunning.
+        """
+        _, sender, preparation = self._running()
+        request, unique_id = preparation.single(message, now_ms())
+        size = len(request.body)
+        await self._in_flight.enter(size)
+        try:
+            key = sharding_key or message.sharding_key
+            if queue is None and (selector is not None or key is not None):
+                queue = await self._pick(message, selector, key)
+            chosen, reply = await sender.send(request, queue, timeout_ms or self.send_msg_timeout_ms)
+        finally:
+            self._in_flight.leave(size)
+        return single_result(reply, chosen, unique_id)
+
+    async def send_oneway(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | None = None,
+    ) -> None:
+        """Sends one message and does not wait for the broker's word: it may be lost unnoticed.
+
+        Raises what `send` raises before anything is sent; ConnectFailed where there is no connection.
+        """
+        _, sender, preparation = self._running()
+        request, _ = preparation.single(message, now_ms())
+        key = sharding_key or message.sharding_key
+        if queue is None and (selector is not None or key is not None):
+            queue = await self._pick(message, selector, key)
+        await sender.send_oneway(request, queue)
+
+    async def send_batch(
+        self,
+        messages: Iterable[Message],
+        *,
+        queue: MessageQueue | None = None,
+        sharding_key: str | None = None,
+        timeout_ms: float | None = None,
+    ) -> list[SendResult]:
+        """Sends messages of one topic to one queue together; gives a result for each, in order.
+
+        What is over `max_message_size_bytes` together goes in several parts, one after the other, each in
+        `timeout_ms`; without `queue` or `sharding_key` the parts may go to different queues. An empty batch
+        gives an empty list.
+
+        Raises what `send` raises; BatchPartlySent where a later part failed.
+        """
+        instance, sender, preparation = self._running()
+        listed = list(messages)
+        if not listed:
+            return []
+        parts = preparation.batches(listed, now_ms())
+        key = sharding_key or listed[0].sharding_key
+        if sharding_key is None and any(message.sharding_key != key for message in listed):
+            raise IllegalMessage(
+                "a batch goes to one queue: send messages of several sharding keys by send_all"
+            )
+        if queue is None and key is not None:
+            queue = queue_of_key(await sender.queues(listed[0].topic), key)
+        results: list[SendResult] = []
+        for request, unique_ids in parts:
+            size = len(request.body)
+            await self._in_flight.enter(size)
+            try:
+                instance.check_running()
+                chosen, reply = await sender.send(request, queue, timeout_ms or self.send_msg_timeout_ms)
+            except (ClientError, BrokerRefused) as error:
+                if not results:
+                    raise
+                raise BatchPartlySent(results, error) from error
+            finally:
+                self._in_flight.leave(size)
+            results += batch_results(reply, chosen, unique_ids)
+        return results
+
+    async def send_all(
+        self,
+        messages: Iterable[Message] | AsyncIterable[Message],
+        *,
+        batch_size: int = 128,
+        batch_bytes: int = 256 << 10,
+        timeout_ms: float | None = None,
+        on_sent: Callable[[list[SendResult]], None] | None = None,
+    ) -> int:
+        """Sends a stream of messages as fast as the brokers take them; gives their number.
+
+        Messages go in batches, one under way per queue, all queues at a time. Those with one sharding key
+        keep their order; those without go to the queues in turn. A batch that fails is tried again for
+        `timeout_ms` (30 s), on its own queue: a message may then be stored twice, but never out of order.
+        `on_sent` hears of every batch that was stored. Nothing is read ahead of what the brokers take,
+        beyond a batch per queue.
+
+        Raises what `send` raises, once the batches under way have ended; messages read by then may not be
+        sent.
+        """
+        _, sender, preparation = self._running()
+        bulk = BulkSend(
+            sender,
+            preparation,
+            now_ms,
+            batch_size=batch_size,
+            batch_bytes=min(batch_bytes, self.max_message_size_bytes),
+            try_timeout_ms=self.send_msg_timeout_ms,
+            timeout_ms=timeout_ms or BULK_TIMEOUT_MS,
+            on_sent=on_sent,
+        )
+        return await bulk.run(messages)
+
+    async def _pick(self, message: Message, selector: QueueSelector | None, key: str | None) -> MessageQueue:
+        queues = await self._running()[1].queues(message.topic)
+        if selector is not None:
+            return selector(queues, message)
+        assert key is not None
+        return queue_of_key(queues, key)

@@ -1,0 +1,90 @@
+"""From what a name server tells of a topic to queues one can send to or read from, and their addresses."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+
+from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.bodies.route import TopicRouteData
+from orbitmq.protocol.codes import PERM_READ, PERM_WRITE
+
+MASTER_ID = 0
+
+Addresses = dict[int, str]
+"""The members of a broker group by broker id."""
+
+
+class TopicRoute:
+    """One topic's queues and brokers, taken apart once and then only read."""
+
+    __slots__ = ("brokers", "data", "publish_queues", "subscribe_queues")
+
+    def __init__(self, topic: str, data: TopicRouteData) -> None:
+        self.data = data
+        """As the name server told it."""
+        self.brokers: dict[str, Addresses] = {
+            broker.broker_name: dict(broker.broker_addrs or {}) for broker in data.broker_datas
+        }
+        self.publish_queues = _publish_queues(topic, data, self.brokers)
+        """Where messages may be sent, in the order in which they are taken in turn."""
+        self.subscribe_queues = [
+            MessageQueue(topic, row.broker_name, queue_id)
+            for row in data.queue_datas
+            if row.perm & PERM_READ
+            for queue_id in range(row.read_queue_nums)
+        ]
+        """What the members of a group share."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TopicRoute) and self.data == other.data
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def template_for(self, topic: str, queue_nums: int) -> TopicRoute:
+        """A route for a topic that does not exist yet, after the one that brokers create topics from."""
+        rows = [
+            type(row)(
+                row.broker_name,
+                min(queue_nums, row.read_queue_nums),
+                min(queue_nums, row.read_queue_nums),
+                row.perm,
+                row.topic_sys_flag,
+            )
+            for row in self.data.queue_datas
+        ]
+        return TopicRoute(topic, TopicRouteData(queue_datas=rows, broker_datas=self.data.broker_datas))
+
+
+def _publish_queues(topic: str, data: TopicRouteData, brokers: dict[str, Addresses]) -> list[MessageQueue]:
+    if data.order_topic_conf:
+        return [
+            MessageQueue(topic, broker, queue_id)
+            for broker, _, count in (part.partition(":") for part in data.order_topic_conf.split(";"))
+            if count.isdigit()
+            for queue_id in range(int(count))
+        ]
+    return [
+        MessageQueue(topic, row.broker_name, queue_id)
+        for row in sorted(data.queue_datas, key=lambda row: row.broker_name)
+        if row.perm & PERM_WRITE and MASTER_ID in brokers.get(row.broker_name, ())
+        for queue_id in range(row.write_queue_nums)
+    ]
+
+
+def address_to_read(
+    members: Addresses, wanted_id: int = MASTER_ID, *, only_wanted: bool = False
+) -> str | None:
+    """Where to pull from: the member wanted, for a slave that is absent the next one, else any."""
+    address = members.get(wanted_id)
+    if address is None and wanted_id != MASTER_ID:
+        address = members.get(wanted_id + 1)
+    if address is None and not only_wanted and members:
+        address = members[min(members)]
+    return address
+
+
+def any_address(brokers: Iterable[Addresses]) -> str | None:
+    """One member of one of the brokers: its master if it has one."""
+    choices = [members for members in brokers if members]
+    return address_to_read(random.choice(choices)) if choices else None
