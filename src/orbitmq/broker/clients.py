@@ -149,6 +149,14 @@ class ClientTable:
         self._fingerprints[group] = fingerprint
         return known is not None and known != fingerprint
 
+    def find_producer(self, client_id: str) -> Client | None:
+        """A producer of that id, on any of its connections, in whichever group."""
+        for members in self.producers.values():
+            for client in members.values():
+                if client.client_id == client_id:
+                    return client
+        return None
+
     def unregister_producer(self, group: str, connection_id: int) -> None:
         """Takes a producer off."""
         members = self.producers.get(group)

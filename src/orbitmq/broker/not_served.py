@@ -7,7 +7,6 @@ has a handler or stands here.
 from __future__ import annotations
 
 _TRANSACTIONS = "transactions are not served yet"
-_REPLY = "request-reply is not served yet"
 _TIMER = "timer messages are not served yet; the 18 delay levels are"
 _POP = "POP consumption is not served yet"
 _ROCKSDB = "this broker keeps nothing in RocksDB"
@@ -20,8 +19,6 @@ NOT_SERVED: dict[int, str] = {
     60: _TIMER,
     61: _TIMER,
     323: _TRANSACTIONS,
-    324: _REPLY,
-    325: _REPLY,
     354: _ROCKSDB,
     355: _ROCKSDB,
     370: _TIMER,

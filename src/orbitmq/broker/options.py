@@ -313,6 +313,15 @@ class BrokerSettings(NetworkSettings, StoreSettings):
         "traceOn", "boolean", True, "Property TRACE_ON of every message: clients may trace it.", mutable=True
     )
 
+    # Replies.
+    store_reply_message_enable: bool = option(
+        "storeReplyMessageEnable",
+        "boolean",
+        True,
+        "Store replies, beside passing them on.",
+        mutable=True,
+    )
+
     # Shown, no more.
     send_thread_pool_queue_capacity: int = option(
         "sendThreadPoolQueueCapacity", "int", 10_000, "", no_effect=True, reason=_NO_QUEUES
@@ -543,7 +552,6 @@ _OTHER_ROWS: list[Option] = [
         ("flushConsumerOffsetHistoryInterval", "int", 60_000),
         ("recallMessageEnable", "boolean", False),
         ("allowRecallWhenBrokerNotWriteable", "boolean", True),
-        ("storeReplyMessageEnable", "boolean", True),
         ("useStaticSubscription", "boolean", False),
         ("enableSingleTopicRegister", "boolean", False),
         ("updateNameServerAddrPeriod", "int", 120_000),

@@ -39,6 +39,9 @@ class Settings:
     timer_wheel_enable: bool = True
     revive_queue_num: int = 8
     broker_permission: int = 6
+    region_id: str = "DefaultRegion"
+    trace_on: bool = True
+    store_reply_message_enable: bool = True
     reject_pull_consumer_enable: bool = False
     notify_consumer_ids_changed_enable: bool = True
     enable_property_filter: bool = False
