@@ -1,0 +1,59 @@
+"""The README's examples, run one after the other as it shows them, against both brokers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from orbitmq.spark.errors import JavaNotFound
+from orbitmq.spark.java import find_java_home
+from tests.peers.machine import Process
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+class Cluster(Protocol):
+    namesrv: str
+
+
+def command(name: str) -> list[str]:
+    return [sys.executable, "-u", str(EXAMPLES / f"{name}.py")]
+
+
+def run(name: str, cluster: Cluster) -> str:
+    environment = {**os.environ, "NAMESRV_ADDR": cluster.namesrv}
+    done = subprocess.run(command(name), capture_output=True, text=True, env=environment, timeout=110)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_produce_then_consume(cluster: Cluster, tmp_path: Path) -> None:
+    sent = run("produce", cluster).splitlines()
+    assert [line.split(" is ")[0] for line in sent] == [f"order {number}" for number in range(10)]
+    consumer = Process(command("consume"), tmp_path / "consumed", {"NAMESRV_ADDR": cluster.namesrv})
+    try:
+        consumer.wait_until("ten orders came", lambda: len(lines(consumer)) >= 10, 60)
+    finally:
+        consumer.end(signal.SIGINT)
+    assert {line for line in lines(consumer) if line.startswith("order-")} >= {
+        f"order-{number} order {number}" for number in range(10)
+    }
+
+
+def lines(process: Process) -> list[str]:
+    return process.log.read_text().splitlines()
+
+
+def test_read_with_spark(cluster: Cluster) -> None:
+    try:
+        find_java_home()
+    except JavaNotFound as error:
+        pytest.skip(str(error))
+    run("produce", cluster)
+    assert "|order-7|order 7|" in run("read_topic", cluster).replace(" ", "").replace("order7", "order 7")
