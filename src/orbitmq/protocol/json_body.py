@@ -190,14 +190,14 @@ def _enum_codec(cls: type[Enum]) -> Codec:
     def read(value: Any) -> Enum | None:
         if isinstance(value, str):
             found = names.get(value.lower())
-            if found is not None or not value.isdecimal():
+            if found is not None or not (value.isdecimal() and len(value) < 4):
                 return found
             value = int(value)
-        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(members):
-            return members[value]
-        if value is None or isinstance(value, int):
+        if value is None:
             return None
-        raise _wrong(value, f"a name of {cls.__name__}")
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise _wrong(value, f"a name of {cls.__name__}")
+        return members[value] if 0 <= value < len(members) else None
 
     return Codec(lambda member: f'"{member.name}"', read, lambda member: member.name)
 
