@@ -8,7 +8,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
@@ -19,14 +19,15 @@ from orbitmq.protocol.requests.send import SendMessage
 from orbitmq.protocol.requests.topic import UpdateAndCreateTopic
 from orbitmq.spark.errors import JavaNotFound
 from orbitmq.spark.java import find_java_home
-from orbitmq.testing import LocalBroker
 from tests.peers import machine
 from tests.peers.apache import Apache
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Server = Apache | LocalBroker
+    from orbitmq.testing import LocalBroker
+
+Server: TypeAlias = "Apache | LocalBroker"
 
 _topics = itertools.count(1)
 
@@ -69,6 +70,8 @@ def spark(java_for_spark: None) -> Iterator[SparkSession]:
 @pytest.fixture(scope="session")
 def orbitmq_server() -> Iterator[LocalBroker]:
     """OrbitMQ as a process of its own, as Spark's workers would meet it."""
+    from orbitmq.testing import LocalBroker
+
     with LocalBroker(own_process=True) as server:
         yield server
 

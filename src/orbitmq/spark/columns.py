@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from orbitmq.spark.arrow_cy import COLUMN_TYPES
+
 
 @dataclass(slots=True, frozen=True)
 class Column:
@@ -19,30 +21,35 @@ class Column:
     name: str
     ddl: str
     """Spark's name of its type."""
-    arrow: pa.DataType
     about: str
 
+    @property
+    def arrow(self) -> pa.DataType:
+        """Its type in record batches."""
+        return pa.string() if self.name == BROKER_NAME else COLUMN_TYPES[self.name]
 
-_TIME = pa.timestamp("us", tz="UTC")
+
+BROKER_NAME = "brokerName"
+"""The one column that no stored record holds."""
 
 COLUMNS = (
-    Column("topic", "string", pa.string(), "topic"),
-    Column("brokerName", "string", pa.string(), "name of the broker group that holds the queue"),
-    Column("queueId", "int", pa.int32(), "queue within topic and broker"),
-    Column("queueOffset", "bigint", pa.int64(), "position in the queue"),
-    Column("keys", "string", pa.string(), "keys, separated by blanks; null without"),
-    Column("tags", "string", pa.string(), "tag; null without"),
-    Column("body", "binary", pa.binary(), "body, inflated if it was compressed"),
-    Column("properties", "map<string,string>", pa.map_(pa.string(), pa.string()), "all properties"),
-    Column("flag", "int", pa.int32(), "the sender's own flag"),
-    Column("sysFlag", "int", pa.int32(), "RocketMQ's flags: compression, transaction, IPv6 …"),
-    Column("bornTimestamp", "timestamp", _TIME, "when the sender sent it, by its clock"),
-    Column("storeTimestamp", "timestamp", _TIME, "when the broker stored it"),
-    Column("bornHost", "string", pa.string(), "the sender's address, `ip:port`"),
-    Column("storeHost", "string", pa.string(), "the broker's address, `ip:port`"),
-    Column("msgId", "string", pa.string(), "the sender's unique id; without one, offsetMsgId"),
-    Column("offsetMsgId", "string", pa.string(), "broker address and physical offset"),
-    Column("reconsumeTimes", "int", pa.int32(), "how often consumers have sent it back"),
+    Column("topic", "string", "topic"),
+    Column("brokerName", "string", "name of the broker group that holds the queue"),
+    Column("queueId", "int", "queue within topic and broker"),
+    Column("queueOffset", "bigint", "position in the queue"),
+    Column("keys", "string", "keys, separated by blanks; null without"),
+    Column("tags", "string", "tag; null without"),
+    Column("body", "binary", "body, inflated if it was compressed"),
+    Column("properties", "map<string,string>", "all properties"),
+    Column("flag", "int", "the sender's own flag"),
+    Column("sysFlag", "int", "RocketMQ's flags: compression, transaction, IPv6 …"),
+    Column("bornTimestamp", "timestamp", "when the sender sent it, by its clock"),
+    Column("storeTimestamp", "timestamp", "when the broker stored it"),
+    Column("bornHost", "string", "the sender's address, `ip:port`"),
+    Column("storeHost", "string", "the broker's address, `ip:port`"),
+    Column("msgId", "string", "the sender's unique id; without one, offsetMsgId"),
+    Column("offsetMsgId", "string", "broker address and physical offset"),
+    Column("reconsumeTimes", "int", "how often consumers have sent it back"),
 )
 
 BY_NAME = {column.name: column for column in COLUMNS}

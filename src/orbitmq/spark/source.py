@@ -10,15 +10,13 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from orbitmq.spark.arrow_cy import RecordScanner
 from orbitmq.spark.cluster import queue_bounds, readable_queues
-from orbitmq.spark.columns import BY_NAME, arrow_schema, ddl
+from orbitmq.spark.columns import BROKER_NAME, BY_NAME, arrow_schema, ddl
 from orbitmq.spark.errors import BadOption
 from orbitmq.spark.options import ReadOptions, check_columns
 from orbitmq.spark.planning import OffsetRange, Queue, ranges_to_read, split
 from orbitmq.spark.pulling import QueuePuller, log_loss, refuse_loss
-
-BROKER_NAME = "brokerName"
-"""The one column that no stored record holds."""
 
 
 class DefaultSource(DataSource):
@@ -82,10 +80,8 @@ class BatchReader(DataSourceReader):
 
 def read_range(work: OffsetRange, options: ReadOptions, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
     """Pulls the offsets of `work` and yields their messages as Arrow batches."""
-    from orbitmq.spark.arrow_cy import RecordScanner
-
     scanned = tuple(name for name in columns if name != BROKER_NAME) or ("queueOffset",)
-    scanner = RecordScanner(scanned, tags=options.tags or None)
+    scanner = RecordScanner(scanned, tags=frozenset(options.tags) or None)
     finish = functools.partial(_with_broker_name, queue=work.queue, columns=columns)
     puller = QueuePuller(
         work,
