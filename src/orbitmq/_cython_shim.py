@@ -43,6 +43,11 @@ def ccall(function: _F) -> _F:
     return function
 
 
+def final(function: _F) -> _F:
+    """Compiled: nothing is derived from the type. Interpreted: the class itself."""
+    return function
+
+
 def cclass(function: _F) -> _F:
     """Compiled: an extension type. Interpreted: the class itself."""
     return function

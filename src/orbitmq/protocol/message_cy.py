@@ -429,6 +429,12 @@ def _parts(
     properties += 2
     if properties_length != stop - properties:
         raise BadRecord(f"the parts of the record do not add up to its {size} bytes", position)
+    i: cython.Py_ssize_t
+    bits: cython.uchar = 0
+    for i in range(topic, topic + topic_length):
+        bits |= data[i]
+    if bits > 127:
+        _topic_text(cython.cast(cython.p_char, data + topic), topic_length, position)
     if memchr(data + properties, 0, properties_length) != cython.NULL:
         raise BadRecord("a zero byte in the properties", position)
     return stored, body_length, body, topic_length, topic, properties_length, properties
@@ -469,6 +475,7 @@ def _plain_parts(buf: Any, position: int, end: int) -> _Parts:
     properties += 2
     if properties_length != stop - properties:
         raise BadRecord(f"the parts of the record do not add up to its {size} bytes", position)
+    _plain_topic(buf, topic, topic_length, position)
     if b"\x00" in bytes(buf[properties:stop]):
         raise BadRecord("a zero byte in the properties", position)
     return stored, body_length, body, topic_length, topic, properties_length, properties
@@ -482,9 +489,9 @@ def decode_record(
 ) -> StoredMessage:
     """The record that begins at byte `position` of a buffer; what follows it does not matter.
 
-    Raises BadRecord if it is cut off, no record, its lengths do not add up, its properties hold a zero byte,
-    or its body does not have its checksum (`check_crc`), or the record as a whole does not have the one in
-    its last property (`check_property_crc`, if there is one).
+    Raises BadRecord if it is cut off or no record, its lengths do not add up, its topic is not UTF-8, its
+    properties hold a zero byte, its body does not have its checksum (`check_crc`), or all of it does not have
+    the one in its last property (`check_property_crc`, where there is one).
     """
     stored: cython.Py_ssize_t
     body_length: cython.Py_ssize_t
@@ -553,10 +560,7 @@ def decode_record(
         raise BadRecord("the body does not have its checksum", position)
     if check_property_crc and not _property_crc_holds(buf, position, size):
         raise BadRecord("the record does not have its checksum", position)
-    try:
-        topic = bytes(buf[topic_at : topic_at + topic_length]).decode()
-    except UnicodeDecodeError:
-        raise BadRecord("the topic is not UTF-8", position) from None
+    topic = _plain_topic(buf, topic_at, topic_length, position)
     return StoredMessage(
         topic,
         body,
@@ -582,6 +586,14 @@ def _topic_text(text: cython.p_char, size: cython.Py_ssize_t, position: cython.P
     """Compiled only."""
     try:
         return PyUnicode_DecodeUTF8(text, size, cython.NULL)
+    except UnicodeDecodeError:
+        raise BadRecord("the topic is not UTF-8", position) from None
+
+
+def _plain_topic(buf: Any, at: int, length: int, position: int) -> str:
+    """`_topic_text` for the interpreter."""
+    try:
+        return bytes(buf[at : at + length]).decode()
     except UnicodeDecodeError:
         raise BadRecord("the topic is not UTF-8", position) from None
 
@@ -714,7 +726,6 @@ def locate_records(
     body_at: cython.Py_ssize_t
     topic_length: cython.Py_ssize_t
     topic_at: cython.Py_ssize_t
-    properties_length: cython.Py_ssize_t
     properties_at: cython.Py_ssize_t
     size: cython.Py_ssize_t
     count: cython.Py_ssize_t = 0
@@ -753,7 +764,7 @@ def locate_records(
                     body_at,
                     topic_length,
                     topic_at,
-                    properties_length,
+                    _,
                     properties_at,
                 ) = _parts(data, start, end)
                 if check_crc and _int(at + 8) != crc32(
@@ -953,10 +964,7 @@ def _scan_plain(
         raise BadRecord("the body does not have its checksum", start)
     if check_property_crc and not _property_crc_holds(buf, start, size):
         raise BadRecord("the record does not have its checksum", start)
-    try:
-        topic = bytes(buf[topic_at : topic_at + topic_length]).decode()
-    except UnicodeDecodeError:
-        raise BadRecord("the topic is not UTF-8", start) from None
+    topic = _plain_topic(buf, topic_at, topic_length, start)
     properties = bytes(buf[properties_at : start + size])
     (store_timestamp,) = _LONG.unpack_from(buf, stored)
     return (

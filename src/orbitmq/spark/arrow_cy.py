@@ -1,0 +1,877 @@
+"""From stored records to Arrow: a pull's answer, or a range of a commit log, becomes a RecordBatch.
+
+Hot: every record that Spark reads passes here. Compiled, the asked columns grow as plain memory, without a
+Python object per message (but for compressed bodies and inner batches), and Arrow takes them over as they
+are. Interpreted, they grow as lists. Both ways give the same batches.
+"""
+# ruff: noqa: F821
+# (Py_buffer is a name that only the compiler knows.)
+# mypy: disable-error-code="name-defined"
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+try:
+    import cython
+except ModuleNotFoundError:
+    from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
+
+from orbitmq.protocol.compression import CompressionError, inflate
+from orbitmq.protocol.ids import host_text
+from orbitmq.protocol.inner_batch import is_inner_batch, plain_messages
+from orbitmq.protocol.message import BadRecord, StoredMessage
+from orbitmq.protocol.message_cy import FIXED_BYTES, Stop, decode_record, locate_records
+from orbitmq.protocol.properties_cy import decode_properties
+
+if cython.compiled:
+    from cython.cimports.cpython.buffer import (  # type: ignore[import-not-found]
+        PyBUF_SIMPLE,
+        PyBuffer_Release,
+        PyObject_GetBuffer,
+    )
+    from cython.cimports.cpython.bytearray import (  # type: ignore[import-not-found]
+        PyByteArray_AS_STRING,
+        PyByteArray_Resize,
+    )
+    from cython.cimports.cpython.bytes import (  # type: ignore[import-not-found]
+        PyBytes_AS_STRING,
+        PyBytes_FromStringAndSize,
+        PyBytes_GET_SIZE,
+    )
+    from cython.cimports.cpython.unicode import PyUnicode_DecodeUTF8  # type: ignore[import-not-found]
+    from cython.cimports.libc.string import memchr, memcmp, memcpy  # type: ignore[import-not-found]
+
+__all__ = ["COLUMN_TYPES", "RecordScanner"]
+
+MAX_BODY_BYTES = 64 << 20
+"""What a body may inflate to. Brokers take 4 MiB unless told otherwise."""
+
+MAX_QUEUE_OFFSET = (1 << 63) - 1
+_MAX_COLUMN_BYTES = (1 << 31) - 1
+_MAX_TIME_MS = MAX_QUEUE_OFFSET // 1000
+
+_FROM_PROPERTIES = frozenset({"properties", "keys", "tags", "msgId"})
+"""Columns for which a record's properties have to be read."""
+
+_TIME = pa.timestamp("us", tz="UTC")
+
+COLUMN_TYPES: dict[str, pa.DataType] = {
+    "topic": pa.string(),
+    "queueId": pa.int32(),
+    "queueOffset": pa.int64(),
+    "physicalOffset": pa.int64(),
+    "keys": pa.string(),
+    "tags": pa.string(),
+    "body": pa.binary(),
+    "properties": pa.map_(pa.string(), pa.string()),
+    "flag": pa.int32(),
+    "sysFlag": pa.int32(),
+    "bornTimestamp": _TIME,
+    "storeTimestamp": _TIME,
+    "bornHost": pa.string(),
+    "storeHost": pa.string(),
+    "msgId": pa.string(),
+    "offsetMsgId": pa.string(),
+    "reconsumeTimes": pa.int32(),
+}
+"""The columns there are. All may hold nulls as far as the schema says; `keys` and `tags` are null where a
+message has none, times where Arrow's microseconds cannot hold what the record says."""
+
+
+class RecordScanner:
+    """Collects the asked columns of records, batch by batch.
+
+    `topic` leaves out records of other topics (a commit log holds all of them), `tags` those whose tag is
+    none of these. Half messages and what was rolled back (transaction type prepared or rollback) never count.
+    Of an inner batch each message is a row.
+
+    A record that is damaged raises BadRecord; what was before it stays collected. With `skip_bad` it is left
+    out and kept in `bad` instead; the scan goes on behind it where its size can be believed.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        *,
+        topic: str | None = None,
+        tags: frozenset[str] | None = None,
+        skip_bad: bool = False,
+        max_body_bytes: int = MAX_BODY_BYTES,
+    ) -> None:
+        unknown = [name for name in columns if name not in COLUMN_TYPES]
+        if unknown:
+            raise ValueError(f"there are no columns {', '.join(unknown)}")
+        if not columns or len(set(columns)) != len(columns):
+            raise ValueError(f"columns have to be asked for, and once each: {', '.join(columns)}")
+        self.columns = tuple(columns)
+        self.schema = pa.schema([pa.field(name, COLUMN_TYPES[name]) for name in self.columns])
+        self.bad: list[BadRecord] = []
+        self._topic = None if topic is None else topic.encode()
+        self._tags = None if tags is None else {tag.encode() for tag in tags}
+        self._skip_bad = skip_bad
+        self._max_body_bytes = max_body_bytes
+        self._collected: Any = None
+        self._reset()
+
+    def _reset(self) -> None:
+        kind: Any = _Columns if cython.compiled else _Lists
+        self._collected = kind(self.columns, self._tags, self._max_body_bytes)
+
+    @property
+    def rows(self) -> int:
+        """Rows collected and not yet taken."""
+        rows: int = self._collected.row_count()
+        return rows
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory of the rows collected and not yet taken, as the Arrow batch will need it (but for nulls)."""
+        size: int = self._collected.size_bytes()
+        return size
+
+    def scan(self, buf: Any, from_queue_offset: int = 0, to_queue_offset: int = MAX_QUEUE_OFFSET) -> int:
+        """Collects the records of a buffer whose queue offset is in [from, to); gives the number of new rows.
+
+        The records stand back to back; the scan ends at the end of the buffer, or where a commit-log file has
+        nothing more. Raises BadRecord, CompressionMissing.
+        """
+        before = self.rows
+        position = 0
+        while True:
+            found = locate_records(buf, position)
+            if len(found.table):
+                self._collect(buf, found.table, from_queue_offset, to_queue_offset)
+            position = found.position
+            if found.stop is Stop.BAD:
+                position = self._step_over(buf, position, found.reason)
+            elif found.stop is not Stop.END or position >= len(buf):
+                break
+            if position < 0:
+                break
+        return self.rows - before
+
+    def _collect(self, buf: Any, table: bytearray, from_queue_offset: int, to_queue_offset: int) -> None:
+        first = 0
+        while first >= 0:
+            first = _collect(
+                self._collected, buf, table, first, self._topic, from_queue_offset, to_queue_offset, self._bad
+            )
+
+    def _bad(self, error: BadRecord) -> None:
+        if not self._skip_bad:
+            raise error
+        self.bad.append(error)
+
+    def _step_over(self, buf: Any, position: int, reason: str) -> int:
+        """Where to go on behind a bad record; -1 where nothing says how long it is."""
+        self._bad(BadRecord(reason, position))
+        if len(buf) - position < FIXED_BYTES:
+            return -1
+        size = int.from_bytes(buf[position : position + 4], "big", signed=True)
+        return position + size if FIXED_BYTES <= size <= len(buf) - position else -1
+
+    def take(self) -> pa.RecordBatch:
+        """The rows collected so far, as one batch with the columns in the order asked; begins anew."""
+        arrays = self._collected.arrays()
+        self._reset()
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def _collect(
+    collected: Any,
+    buf: Any,
+    table: bytearray,
+    first: cython.Py_ssize_t,
+    topic: bytes | None,
+    from_queue_offset: cython.longlong,
+    to_queue_offset: cython.longlong,
+    bad: Any,
+) -> int:
+    """Adds the records of a table from number `first` on.
+
+    Gives -1 when all are done, else the number to go on with: behind a record that was told to `bad`.
+    """
+    count: cython.Py_ssize_t = len(table) // 64
+    if not cython.compiled:
+        rows = memoryview(table).cast("q")
+        for i in range(first, count):
+            try:
+                collected.add(
+                    decode_record(buf, rows[i * 8], False), topic, from_queue_offset, to_queue_offset
+                )
+            except (BadRecord, CompressionError) as error:
+                bad(_as_bad(error, rows[i * 8]))
+        return -1
+    view: Py_buffer
+    data: cython.pointer[cython.const[cython.uchar]]
+    row: cython.pointer[cython.longlong] = cython.cast(
+        cython.pointer[cython.longlong], PyByteArray_AS_STRING(table)
+    )
+    columns: _Columns = collected
+    topic_at: cython.p_char = cython.NULL
+    topic_length: cython.Py_ssize_t = 0
+    sys_flag: cython.int
+    offset: cython.longlong
+    number: cython.Py_ssize_t = first
+    if topic is not None:
+        topic_at = PyBytes_AS_STRING(topic)
+        topic_length = PyBytes_GET_SIZE(topic)
+    PyObject_GetBuffer(buf, cython.address(view), PyBUF_SIMPLE)
+    try:
+        data = cython.cast(cython.pointer[cython.const[cython.uchar]], view.buf)
+        row += number * 8
+        while number < count:
+            if topic_at != cython.NULL and (
+                row[6] != topic_length or memcmp(data + row[5], topic_at, topic_length) != 0
+            ):
+                row += 8
+                number += 1
+                continue
+            sys_flag = _int(data + row[0] + 36)
+            if (sys_flag & 0xC) == 0x4 or (sys_flag & 0xC) == 0xC:
+                row += 8
+                number += 1
+                continue
+            if (sys_flag & 0xC0) == 0xC0:
+                columns.add_inner_batch(buf, data, row, from_queue_offset, to_queue_offset)
+            else:
+                offset = _long(data + row[0] + 20)
+                if from_queue_offset <= offset < to_queue_offset:
+                    columns.add_record(data, row, sys_flag, offset)
+            row += 8
+            number += 1
+    except (BadRecord, CompressionError) as error:
+        bad(_as_bad(error, row[0]))
+        return number + 1
+    finally:
+        PyBuffer_Release(cython.address(view))
+    return -1
+
+
+def _as_bad(error: Exception, position: int) -> BadRecord:
+    if isinstance(error, BadRecord):
+        return BadRecord(error.reason, position)
+    if isinstance(error, ValueError):
+        return BadRecord(str(error), position)
+    # The library to inflate with is missing: that is no fault of the record.
+    raise error
+
+
+# ---- interpreted ----
+
+
+class _Lists:
+    """The columns as lists of Python values."""
+
+    def __init__(self, columns: tuple[str, ...], tags: set[bytes] | None, max_body_bytes: int) -> None:
+        self._columns: dict[str, list[Any]] = {name: [] for name in columns}
+        self._tags = None if tags is None else {tag.decode() for tag in tags}
+        self._max_body_bytes = max_body_bytes
+        self._looks_at_properties = tags is not None or not _FROM_PROPERTIES.isdisjoint(columns)
+        self._rows = 0
+        self._size_bytes = 0
+
+    def row_count(self) -> int:
+        return self._rows
+
+    def size_bytes(self) -> int:
+        return self._size_bytes
+
+    def add(self, record: StoredMessage, topic: bytes | None, from_offset: int, to_offset: int) -> None:
+        if (topic is not None and record.topic.encode() != topic) or record.sys_flag & 0xC in (0x4, 0xC):
+            return
+        if is_inner_batch(record.sys_flag):
+            for message in plain_messages(record, self._max_body_bytes):
+                if from_offset <= message.queue_offset < to_offset:
+                    self._add_row(message, record.sys_flag)
+        elif from_offset <= record.queue_offset < to_offset:
+            self._add_row(record, record.sys_flag)
+
+    def _add_row(self, message: StoredMessage, sys_flag: int) -> None:
+        properties = decode_properties(message.properties) if self._looks_at_properties else {}
+        if self._tags is not None and properties.get("TAGS") not in self._tags:
+            return
+        if message.sys_flag & 1 and "body" in self._columns:
+            message = message.with_body(inflate(message.body, message.sys_flag, self._max_body_bytes))
+        row = {name: _VALUES[name](message, properties) for name in self._columns}
+        if "sysFlag" in row:
+            row["sysFlag"] = sys_flag
+        for name, value in row.items():
+            self._columns[name].append(value)
+            self._size_bytes += _value_bytes(COLUMN_TYPES[name], value)
+        self._rows += 1
+
+    def arrays(self) -> list[Any]:
+        return [pa.array(values, COLUMN_TYPES[name]) for name, values in self._columns.items()]
+
+
+_VALUES: dict[str, Any] = {
+    "topic": lambda message, properties: message.topic,
+    "queueId": lambda message, properties: message.queue_id,
+    "queueOffset": lambda message, properties: message.queue_offset,
+    "physicalOffset": lambda message, properties: message.physical_offset,
+    "keys": lambda message, properties: properties.get("KEYS"),
+    "tags": lambda message, properties: properties.get("TAGS"),
+    "body": lambda message, properties: message.body,
+    "properties": lambda message, properties: list(properties.items()),
+    "flag": lambda message, properties: message.flag,
+    "sysFlag": lambda message, properties: message.sys_flag,
+    "bornTimestamp": lambda message, properties: _micros(message.born_timestamp),
+    "storeTimestamp": lambda message, properties: _micros(message.store_timestamp),
+    "bornHost": lambda message, properties: host_text(message.born_host),
+    "storeHost": lambda message, properties: host_text(message.store_host),
+    "msgId": lambda message, properties: properties.get("UNIQ_KEY", message.offset_id),
+    "offsetMsgId": lambda message, properties: message.offset_id,
+    "reconsumeTimes": lambda message, properties: message.reconsume_times,
+}
+
+
+def _micros(time_ms: int) -> int | None:
+    return time_ms * 1000 if -_MAX_TIME_MS <= time_ms <= _MAX_TIME_MS else None
+
+
+def _value_bytes(kind: Any, value: Any) -> int:
+    if isinstance(value, str):
+        return 4 + len(value.encode())
+    if isinstance(value, bytes):
+        return 4 + len(value)
+    if isinstance(value, list):
+        return 4 + sum(8 + len(name.encode()) + len(text.encode()) for name, text in value)
+    return 4 if kind == pa.int32() or kind == pa.string() else 8
+
+
+# ---- compiled ----
+
+
+@cython.final
+@cython.cclass
+class _Memory:
+    """Bytes that grow at their end."""
+
+    block: bytearray
+    start: cython.p_char
+    size: cython.Py_ssize_t
+    room: cython.Py_ssize_t
+
+    def __init__(self) -> None:
+        self.block = bytearray(1024)
+        if cython.compiled:
+            self.start = PyByteArray_AS_STRING(self.block)
+        self.size = 0
+        self.room = 1024
+
+    @cython.cfunc
+    def grow(self, more: cython.Py_ssize_t) -> cython.void:
+        room: cython.Py_ssize_t = max(self.room * 2, self.size + more)
+        PyByteArray_Resize(self.block, room)
+        self.start = PyByteArray_AS_STRING(self.block)
+        self.room = room
+
+    @cython.cfunc
+    @cython.inline
+    def put(self, at: cython.pointer[cython.const[cython.char]], length: cython.Py_ssize_t) -> cython.void:
+        if self.size + length > self.room:
+            self.grow(length)
+        memcpy(self.start + self.size, at, length)
+        self.size += length
+
+    def buffer(self) -> Any:
+        """The bytes for Arrow, which keeps them from now on."""
+        del self.block[self.size :]
+        return pa.py_buffer(self.block)
+
+
+@cython.final
+@cython.cclass
+class _Column:
+    """One column: values of 4 or 8 bytes, or texts (width 0) with their offsets."""
+
+    width: cython.int
+    rows: cython.Py_ssize_t
+    null_count: cython.Py_ssize_t
+    data: _Memory
+    offsets: _Memory
+    nulls: _Memory
+
+    def __init__(self, width: cython.int) -> None:
+        zero: cython.int = 0
+        self.width = width
+        self.rows = 0
+        self.null_count = 0
+        self.data = _Memory()
+        self.nulls = _Memory()
+        if width == 0:
+            self.offsets = _Memory()
+            if cython.compiled:
+                self.offsets.put(cython.cast(cython.p_char, cython.address(zero)), 4)
+
+    @cython.cfunc
+    @cython.inline
+    def add_int(self, value: cython.int) -> cython.void:
+        self.data.put(cython.cast(cython.p_char, cython.address(value)), 4)
+        self.rows += 1
+
+    @cython.cfunc
+    @cython.inline
+    def add_long(self, value: cython.longlong) -> cython.void:
+        self.data.put(cython.cast(cython.p_char, cython.address(value)), 8)
+        self.rows += 1
+
+    @cython.cfunc
+    def add_time(self, time_ms: cython.longlong) -> cython.void:
+        if -9223372036854775 <= time_ms <= 9223372036854775:
+            self.add_long(time_ms * 1000)
+        else:
+            self._note_null()
+            self.add_long(0)
+
+    @cython.cfunc
+    @cython.inline
+    def add_bytes(
+        self, at: cython.pointer[cython.const[cython.char]], length: cython.Py_ssize_t
+    ) -> cython.void:
+        end: cython.int
+        if length > 0x7FFFFFFF - self.data.size:
+            raise OverflowError("more than 2 GiB in one column of a batch: take() it earlier")
+        self.data.put(at, length)
+        end = cython.cast(cython.int, self.data.size)
+        self.offsets.put(cython.cast(cython.p_char, cython.address(end)), 4)
+        self.rows += 1
+
+    @cython.cfunc
+    @cython.inline
+    def add_text(
+        self, at: cython.pointer[cython.const[cython.char]], length: cython.Py_ssize_t
+    ) -> cython.void:
+        """Adds text that has to be UTF-8, with U+FFFD where it is not."""
+        i: cython.Py_ssize_t
+        bits: cython.uchar = 0
+        for i in range(length):
+            bits |= cython.cast(cython.uchar, at[i])
+        if bits < 128:
+            self.add_bytes(at, length)
+        else:
+            sound: bytes = PyUnicode_DecodeUTF8(at, length, b"replace").encode()
+            self.add_bytes(PyBytes_AS_STRING(sound), PyBytes_GET_SIZE(sound))
+
+    @cython.cfunc
+    def add_object(self, text: bytes) -> cython.void:
+        self.add_bytes(PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
+
+    @cython.cfunc
+    @cython.inline
+    def add_text_or_null(
+        self, at: cython.pointer[cython.const[cython.char]], length: cython.Py_ssize_t
+    ) -> cython.void:
+        if at == cython.NULL:
+            self._note_null()
+            self.add_bytes(b"", 0)
+        else:
+            self.add_text(at, length)
+
+    @cython.cfunc
+    def _note_null(self) -> cython.void:
+        row: cython.longlong = self.rows
+        self.nulls.put(cython.cast(cython.p_char, cython.address(row)), 8)
+        self.null_count += 1
+
+    @cython.cfunc
+    def bytes_held(self) -> cython.Py_ssize_t:
+        return self.data.size + (self.offsets.size - 4 if self.width == 0 else 0)
+
+    def array(self, kind: Any) -> Any:
+        """The column as an Arrow array."""
+        buffers = [self._validity()]
+        if self.width == 0:
+            buffers.append(self.offsets.buffer())
+        buffers.append(self.data.buffer())
+        return pa.Array.from_buffers(kind, self.rows, buffers, self.null_count)
+
+    def _validity(self) -> Any:
+        i: cython.Py_ssize_t
+        row: cython.longlong
+        if self.null_count == 0:
+            return None
+        bitmap: bytearray = bytearray(b"\xff") * ((self.rows + 7) // 8)
+        if cython.compiled:
+            bits: cython.p_uchar = cython.cast(cython.p_uchar, PyByteArray_AS_STRING(bitmap))
+            numbers: cython.pointer[cython.longlong] = cython.cast(
+                cython.pointer[cython.longlong], self.nulls.start
+            )
+            for i in range(self.null_count):
+                row = numbers[i]
+                bits[row >> 3] &= cython.cast(cython.uchar, ~(1 << (row & 7)))
+        return pa.py_buffer(bitmap)
+
+
+@cython.final
+@cython.cclass
+class _Columns:
+    """The asked columns, and what is needed to fill them. Compiled only; `_Lists` is its twin."""
+
+    names: tuple[str, ...]
+    made: dict[str, Any]
+    tags: list[bytes]
+    max_body_bytes: cython.Py_ssize_t
+    rows: cython.Py_ssize_t
+    looks_at_properties: cython.bint
+    # Columns that nobody asked for are None.
+    topic: _Column
+    queue_id: _Column
+    queue_offset: _Column
+    physical_offset: _Column
+    keys: _Column
+    tag: _Column
+    body: _Column
+    map_ends: _Column
+    map_names: _Column
+    map_values: _Column
+    flag: _Column
+    sys_flag: _Column
+    born_timestamp: _Column
+    store_timestamp: _Column
+    born_host: _Column
+    store_host: _Column
+    message_id: _Column
+    offset_id: _Column
+    reconsume_times: _Column
+    # The last host of each kind and its text: neighbours mostly share it.
+    last_born_host: bytes
+    last_born_text: bytes
+    last_store_host: bytes
+    last_store_text: bytes
+    # The properties of the record at hand.
+    entries: cython.int
+    name_at: cython.p_char[64]
+    name_length: cython.int[64]
+    value_at: cython.p_char[64]
+    value_length: cython.int[64]
+    keys_at: cython.p_char
+    keys_length: cython.Py_ssize_t
+    tags_at: cython.p_char
+    tags_length: cython.Py_ssize_t
+    unique_at: cython.p_char
+    unique_length: cython.Py_ssize_t
+
+    def __init__(self, names: tuple[str, ...], tags: set[bytes] | None, max_body_bytes: int) -> None:
+        made: dict[str, Any] = {}
+        for name in names:
+            kind = COLUMN_TYPES[name]
+            if name != "properties":
+                made[name] = _Column(0 if kind in (pa.string(), pa.binary()) else kind.bit_width // 8)
+        self.names = names
+        self.made = made
+        self.tags = None if tags is None else list(tags)  # type: ignore[assignment]
+        self.max_body_bytes = max_body_bytes
+        self.rows = 0
+        # To mypy an attribute of an extension type cannot be None; here it can.
+        asked: Any = made.get
+        self.topic = asked("topic")
+        self.queue_id = asked("queueId")
+        self.queue_offset = asked("queueOffset")
+        self.physical_offset = asked("physicalOffset")
+        self.keys = asked("keys")
+        self.tag = asked("tags")
+        self.body = asked("body")
+        self.flag = asked("flag")
+        self.sys_flag = asked("sysFlag")
+        self.born_timestamp = asked("bornTimestamp")
+        self.store_timestamp = asked("storeTimestamp")
+        self.born_host = asked("bornHost")
+        self.store_host = asked("storeHost")
+        self.message_id = asked("msgId")
+        self.offset_id = asked("offsetMsgId")
+        self.reconsume_times = asked("reconsumeTimes")
+        self.map_ends = self.map_names = self.map_values = asked("properties")
+        if "properties" in names:
+            self.map_ends = _Column(4)
+            self.map_names = _Column(0)
+            self.map_values = _Column(0)
+            if cython.compiled:
+                self.map_ends.add_int(0)
+        self.looks_at_properties = bool(tags is not None or not _FROM_PROPERTIES.isdisjoint(names))
+        self.last_born_host = self.last_born_text = self.last_store_host = self.last_store_text = b""
+
+    def row_count(self) -> int:
+        return self.rows
+
+    def size_bytes(self) -> int:
+        size: cython.Py_ssize_t = 0
+        column: _Column
+        for name in self.names:
+            if name == "properties":
+                size += self.map_ends.bytes_held() - 4
+                size += self.map_names.bytes_held() + self.map_values.bytes_held()
+            else:
+                column = self.made[name]
+                size += column.bytes_held()
+        return size
+
+    def arrays(self) -> list[Any]:
+        """The columns as Arrow arrays. Nothing may be added afterwards."""
+        return [
+            self._map() if name == "properties" else self.made[name].array(COLUMN_TYPES[name])
+            for name in self.names
+        ]
+
+    def _map(self) -> Any:
+        return pa.MapArray.from_arrays(
+            self.map_ends.array(pa.int32()),
+            self.map_names.array(pa.string()),
+            self.map_values.array(pa.string()),
+        )
+
+    @cython.cfunc
+    def add_record(
+        self,
+        data: cython.pointer[cython.const[cython.uchar]],
+        row: cython.pointer[cython.longlong],
+        sys_flag: cython.int,
+        queue_offset: cython.longlong,
+    ) -> cython.void:
+        """Adds a record that holds one message, if its tag is wanted."""
+        properties: cython.p_char = cython.cast(cython.p_char, data + row[7])
+        length: cython.Py_ssize_t = row[0] + row[1] - row[7]
+        body: cython.p_char = cython.cast(cython.p_char, data + row[3])
+        body_length: cython.Py_ssize_t = row[4]
+        inflated: bytes
+        if self.looks_at_properties:
+            self._read_properties(properties, length)
+            if self.tags is not None and not self._tag_is_wanted():
+                return
+        if self.body is not None and sys_flag & 1:
+            inflated = inflate(PyBytes_FromStringAndSize(body, body_length), sys_flag, self.max_body_bytes)
+            body = PyBytes_AS_STRING(inflated)
+            body_length = PyBytes_GET_SIZE(inflated)
+        self._add_row(
+            data, row, sys_flag, _int(data + row[0] + 16), queue_offset, properties, length, body, body_length
+        )
+
+    @cython.cfunc
+    def add_inner_batch(
+        self,
+        buf: object,
+        data: cython.pointer[cython.const[cython.uchar]],
+        row: cython.pointer[cython.longlong],
+        from_queue_offset: cython.longlong,
+        to_queue_offset: cython.longlong,
+    ) -> cython.void:
+        """Adds the messages of a record that holds several."""
+        properties: bytes
+        body: bytes
+        offset: cython.longlong
+        record = decode_record(buf, row[0], False)
+        for message in plain_messages(record, self.max_body_bytes):
+            offset = message.queue_offset
+            if offset < from_queue_offset or offset >= to_queue_offset:
+                continue
+            properties = message.properties
+            body = message.body
+            if self.looks_at_properties:
+                self._read_properties(PyBytes_AS_STRING(properties), PyBytes_GET_SIZE(properties))
+                if self.tags is not None and not self._tag_is_wanted():
+                    continue
+            self._add_row(
+                data,
+                row,
+                record.sys_flag,
+                message.flag,
+                offset,
+                PyBytes_AS_STRING(properties),
+                PyBytes_GET_SIZE(properties),
+                PyBytes_AS_STRING(body),
+                PyBytes_GET_SIZE(body),
+            )
+
+    @cython.cfunc
+    def _add_row(
+        self,
+        data: cython.pointer[cython.const[cython.uchar]],
+        row: cython.pointer[cython.longlong],
+        sys_flag: cython.int,
+        flag: cython.int,
+        queue_offset: cython.longlong,
+        properties: cython.p_char,
+        properties_length: cython.Py_ssize_t,
+        body: cython.p_char,
+        body_length: cython.Py_ssize_t,
+    ) -> cython.void:
+        """Adds one row; the properties were read before, where a column needs them."""
+        at: cython.pointer[cython.const[cython.uchar]] = data + row[0]
+        stored: cython.pointer[cython.const[cython.uchar]] = data + row[2]
+        host: cython.p_char
+        host_length: cython.Py_ssize_t
+        id_text: cython.char[56]
+        id_length: cython.Py_ssize_t = 0
+        if self.topic is not None:
+            self.topic.add_bytes(cython.cast(cython.p_char, data + row[5]), row[6])
+        if self.queue_id is not None:
+            self.queue_id.add_int(_int(at + 12))
+        if self.queue_offset is not None:
+            self.queue_offset.add_long(queue_offset)
+        if self.physical_offset is not None:
+            self.physical_offset.add_long(_long(at + 28))
+        if self.keys is not None:
+            self.keys.add_text_or_null(self.keys_at, self.keys_length)
+        if self.tag is not None:
+            self.tag.add_text_or_null(self.tags_at, self.tags_length)
+        if self.body is not None:
+            self.body.add_bytes(body, body_length)
+        if self.map_ends is not None:
+            self._add_map(properties, properties_length)
+        if self.flag is not None:
+            self.flag.add_int(flag)
+        if self.sys_flag is not None:
+            self.sys_flag.add_int(sys_flag)
+        if self.born_timestamp is not None:
+            self.born_timestamp.add_time(_long(at + 40))
+        if self.store_timestamp is not None:
+            self.store_timestamp.add_time(_long(stored))
+        if self.born_host is not None:
+            host = cython.cast(cython.p_char, at + 48)
+            host_length = row[2] - row[0] - 48
+            if (
+                PyBytes_GET_SIZE(self.last_born_host) != host_length
+                or memcmp(PyBytes_AS_STRING(self.last_born_host), host, host_length) != 0
+            ):
+                self.last_born_host = PyBytes_FromStringAndSize(host, host_length)
+                self.last_born_text = host_text(self.last_born_host).encode()
+            self.born_host.add_object(self.last_born_text)
+        if self.store_host is not None:
+            host = cython.cast(cython.p_char, stored + 8)
+            host_length = row[3] - row[2] - 24
+            if (
+                PyBytes_GET_SIZE(self.last_store_host) != host_length
+                or memcmp(PyBytes_AS_STRING(self.last_store_host), host, host_length) != 0
+            ):
+                self.last_store_host = PyBytes_FromStringAndSize(host, host_length)
+                self.last_store_text = host_text(self.last_store_host).encode()
+            self.store_host.add_object(self.last_store_text)
+        if self.offset_id is not None or (self.message_id is not None and self.unique_at == cython.NULL):
+            host_length = row[3] - row[2] - 24
+            _hex(stored + 8, host_length, id_text)
+            _hex(at + 28, 8, id_text + 2 * host_length)
+            id_length = 2 * host_length + 16
+        if self.offset_id is not None:
+            self.offset_id.add_bytes(id_text, id_length)
+        if self.message_id is not None:
+            if self.unique_at == cython.NULL:
+                self.message_id.add_bytes(id_text, id_length)
+            else:
+                self.message_id.add_text(self.unique_at, self.unique_length)
+        if self.reconsume_times is not None:
+            self.reconsume_times.add_int(_int(data + row[3] - 16))
+        self.rows += 1
+
+    @cython.cfunc
+    def _read_properties(self, start: cython.p_char, length: cython.Py_ssize_t) -> cython.void:
+        """Finds the entries of a property string; `entries` is -1 if there are more than fit.
+
+        Entries without name or value do not count; a later one of the same name stands in place of the first.
+        """
+        end: cython.p_char = start + length
+        stop: cython.p_char
+        middle: cython.p_char
+        name_length: cython.Py_ssize_t
+        value_length: cython.Py_ssize_t
+        i: cython.int
+        wants_map: cython.bint = self.map_ends is not None
+        self.entries = 0
+        self.keys_at = self.tags_at = self.unique_at = cython.NULL
+        while start < end:
+            stop = cython.cast(cython.p_char, memchr(start, 2, end - start))
+            if stop == cython.NULL:
+                stop = end
+            middle = cython.cast(cython.p_char, memchr(start, 1, stop - start))
+            if middle != cython.NULL and middle > start and middle + 1 < stop:
+                name_length = middle - start
+                value_length = stop - middle - 1
+                if name_length == 4:
+                    if memcmp(start, cython.cast(cython.p_char, b"TAGS"), 4) == 0:
+                        self.tags_at = middle + 1
+                        self.tags_length = value_length
+                    elif memcmp(start, cython.cast(cython.p_char, b"KEYS"), 4) == 0:
+                        self.keys_at = middle + 1
+                        self.keys_length = value_length
+                elif name_length == 8 and memcmp(start, cython.cast(cython.p_char, b"UNIQ_KEY"), 8) == 0:
+                    self.unique_at = middle + 1
+                    self.unique_length = value_length
+                if wants_map and self.entries >= 0:
+                    i = 0
+                    while i < self.entries:
+                        if (
+                            self.name_length[i] == name_length
+                            and memcmp(self.name_at[i], start, name_length) == 0
+                        ):
+                            break
+                        i += 1
+                    if i == 64:
+                        self.entries = -1
+                    else:
+                        self.name_at[i] = start
+                        self.name_length[i] = cython.cast(cython.int, name_length)
+                        self.value_at[i] = middle + 1
+                        self.value_length[i] = cython.cast(cython.int, value_length)
+                        if i == self.entries:
+                            self.entries += 1
+            start = stop + 1
+
+    @cython.cfunc
+    def _add_map(self, properties: cython.p_char, length: cython.Py_ssize_t) -> cython.void:
+        i: cython.int
+        if self.entries >= 0:
+            for i in range(self.entries):
+                self.map_names.add_text(self.name_at[i], self.name_length[i])
+                self.map_values.add_text(self.value_at[i], self.value_length[i])
+        else:
+            found: dict[str, str] = decode_properties(PyBytes_FromStringAndSize(properties, length))
+            for name, value in found.items():
+                self.map_names.add_object(name.encode())
+                self.map_values.add_object(value.encode())
+        self.map_ends.add_int(cython.cast(cython.int, self.map_names.rows))
+
+    @cython.cfunc
+    def _tag_is_wanted(self) -> cython.bint:
+        wanted: bytes
+        if self.tags_at == cython.NULL:
+            return False
+        for wanted in self.tags:
+            if (
+                PyBytes_GET_SIZE(wanted) == self.tags_length
+                and memcmp(PyBytes_AS_STRING(wanted), self.tags_at, self.tags_length) == 0
+            ):
+                return True
+        return False
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _int(at: cython.pointer[cython.const[cython.uchar]]) -> cython.int:
+    return cython.cast(
+        cython.int, (cython.cast(cython.uint, at[0]) << 24) | (at[1] << 16) | (at[2] << 8) | at[3]
+    )
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _long(at: cython.pointer[cython.const[cython.uchar]]) -> cython.longlong:
+    return (cython.cast(cython.longlong, _int(at)) << 32) | cython.cast(cython.uint, _int(at + 4))
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _hex(
+    at: cython.pointer[cython.const[cython.uchar]], length: cython.Py_ssize_t, out: cython.p_char
+) -> cython.void:
+    """Writes bytes as upper-case hexadecimal."""
+    i: cython.Py_ssize_t
+    digits: cython.p_char = b"0123456789ABCDEF"
+    for i in range(length):
+        out[2 * i] = digits[at[i] >> 4]
+        out[2 * i + 1] = digits[at[i] & 15]
