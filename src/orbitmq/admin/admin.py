@@ -1,0 +1,155 @@
+"""What all administration stands on: name servers to ask or tell, and the brokers they know."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self, TypeVar
+
+from orbitmq.net.address import parse_addresses
+from orbitmq.net.errors import ConnectFailed, NetError
+from orbitmq.net.pool import ConnectionPool
+from orbitmq.protocol.bodies.route import ClusterInfo, TopicRouteData
+from orbitmq.protocol.declare import Reply, Request
+from orbitmq.protocol.errors import OrbitError
+from orbitmq.protocol.requests.route import GetBrokerClusterInfo, GetRouteinfoByTopic
+
+ReplyT = TypeVar("ReplyT", bound=Reply)
+T = TypeVar("T")
+R = TypeVar("R")
+
+DEFAULT_NAMESRV = "127.0.0.1:9876"
+AT_ONCE = 32
+"""Questions that are under way at the same time."""
+
+
+class NoBroker(OrbitError):
+    """No broker is registered that is meant."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class BrokerAt:
+    """One broker as name servers know it."""
+
+    cluster: str
+    name: str
+    broker_id: int
+    address: str
+
+    @property
+    def is_master(self) -> bool:
+        """Whether it takes changes."""
+        return self.broker_id == 0
+
+
+class Admin:
+    """An operator's connections. `namesrv` is `host:port`, several with `;` between; one is enough to ask."""
+
+    def __init__(self, namesrv: str = DEFAULT_NAMESRV, *, timeout_ms: int = 5000) -> None:
+        self.namesrv = parse_addresses(namesrv)
+        self.timeout_ms = timeout_ms
+        self._pool = ConnectionPool(connect_timeout_ms=min(timeout_ms, 3000))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Ends all connections."""
+        await self._pool.close()
+
+    async def call(self, address: str, request: Request[ReplyT]) -> ReplyT:
+        """One question to one server. Raises BrokerRefused and NetError."""
+        return await self._pool.call(address, request, self.timeout_ms)
+
+    async def ask(self, request: Request[ReplyT]) -> ReplyT:
+        """One question to the first name server that can be reached."""
+        failures = []
+        for address in self.namesrv:
+            try:
+                return await self.call(address, request)
+            except NetError as error:
+                failures.append(error)
+        if len(failures) == 1:
+            raise failures[0]
+        raise ConnectFailed(";".join(self.namesrv), "; ".join(map(str, failures)))
+
+    async def tell(self, request: Request[ReplyT]) -> ReplyT:
+        """The same to every name server: they do not tell each other. Raises what the first one refuses."""
+        replies = await asyncio.gather(
+            *(self.call(address, request) for address in self.namesrv), return_exceptions=True
+        )
+        for reply in replies:
+            if isinstance(reply, BaseException):
+                raise reply
+        first = replies[0]
+        assert not isinstance(first, BaseException)
+        return first
+
+    async def each(self, things: Iterable[T], act: Callable[[T], Awaitable[R]]) -> list[R]:
+        """`act` for each of several things, many at a time; the results in their order."""
+        limit = asyncio.Semaphore(AT_ONCE)
+
+        async def one(thing: T) -> R:
+            async with limit:
+                return await act(thing)
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(thing)) for thing in things]
+        return [task.result() for task in tasks]
+
+    async def clusters(self) -> ClusterInfo:
+        """All brokers and clusters."""
+        return (await self.ask(GetBrokerClusterInfo())).body
+
+    async def brokers(self, cluster: str | None = None, broker: str | None = None) -> list[BrokerAt]:
+        """The brokers of a cluster, of a group by name, or at `host:port`; all without either.
+
+        Raises NoBroker if there are none.
+        """
+        info = await self.clusters()
+        found = sorted(
+            BrokerAt(data.cluster, data.broker_name, broker_id, address)
+            for data in (info.broker_addr_table or {}).values()
+            for broker_id, address in (data.broker_addrs or {}).items()
+        )
+        if cluster is not None:
+            found = [one for one in found if one.cluster == cluster]
+        if broker is not None:
+            found = [one for one in found if broker in (one.name, one.address)]
+        if not found:
+            meant = f" named {broker}" if broker else ""
+            where = f" in cluster {cluster}" if cluster else ""
+            raise NoBroker(f"no broker{meant}{where} is registered with {';'.join(self.namesrv)}")
+        return found
+
+    async def masters(self, cluster: str | None = None, broker: str | None = None) -> list[BrokerAt]:
+        """The same, masters only."""
+        found = [one for one in await self.brokers(cluster, broker) if one.is_master]
+        if not found:
+            raise NoBroker("only slaves are registered, which take no changes")
+        return found
+
+    async def route(self, topic: str) -> TopicRouteData:
+        """Where the queues of a topic are. Raises TopicNotExist."""
+        return (await self.ask(GetRouteinfoByTopic(topic))).body
+
+    async def brokers_of(self, topic: str) -> list[BrokerAt]:
+        """One broker of every group that has queues of a topic: the master, if it lives."""
+        route = await self.route(topic)
+        found = []
+        for data in route.broker_datas:
+            if data.broker_addrs:
+                broker_id = min(data.broker_addrs)
+                found.append(
+                    BrokerAt(data.cluster, data.broker_name, broker_id, data.broker_addrs[broker_id])
+                )
+        if not found:
+            raise NoBroker(f"no broker with queues of topic {topic} is alive")
+        return sorted(found)

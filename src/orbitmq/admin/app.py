@@ -1,0 +1,30 @@
+"""`orbitmq admin`: all commands by subject."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import click
+
+from orbitmq.admin import commands
+from orbitmq.admin.face import COMMANDS, SUBJECTS
+
+for _module in pkgutil.iter_modules(commands.__path__):
+    importlib.import_module(f"{commands.__name__}.{_module.name}")
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  orbitmq admin cluster list
+  orbitmq admin topic create flights --queues 8
+  orbitmq admin group progress my-group --json
+  orbitmq admin message key flights 2013-1-1-UA-1545-EWR"""
+)
+def admin() -> None:
+    """Ask and change brokers, topics, groups and messages, of OrbitMQ and of Apache RocketMQ alike."""
+
+
+for _subject, _line in SUBJECTS.items():
+    admin.add_command(click.Group(_subject, commands=COMMANDS[_subject], help=_line))

@@ -1,0 +1,38 @@
+"""`orbitmq admin broker set`: change options of running brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import click
+
+from orbitmq.admin.admin import Admin
+from orbitmq.admin.face import face
+from orbitmq.admin.output import Done
+from orbitmq.options.properties import format_properties
+from orbitmq.protocol.requests.admin import UpdateBrokerConfig
+
+
+async def update_broker_config(admin: Admin, address: str, options: Mapping[str, str]) -> None:
+    """Sets options of one broker by Apache's names. Raises NoPermission for names on its black list."""
+    await admin.call(address, UpdateBrokerConfig(format_properties(options).encode()))
+
+
+@face("broker", "set", "orbitmq admin broker set broker-a brokerPermission=4")
+@click.argument("broker")
+@click.argument("assignments", metavar="NAME=VALUE...", nargs=-1, required=True)
+async def show(admin: Admin, broker: str, assignments: tuple[str, ...]) -> Done:
+    """Set options of BROKER, a name or HOST:PORT; all of them, or none if one is refused."""
+    options = {}
+    for text in assignments:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"{text}: expected NAME=VALUE")
+        options[name] = value
+    brokers = await admin.brokers(broker=broker)
+    for one in brokers:
+        await update_broker_config(admin, one.address, options)
+    addresses = [one.address for one in brokers]
+    return Done(
+        f"set {', '.join(options)} on {', '.join(addresses)}", {"options": options, "brokers": addresses}
+    )

@@ -1,0 +1,77 @@
+"""`orbitmq admin group list`: names and settings of groups."""
+
+from __future__ import annotations
+
+import click
+
+from orbitmq.admin.admin import Admin, BrokerAt
+from orbitmq.admin.face import cluster_flags, face
+from orbitmq.admin.output import Column, Rows
+from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
+from orbitmq.protocol.names import SYSTEM_GROUP_PREFIX
+from orbitmq.protocol.requests.group import GetAllSubscriptiongroupConfig
+
+SYSTEM_GROUPS = frozenset(
+    {
+        "TOOLS_CONSUMER",
+        "FILTERSRV_CONSUMER",
+        "SELF_TEST_C_GROUP",
+        "CID_ONS-HTTP-PROXY",
+        "CID_ONSAPI_PULL",
+        "CID_ONSAPI_PERMISSION",
+        "CID_ONSAPI_OWNER",
+    }
+)
+"""Groups that every broker makes for itself, besides those that begin with CID_RMQ_SYS_."""
+
+
+async def groups_on(admin: Admin, address: str) -> dict[str, SubscriptionGroupConfig]:
+    """The groups of one broker by name."""
+    reply = await admin.call(address, GetAllSubscriptiongroupConfig())
+    return dict(sorted(reply.body.subscription_group_table.items())) if reply.body else {}
+
+
+def is_system(group: str) -> bool:
+    """Whether a group is the brokers' own."""
+    return group in SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
+
+
+@face("group", "list")
+@click.option("-a", "--all", "everything", is_flag=True, help="The brokers' own groups, too.")
+@cluster_flags
+async def show(admin: Admin, everything: bool, cluster: str | None, broker: str | None) -> Rows:
+    """Consumer groups, their settings and the brokers that know them."""
+
+    async def ask(one: BrokerAt) -> tuple[str, dict[str, SubscriptionGroupConfig]]:
+        return one.name, await groups_on(admin, one.address)
+
+    known: dict[str, SubscriptionGroupConfig] = {}
+    places: dict[str, list[str]] = {}
+    for name, groups in await admin.each(await admin.masters(cluster, broker), ask):
+        for group, config in groups.items():
+            if everything or not is_system(group):
+                known.setdefault(group, config)
+                places.setdefault(group, []).append(name)
+    return Rows(
+        (
+            Column("group", "Group"),
+            Column("consumeEnable", "Enabled"),
+            Column("broadcast", "May broadcast"),
+            Column("orderly", "Ordered"),
+            Column("retryQueues", "Retry queues"),
+            Column("retryMax", "Max retries"),
+            Column("brokers", "Brokers"),
+        ),
+        [
+            (
+                group,
+                config.consume_enable,
+                config.consume_broadcast_enable,
+                config.consume_message_orderly,
+                config.retry_queue_nums,
+                config.retry_max_times,
+                places[group],
+            )
+            for group, config in sorted(known.items())
+        ],
+    )

@@ -1,0 +1,125 @@
+"""`orbitmq admin group progress`: what consumer groups still have before them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import click
+
+from orbitmq.admin.admin import Admin, BrokerAt
+from orbitmq.admin.commands.group_connections import group_connections
+from orbitmq.admin.commands.group_list import groups_on, is_system
+from orbitmq.admin.face import face
+from orbitmq.admin.output import Column, Rows
+from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.bodies.stats import ConsumeStats, OffsetWrapper
+from orbitmq.protocol.errors import ConsumerNotOnline, OrbitError
+from orbitmq.protocol.requests.group import GetConsumeStats
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a group has got, on all brokers together."""
+
+    queues: dict[MessageQueue, OffsetWrapper] = field(default_factory=dict)
+    tps: float = 0.0
+
+    @property
+    def lag(self) -> int:
+        """Messages that the group has not finished."""
+        return sum(one.broker_offset - one.consumer_offset for one in self.queues.values())
+
+    @property
+    def in_flight(self) -> int:
+        """Messages that clients have pulled and not finished."""
+        return sum(one.pull_offset - one.consumer_offset for one in self.queues.values())
+
+
+async def group_progress(admin: Admin, group: str, topic: str | None = None) -> Progress:
+    """How far a group has got on a topic, or on all it consumes; without queues if it has no offsets."""
+
+    async def ask(one: BrokerAt) -> ConsumeStats:
+        return (await admin.call(one.address, GetConsumeStats(group, topic))).body
+
+    progress = Progress()
+    for stats in await admin.each(await admin.masters(), ask):
+        progress.queues.update(stats.offset_table)
+        progress.tps += stats.consume_tps
+    progress.queues = dict(sorted(progress.queues.items()))
+    return progress
+
+
+@face(
+    "group",
+    "progress",
+    "orbitmq admin group progress\norbitmq admin group progress billing --topic orders --json",
+)
+@click.argument("group", required=False)
+@click.option("-t", "--topic", metavar="NAME", help="Only this topic.")
+async def show(admin: Admin, group: str | None, topic: str | None) -> Rows:
+    """The backlog of GROUP on every queue, or of all groups in a line each.
+
+    In flight is what clients have pulled and not finished.
+    """
+    if group is None:
+        return await _overview(admin, topic)
+    progress = await group_progress(admin, group, topic)
+    if not progress.queues:
+        raise NoOffsets(
+            f"group {group} has no offsets{f' on {topic}' if topic else ''}: it has consumed nothing yet"
+        )
+    return Rows(
+        (
+            Column("topic", "Topic"),
+            Column("broker", "Broker"),
+            Column("queueId", "Queue"),
+            Column("brokerOffset", "Broker offset"),
+            Column("consumerOffset", "Consumer offset"),
+            Column("lag", "Lag"),
+            Column("inFlight", "In flight"),
+            Column("lastConsumed", "Last consumed", is_time=True),
+        ),
+        [
+            (
+                queue.topic,
+                queue.broker_name,
+                queue.queue_id,
+                one.broker_offset,
+                one.consumer_offset,
+                one.broker_offset - one.consumer_offset,
+                one.pull_offset - one.consumer_offset,
+                one.last_timestamp,
+            )
+            for queue, one in progress.queues.items()
+        ],
+        f"lag {progress.lag}, in flight {progress.in_flight}, {progress.tps:.2f} messages/s",
+    )
+
+
+class NoOffsets(OrbitError):
+    """The group has consumed nothing yet."""
+
+
+async def _overview(admin: Admin, topic: str | None) -> Rows:
+    groups: set[str] = set()
+    for one in await admin.masters():
+        groups.update(group for group in await groups_on(admin, one.address) if not is_system(group))
+
+    async def ask(group: str) -> tuple[str, int, int, int, float]:
+        progress = await group_progress(admin, group, topic)
+        try:
+            members = len((await group_connections(admin, group)).connection_set)
+        except ConsumerNotOnline:
+            members = 0
+        return group, members, progress.lag, progress.in_flight, progress.tps
+
+    return Rows(
+        (
+            Column("group", "Group"),
+            Column("members", "Members"),
+            Column("lag", "Lag"),
+            Column("inFlight", "In flight"),
+            Column("tps", "Messages/s"),
+        ),
+        await admin.each(sorted(groups), ask),
+    )

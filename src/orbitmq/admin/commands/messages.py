@@ -1,0 +1,200 @@
+"""`orbitmq admin message ...`: look messages up by id, unique id, key, or place."""
+
+from __future__ import annotations
+
+import click
+
+from orbitmq.admin.admin import Admin, BrokerAt
+from orbitmq.admin.face import Moment, face
+from orbitmq.admin.output import Column, Facts, Rows
+from orbitmq.net.address import format_address
+from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.compression import inflate
+from orbitmq.protocol.errors import NotFound, OrbitError
+from orbitmq.protocol.ids import host_text, parse_offset_message_id
+from orbitmq.protocol.message import COMPRESSED, StoredMessage
+from orbitmq.protocol.message_cy import decode_record, decode_records
+from orbitmq.protocol.requests.pull import PullMessage, QueryMessage, ViewMessageById
+
+MAX_BODY_BYTES = 64 << 20
+TOOLS_GROUP = "TOOLS_CONSUMER"
+_SUBSCRIPTION_IN_REQUEST = 4
+_END_OF_TIME_MS = 2**63 - 1
+
+
+class NoMessage(OrbitError):
+    """Nothing is stored there, or under that name."""
+
+
+async def message_by_id(admin: Admin, message_id: str, topic: str | None = None) -> StoredMessage:
+    """The message with an offset id, from the broker that the id names. Raises MalformedId, PeerFailed."""
+    place = parse_offset_message_id(message_id)
+    address = format_address(*place.address)
+    body = (await admin.call(address, ViewMessageById(place.physical_offset, topic))).body
+    if not body:
+        raise NoMessage(f"no message with id {message_id}")
+    return _plain(decode_record(body))
+
+
+async def messages_by_key(
+    admin: Admin,
+    topic: str,
+    key: str,
+    *,
+    unique: bool = False,
+    max_count: int = 32,
+    begin_ms: int = 0,
+    end_ms: int = _END_OF_TIME_MS,
+) -> list[StoredMessage]:
+    """Messages of a topic by a key of theirs, or by their unique id, oldest first.
+
+    Indexes hold hashes of keys: what only has the same hash is left out.
+    """
+
+    async def ask(one: BrokerAt) -> list[StoredMessage]:
+        request = QueryMessage(topic, key, max_count, begin_ms, end_ms, is_unique_key=unique)
+        try:
+            body = (await admin.call(one.address, request)).body
+        except NotFound:
+            return []
+        messages, _ = decode_records(body or b"")
+        return [
+            _plain(found)
+            for found in messages
+            if found.topic == topic and (found.unique_id == key if unique else key in found.keys)
+        ]
+
+    lists = await admin.each(await admin.brokers_of(topic), ask)
+    return sorted((found for part in lists for found in part), key=lambda found: found.store_timestamp)
+
+
+async def message_at(admin: Admin, queue: MessageQueue, queue_offset: int) -> StoredMessage:
+    """The message at a place in a queue. Raises NoMessage."""
+    address = {one.name: one.address for one in await admin.brokers_of(queue.topic)}.get(queue.broker_name)
+    if address is None:
+        raise NoMessage(f"broker {queue.broker_name} has no queues of topic {queue.topic}")
+    reply = await admin.call(
+        address,
+        PullMessage(
+            consumer_group=TOOLS_GROUP,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=queue_offset,
+            max_msg_nums=1,
+            sys_flag=_SUBSCRIPTION_IN_REQUEST,
+            commit_offset=0,
+            suspend_timeout_millis=0,
+            sub_version=0,
+            subscription="*",
+            expression_type="TAG",
+        ),
+    )
+    messages, _ = decode_records(reply.body or b"")
+    for found in messages:
+        if found.queue_offset == queue_offset:
+            return _plain(found)
+    raise NoMessage(
+        f"no message at offset {queue_offset} of queue {queue.queue_id} of {queue.topic} "
+        f"on {queue.broker_name}: it holds {reply.min_offset} up to, without it, {reply.max_offset}"
+    )
+
+
+def _plain(message: StoredMessage) -> StoredMessage:
+    if not message.sys_flag & COMPRESSED:
+        return message
+    return message.with_body(inflate(message.body, message.sys_flag, MAX_BODY_BYTES))
+
+
+@face("message", "id", "orbitmq admin message id 7F00000100002A9F0000000000000000")
+@click.argument("message_id")
+@click.option("-t", "--topic", metavar="NAME", help="Its topic, which some proxies need.")
+async def by_id(admin: Admin, message_id: str, topic: str | None) -> Facts:
+    """The message with an offset id: the one that says where it is stored."""
+    return facts(await message_by_id(admin, message_id, topic))
+
+
+@face("message", "unique-id")
+@click.argument("topic")
+@click.argument("unique_id")
+async def by_unique_id(admin: Admin, topic: str, unique_id: str) -> Facts:
+    """The message of TOPIC with the id that its sender's client gave it."""
+    found = await messages_by_key(admin, topic, unique_id, unique=True)
+    if not found:
+        raise NoMessage(f"no message of topic {topic} with unique id {unique_id}")
+    return facts(found[-1])
+
+
+@face("message", "key", "orbitmq admin message key flights 2013-1-1-UA-1545-EWR --json")
+@click.argument("topic")
+@click.argument("key")
+@click.option("--max", "max_count", type=click.IntRange(1, 64), default=32, show_default=True)
+@click.option("--begin", type=Moment(), default=0, help="Stored at this time or later.")
+@click.option("--end", type=Moment(), default=_END_OF_TIME_MS, help="Stored at this time or before.")
+async def by_key(admin: Admin, topic: str, key: str, max_count: int, begin: int, end: int) -> Rows:
+    """Messages of TOPIC that carry KEY, oldest first."""
+    found = await messages_by_key(admin, topic, key, max_count=max_count, begin_ms=begin, end_ms=end)
+    if not found:
+        raise NoMessage(f"no message of topic {topic} with key {key}")
+    return Rows(
+        (
+            Column("messageId", "Message id"),
+            Column("uniqueId", "Unique id"),
+            Column("queueId", "Queue"),
+            Column("queueOffset", "Offset"),
+            Column("tags", "Tag"),
+            Column("stored", "Stored", is_time=True),
+            Column("bodySize", "Bytes"),
+        ),
+        [
+            (
+                one.offset_id,
+                one.unique_id,
+                one.queue_id,
+                one.queue_offset,
+                one.tags,
+                one.store_timestamp,
+                len(one.body),
+            )
+            for one in found
+        ],
+    )
+
+
+@face("message", "offset", "orbitmq admin message offset flights broker-a 0 1500")
+@click.argument("topic")
+@click.argument("broker")
+@click.argument("queue_id", type=click.IntRange(0))
+@click.argument("offset", type=click.IntRange(0))
+async def by_offset(admin: Admin, topic: str, broker: str, queue_id: int, offset: int) -> Facts:
+    """The message at OFFSET of a queue of TOPIC on BROKER, a name."""
+    return facts(await message_at(admin, MessageQueue(topic, broker, queue_id), offset))
+
+
+def facts(message: StoredMessage) -> Facts:
+    """All of a message; a body that is not UTF-8 in hexadecimal."""
+    properties = message.property_map()
+    try:
+        body = message.body.decode("utf-8")
+    except UnicodeDecodeError:
+        body = "0x" + message.body.hex()
+    return Facts(
+        {
+            "topic": message.topic,
+            "messageId": message.offset_id,
+            "uniqueId": message.unique_id,
+            "queueId": message.queue_id,
+            "queueOffset": message.queue_offset,
+            "physicalOffset": message.physical_offset,
+            "tags": message.tags,
+            "keys": message.keys,
+            "born": message.born_timestamp,
+            "bornHost": host_text(message.born_host),
+            "stored": message.store_timestamp,
+            "storeHost": host_text(message.store_host),
+            "reconsumeTimes": message.reconsume_times,
+            "storeSize": message.size,
+            "properties": properties,
+            "body": body,
+        },
+        frozenset({"born", "stored"}),
+    )

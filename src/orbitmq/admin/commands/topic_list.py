@@ -1,0 +1,59 @@
+"""`orbitmq admin topic list`: names of topics."""
+
+from __future__ import annotations
+
+import click
+
+from orbitmq.admin.admin import Admin, NoBroker
+from orbitmq.admin.face import face
+from orbitmq.admin.output import Column, Rows
+from orbitmq.protocol.errors import OrbitError
+from orbitmq.protocol.names import DLQ_PREFIX, RETRY_PREFIX
+from orbitmq.protocol.requests.route import (
+    GetAllTopicListFromNameserver,
+    GetSystemTopicListFromNs,
+    GetTopicsByCluster,
+)
+from orbitmq.protocol.requests.topic import GetSystemTopicListFromBroker
+
+
+async def topic_names(admin: Admin, cluster: str | None = None) -> list[str]:
+    """Names of all topics, or of those of one cluster, sorted."""
+    if cluster is None:
+        return sorted((await admin.ask(GetAllTopicListFromNameserver())).body.topic_list)
+    return sorted((await admin.ask(GetTopicsByCluster(cluster))).body.topic_list)
+
+
+async def system_topics(admin: Admin) -> set[str]:
+    """Names of topics that brokers and name servers made for themselves."""
+    names = set((await admin.ask(GetSystemTopicListFromNs())).body.topic_list)
+    try:
+        brokers = await admin.masters()
+    except NoBroker:
+        return names
+    for one in brokers:
+        try:
+            names.update((await admin.call(one.address, GetSystemTopicListFromBroker())).body.topic_list)
+        except OrbitError:
+            continue
+    return names
+
+
+@face("topic", "list")
+@click.option("-c", "--cluster", metavar="NAME", help="Only topics of this cluster.")
+@click.option(
+    "-a", "--all", "everything", is_flag=True, help="Those of the system, retries and dead letters, too."
+)
+async def show(admin: Admin, cluster: str | None, everything: bool) -> Rows:
+    """Names of topics."""
+    names = await topic_names(admin, cluster)
+    hidden = 0
+    if not everything:
+        system = await system_topics(admin)
+        own = [
+            name for name in names if name not in system and not name.startswith((RETRY_PREFIX, DLQ_PREFIX))
+        ]
+        hidden = len(names) - len(own)
+        names = own
+    note = f"({hidden} more with --all)" if hidden else ""
+    return Rows((Column("topic", "Topic"),), [(name,) for name in names], note)

@@ -1,0 +1,126 @@
+"""The faces of commands: click commands made of functions `async (admin, ...) -> Result`."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any
+
+import click
+
+from orbitmq.admin.admin import DEFAULT_NAMESRV, Admin
+from orbitmq.admin.output import Result, show
+
+Face = Callable[..., Awaitable[Result]]
+
+SUBJECTS = {
+    "cluster": "Clusters and their brokers",
+    "broker": "One broker: figures and options",
+    "topic": "Topics",
+    "group": "Consumer groups and how far they have got",
+    "message": "Look messages up",
+    "kv": "The name servers' key-value configuration",
+    "stats": "Rates and backlogs",
+}
+COMMANDS: dict[str, dict[str, click.Command]] = {subject: {} for subject in SUBJECTS}
+"""Subject -> name -> command, filled by importing `orbitmq.admin.commands`."""
+
+
+def face(subject: str, name: str, examples: str = "") -> Callable[[Face], click.Command]:
+    """Registers `orbitmq admin <subject> <name>`. The function's docstring is its help."""
+
+    def register(function: Face) -> click.Command:
+        parameters = getattr(function, "__click_params__", [])
+
+        @functools.wraps(function)
+        def run(namesrv: str | None, as_json: bool, timeout: float, **values: Any) -> None:
+            async def act() -> Result:
+                async with Admin(namesrv or default_namesrv(), timeout_ms=int(timeout * 1000)) as admin:
+                    return await function(admin, **values)
+
+            try:
+                result = asyncio.run(act())
+            except BaseExceptionGroup as group:
+                raise _first(group) from None
+            show(result, as_json)
+
+        run.__click_params__ = [*_common_flags(), *parameters]  # type: ignore[attr-defined]
+        lines = "".join(f"\n  {line}" for line in examples.splitlines())
+        epilog = f"\b\nExamples:{lines}" if lines else None
+        command = click.command(name, epilog=epilog)(run)
+        COMMANDS[subject][name] = command
+        return command
+
+    return register
+
+
+def default_namesrv() -> str:
+    """NAMESRV_ADDR of the environment, as Apache's tools read it, or this machine's name server."""
+    return os.environ.get("NAMESRV_ADDR") or DEFAULT_NAMESRV
+
+
+def _common_flags() -> list[click.Parameter]:
+    return [
+        click.Option(
+            ["--timeout"], type=click.FloatRange(0.1), default=5.0, show_default=True, metavar="SECONDS"
+        ),
+        click.Option(["--json", "as_json"], is_flag=True, help="Print JSON."),
+        click.Option(
+            ["-n", "--namesrv"],
+            metavar="HOST:PORT[;...]",
+            help=f"Name servers. [default: NAMESRV_ADDR of the environment, or {DEFAULT_NAMESRV}]",
+        ),
+    ]
+
+
+def _first(group: BaseExceptionGroup[Any]) -> BaseException:
+    """The first single error in a tree of errors: one line says enough."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+class Moment(click.ParamType[int]):
+    """A time: `now`, ms since 1970, or ISO 8601 (local unless it says otherwise); gives ms."""
+
+    name = "TIME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        text = str(value).strip()
+        if text == "now":
+            return int(datetime.now().timestamp() * 1000)
+        if text.isdigit():
+            return int(text)
+        try:
+            return int(datetime.fromisoformat(text).timestamp() * 1000)
+        except ValueError:
+            self.fail(
+                f"{text!r} is neither `now`, ms since 1970, nor a time like 2026-01-31T23:59", param, ctx
+            )
+
+
+def cluster_flags(function: Face) -> Face:
+    """--cluster and --broker: which brokers a command is about; all without either."""
+    for flag in (
+        click.option("-b", "--broker", metavar="NAME|HOST:PORT", help="Only this broker."),
+        click.option("-c", "--cluster", metavar="NAME", help="Only this cluster."),
+    ):
+        function = flag(function)
+    return function
+
+
+def yes_flag(function: Face) -> Face:
+    """--yes: do not ask before something is lost."""
+    return click.option("-y", "--yes", is_flag=True, help="Do not ask.")(function)
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Asks, unless told not to; no answer is no. Raises click.Abort."""
+    if not yes:
+        click.confirm(question, abort=True, err=True)
