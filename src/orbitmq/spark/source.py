@@ -1,4 +1,8 @@
-"""The data source as Spark sees it. Made on the driver, pickled, and used again in every worker."""
+"""The data source as Spark sees it. Made on the driver, pickled, and used again in every worker.
+
+Every Spark session imports this module to learn the source's name: what talks to brokers is imported where
+it is first needed.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from orbitmq.spark.arrow_cy import RecordScanner
-from orbitmq.spark.cluster import queue_bounds, readable_queues
 from orbitmq.spark.columns import BROKER_NAME, BY_NAME, arrow_schema, ddl
 from orbitmq.spark.errors import BadOption
 from orbitmq.spark.options import ReadOptions, check_columns
 from orbitmq.spark.planning import OffsetRange, Queue, ranges_to_read, split
-from orbitmq.spark.pulling import QueuePuller, log_loss, refuse_loss
 
 
 class DefaultSource(DataSource):
@@ -66,6 +68,8 @@ class BatchReader(DataSourceReader):
 
         Raises BadOption, DataLost, SparkSourceError.
         """
+        from orbitmq.spark.cluster import queue_bounds, readable_queues
+
         options = self._options
         bounds = queue_bounds(readable_queues(options.namesrv, options.topics))
         ranges = ranges_to_read(bounds, options.starting, options.ending, options.fail_on_data_loss)
@@ -80,6 +84,8 @@ class BatchReader(DataSourceReader):
 
 def read_range(work: OffsetRange, options: ReadOptions, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
     """Pulls the offsets of `work` and yields their messages as Arrow batches."""
+    from orbitmq.spark.pulling import QueuePuller, log_loss, refuse_loss
+
     scanned = tuple(name for name in columns if name != BROKER_NAME) or ("queueOffset",)
     scanner = RecordScanner(scanned, tags=frozenset(options.tags) or None)
     finish = functools.partial(_with_broker_name, queue=work.queue, columns=columns)
