@@ -59,12 +59,15 @@ def test_replies(data, cls) -> None:
 def test_any_header(cls, others, texts, body) -> None:
     names = [row.wire_name for row in cls.FIELDS]
     command = Command(cls.CODE, ext={**others, **dict(zip(names, texts, strict=False))}, body=body)
+    refused = None
     try:
         cls.from_command(command).to_command()
     except Refused as error:
-        assert error.code == 1
-        assert error.remark
+        refused = error
     except MalformedJson:
         assert body is not None
+    if refused is not None:
+        assert refused.code == 1
+        assert refused.remark
     with contextlib.suppress(MalformedReply, MalformedJson):
         cls.REPLY.from_command(command)

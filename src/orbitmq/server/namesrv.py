@@ -77,6 +77,13 @@ class NamesrvServer:
 
     async def start(self) -> None:
         """Raises StartError if its KV file cannot be read, or CannotListen."""
+        try:
+            await self._start()
+        except BaseException:
+            self._threads.stop()
+            raise
+
+    async def _start(self) -> None:
         self.nameserver = nameserver = NameServer(self._settings, self._clock.now())
         await asyncio.get_running_loop().run_in_executor(self._threads.save, self._load_kv)
         self.turns = Turns(
@@ -106,11 +113,14 @@ class NamesrvServer:
 
     def _load_kv(self) -> None:
         path = self._files[KVConfig.NAME]
-        path.parent.mkdir(parents=True, exist_ok=True)
         try:
+            for file in self._files.values():
+                file.parent.mkdir(parents=True, exist_ok=True)
             loaded = read_text(path)
             if loaded.text is not None:
                 self.nameserver.kv.load_text(loaded.text)
+        except OSError as error:
+            raise StartError(f"{error.filename or path} is of no use: {error.strerror}") from None
         except Malformed as error:
             raise StartError(f"{path} and its .bak cannot be read: {error}; restore one of them") from None
 
