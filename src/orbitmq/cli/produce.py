@@ -1,0 +1,157 @@
+"""`orbitmq produce`: messages from the command line or from standard input, one per line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+
+import click
+
+from orbitmq.client.message import Message, SendResult
+from orbitmq.client.producer import Producer
+
+AT_ONCE = 64
+"""Sends under way at a time, where order does not matter."""
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  orbitmq produce --topic greetings --body hello --tag polite --key 17
+  seq 1000 | orbitmq produce --topic numbers --quiet
+  tail -f app.log | orbitmq produce --topic logs --tag app
+  orbitmq produce --topic load --body x --count 100000 --rate 2000"""
+)
+@click.option("-t", "--topic", required=True, metavar="NAME")
+@click.option("--body", metavar="TEXT", help="The body; without it every line of standard input is one.")
+@click.option("--tag", metavar="TEXT", help="What consumers can filter by.")
+@click.option("--key", "keys", metavar="TEXT", multiple=True, help="What it can be found by. Repeatable.")
+@click.option("--property", "properties", metavar="NAME=VALUE", multiple=True, help="Repeatable.")
+@click.option("--sharding-key", metavar="TEXT", help="Messages with the same one keep their order.")
+@click.option(
+    "--delay-level", type=click.IntRange(0, 18), default=0, help="1 is 1 s, 2 is 5 s, ... 18 is 2 h."
+)
+@click.option("--count", type=click.IntRange(1), default=1, show_default=True, help="Send the body so often.")
+@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Messages per second at most.")
+@click.option("--group", default="orbitmq-produce", show_default=True, metavar="NAME")
+@click.option("-n", "--namesrv", default="", metavar="HOST:PORT[;...]", help="Name servers.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print what became of each message as JSON, one per line."
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print only the sum, on standard error.")
+def produce(
+    topic: str,
+    body: str | None,
+    tag: str | None,
+    keys: tuple[str, ...],
+    properties: tuple[str, ...],
+    sharding_key: str | None,
+    delay_level: int,
+    count: int,
+    rate: float | None,
+    group: str,
+    namesrv: str,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Send messages to a topic, which the broker creates if it may."""
+    if body is None and count != 1:
+        raise click.UsageError("--count needs --body")
+    own = {}
+    for text in properties:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"--property {text}: expected NAME=VALUE")
+        own[name] = value
+
+    def message(content: bytes) -> Message:
+        return Message(
+            topic,
+            content,
+            tags=tag,
+            keys=keys,
+            properties=own,
+            delay_level=delay_level,
+            sharding_key=sharding_key,
+        )
+
+    async def run() -> int:
+        bodies = _lines() if body is None else _repeated(body.encode(), count)
+        at_once = 1 if sharding_key else AT_ONCE
+        sent = 0
+        async with Producer(group, namesrv) as producer:
+            under_way: deque[asyncio.Task[SendResult]] = deque()
+            try:
+                async for content in _paced(bodies, rate):
+                    under_way.append(asyncio.create_task(producer.send(message(content))))
+                    while len(under_way) >= at_once or (under_way and under_way[0].done()):
+                        _say(await under_way.popleft(), as_json, quiet)
+                        sent += 1
+                while under_way:
+                    _say(await under_way.popleft(), as_json, quiet)
+                    sent += 1
+            finally:
+                for task in under_way:
+                    task.cancel()
+                await asyncio.gather(*under_way, return_exceptions=True)
+        return sent
+
+    started = time.monotonic()
+    sent = asyncio.run(run())
+    if sent != 1 or quiet:
+        seconds = time.monotonic() - started
+        click.echo(f"{sent} messages in {seconds:.1f} s, {sent / max(seconds, 1e-9):.0f}/s", err=True)
+
+
+async def _lines() -> AsyncIterator[bytes]:
+    if sys.stdin.isatty():
+        click.echo("One message per line; Ctrl-D ends.", err=True)
+    while line := await asyncio.to_thread(sys.stdin.buffer.readline):
+        line = line.removesuffix(b"\n").removesuffix(b"\r")
+        if line:
+            yield line
+
+
+async def _repeated(body: bytes, count: int) -> AsyncIterator[bytes]:
+    for _ in range(count):
+        yield body
+
+
+async def _paced(bodies: AsyncIterator[bytes], rate: float | None) -> AsyncIterator[bytes]:
+    """The same bodies, `rate` a second at most."""
+    loop = asyncio.get_running_loop()
+    due = loop.time()
+    async for body in bodies:
+        if rate is not None:
+            await asyncio.sleep(due - loop.time())
+            due = max(due, loop.time() - 1) + 1 / rate
+        yield body
+
+
+def _say(result: SendResult, as_json: bool, quiet: bool) -> None:
+    if quiet:
+        return
+    queue = result.queue
+    if as_json:
+        click.echo(
+            json.dumps(
+                {
+                    "messageId": result.message_id,
+                    "offsetMessageId": result.offset_message_id,
+                    "topic": queue.topic,
+                    "broker": queue.broker_name,
+                    "queueId": queue.queue_id,
+                    "queueOffset": result.queue_offset,
+                    "status": result.status.name,
+                }
+            )
+        )
+    else:
+        click.echo(
+            f"{result.status.name} {result.message_id} {queue.broker_name} queue {queue.queue_id} "
+            f"offset {result.queue_offset}"
+        )
