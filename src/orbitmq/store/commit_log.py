@@ -1,0 +1,321 @@
+"""The commit log: segments of one size, side by side, mapped into memory; records are appended to the last.
+
+Physical offsets run through all segments: segment `s` holds the bytes from `s.start` on. A record never crosses the
+end of its segment; what it leaves free there is marked blank.
+
+A mapped byte is written only below `Segment.reserved`: for what is beyond, the file system has promised no block, and
+on a full disk a write there would be a SIGBUS. Blocks are reserved ahead, off the loop, in steps.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from pathlib import Path
+
+from orbitmq.protocol.message import BLANK_BYTES
+from orbitmq.protocol.message_cy import encode_blank
+from orbitmq.store import failpoints
+from orbitmq.store.errors import FlushFailed, StoreCorrupt
+from orbitmq.store.files import NO_SPACE, Disk, StoreFile, is_segment_name, segment_name, segment_starts
+
+log = logging.getLogger(__name__)
+
+RESERVE_STEP_BYTES = 64 << 20
+"""Blocks are reserved ahead of the write position in steps of this size."""
+RESERVE_LEAST_BYTES = 1 << 20
+"""The step on a disk that has no room for the large one."""
+
+
+class Segment:
+    """One file of the log. `wrote`, `reserved` and `synced` are positions within it."""
+
+    __slots__ = ("file", "removed", "reserved", "size", "start", "synced", "view", "wrote")
+
+    def __init__(self, start: int, file: StoreFile) -> None:
+        self.start = start
+        self.file = file
+        self.size = file.size
+        self.view = file.view()
+        self.wrote = 0
+        self.reserved = 0
+        self.synced = 0
+        self.removed = False
+
+    @property
+    def end(self) -> int:
+        """The physical offset behind the segment."""
+        return self.start + self.size
+
+    def reserve(self, up_to: int) -> None:
+        """Reserves blocks up to a position. Raises OSError where even the smallest step does not fit."""
+        for step in (RESERVE_STEP_BYTES, RESERVE_LEAST_BYTES, 4096):
+            target = min(self.size, -(-up_to // step) * step)
+            if target <= self.reserved:
+                return
+            try:
+                if failpoints.armed:
+                    failpoints.hit("commitlog.reserve")
+                self.file.reserve(self.reserved, target - self.reserved)
+            except OSError as error:
+                if error.errno not in NO_SPACE or step == 4096:
+                    raise
+            else:
+                self.reserved = target
+                return
+
+
+class CommitLog:
+    """All segments. Appends and removals come from different threads: `_change` guards the list and nothing else."""
+
+    def __init__(self, disk: Disk, folder: Path, segment_bytes: int) -> None:
+        self._disk = disk
+        self.folder = folder
+        self.segment_bytes = segment_bytes
+        self.segments: list[Segment] = []
+        self._change = threading.Lock()
+        self._flushing = threading.Lock()
+        self._next: Segment | None = None
+        self.durable = 0
+        """Everything below is on the disk. Moves in the thread that flushes."""
+        self.flush_error: OSError | None = None
+
+    # Opening.
+
+    @classmethod
+    def load(cls, disk: Disk, folder: Path, segment_bytes: int) -> CommitLog:
+        """The log of a folder; every segment counts as full until recovery has found its end.
+
+        Raises StoreCorrupt for segments of another size, and for a gap between them.
+        """
+        commit_log = cls(disk, folder, segment_bytes)
+        disk.make_folder(folder)
+        names = disk.names(folder)
+        for name in names:
+            if not is_segment_name(name):
+                log.warning("%s is no segment of the commit log: left alone", folder / name)
+        starts = segment_starts(names)
+        for start in starts:
+            commit_log._load_segment(start, last=start == starts[-1])
+        return commit_log
+
+    def _load_segment(self, start: int, last: bool) -> None:
+        path = self.folder / segment_name(start)
+        file = self._disk.open(path)
+        if file.size == 0 and last:
+            # The process died between creating the file and giving it its size.
+            file.close()
+            self._disk.remove(path)
+            log.warning("%s is empty: removed", path)
+            return
+        if file.size != self.segment_bytes:
+            raise StoreCorrupt(
+                path,
+                f"the segment has {file.size} bytes instead of {self.segment_bytes}",
+                f"set mappedFileSizeCommitLog={file.size} if the store was made so, or restore the file",
+            )
+        if self.segments and self.segments[-1].end != start:
+            raise StoreCorrupt(
+                self.folder,
+                f"there is no segment from {self.segments[-1].end} to {start}",
+                "restore it, or move all segments before the gap away",
+            )
+        segment = Segment(start, file)
+        segment.wrote = segment.synced = segment.reserved = segment.size
+        self.segments.append(segment)
+
+    # Where things are.
+
+    @property
+    def min_physical(self) -> int:
+        """Physical offset of the first byte there is."""
+        segments = self.segments
+        return segments[0].start if segments else 0
+
+    @property
+    def max_physical(self) -> int:
+        """Physical offset at which the next record goes, unless it does not fit there."""
+        segments = self.segments
+        return segments[-1].start + segments[-1].wrote if segments else 0
+
+    def find(self, physical_offset: int) -> Segment | None:
+        """The segment that holds a byte, None if there is none (any more)."""
+        segments = self.segments
+        if not segments:
+            return None
+        index = (physical_offset - segments[0].start) // self.segment_bytes
+        return segments[index] if 0 <= index < len(segments) else None
+
+    def next_segment_start(self, physical_offset: int) -> int:
+        """The start of the segment after the one that holds a byte."""
+        return physical_offset - physical_offset % self.segment_bytes + self.segment_bytes
+
+    def view(self, physical_offset: int, size: int) -> memoryview | None:
+        """A range of written bytes as a view, None if any of it is not there."""
+        segment = self.find(physical_offset)
+        if segment is None:
+            return None
+        position = physical_offset - segment.start
+        if size < 0 or position + size > segment.wrote:
+            return None
+        return segment.view[position : position + size]
+
+    def read(self, physical_offset: int, size: int) -> bytes:
+        """A copy of written bytes; what reaches beyond the segment or the log is missing."""
+        segment = self.find(physical_offset)
+        if segment is None:
+            return b""
+        position = physical_offset - segment.start
+        size = min(size, segment.wrote - position)
+        return segment.file.read(position, size) if size > 0 else b""
+
+    # Appending: only the owner of the store.
+
+    def make_room(self, needed_bytes: int) -> Segment:
+        """The segment that takes so many bytes more, and a blank record's, at its write position.
+
+        Reserves blocks if they were not reserved ahead; goes on to a new segment if the present one is too full.
+        Raises OSError if the disk has no room.
+        """
+        needed_bytes += BLANK_BYTES
+        if self.segments:
+            segment = self.segments[-1]
+            if segment.wrote + needed_bytes <= segment.size:
+                segment.reserve(segment.wrote + needed_bytes)
+                return segment
+        following = self._take_next()
+        following.reserve(needed_bytes)
+        with self._change:
+            if self.segments:
+                self._fill_up(self.segments[-1])
+            self.segments = [*self.segments, following]
+            self._next = None
+        return following
+
+    def _fill_up(self, segment: Segment) -> None:
+        left = segment.size - segment.wrote
+        if left >= BLANK_BYTES and segment.wrote + BLANK_BYTES <= segment.reserved:
+            encode_blank(segment.view, segment.wrote, left)
+        segment.wrote = segment.size
+
+    def _take_next(self) -> Segment:
+        with self._change:
+            if self._next is None:
+                self._next = self._create(self.segments[-1].end if self.segments else 0)
+            return self._next
+
+    def _create(self, start: int) -> Segment:
+        if failpoints.armed:
+            failpoints.hit("commitlog.create")
+        file = self._disk.open(self.folder / segment_name(start), self.segment_bytes)
+        file.sync()
+        self._disk.sync_folder(self.folder)
+        return Segment(start, file)
+
+    def begin_at(self, start: int) -> None:
+        """Makes the first segment of an empty log begin there."""
+        assert not self.segments
+        self._next = self._create(start)
+
+    def reserve_ahead(self) -> None:
+        """Keeps blocks reserved in front of the writer, and the next segment ready. In a thread.
+
+        A disk without room is no error here: the append that needs it gets one.
+        """
+        segments = self.segments
+        if not segments:
+            return
+        active = segments[-1]
+        try:
+            ahead = min(RESERVE_STEP_BYTES, self.segment_bytes)
+            if active.reserved < active.size and active.reserved - active.wrote < ahead // 2:
+                active.reserve(min(active.size, active.wrote + ahead))
+            if active.size - active.wrote < ahead:
+                self._take_next().reserve(ahead)
+        except OSError as error:
+            if error.errno not in NO_SPACE:
+                raise
+            log.warning("no room to reserve in %s: %s", self.folder, error)
+
+    # Flushing: in a thread.
+
+    def flush(self) -> int:
+        """Brings everything written so far to the disk; gives the physical offset up to which that is so.
+
+        Raises FlushFailed, from then on always: pages that a failed fsync has dropped are marked clean, and the next
+        one would succeed without them.
+        """
+        with self._flushing:
+            if self.flush_error is not None:
+                raise FlushFailed(f"an earlier flush failed: {self.flush_error}")
+            target = self.max_physical
+            if target <= self.durable:
+                return self.durable
+            for segment in self.segments:
+                wrote = segment.wrote
+                if segment.end <= self.durable or segment.synced == wrote or segment.removed:
+                    continue
+                try:
+                    if failpoints.armed:
+                        failpoints.hit("commitlog.flush")
+                    segment.file.sync()
+                except OSError as error:
+                    self.flush_error = error
+                    raise FlushFailed(f"{segment.file.path}: {error}") from error
+                segment.synced = wrote
+            if failpoints.armed:
+                failpoints.hit("commitlog.after_flush")
+            self.durable = max(self.durable, target)
+            return self.durable
+
+    # Taking away.
+
+    def truncate(self, physical_offset: int) -> None:
+        """Makes the log end there: nothing behind it is left, not even as bytes. Recovery only."""
+        while self.segments and self.segments[-1].start >= physical_offset:
+            if len(self.segments) == 1 and self.segments[0].start == physical_offset:
+                break
+            self._remove(self.segments.pop())
+        if self.segments:
+            segment = self.segments[-1]
+            segment.wrote = segment.synced = physical_offset - segment.start
+            segment.file.cut(segment.wrote)
+            segment.reserved = segment.wrote
+        self._disk.sync_folder(self.folder)
+
+    def end_at(self, physical_offset: int) -> None:
+        """Sets the end of the log where nothing but zeros and empty segments follows. Recovery only."""
+        while len(self.segments) > 1 and self.segments[-1].start >= physical_offset:
+            # A segment made ahead; it is made again when it is needed.
+            self._remove(self.segments.pop())
+        if self.segments:
+            segment = self.segments[-1]
+            segment.wrote = segment.synced = segment.reserved = physical_offset - segment.start
+
+    def remove_first(self) -> int:
+        """Removes the oldest segment, if it is not the only one; gives its size. In a thread.
+
+        The file is unlinked at once; its memory goes when the last reader lets go of it.
+        """
+        with self._change:
+            if len(self.segments) < 2:
+                return 0
+            segment, *self.segments = self.segments
+        self._remove(segment)
+        self._disk.sync_folder(self.folder)
+        return segment.size
+
+    def _remove(self, segment: Segment) -> None:
+        segment.removed = True
+        self._disk.remove(segment.file.path)
+
+    def close(self) -> None:
+        """Lets go of all files. A segment made ahead and never used is removed."""
+        if self._next is not None:
+            self._next.file.close()
+            if self.segments:
+                self._disk.remove(self._next.file.path)
+            self._next = None
+        for segment in self.segments:
+            segment.view = memoryview(b"")
+            segment.file.close()

@@ -1,0 +1,56 @@
+"""What can be wrong with a data folder, and what a person can do about it.
+
+StoreError
+├── StoreLocked        another process, or another store of this one, works in the folder
+├── StoreCorrupt       files that are there but cannot be what they have to be
+├── StoreUnsupported   files of features that this store does not have
+├── StoreUnavailable   the store takes no writes any more, or is closed
+└── FlushFailed        the disk did not take what was written; never tried again as if it had
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from orbitmq.protocol.errors import OrbitError
+
+
+class StoreError(OrbitError):
+    """Whatever the store raises on purpose."""
+
+
+class StoreLocked(StoreError):
+    """Somebody else works in the folder."""
+
+    def __init__(self, root: Path, owner: str) -> None:
+        super().__init__(root, owner)
+        self.root = root
+        self.owner = owner
+
+    def __str__(self) -> str:
+        return f"{self.root} is in use by {self.owner}; stop it, or choose another data folder"
+
+
+class StoreCorrupt(StoreError):
+    """A file or folder is not what it has to be: `path`, what is wrong, and what to do."""
+
+    def __init__(self, path: Path, what: str, what_to_do: str) -> None:
+        super().__init__(path, what, what_to_do)
+        self.path = path
+        self.what = what
+        self.what_to_do = what_to_do
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.what}; {self.what_to_do}"
+
+
+class StoreUnsupported(StoreCorrupt):
+    """The folder holds data of a feature that this store does not have; to go on would lose it from sight."""
+
+
+class StoreUnavailable(StoreError):
+    """The store is closed, or has stopped taking writes."""
+
+
+class FlushFailed(StoreError):
+    """An fsync failed: what was written since the last good one may be lost, and is never acknowledged."""

@@ -1,0 +1,35 @@
+"""Plain numbers about a store, for whoever shows them. Sizes are bytes, times ms, ratios 0 to 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class StoreFigures:
+    """A store at one moment."""
+
+    min_physical_offset: int = 0
+    max_physical_offset: int = 0
+    durable_offset: int = 0
+    dispatch_behind_bytes: int = 0
+    """Stored and not yet seen by readers: what SYNC_FLUSH holds back."""
+    index_behind_bytes: int = 0
+    """Stored and not yet found by key."""
+    unflushed_bytes: int = 0
+    """Acknowledged, under ASYNC_FLUSH, and not yet on the disk."""
+    unflushed_ms: int = 0
+    """For how long the oldest of that has waited."""
+    earliest_store_time_ms: int = -1
+    commit_log_disk_ratios: dict[str, float] = field(default_factory=dict)
+    """How full the disk is, by path of the commit log."""
+    consume_queue_disk_ratio: float = 0.0
+    disk_total_bytes: int = 0
+    disk_free_bytes: int = 0
+    bad_records: int = 0
+    """Damaged records met since the start; they are never served."""
+    open_queue_files: int = 0
+    queues: int = 0
+    writable: bool = True
+    refusal: str = ""
+    """Why the store takes no messages, if it does not."""

@@ -1,0 +1,226 @@
+"""The one place where the store touches files: view, reserve, sync, read, write.
+
+`Disk` opens files, `StoreFile` is one of them. A test puts a disk of its own underneath, which forgets what was
+not synced or has no room left. Reads and syncs let go of the GIL: they may run in a thread beside the loop.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""Errors that pass once there is room again."""
+
+_NOWAIT = getattr(os, "RWF_NOWAIT", 0)
+
+
+class StoreFile(Protocol):
+    """An open file."""
+
+    path: Path
+    size: int
+
+    def view(self) -> memoryview:
+        """The whole file as memory, writable. Write only where blocks are reserved."""
+        ...
+
+    def reserve(self, position: int, length: int) -> None:
+        """Has the file system promise blocks for a range. Raises OSError (ENOSPC) if it cannot."""
+        ...
+
+    def sync(self) -> None:
+        """Brings what was written, through the view or not, to the disk. Raises OSError."""
+        ...
+
+    def read(self, position: int, length: int) -> bytes:
+        """Bytes of the file; fewer at its end."""
+        ...
+
+    def is_resident(self, position: int, length: int) -> bool:
+        """Whether a range is in memory, so that reading it does not wait for the disk."""
+        ...
+
+    def write(self, position: int, data: bytes | memoryview) -> None:
+        """Writes all of `data`. Raises OSError (ENOSPC)."""
+        ...
+
+    def cut(self, position: int) -> None:
+        """Makes everything from `position` on zero, and gives its blocks back. The size stays."""
+        ...
+
+    def modified_ms(self) -> int:
+        """When the file was last written."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of the descriptor. Memory goes with the last view."""
+        ...
+
+
+class Disk(Protocol):
+    """Where files are."""
+
+    def open(self, path: Path, size: int | None = None) -> StoreFile:
+        """Opens a file for reading and writing; with `size`, makes it or lengthens it to that size."""
+        ...
+
+    def names(self, folder: Path) -> list[str]:
+        """The names in a folder, sorted; none if there is no such folder."""
+        ...
+
+    def make_folder(self, folder: Path) -> None:
+        """Makes a folder and those above it."""
+        ...
+
+    def sync_folder(self, folder: Path) -> None:
+        """Makes names that came, went or changed in a folder last."""
+        ...
+
+    def remove(self, path: Path) -> None:
+        """Removes a file, if it is there."""
+        ...
+
+    def remove_folder(self, folder: Path) -> None:
+        """Removes a folder, if it is there and empty."""
+        ...
+
+    def rename(self, path: Path, new_path: Path) -> None:
+        """Renames a file, over another one if need be."""
+        ...
+
+    def space(self, folder: Path) -> tuple[int, int]:
+        """(total, free) bytes of the partition that a folder is on."""
+        ...
+
+
+class RealFile:
+    """A file of the operating system."""
+
+    __slots__ = ("_fd", "_view", "path", "size")
+
+    def __init__(self, path: Path, fd: int, size: int) -> None:
+        self.path = path
+        self.size = size
+        self._fd = fd
+        self._view: memoryview | None = None
+
+    def view(self) -> memoryview:
+        if self._view is None:
+            # The map closes itself when nobody holds a view any more.
+            self._view = memoryview(mmap.mmap(self._fd, self.size))
+        return self._view
+
+    def reserve(self, position: int, length: int) -> None:
+        os.posix_fallocate(self._fd, position, length)
+
+    def sync(self) -> None:
+        os.fdatasync(self._fd)
+
+    def read(self, position: int, length: int) -> bytes:
+        return os.pread(self._fd, length, position)
+
+    def is_resident(self, position: int, length: int) -> bool:
+        buffer = bytearray(length)
+        try:
+            return os.preadv(self._fd, [buffer], position, _NOWAIT) == length
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            # A file system without RWF_NOWAIT: assume the best.
+            return error.errno in (errno.EOPNOTSUPP, errno.EINVAL)
+
+    def write(self, position: int, data: bytes | memoryview) -> None:
+        view = memoryview(data)
+        while view:
+            wrote = os.pwrite(self._fd, view, position)
+            view = view[wrote:]
+            position += wrote
+
+    def cut(self, position: int) -> None:
+        os.ftruncate(self._fd, position)
+        os.ftruncate(self._fd, self.size)
+
+    def modified_ms(self) -> int:
+        return os.fstat(self._fd).st_mtime_ns // 1_000_000
+
+    def close(self) -> None:
+        self._view = None
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class RealDisk:
+    """The disks of this machine."""
+
+    def open(self, path: Path, size: int | None = None) -> StoreFile:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | (0 if size is None else os.O_CREAT), 0o644)
+        try:
+            found = os.fstat(fd).st_size
+            if size is not None and found < size:
+                os.ftruncate(fd, size)
+                found = size
+        except OSError:
+            os.close(fd)
+            raise
+        return RealFile(path, fd, found)
+
+    def names(self, folder: Path) -> list[str]:
+        try:
+            return sorted(os.listdir(folder))
+        except FileNotFoundError:
+            return []
+
+    def make_folder(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def sync_folder(self, folder: Path) -> None:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def remove(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+
+    def remove_folder(self, folder: Path) -> None:
+        try:
+            folder.rmdir()
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+
+    def rename(self, path: Path, new_path: Path) -> None:
+        os.replace(path, new_path)
+
+    def space(self, folder: Path) -> tuple[int, int]:
+        found = os.statvfs(folder)
+        return found.f_frsize * (
+            found.f_blocks - found.f_bfree + found.f_bavail
+        ), found.f_frsize * found.f_bavail
+
+
+def is_segment_name(name: str) -> bool:
+    """Whether a file is named as segments are: twenty decimal digits, its start."""
+    return len(name) == 20 and name.isdigit() and name.isascii()
+
+
+def segment_name(start: int) -> str:
+    """The name of the segment that begins at a byte of its log."""
+    return f"{start:020d}"
+
+
+def segment_starts(names: Iterable[str]) -> list[int]:
+    """The starts of the segments among the names of a folder, sorted."""
+    return sorted(int(name) for name in names if is_segment_name(name))

@@ -1,0 +1,83 @@
+"""The file `queuemarks.json`: how far every queue was when the store last wrote its checkpoint.
+
+Apache has no such file and ignores it. With it a start notices consume-queue files that were deleted or cut off, and
+rebuilds just those queues from the log; after a clean stop it spares the scan of the log. It counts only together
+with the checkpoint it was written beside: whoever worked in the folder since then has changed that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from orbitmq.store.consume_queue import ConsumeQueue
+from orbitmq.store.files import Disk
+
+FILE_NAME = "queuemarks.json"
+
+
+@dataclass(slots=True)
+class Marks:
+    """What the file says. Offsets in `queues` are (first, next) by topic and queue id."""
+
+    checkpoint: str = ""
+    """The checkpoint's bytes, as hex."""
+    durable: int = 0
+    """The log was on the disk up to this physical offset."""
+    end: int = 0
+    """The end of the log."""
+    last_record: int = -1
+    """Where its last record begins."""
+    last_timestamp_ms: int = 0
+    index_file: str = ""
+    """The newest index file, its entries then, and the physical offset up to which messages were indexed."""
+    index_count: int = 0
+    index_position: int = 0
+    queues: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)
+
+    def take_queues(self, queues: Iterable[ConsumeQueue]) -> None:
+        """Notes where queues stand."""
+        for queue in queues:
+            self.queues.setdefault(queue.topic, {})[queue.queue_id] = (queue.min_offset, queue.swept_to)
+
+    def save(self, disk: Disk, root: Path) -> None:
+        """Writes the file as a whole. Raises OSError."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "queues"}
+        parts = [json.dumps(values)[:-1], ', "queues": {']
+        # A piece at a time: with many queues the encoder would keep the interpreter to itself.
+        parts.append(
+            ",\n".join(f"{json.dumps(topic)}: {json.dumps(queues)}" for topic, queues in self.queues.items())
+        )
+        parts.append("}}\n")
+        data = "".join(parts).encode()
+        path = root / FILE_NAME
+        beside = path.with_name(FILE_NAME + ".tmp")
+        disk.remove(beside)
+        file = disk.open(beside, len(data))
+        try:
+            file.write(0, data)
+            file.sync()
+        finally:
+            file.close()
+        disk.rename(beside, path)
+        disk.sync_folder(root)
+
+    @classmethod
+    def load(cls, disk: Disk, root: Path) -> Marks | None:
+        """The file's content, None if there is none that can be read."""
+        if FILE_NAME not in disk.names(root):
+            return None
+        file = disk.open(root / FILE_NAME)
+        data = file.read(0, file.size)
+        file.close()
+        try:
+            values = json.loads(data)
+            queues = {
+                topic: {int(queue_id): (int(first), int(after)) for queue_id, (first, after) in table.items()}
+                for topic, table in values.pop("queues").items()
+            }
+            return cls(**values, queues=queues)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return None

@@ -1,0 +1,473 @@
+"""Opening a store: where the log ends, and queues that say the same as the log.
+
+The log is the only truth. After a clean stop its end is where the files say; after a crash everything since the last
+checkpoint is read again, the first record that is not sound ends the log, and what queues lack is put back.
+
+Before the last sync point an unsound record is no torn end but damage: it is stepped over and counted, so that the
+sound messages behind it stay.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+
+from orbitmq.protocol.message import BadRecord
+from orbitmq.protocol.message_cy import ScannedRecord, Stop, decode_record, scan_records
+from orbitmq.store.checkpoint import Checkpoint
+from orbitmq.store.commit_log import CommitLog, Segment
+from orbitmq.store.consume_queue import (
+    BLANK_SIZE,
+    BLANK_UNIT,
+    UNIT,
+    UNIT_BYTES,
+    ConsumeQueue,
+    QueueTable,
+    due_time,
+    queue_folder,
+)
+from orbitmq.store.errors import StoreCorrupt
+from orbitmq.store.files import segment_name, segment_starts
+from orbitmq.store.marks import Marks
+from orbitmq.store.options import StoreOptions, delays_ms
+from orbitmq.store.scan_cy import count_valid
+from orbitmq.store.sweep import Sweep
+
+log = logging.getLogger(__name__)
+
+CHUNK_BYTES = 4 << 20
+"""How much of the log is read at a time; records are smaller than that, or are read on their own."""
+PENDING_UNITS = 500_000
+"""Units put back in memory before they are written to their files."""
+INNER_BATCH = 0x80
+
+
+@dataclass(slots=True)
+class Recovered:
+    """What opening a store has found."""
+
+    last_record: int = -1
+    """Where the last record of the log begins; -1 in an empty log."""
+    last_timestamp_ms: int = 0
+    """Its store time."""
+    bad_records: list[int] = field(default_factory=list)
+    """Physical offsets of records that are damaged and were stepped over."""
+    rebuilt_units: int = 0
+    lost_units: int = 0
+    """Queue offsets for which the log has no message any more, though it has later ones."""
+    cut_bytes: int = 0
+    """What stood behind the end of the log and was thrown away."""
+    scanned: bool = False
+
+
+# ---- queues ----
+
+
+def load_queues(table: QueueTable) -> None:
+    """Takes the queues of the folder into the table, each up to its last valid unit. Raises StoreCorrupt."""
+    for topic in table.disk.names(table.folder):
+        for name in table.disk.names(table.folder / topic):
+            if not (name.isdigit() and name.isascii()):
+                log.warning("%s is no queue: left alone", table.folder / topic / name)
+                continue
+            _load_queue(table, topic, int(name))
+
+
+def _load_queue(table: QueueTable, topic: str, queue_id: int) -> None:
+    found = ConsumeQueue(topic, queue_id)
+    folder = queue_folder(table.folder, found)
+    starts = _joined_starts(table, found)
+    if not starts:
+        return
+    first = starts[0] // UNIT_BYTES
+    queue = table.make(topic, queue_id, first)
+    end = starts[-1]
+    for start in starts[-3:]:
+        valid, last_end = _valid_in_file(table, queue, start)
+        queue.last_unit_end = max(queue.last_unit_end, last_end)
+        end = start + valid * UNIT_BYTES
+        if end < start + table.file_bytes:
+            break
+    for start in table.file_starts(queue):
+        if start > end or (start == end and start != starts[0]):
+            table.disk.remove(folder / segment_name(start))
+    _set_end(queue, end // UNIT_BYTES)
+    queue.base = -1
+
+
+def _joined_starts(table: QueueTable, queue: ConsumeQueue) -> list[int]:
+    """The files of a queue from the first on, up to a gap; of the right size."""
+    folder = queue_folder(table.folder, queue)
+    joined: list[int] = []
+    for start in segment_starts(table.disk.names(folder)):
+        path = folder / segment_name(start)
+        if start % table.file_bytes:
+            raise StoreCorrupt(
+                path,
+                f"a consume queue with files of {table.file_bytes} bytes has none that begins there",
+                "set mappedFileSizeConsumeQueue to the size of these files",
+            )
+        if joined and start != joined[-1] + table.file_bytes:
+            log.warning("%s: the file before it is missing; its units are taken from the log", path)
+            table.disk.remove(path)
+            continue
+        file = table.disk.open(path, table.file_bytes)
+        size = file.size
+        file.close()
+        if size != table.file_bytes:
+            raise StoreCorrupt(
+                path,
+                f"the file has {size} bytes instead of {table.file_bytes}",
+                f"set mappedFileSizeConsumeQueue={size} if the store was made so, or remove the file",
+            )
+        joined.append(start)
+    return joined
+
+
+def _valid_in_file(table: QueueTable, queue: ConsumeQueue, start: int) -> tuple[int, int]:
+    """How many units at the beginning of a file are valid, and the largest end of a message among them."""
+    valid = 0
+    last_end = 0
+    per_read = (64 << 10) // UNIT_BYTES
+    in_file = table.file_bytes // UNIT_BYTES
+    while valid < in_file:
+        units = table.read_file(table.reading, queue, start // UNIT_BYTES + valid, per_read)
+        count = count_valid(units)
+        if count:
+            physical_offset, size, _ = UNIT.unpack_from(units, (count - 1) * UNIT_BYTES)
+            if size != BLANK_SIZE:
+                last_end = max(last_end, physical_offset + size)
+        valid += count
+        if count * UNIT_BYTES < len(units) or not units:
+            break
+    return valid, last_end
+
+
+def _set_end(queue: ConsumeQueue, end: int) -> None:
+    """Makes what is in files the whole queue."""
+    queue.max_offset = queue.visible = queue.announced = queue.tail_start = queue.swept_to = end
+    queue.min_offset = min(queue.min_offset, end)
+    queue.tail = bytearray()
+
+
+def _drop_units_from(table: QueueTable, queue: ConsumeQueue, physical_offset: int) -> None:
+    """Drops units of messages that are not in the log, and wipes whatever stands behind the last unit."""
+    end = queue.max_offset
+    while end > queue.min_offset:
+        unit = table.unit(queue, end - 1)
+        if unit is None or unit[0] < physical_offset:
+            break
+        end -= 1
+    if queue.tail and end >= queue.tail_start:
+        del queue.tail[(end - queue.tail_start) * UNIT_BYTES :]
+        queue.max_offset = queue.visible = queue.announced = end
+        return
+    _set_end(queue, end)
+
+
+def _wipe_behind(table: QueueTable, queue: ConsumeQueue) -> None:
+    """Nothing stale may stand behind the last unit in a file: a later start would take it for units."""
+    folder = queue_folder(table.folder, queue)
+    end = queue.swept_to * UNIT_BYTES
+    for start in table.file_starts(queue):
+        if start < end < start + table.file_bytes or start == end:
+            file = table.disk.open(folder / segment_name(start))
+            file.cut(max(0, end - start))
+            file.close()
+        elif start > end:
+            table.disk.remove(folder / segment_name(start))
+
+
+# ---- the log ----
+
+
+class Recovery:
+    """One opening of a store."""
+
+    def __init__(
+        self,
+        options: StoreOptions,
+        commit_log: CommitLog,
+        table: QueueTable,
+        sweep: Sweep,
+        checkpoint: Checkpoint,
+        marks: Marks | None,
+        clean: bool,
+    ) -> None:
+        self._options = options
+        self._log = commit_log
+        self._table = table
+        self._sweep = sweep
+        self._checkpoint = checkpoint
+        self._marks = (
+            marks if marks is not None and marks.checkpoint == checkpoint.to_bytes()[:40].hex() else None
+        )
+        self._clean = clean
+        self._delays = delays_ms(options.message_delay_level)
+        self._pending = 0
+        self._gaps: set[ConsumeQueue] = set()
+        self._only: set[ConsumeQueue] | None = None
+        self._fill_gaps = False
+        self.found = Recovered()
+
+    def run(self) -> Recovered:
+        """Finds the end of the log and makes the queues agree with it. Raises StoreCorrupt, OSError."""
+        if not self._log.segments:
+            for queue in self._table.all():
+                # Without a log there is nothing that these queues could point to.
+                self._sweep.doom(self._table.remove_topic(queue.topic))
+            return self.found
+        damaged = self._damaged_queues()
+        if self._clean and not damaged and self._ends_as_marked():
+            return self.found
+        self.found.scanned = True
+        start = self._start_segment()
+        for queue in damaged:
+            start = min(start, self._segment_index(queue.last_unit_end))
+        end, torn = self._replay(start)
+        if self._gaps:
+            # Units are missing in the middle of these queues: once more, from where they end.
+            self._only, self._gaps, self._fill_gaps = self._gaps, set(), True
+            self._replay(min(self._segment_index(queue.last_unit_end) for queue in self._only))
+        self._end_log(start, end, torn)
+        return self.found
+
+    def _segment_index(self, physical_offset: int) -> int:
+        first = self._log.segments[0].start
+        index = (physical_offset - first) // self._log.segment_bytes
+        return max(0, min(index, len(self._log.segments) - 1))
+
+    def _damaged_queues(self) -> list[ConsumeQueue]:
+        """Queues that had more units at the last checkpoint than their files have now."""
+        if self._marks is None:
+            return []
+        damaged = []
+        for topic, queues in self._marks.queues.items():
+            for queue_id, (first, after) in queues.items():
+                queue = self._table.find(topic, queue_id)
+                if queue is None:
+                    if after > first:
+                        damaged.append(self._table.make(topic, queue_id))
+                elif queue.max_offset < after or queue.min_offset > first:
+                    if queue.min_offset > first and queue.max_offset > queue.min_offset:
+                        self._start_over(queue)
+                    damaged.append(queue)
+        for queue in damaged:
+            log.warning("%s lacks units: they are taken from the log", queue)
+        return damaged
+
+    def _start_over(self, queue: ConsumeQueue) -> None:
+        folder = queue_folder(self._table.folder, queue)
+        for start in self._table.file_starts(queue):
+            self._table.disk.remove(folder / segment_name(start))
+        self._table.reading.forget(queue)
+        queue.min_offset = queue.last_unit_end = 0
+        _set_end(queue, 0)
+
+    def _ends_as_marked(self) -> bool:
+        """Whether the log ends with the very record that was noted at the clean stop."""
+        marks = self._marks
+        if marks is None or marks.last_record < 0:
+            return False
+        segment = self._log.find(marks.last_record)
+        if segment is None:
+            return False
+        position = marks.last_record - segment.start
+        try:
+            record = decode_record(segment.file.read(position, marks.end - marks.last_record))
+        except BadRecord:
+            return False
+        if record.physical_offset != marks.last_record or record.physical_offset + record.size != marks.end:
+            return False
+        behind = segment.file.read(position + record.size, 8)
+        following = self._log.segments[-1].start
+        if any(behind) or (following > segment.start and self._log.segments[-1].file.read(0, 8).strip(b"\0")):
+            return False
+        self.found.last_record = marks.last_record
+        self.found.last_timestamp_ms = record.store_timestamp
+        self._log.end_at(marks.end)
+        self._log.durable = marks.end
+        return True
+
+    def _start_segment(self) -> int:
+        """The segment to begin with: the newest whose first record surely is in the queues."""
+        segments = self._log.segments
+        dispatch_from = max((queue.last_unit_end for queue in self._table.all()), default=-1)
+        oldest = max(0, len(segments) - self._options.commit_log_recover_max_num)
+        if not self._table.by_topic:
+            # Without any queue all that is in the log has to be found again.
+            return 0
+        for index in range(len(segments) - 1, oldest - 1, -1):
+            record = self._record_at(segments[index], 0)
+            if record is None or record[4] <= 0:
+                continue
+            if self._clean:
+                if record[0] <= dispatch_from:
+                    return index
+            elif record[4] <= self._checkpoint.dispatch_time_ms:
+                return index
+        return oldest
+
+    # Reading the log.
+
+    def _replay(self, first_segment: int) -> tuple[int, bool]:
+        """Reads from a segment on; gives the end of the log, and whether something unsound stands behind it."""
+        end = self._log.segments[first_segment].start
+        for segment in self._log.segments[first_segment:]:
+            position, torn = self._replay_segment(segment)
+            end = segment.start + position
+            if position < segment.size:
+                following = self._log.find(segment.end)
+                return end, torn or (following is not None and any(following.file.read(0, 8)))
+        return end, False
+
+    def _replay_segment(self, segment: Segment) -> tuple[int, bool]:
+        """Reads one segment; gives the position behind its last record (its size if the log goes on behind it)."""
+        position = 0
+        chunk_bytes = CHUNK_BYTES
+        while position < segment.size:
+            chunk = segment.file.read(position, min(chunk_bytes, segment.size - position))
+            scan = scan_records(
+                chunk,
+                0,
+                len(chunk),
+                segment.start + position,
+                self._options.check_crc_on_recover,
+                self._options.force_verify_prop_crc,
+            )
+            for record in scan.records:
+                self._dispatch(record)
+            self._sweep_if_many()
+            moved = scan.position
+            position += moved
+            chunk_bytes = CHUNK_BYTES
+            if scan.stop is Stop.BLANK:
+                return segment.size, False
+            if scan.stop is Stop.END and moved:
+                continue
+            if scan.stop is Stop.BAD and self._is_cut_by_chunk(segment, position, len(chunk) - moved):
+                # A record that reaches beyond what was read: again from its beginning, with more if need be.
+                if not moved:
+                    chunk_bytes = self._options.max_message_size * 2 + (1 << 20)
+                continue
+            following = self._sound_record_behind(segment, position)
+            if following < 0:
+                return position, scan.stop is Stop.BAD
+            log.error("the record at %d is damaged (%s): stepped over", segment.start + position, scan.reason)
+            self.found.bad_records.append(segment.start + position)
+            position = following
+        return segment.size, False
+
+    def _is_cut_by_chunk(self, segment: Segment, position: int, left: int) -> bool:
+        """Whether the record at a position is unsound only because the rest of it was not read."""
+        if position + left >= segment.size:
+            return False
+        head = segment.file.read(position, 8)
+        size = int.from_bytes(head[:4], "big", signed=True)
+        return left < 8 or left < size <= min(
+            self._options.max_message_size * 2 + (1 << 20), segment.size - position
+        )
+
+    def _sound_record_behind(self, segment: Segment, position: int) -> int:
+        """Where the log goes on behind a damaged record, -1 if it does not.
+
+        It does if what follows was synced once: it is older than the checkpoint, or below the durable mark.
+        """
+        synced_to = self._marks.durable if self._marks is not None else 0
+        synced_at = self._checkpoint.physical_timestamp_ms
+        if segment.start + position >= synced_to and synced_at <= self.found.last_timestamp_ms:
+            return -1
+        search = position + 1
+        while search < segment.size:
+            chunk = segment.file.read(search, CHUNK_BYTES + 4096)
+            at = chunk.find(b"\xda\xa3\x20", 4)
+            while 4 <= at < CHUNK_BYTES + 4:
+                candidate = search + at - 4
+                record = self._record_at(segment, candidate)
+                if record is not None:
+                    in_time = record[4] < synced_at
+                    return candidate if record[0] < synced_to or in_time else -1
+                at = chunk.find(b"\xda\xa3\x20", at + 1)
+            search += CHUNK_BYTES
+        following = self._log.find(segment.end)
+        if following is not None:
+            record = self._record_at(following, 0)
+            if record is not None and (record[0] < synced_to or record[4] < synced_at):
+                return segment.size
+        return -1
+
+    def _record_at(self, segment: Segment, position: int) -> ScannedRecord | None:
+        head = segment.file.read(position, 8)
+        size = int.from_bytes(head[:4], "big", signed=True)
+        if not 91 <= size <= min(self._options.max_message_size * 2 + (1 << 20), segment.size - position):
+            return None
+        scan = scan_records(segment.file.read(position, size), 0, size, segment.start + position)
+        return scan.records[0] if scan.records else None
+
+    # Units.
+
+    def _dispatch(self, record: ScannedRecord) -> None:
+        """Gives a record its unit, unless its queue has it."""
+        physical_offset, size, queue_id, queue_offset, store_timestamp, sys_flag, topic, code, properties = (
+            record
+        )
+        if self._only is None:
+            self.found.last_record = physical_offset
+            self.found.last_timestamp_ms = max(self.found.last_timestamp_ms, store_timestamp)
+        if sys_flag & 0xC in (0x4, 0xC) or sys_flag & INNER_BATCH or topic in self._table.batch_topics:
+            return
+        queue = self._table.find(topic, queue_id)
+        if queue is None:
+            queue = self._table.make(topic, queue_id, queue_offset)
+        elif queue_offset < queue.max_offset:
+            return
+        if self._only is not None and queue not in self._only:
+            return
+        if queue_offset > queue.max_offset:
+            if queue.max_offset == queue.min_offset and not queue.tail and queue.swept_to == queue.max_offset:
+                # Nothing of it is left but later messages: it begins here.
+                _set_end(queue, queue_offset)
+                queue.min_offset = queue.base = queue_offset
+            elif not self._fill_gaps:
+                self._gaps.add(queue)
+                return
+            else:
+                missing = queue_offset - queue.max_offset
+                log.error("%s: the log lacks %d of its messages", queue, missing)
+                queue.tail += BLANK_UNIT * missing
+                queue.max_offset += missing
+                self.found.lost_units += missing
+        if queue.is_schedule:
+            code = due_time(properties, store_timestamp, self._delays)
+        queue.tail += UNIT.pack(physical_offset, size, code)
+        queue.max_offset = queue.visible = queue.announced = queue_offset + 1
+        queue.last_unit_end = physical_offset + size
+        self.found.rebuilt_units += 1
+        self._pending += 1
+
+    def _sweep_if_many(self) -> None:
+        if self._pending > PENDING_UNITS:
+            self._sweep.run()
+            self._sweep.take_in()
+            self._pending = 0
+
+    def _end_log(self, first_segment: int, end: int, torn: bool) -> None:
+        """Sets the end of the log, and takes everything behind it away: records, segments and units."""
+        behind = self._log.max_physical - end
+        if torn or not self._clean:
+            self._log.truncate(end)
+        else:
+            self._log.end_at(end)
+        if torn:
+            self.found.cut_bytes = behind
+            log.warning("the log ends at %d: what stood behind it was no sound record", end)
+        # What a process that died has left in memory is not on the disk yet.
+        self._log.durable = min(
+            end, self._log.segments[min(first_segment, len(self._log.segments) - 1)].start
+        )
+        for segment in self._log.segments[first_segment:]:
+            segment.synced = -1
+        self._log.flush()
+        for queue in self._table.all():
+            _drop_units_from(self._table, queue, end)
+            _wipe_behind(self._table, queue)

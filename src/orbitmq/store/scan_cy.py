@@ -1,0 +1,363 @@
+"""The inner loop of reads: units of a consume queue become views of the records they point to.
+
+Hot: every delivered message passes here. Each record is checked against its unit, its place, its topic and its body's
+checksum before it is served; neighbours in the log become one view.
+"""
+# mypy: disable-error-code="name-defined"
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any
+
+try:
+    import cython
+except ModuleNotFoundError:
+    from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
+
+from orbitmq.protocol.message_cy import crc32, scan_records
+
+if cython.compiled:
+    from cython.cimports.cpython.buffer import (  # type: ignore[import-not-found]
+        PyBUF_SIMPLE,
+        PyBuffer_Release,
+        PyObject_GetBuffer,
+    )
+    from cython.cimports.cpython.bytes import PyBytes_AS_STRING  # type: ignore[import-not-found]
+    from cython.cimports.cpython.memoryview import PyMemoryView_FromMemory  # type: ignore[import-not-found]
+    from cython.cimports.libc.string import memchr, memcmp  # type: ignore[import-not-found]
+
+_UNIT = Struct(">qiq")
+BLANK_SIZE = 0x7FFFFFFF
+
+SMALL_BODY_BYTES = 512
+"""Bodies up to this size get their checksum here: a call to the library costs more than they do."""
+
+
+def _crc_tables() -> bytes:
+    """Eight tables of 256 words for the CRC-32 of eight bytes at a time, as native 32-bit words."""
+    tables = [[0] * 256 for _ in range(8)]
+    for byte in range(256):
+        code = byte
+        for _ in range(8):
+            code = code >> 1 ^ (0xEDB88320 if code & 1 else 0)
+        tables[0][byte] = code
+    for byte in range(256):
+        code = tables[0][byte]
+        for table in tables[1:]:
+            code = tables[0][code & 0xFF] ^ code >> 8
+            table[byte] = code
+    return b"".join(Struct("=256I").pack(*table) for table in tables)
+
+
+_CRC: bytes = _crc_tables()
+
+
+class Picked:
+    """What `pick_records` found: see there."""
+
+    __slots__ = ("bad", "cold", "count", "is_old", "next_offset", "records", "removed", "size_bytes")
+
+    def __init__(self) -> None:
+        self.records: list[memoryview] = []
+        self.count = 0
+        self.size_bytes = 0
+        self.next_offset = 0
+        """The queue offset behind the last unit looked at."""
+        self.bad: list[tuple[int, int]] = []
+        """(queue offset, physical offset) of records that are not what they have to be."""
+        self.removed = False
+        """Some unit pointed to where the log has nothing any more."""
+        self.cold: tuple[int, int] | None = None
+        """The next record is not in memory: its physical offset and size."""
+        self.is_old = False
+        """The last record looked at is further from the end than what counts as in memory."""
+
+
+def pick_records(
+    picked: Picked,
+    units: bytes,
+    first_offset: cython.longlong,
+    queue_id: cython.int,
+    topic: bytes,
+    accept: Any,
+    is_set: cython.bint,
+    max_count: cython.Py_ssize_t,
+    max_bytes: cython.longlong,
+    limits: tuple[int, int, int, int],
+    max_physical: cython.longlong,
+    memory_bytes: cython.longlong,
+    hot_from: cython.longlong,
+    log: Any,
+) -> bool:
+    """Takes records for a range of units, the first of which has queue offset `first_offset`, into `picked`.
+
+    `accept` is None, a set of tags codes (`is_set`) or a function of the tags code. `limits` are bytes and count of
+    recent messages and bytes and count of old ones that one answer may hold; the first message is always taken.
+    `log` has `find(physical)`, `next_segment_start(physical)` and `is_resident(physical, size)`; records from
+    `hot_from` on are in memory for sure. Gives whether there is room for more.
+    """
+    memory_size: cython.longlong = limits[0]
+    memory_count: cython.Py_ssize_t = limits[1]
+    disk_size: cython.longlong = limits[2]
+    disk_count: cython.Py_ssize_t = limits[3]
+    count: cython.Py_ssize_t = len(units) // 20
+    taken: cython.Py_ssize_t = picked.count
+    total: cython.longlong = picked.size_bytes
+    i: cython.Py_ssize_t = 0
+    physical_offset: cython.longlong
+    size: cython.longlong
+    tag: cython.longlong
+    skip_to: cython.longlong = 0
+    segment_start: cython.longlong = 0
+    segment_end: cython.longlong = -1
+    run_start: cython.longlong = 0
+    run_end: cython.longlong = -1
+    view: Any = None
+    is_old: cython.bint = False
+    more: cython.bint = True
+    good: cython.bint
+    records: list[memoryview] = picked.records
+    if cython.compiled:
+        unit: cython.pointer[cython.const[cython.uchar]]
+        buffer: Py_buffer
+        held: cython.bint = False
+        data: cython.pointer[cython.const[cython.uchar]] = cython.NULL
+        topic_length: cython.Py_ssize_t = len(topic)
+    try:
+        while i < count:
+            if cython.compiled:
+                unit = (
+                    cython.cast(cython.pointer[cython.const[cython.uchar]], PyBytes_AS_STRING(units)) + i * 20
+                )
+                physical_offset = _long(unit)
+                size = _int(unit + 8)
+                tag = _long(unit + 12)
+            else:
+                physical_offset, size, tag = _UNIT.unpack_from(units, i * 20)
+            if physical_offset < skip_to or size <= 0 or size == 0x7FFFFFFF:
+                i += 1
+                continue
+            is_old = max_physical - physical_offset > memory_bytes
+            if taken:
+                if taken >= max_count or total + size > max_bytes:
+                    more = False
+                    break
+                if is_old:
+                    if total + size > disk_size or taken >= disk_count:
+                        more = False
+                        break
+                elif total + size > memory_size or taken >= memory_count:
+                    more = False
+                    break
+            if accept is not None and not ((tag in accept) if is_set else accept(tag)):
+                i += 1
+                continue
+            if physical_offset < segment_start or physical_offset + size > segment_end:
+                if run_end > run_start:
+                    records.append(view[run_start - segment_start : run_end - segment_start])
+                run_start = run_end = 0
+                segment = log.find(physical_offset)
+                if segment is None or physical_offset + size > segment.start + segment.wrote:
+                    segment_end = -1
+                    if segment is None:
+                        picked.removed = True
+                        skip_to = log.next_segment_start(physical_offset)
+                    else:
+                        picked.bad.append((first_offset + i, physical_offset))
+                    i += 1
+                    continue
+                view = segment.view
+                segment_start = segment.start
+                segment_end = segment_start + segment.wrote
+                if cython.compiled:
+                    if held:
+                        PyBuffer_Release(cython.address(buffer))
+                        held = False
+                    PyObject_GetBuffer(view, cython.address(buffer), PyBUF_SIMPLE)
+                    held = True
+                    data = cython.cast(cython.pointer[cython.const[cython.uchar]], buffer.buf)
+            if physical_offset < hot_from and not log.is_resident(physical_offset, size):
+                picked.cold = (physical_offset, size)
+                more = False
+                break
+            if cython.compiled:
+                good = _is_sound(
+                    data + (physical_offset - segment_start),
+                    size,
+                    physical_offset,
+                    queue_id,
+                    first_offset + i,
+                    cython.cast(cython.pointer[cython.const[cython.uchar]], PyBytes_AS_STRING(topic)),
+                    topic_length,
+                )
+            else:
+                good = is_sound(
+                    view, segment_start, physical_offset, size, queue_id, first_offset + i, topic.decode()
+                )
+            if not good:
+                picked.bad.append((first_offset + i, physical_offset))
+                i += 1
+                continue
+            if physical_offset == run_end:
+                run_end += size
+            else:
+                if run_end > run_start:
+                    records.append(view[run_start - segment_start : run_end - segment_start])
+                run_start = physical_offset
+                run_end = physical_offset + size
+            taken += 1
+            total += size
+            i += 1
+        if run_end > run_start:
+            records.append(view[run_start - segment_start : run_end - segment_start])
+    finally:
+        if cython.compiled:
+            if held:
+                PyBuffer_Release(cython.address(buffer))
+    picked.count = taken
+    picked.size_bytes = total
+    picked.next_offset = first_offset + i
+    picked.is_old = is_old
+    return more
+
+
+def is_sound(
+    view: Any, base: int, physical_offset: int, size: int, queue_id: int, queue_offset: int, topic: str
+) -> bool:
+    """Whether the record at a physical offset is whole, stands where it says, and is the one its unit means."""
+    position = physical_offset - base
+    scan = scan_records(view, position, position + size, base, True, False, 1)
+    if len(scan.records) != 1:
+        return False
+    record = scan.records[0]
+    return record[1] == size and record[2] == queue_id and record[3] == queue_offset and record[6] == topic
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _int(at: cython.pointer[cython.const[cython.uchar]]) -> cython.int:
+    return cython.cast(
+        cython.int, (cython.cast(cython.uint, at[0]) << 24) | (at[1] << 16) | (at[2] << 8) | at[3]
+    )
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _long(at: cython.pointer[cython.const[cython.uchar]]) -> cython.longlong:
+    return (cython.cast(cython.longlong, _int(at)) << 32) | cython.cast(cython.uint, _int(at + 4))
+
+
+@cython.cfunc
+def _is_sound(
+    at: cython.pointer[cython.const[cython.uchar]],
+    size: cython.longlong,
+    physical_offset: cython.longlong,
+    queue_id: cython.int,
+    queue_offset: cython.longlong,
+    topic: cython.pointer[cython.const[cython.uchar]],
+    topic_length: cython.Py_ssize_t,
+) -> cython.bint:
+    """`is_sound` on memory; the caller has made sure that `size` bytes are there. Compiled only."""
+    magic: cython.int
+    fixed: cython.longlong
+    body_length: cython.longlong
+    at_topic: cython.longlong
+    length: cython.longlong
+    crc: cython.uint
+    if size < 91 or _int(at) != size:
+        return False
+    magic = _int(at + 4)
+    if magic != -626843481 and magic != -626843477:
+        return False
+    if _int(at + 12) != queue_id or _long(at + 20) != queue_offset or _long(at + 28) != physical_offset:
+        return False
+    fixed = 88
+    if _int(at + 36) & 0x10:
+        fixed += 12
+    if _int(at + 36) & 0x20:
+        fixed += 12
+    if fixed + 3 > size:
+        return False
+    body_length = _int(at + fixed - 4)
+    if body_length < 0 or body_length > size - fixed - 3:
+        return False
+    at_topic = fixed + body_length
+    if magic == -626843481:
+        length = at[at_topic]
+        at_topic += 1
+    else:
+        length = (at[at_topic] << 8) | at[at_topic + 1]
+        at_topic += 2
+    if length != topic_length or length > size - at_topic - 2 or memcmp(at + at_topic, topic, length) != 0:
+        return False
+    at_topic += length + 2
+    length = (at[at_topic - 2] << 8) | at[at_topic - 1]
+    if length != size - at_topic or memchr(at + at_topic, 0, length) != cython.NULL:
+        return False
+    if body_length <= 512:
+        crc = _small_crc(at + fixed, body_length)
+    else:
+        crc = crc32(PyMemoryView_FromMemory(cython.cast(cython.p_char, at + fixed), body_length, 0x100))
+    return crc & 0x7FFFFFFF == cython.cast(cython.uint, _int(at + 8))
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _small_crc(data: cython.pointer[cython.const[cython.uchar]], length: cython.longlong) -> cython.uint:
+    """CRC-32, eight bytes at a time. Compiled only."""
+    t: cython.pointer[cython.const[cython.uint]] = cython.cast(
+        cython.pointer[cython.const[cython.uint]], PyBytes_AS_STRING(_CRC)
+    )
+    crc: cython.uint = 0xFFFFFFFF
+    while length >= 8:
+        crc ^= data[0] | (data[1] << 8) | (data[2] << 16) | (cython.cast(cython.uint, data[3]) << 24)
+        crc = (
+            t[1792 + (crc & 0xFF)]
+            ^ t[1536 + ((crc >> 8) & 0xFF)]
+            ^ t[1280 + ((crc >> 16) & 0xFF)]
+            ^ t[1024 + (crc >> 24)]
+            ^ t[768 + data[4]]
+            ^ t[512 + data[5]]
+            ^ t[256 + data[6]]
+            ^ t[data[7]]
+        )
+        data += 8
+        length -= 8
+    while length > 0:
+        crc = t[(crc ^ data[0]) & 0xFF] ^ (crc >> 8)
+        data += 1
+        length -= 1
+    return crc ^ 0xFFFFFFFF
+
+
+def arrivals(
+    topic: str, queue_id: int, units: bytes, first_offset: cython.longlong
+) -> list[tuple[str, int, int, int]]:
+    """(topic, queue id, queue offset behind it, tags code) of each unit."""
+    told: list[tuple[str, int, int, int]] = []
+    offset: cython.longlong = first_offset
+    for _, _, tag in _UNIT.iter_unpack(units):
+        offset += 1
+        told.append((topic, queue_id, offset, tag))
+    return told
+
+
+def count_valid(units: bytes) -> int:
+    """How many units at the beginning are valid: physical offset not negative, size more than 0."""
+    count: cython.Py_ssize_t = len(units) // 20
+    i: cython.Py_ssize_t
+    for i in range(count):
+        if cython.compiled:
+            at: cython.pointer[cython.const[cython.uchar]] = (
+                cython.cast(cython.pointer[cython.const[cython.uchar]], PyBytes_AS_STRING(units)) + i * 20
+            )
+            if _int(at + 8) <= 0 or at[0] & 0x80:
+                return i
+        else:
+            physical_offset, size, _ = _UNIT.unpack_from(units, i * 20)
+            if physical_offset < 0 or size <= 0:
+                return i
+    return count

@@ -1,0 +1,767 @@
+"""The store of a broker: one folder, one owner.
+
+The owner's thread appends and reads. Chores (`chores()`) and `flush_now`, `read_cold` may run in other threads beside
+it; they change nothing that the owner reads halfway. See ARCHITECTURE.md for who changes what.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from orbitmq.protocol.message import BadRecord
+from orbitmq.protocol.message_cy import decode_record, read_header
+from orbitmq.store import failpoints
+from orbitmq.store.append_cy import Limits, append_messages
+from orbitmq.store.checkpoint import Checkpoint
+from orbitmq.store.chores import Chore
+from orbitmq.store.commit_log import CommitLog
+from orbitmq.store.consume_queue import UNIT_BYTES, ConsumeQueue, QueueTable, due_time
+from orbitmq.store.errors import FlushFailed, StoreCorrupt, StoreUnavailable
+from orbitmq.store.figures import StoreFigures
+from orbitmq.store.files import Disk, RealDisk
+from orbitmq.store.lock import StoreLock
+from orbitmq.store.marks import Marks
+from orbitmq.store.messages import Appended, GetResult, GetStatus, PendingMessage, PutStatus, QueryResult
+from orbitmq.store.options import StoreOptions, delays_ms
+from orbitmq.store.recovery import Recovered, Recovery, load_queues
+from orbitmq.store.scan_cy import Picked, arrivals, pick_records
+from orbitmq.store.sweep import Sweep
+
+log = logging.getLogger(__name__)
+
+RECORD_OVERHEAD_BYTES = 64 << 10
+"""A whole record may be this much longer than the longest body."""
+MAX_PULL_BYTES = 128 << 20
+HOT_BYTES = 64 << 20
+"""What this process wrote within this distance of the end is taken to be in memory without a look."""
+COLD_READ_BYTES = 256 << 10
+MAX_BAD_RECORDS_KEPT = 1000
+EXTENDED_TAGS_CODE = -2147483649
+"""Tags codes up to this one are no hashes but addresses in a file of enableConsumeQueueExt."""
+
+
+class MessageStore:
+    """Messages by queue, by physical offset and by key. Made by `open`, ended by `close`."""
+
+    def __init__(self, options: StoreOptions, disk: Disk, lock: StoreLock) -> None:
+        self.options = options
+        self._disk = disk
+        self._lock = lock
+        root = options.root
+        self._sync = options.sync_flush
+        self._delays = delays_ms(options.message_delay_level)
+        self._checkpoint = Checkpoint.load(disk, root / "checkpoint")
+        self._log = CommitLog.load(disk, root / "commitlog", options.mapped_file_size_commit_log)
+        self._queues = QueueTable(
+            disk, root / "consumequeue", options.mapped_file_size_consume_queue, self._sync
+        )
+        self._sweep = Sweep(disk, self._queues, options.flush_consume_queue_least_pages)
+        self._limits = Limits(0, 0, 0, options.enabled_append_prop_crc)
+        self._dirty: list[ConsumeQueue] = []
+        """Queues with something that `take_arrivals` has not told yet."""
+        self._shown_to = 0
+        """Durable offset up to which units were made visible, under SYNC_FLUSH."""
+        self._last_timestamp = 0
+        self._last_record = -1
+        self._opened_end = 0
+        self._warm: deque[tuple[int, int]] = deque(maxlen=16)
+        self._unflushed_since = 0
+        self._last_thorough = 0
+        self._last_queue_sync = 0
+        self._closed = False
+        self._disk_full = ""
+        self._memory_bytes = _memory_bytes() * options.access_message_in_memory_max_ratio // 100
+        self.bad_records: dict[int, tuple[str, int, int]] = {}
+        """Damaged records that were met: physical offset -> topic, queue id, queue offset. The first 1000."""
+        self.bad_record_count = 0
+        self.recovered = Recovered()
+
+    # Opening and closing.
+
+    @classmethod
+    def open(cls, options: StoreOptions, now_ms: int, disk: Disk | None = None) -> MessageStore:
+        """Locks the folder, reads what is there and brings it in order.
+
+        Raises StoreLocked, StoreCorrupt, StoreUnsupported; OSError where the disk fails.
+        """
+        root = options.root
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreCorrupt(
+                root, f"cannot be made a data folder ({error.strerror})", "choose another one"
+            ) from None
+        lock = StoreLock.acquire(root)
+        try:
+            store = cls(options, disk or RealDisk(), lock)
+            store._start(now_ms)
+        except BaseException:
+            lock.release()
+            raise
+        return store
+
+    def _start(self, now_ms: int) -> None:
+        root = self.options.root
+        disk = self._disk
+        disk.make_folder(root / "consumequeue")
+        disk.make_folder(root / "config")
+        clean = "abort" not in disk.names(root)
+        self._write_abort()
+        self._queues.batch_topics = frozenset(disk.names(root / "batchconsumequeue"))
+        if self._queues.batch_topics:
+            log.warning(
+                "batch queues are not supported: topics %s can be neither read nor written",
+                ", ".join(sorted(self._queues.batch_topics)),
+            )
+        load_queues(self._queues)
+        marks = Marks.load(disk, root)
+        recovery = Recovery(
+            self.options, self._log, self._queues, self._sweep, self._checkpoint, marks, clean
+        )
+        self.recovered = found = recovery.run()
+        self._sweep.run()
+        self._sweep.take_in()
+        self._last_record = found.last_record
+        self._last_timestamp = found.last_timestamp_ms
+        for physical_offset in found.bad_records:
+            self._note_bad(physical_offset, "", -1, -1)
+        self._sweep.raise_min_offsets(self._log.min_physical)
+        self._opened_end = self._shown_to = self._log.max_physical
+        self._last_thorough = self._last_queue_sync = now_ms
+        if not self._log.segments:
+            self._log.make_room(0)
+        self._log.reserve_ahead()
+
+    def _write_abort(self) -> None:
+        path = self.options.root / "abort"
+        data = str(os.getpid()).encode()
+        self._disk.remove(path)
+        file = self._disk.open(path, len(data))
+        file.write(0, data)
+        file.sync()
+        file.close()
+        self._disk.sync_folder(self.options.root)
+
+    def close(self) -> None:
+        """Writes and flushes everything and lets go of the folder. Blocks; may be called twice.
+
+        The mark of an orderly end is left only where everything got to the disk.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._log.flush()
+            self._show_durable()
+            self._sweep.run()
+            self._sweep.take_in()
+            self._save_marks()
+            if self._log.flush_error is None:
+                self._disk.remove(self.options.root / "abort")
+        except (OSError, FlushFailed) as error:
+            log.error("the store could not be closed in order: %s", error)
+        finally:
+            self._sweep.close()
+            self._queues.close()
+            self._log.close()
+            self._lock.release()
+
+    # Appending.
+
+    def append(self, message: PendingMessage, now_ms: int) -> Appended:
+        """Stores one message."""
+        return self.append_many([message], now_ms)[0]
+
+    def append_many(self, messages: Sequence[PendingMessage], now_ms: int) -> list[Appended]:
+        """Stores messages in order; one answer each. Nothing is raised for a message that cannot be stored."""
+        if not isinstance(messages, list):
+            messages = list(messages)
+        if not messages:
+            return []
+        results: list[Appended] = []
+        refused = self._refusal()
+        if refused:
+            return [Appended(PutStatus.SERVICE_NOT_AVAILABLE) for _ in messages]
+        if self._sweep.swept:
+            self._sweep.take_in()
+        if now_ms > self._last_timestamp:
+            self._last_timestamp = now_ms
+        commit_log = self._log
+        if not self._unflushed_since:
+            self._unflushed_since = now_ms
+        limits = self._limits
+        limits.max_body_bytes = self.options.max_message_size
+        limits.max_record_bytes = min(
+            self.options.max_message_size + RECORD_OVERHEAD_BYTES, commit_log.segment_bytes - 8
+        )
+        index = 0
+        segment = commit_log.segments[-1]
+        while True:
+            index, segment.wrote, needed = append_messages(
+                messages,
+                index,
+                segment.view,
+                segment.wrote,
+                segment.reserved,
+                segment.start,
+                self._last_timestamp,
+                self._queues.by_topic,
+                self._make_queue,
+                self._due_time,
+                limits,
+                results,
+                self._dirty,
+            )
+            if not needed:
+                break
+            try:
+                segment = commit_log.make_room(needed)
+            except OSError as error:
+                results += self._no_room(error, len(messages) - index)
+                break
+            self._disk_full = ""
+        if failpoints.armed:
+            failpoints.hit("commitlog.after_append")
+        for appended in reversed(results):
+            if appended.status is PutStatus.PUT_OK:
+                self._last_record = appended.physical_offset
+                break
+        return results
+
+    def _no_room(self, error: OSError, count: int) -> list[Appended]:
+        """Once there is room again, the next append finds it."""
+        if self._disk_full != str(error):
+            log.error("the commit log cannot grow: %s", error)
+        self._disk_full = str(error)
+        return [Appended(PutStatus.SERVICE_NOT_AVAILABLE) for _ in range(count)]
+
+    def _refusal(self) -> str:
+        """Why nothing can be stored now; empty if it can."""
+        if self._closed:
+            return "the store is closed"
+        if self._log.flush_error is not None:
+            return f"a flush of the commit log failed: {self._log.flush_error}"
+        if self._sweep.error is not None:
+            return f"consume queues cannot be written: {self._sweep.error}"
+        return ""
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether messages are taken now; `figures().refusal` says why not."""
+        return not self._refusal()
+
+    def _make_queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        """A queue for a first message, None if it can have none: its topic becomes the name of a folder."""
+        length = len(topic.encode("utf-8", "replace"))
+        longest = self.options.max_topic_length
+        if topic.startswith("%RETRY%"):
+            longest = 255
+        if not self.options.auto_message_version_on_topic_len:
+            longest = min(longest, 127)
+        if not 0 < length <= longest or queue_id < 0 or queue_id > 0x7FFFFFFF:
+            return None
+        if "/" in topic or "\x00" in topic or topic in (".", "..") or topic in self._queues.batch_topics:
+            return None
+        return self._queues.make(topic, queue_id)
+
+    def _due_time(self, message: PendingMessage, store_timestamp_ms: int) -> int:
+        return due_time(message.properties, store_timestamp_ms, self._delays)
+
+    # Reading.
+
+    def get(
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        max_count: int,
+        max_bytes: int = 0,
+        accept: frozenset[int] | Callable[[int], bool] | None = None,
+    ) -> GetResult:
+        """Messages of a queue from an offset on, as many as one answer may hold.
+
+        `accept` is a set of tags codes, or a function of one; None takes all. `max_bytes` 0: no limit but the store's.
+        """
+        if self._sweep.swept:
+            self._sweep.take_in()
+        table = self._queues
+        queue = table.find(topic, queue_id)
+        if queue is None:
+            return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
+        if self._sync:
+            self._show_durable()
+            end = queue.visible
+        else:
+            end = queue.max_offset
+        low = queue.min_offset
+        if not low <= queue_offset < end:
+            return _outside(queue_offset, low, end)
+        if accept is not None and topic in self._extended_topics():
+            accept = self._plain_codes(queue, accept)
+        picked = Picked()
+        self._pick(picked, queue, queue_offset, end, max_count, max_bytes, accept)
+        for bad_offset, physical_offset in picked.bad:
+            self._note_bad(physical_offset, topic, queue_id, bad_offset)
+        next_offset = picked.next_offset
+        if picked.count:
+            return GetResult(
+                GetStatus.FOUND,
+                next_offset,
+                low,
+                end,
+                picked.records,
+                picked.count,
+                picked.size_bytes,
+                picked.is_old,
+            )
+        status = GetStatus.NO_MATCHED_MESSAGE
+        if next_offset == queue_offset and picked.cold is None:
+            # No unit could be read in this file.
+            units_per_file = table.file_bytes // UNIT_BYTES
+            next_offset = min(end, queue_offset - queue_offset % units_per_file + units_per_file)
+            status = GetStatus.OFFSET_FOUND_NULL
+        elif picked.removed:
+            status = GetStatus.MESSAGE_WAS_REMOVING
+        result = GetResult(status, next_offset, low, end)
+        if picked.cold is not None:
+            physical_offset, size = picked.cold
+            result.cold = (physical_offset, max(size, COLD_READ_BYTES))
+        return result
+
+    def _pick(
+        self,
+        picked: Picked,
+        queue: ConsumeQueue,
+        queue_offset: int,
+        end: int,
+        max_count: int,
+        max_bytes: int,
+        accept: frozenset[int] | Callable[[int], bool] | None,
+    ) -> None:
+        options = self.options
+        table = self._queues
+        max_count = max(1, max_count)
+        units_per_file = table.file_bytes // UNIT_BYTES
+        file_end = queue_offset - queue_offset % units_per_file
+        file_end += units_per_file * options.travel_cq_file_num_when_get_message
+        stop = min(
+            end, file_end, queue_offset + max(options.max_filter_message_size // UNIT_BYTES, max_count)
+        )
+        limits = (
+            options.max_transfer_bytes_on_message_in_memory,
+            options.max_transfer_count_on_message_in_memory,
+            options.max_transfer_bytes_on_message_in_disk,
+            options.max_transfer_count_on_message_in_disk,
+        )
+        max_physical = self._log.max_physical
+        chunk = min(max_count, limits[1]) if accept is None else max_count * 4
+        picked.next_offset = position = queue_offset
+        while position < stop:
+            units = table.read(queue, position, min(chunk, stop - position))
+            if not units:
+                return
+            more = pick_records(
+                picked,
+                units,
+                position,
+                queue.queue_id,
+                queue.topic_bytes,
+                accept,
+                isinstance(accept, frozenset),
+                max_count,
+                max_bytes if 0 < max_bytes < MAX_PULL_BYTES else MAX_PULL_BYTES,
+                limits,
+                max_physical,
+                self._memory_bytes,
+                max(self._opened_end, max_physical - HOT_BYTES),
+                self,
+            )
+            position = picked.next_offset
+            if not more:
+                return
+            chunk = max(chunk, 256)
+
+    # What `pick_records` asks for.
+
+    def find(self, physical_offset: int) -> object:
+        """The segment of the log that holds a byte."""
+        return self._log.find(physical_offset)
+
+    def next_segment_start(self, physical_offset: int) -> int:
+        """Where the segment after the one with this byte begins."""
+        return self._log.next_segment_start(physical_offset)
+
+    def is_resident(self, physical_offset: int, size: int) -> bool:
+        """Whether a range of the log can be read without waiting for the disk."""
+        end = physical_offset + size
+        for start, stop in self._warm:
+            if start <= physical_offset and end <= stop:
+                return True
+        segment = self._log.find(physical_offset)
+        return segment is None or segment.file.is_resident(physical_offset - segment.start, size)
+
+    def read_cold(self, physical_offset: int, size: int) -> None:
+        """Brings a range of the log into memory. Blocks, without the GIL: for a thread."""
+        segment = self._log.find(physical_offset)
+        if segment is not None:
+            position = physical_offset - segment.start
+            segment.file.read(position, min(size, segment.size - position))
+        self._warm.append((physical_offset, physical_offset + size))
+
+    def _note_bad(self, physical_offset: int, topic: str, queue_id: int, queue_offset: int) -> None:
+        if physical_offset in self.bad_records:
+            return
+        self.bad_record_count += 1
+        if len(self.bad_records) < MAX_BAD_RECORDS_KEPT:
+            self.bad_records[physical_offset] = (topic, queue_id, queue_offset)
+            log.error(
+                "the record at %d (%s, queue %d, offset %d) is damaged: it is not served",
+                physical_offset,
+                topic,
+                queue_id,
+                queue_offset,
+            )
+
+    # Single records and offsets.
+
+    def record_at(self, physical_offset: int) -> memoryview | None:
+        """The record that begins at a physical offset; None if none does, or if it is damaged."""
+        end = self._log.durable if self._sync else self._log.max_physical
+        head = self._log.view(physical_offset, 8)
+        if head is None:
+            return None
+        size = int.from_bytes(head[:4], "big", signed=True)
+        if size < 91 or physical_offset + size > end:
+            return None
+        record = self._log.view(physical_offset, size)
+        if record is None:
+            return None
+        try:
+            if decode_record(record).physical_offset != physical_offset:
+                return None
+        except BadRecord:
+            return None
+        return record
+
+    def physical_offset_of(self, topic: str, queue_id: int, queue_offset: int) -> tuple[int, int, int] | None:
+        """(physical offset, size, tags code) of a message, None if the queue does not have it."""
+        queue = self._queues.find(topic, queue_id)
+        if queue is None or not queue.min_offset <= queue_offset < self._end(queue):
+            return None
+        unit = self._queues.unit(queue, queue_offset)
+        if unit is not None and unit[2] <= EXTENDED_TAGS_CODE and topic in self._extended_topics():
+            return unit[0], unit[1], self._extended_code(queue, unit[2])
+        return unit
+
+    def _end(self, queue: ConsumeQueue) -> int:
+        if self._sync:
+            self._show_durable()
+        return self._queues.end(queue)
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """The first queue offset that is still there; -1 for a queue that does not exist."""
+        queue = self._queues.find(topic, queue_id)
+        return -1 if queue is None else queue.min_offset
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """The queue offset behind the last message that readers see; 0 for a queue that does not exist."""
+        queue = self._queues.find(topic, queue_id)
+        return 0 if queue is None else self._end(queue)
+
+    def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int:
+        """When a message was stored, in ms; -1 if it is not there."""
+        unit = self.physical_offset_of(topic, queue_id, queue_offset)
+        return -1 if unit is None else self._store_time_at(unit[0], unit[1])
+
+    def _store_time_at(self, physical_offset: int, size: int) -> int:
+        data = self._log.read(physical_offset, size)
+        try:
+            return read_header(data)[6]
+        except BadRecord:
+            return -1
+
+    def earliest_time(self, topic: str, queue_id: int) -> int:
+        """When the first message of a queue was stored, in ms; -1 without one."""
+        return self.store_time(topic, queue_id, max(0, self.min_offset(topic, queue_id)))
+
+    def offset_by_time(self, topic: str, queue_id: int, time_ms: int, upper: bool = False) -> int:
+        """The queue offset for a store time: of the first message stored then or later.
+
+        With `upper` of the last message stored then or earlier. 0 for a queue that does not exist.
+        """
+        queue = self._queues.find(topic, queue_id)
+        if queue is None:
+            return 0
+        low, end = queue.min_offset, self._end(queue)
+        if low >= end:
+            return end
+        # The first message stored later than the time (upper), or not earlier (lower).
+        first, behind = low, end
+        while first < behind:
+            middle = (first + behind) // 2
+            stored = self._time_near(queue, middle, behind)
+            if stored < time_ms or (upper and stored == time_ms):
+                first = middle + 1
+            else:
+                behind = middle
+        if not upper:
+            return first
+        return max(low, first - 1) if first > low else low
+
+    def _time_near(self, queue: ConsumeQueue, queue_offset: int, end: int) -> int:
+        """The store time of a message, or of the next one that can be read; later than all if none can."""
+        while queue_offset < end:
+            unit = self._queues.unit(queue, queue_offset)
+            if unit is not None:
+                stored = self._store_time_at(unit[0], unit[1])
+                if stored >= 0:
+                    return stored
+            queue_offset += 1
+        return 1 << 62
+
+    def is_in_memory(self, topic: str, queue_id: int, queue_offset: int) -> bool:
+        """Whether a message is near enough to the end of the log to count as in memory; False if it is not there."""
+        unit = self.physical_offset_of(topic, queue_id, queue_offset)
+        return unit is not None and self._log.max_physical - unit[0] <= self._memory_bytes
+
+    def topics(self) -> list[str]:
+        """The topics that have queues."""
+        return list(self._queues.by_topic)
+
+    def queue_ids(self, topic: str) -> list[int]:
+        """The queues of a topic."""
+        return sorted(self._queues.by_topic.get(topic, ()))
+
+    # Files of enableConsumeQueueExt, which Apache may have left: read only.
+
+    def _extended_topics(self) -> frozenset[str]:
+        return frozenset()
+
+    def _extended_code(self, queue: ConsumeQueue, tags_code: int) -> int:
+        return tags_code
+
+    def _plain_codes(
+        self, queue: ConsumeQueue, accept: frozenset[int] | Callable[[int], bool]
+    ) -> Callable[[int], bool]:
+        def accepts(tags_code: int) -> bool:
+            if tags_code <= EXTENDED_TAGS_CODE:
+                tags_code = self._extended_code(queue, tags_code)
+            return tags_code in accept if isinstance(accept, frozenset) else accept(tags_code)
+
+        return accepts
+
+    # What is new, and what is on the disk.
+
+    def take_arrivals(self) -> list[tuple[str, int, int, int]]:
+        """(topic, queue id, queue offset behind it, tags code) of every message readers see since the last call."""
+        if not self._dirty:
+            return []
+        if self._sync:
+            self._show_durable()
+        told: list[tuple[str, int, int, int]] = []
+        waiting: list[ConsumeQueue] = []
+        for queue in self._dirty:
+            if queue.removed:
+                continue
+            end = self._queues.end(queue)
+            while queue.announced < end:
+                units = self._queues.read(queue, queue.announced, end - queue.announced)
+                if not units:
+                    queue.announced = end
+                    break
+                told += arrivals(queue.topic, queue.queue_id, units, queue.announced)
+                queue.announced += len(units) // UNIT_BYTES
+            if end < queue.max_offset:
+                waiting.append(queue)
+            else:
+                queue.dirty = False
+        self._dirty = waiting
+        return told
+
+    def _show_durable(self) -> None:
+        """Makes visible what the last flush has brought to the disk, under SYNC_FLUSH."""
+        durable = self._log.durable
+        if durable <= self._shown_to:
+            return
+        self._shown_to = durable
+        table = self._queues
+        for queue in self._dirty:
+            visible, end = queue.visible, queue.max_offset
+            if visible < end:
+                unit = table.unit(queue, end - 1)
+                if unit is None or unit[0] + unit[1] <= durable:
+                    visible = end
+                while visible < end:
+                    unit = table.unit(queue, visible)
+                    if unit is not None and unit[0] + unit[1] > durable:
+                        break
+                    visible += 1
+                queue.visible = visible
+
+    @property
+    def min_physical(self) -> int:
+        """Physical offset of the first byte of the log."""
+        return self._log.min_physical
+
+    @property
+    def max_physical(self) -> int:
+        """Physical offset behind the last byte of the log."""
+        return self._log.max_physical
+
+    @property
+    def durable_offset(self) -> int:
+        """Everything below this physical offset is on the disk."""
+        return self._log.durable
+
+    @property
+    def wants_flush(self) -> bool:
+        """Whether something was stored that is not on the disk."""
+        return self._log.max_physical > self._log.durable
+
+    @property
+    def unflushed_bytes(self) -> int:
+        """How much was stored and is not on the disk."""
+        return max(0, self._log.max_physical - self._log.durable)
+
+    def unflushed(self, now_ms: int) -> tuple[int, int]:
+        """What was stored and is not on the disk: bytes, and for how many ms the oldest of it has waited."""
+        waiting = self.unflushed_bytes
+        since = self._unflushed_since
+        return waiting, max(0, now_ms - since) if waiting and since else 0
+
+    def flush_now(self) -> int:
+        """Brings the log to the disk: the shared flush of all who wait. Blocks, without the GIL: for a thread.
+
+        Gives the physical offset up to which all is on the disk. Raises FlushFailed; the store takes no messages
+        from then on, and nothing that was written since the last good flush is ever acknowledged.
+        """
+        if self._closed:
+            raise StoreUnavailable("the store is closed")
+        timestamp = self._last_timestamp
+        self._unflushed_since = 0
+        durable = self._log.flush()
+        if self._sync:
+            self._checkpoint.physical_timestamp_ms = timestamp
+        return durable
+
+    # Chores.
+
+    def chores(self) -> list[Chore]:
+        """What has to be run again and again for this store."""
+        options = self.options
+        return [
+            Chore("flush", options.flush_interval_commit_log, self._flush_chore),
+            Chore("reserve", 100, self._reserve_chore),
+            Chore("sweep", options.flush_interval_consume_queue, self._sweep_chore),
+        ]
+
+    def _flush_chore(self, now_ms: int) -> None:
+        waiting = self.unflushed_bytes
+        thorough = now_ms - self._last_thorough >= self.options.flush_commit_log_thorough_interval
+        if waiting and (thorough or waiting >= self.options.flush_commit_log_least_pages * 4096):
+            timestamp = self._last_timestamp
+            self.flush_now()
+            self._checkpoint.physical_timestamp_ms = timestamp
+        if thorough:
+            self._last_thorough = now_ms
+
+    def _reserve_chore(self, now_ms: int) -> None:
+        if not self._closed:
+            self._log.reserve_ahead()
+
+    def _sweep_chore(self, now_ms: int) -> None:
+        if self._closed:
+            return
+        thorough = now_ms - self._last_queue_sync >= self.options.flush_consume_queue_thorough_interval
+        timestamp = self._last_timestamp
+        self._sweep.run()
+        if thorough:
+            self._last_queue_sync = now_ms
+            self._save_marks(timestamp)
+
+    def _save_marks(self, timestamp_ms: int | None = None) -> None:
+        """Brings queues, checkpoint and marks to the disk, in this order."""
+        timestamp = self._last_timestamp if timestamp_ms is None else timestamp_ms
+        self._log.flush()
+        self._sweep.sync_all()
+        marks = Marks(
+            durable=self._log.durable,
+            end=self._log.max_physical,
+            last_record=self._last_record,
+            last_timestamp_ms=timestamp,
+        )
+        self._checkpoint.physical_timestamp_ms = timestamp
+        self._checkpoint.logics_timestamp_ms = timestamp
+        self._checkpoint.save()
+        marks.checkpoint = self._checkpoint.to_bytes()[:40].hex()
+        marks.take_queues(self._queues.all())
+        marks.save(self._disk, self.options.root)
+
+    # Administration.
+
+    def delete_queues(self, topic: str) -> int:
+        """Deletes the queues of a topic at once, their files with the next sweep; gives how many there were."""
+        queues = self._queues.remove_topic(topic)
+        self._sweep.doom(queues)
+        self._last_queue_sync = 0
+        return len(queues)
+
+    def clean_queues(self) -> None:
+        """Asks for a look at queue files whose messages are gone."""
+
+    def delete_expired(self, now_ms: int) -> None:
+        """Asks for old segments to be deleted now, whatever the hour."""
+
+    def query(
+        self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, index_type: str = "K"
+    ) -> QueryResult:
+        """Messages of a topic by key (K), unique id (U) or tag (T), stored within a range of times, oldest first."""
+        return QueryResult([], 0, 0)
+
+    def figures(self) -> StoreFigures:
+        """Plain numbers about the store now."""
+        commit_log = self._log
+        total, free = self._disk.space(self.options.root)
+        ratio = 1 - free / total if total else 0.0
+        return StoreFigures(
+            min_physical_offset=commit_log.min_physical,
+            max_physical_offset=commit_log.max_physical,
+            durable_offset=commit_log.durable,
+            dispatch_behind_bytes=self.unflushed_bytes if self._sync else 0,
+            unflushed_bytes=self.unflushed_bytes,
+            earliest_store_time_ms=self.earliest_store_time(),
+            commit_log_disk_ratios={str(commit_log.folder): ratio},
+            consume_queue_disk_ratio=ratio,
+            disk_total_bytes=total,
+            disk_free_bytes=free,
+            bad_records=self.bad_record_count,
+            open_queue_files=len(self._queues.reading) + len(self._sweep.files),
+            queues=sum(map(len, self._queues.by_topic.values())),
+            writable=self.is_writable,
+            refusal=self._refusal(),
+        )
+
+    def earliest_store_time(self) -> int:
+        """When the first message in the log was stored, in ms; -1 without one."""
+        start = self._log.min_physical
+        size = int.from_bytes(self._log.read(start, 4), "big", signed=True)
+        return self._store_time_at(start, size) if size >= 91 else -1
+
+
+def _outside(queue_offset: int, low: int, end: int) -> GetResult:
+    """The answer to a read outside of what the queue holds."""
+    if end == 0:
+        return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, low, end)
+    if queue_offset < low:
+        return GetResult(GetStatus.OFFSET_TOO_SMALL, low, low, end)
+    if queue_offset == end:
+        return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, queue_offset, low, end)
+    return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, end, low, end)
+
+
+def _memory_bytes() -> int:
+    """The machine's memory."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

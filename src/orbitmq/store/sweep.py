@@ -1,0 +1,172 @@
+"""The sweep: units of all queues from memory to their files, in bulk, in a thread.
+
+Whatever writes, flushes or deletes files of queues runs here, one after another, so that a queue that was deleted and
+made again cannot meet its own old files.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+
+from orbitmq.store import failpoints
+from orbitmq.store.consume_queue import (
+    BLANK_UNIT,
+    UNIT_BYTES,
+    ConsumeQueue,
+    OpenFiles,
+    QueueTable,
+    queue_folder,
+)
+from orbitmq.store.files import Disk, StoreFile, segment_name
+
+log = logging.getLogger(__name__)
+
+PAGE_BYTES = 4096
+
+
+class Sweep:
+    """What waits to be written, and what was."""
+
+    def __init__(self, disk: Disk, table: QueueTable, least_pages: int) -> None:
+        self._disk = disk
+        self._table = table
+        self._least_bytes = least_pages * PAGE_BYTES
+        self.files = OpenFiles(disk, table.folder, table.file_bytes)
+        self.busy = threading.Lock()
+        """Held while a sweep runs: tails only grow then."""
+        self.swept: deque[ConsumeQueue] = deque()
+        """Queues whose tail begins with units that are in files by now."""
+        self._doomed: deque[ConsumeQueue] = deque()
+        self._unsynced: dict[tuple[ConsumeQueue, int], StoreFile] = {}
+        self.error: OSError | None = None
+        """Why the last sweep did not get through; None after one that did."""
+
+    def doom(self, queues: list[ConsumeQueue]) -> None:
+        """Has the files of deleted queues removed by the next sweep."""
+        self._doomed.extend(queues)
+
+    def run(self) -> None:
+        """Writes all that waits and removes what is doomed. Raises OSError; what was not written still waits."""
+        with self.busy:
+            try:
+                self._remove_doomed()
+                for queue in self._table.all():
+                    if queue.swept_to < self._table.end(queue) and not queue.removed:
+                        self._write(queue)
+                        if queue.unsynced_bytes >= self._least_bytes > 0:
+                            self._sync(queue)
+            except OSError as error:
+                self.error = error
+                raise
+            self.error = None
+
+    def _write(self, queue: ConsumeQueue) -> None:
+        if self._doomed:
+            # Deleted and made again since this sweep began: the old files go first.
+            self._remove_doomed()
+        first = queue.swept_to
+        skip = (first - queue.tail_start) * UNIT_BYTES
+        count = self._table.end(queue) - first
+        units = bytes(memoryview(bytes(queue.tail))[skip : skip + count * UNIT_BYTES])
+        if failpoints.armed:
+            failpoints.hit("consumequeue.write")
+        if first == queue.base:
+            self._blank_before(queue)
+        position = first * UNIT_BYTES
+        view = memoryview(units)
+        while view:
+            start = position - position % self._table.file_bytes
+            file = self._file(queue, start)
+            part = view[: start + self._table.file_bytes - position]
+            file.write(position - start, part)
+            self._unsynced[queue, start] = file
+            view = view[len(part) :]
+            position += len(part)
+        queue.unsynced_bytes += len(units)
+        queue.swept_to = first + len(units) // UNIT_BYTES
+        self.swept.append(queue)
+
+    def _blank_before(self, queue: ConsumeQueue) -> None:
+        """A queue that does not begin at the start of a file has blank units there."""
+        position = queue.base * UNIT_BYTES
+        start = position - position % self._table.file_bytes
+        if position > start:
+            self._file(queue, start).write(0, BLANK_UNIT * ((position - start) // UNIT_BYTES))
+
+    def _file(self, queue: ConsumeQueue, start: int) -> StoreFile:
+        file = self.files.get(queue, start, create=True)
+        assert file is not None
+        return file
+
+    def _sync(self, queue: ConsumeQueue) -> None:
+        for key in [key for key in self._unsynced if key[0] is queue]:
+            self._unsynced.pop(key).sync()
+        queue.unsynced_bytes = 0
+
+    def sync_all(self) -> None:
+        """Brings everything written so far to the disk. Raises OSError."""
+        with self.busy:
+            while self._unsynced:
+                (queue, _), file = self._unsynced.popitem()
+                if not queue.removed:
+                    file.sync()
+                queue.unsynced_bytes = 0
+
+    def take_in(self) -> None:
+        """Drops swept units from the tails: the owner's part, which never waits for a running sweep."""
+        if not self.busy.acquire(blocking=False):
+            return
+        try:
+            while self.swept:
+                queue = self.swept.popleft()
+                count = queue.swept_to - queue.tail_start
+                if count > 0 and not queue.removed:
+                    if count * UNIT_BYTES >= len(queue.tail):
+                        queue.tail = bytearray()
+                    else:
+                        del queue.tail[: count * UNIT_BYTES]
+                    queue.tail_start += count
+        finally:
+            self.busy.release()
+
+    def _remove_doomed(self) -> None:
+        while self._doomed:
+            queue = self._doomed.popleft()
+            self.files.forget(queue)
+            for key in [key for key in self._unsynced if key[0] is queue]:
+                del self._unsynced[key]
+            folder = queue_folder(self._table.folder, queue)
+            for start in self._table.file_starts(queue):
+                self._disk.remove(folder / segment_name(start))
+            self._disk.remove_folder(folder)
+            self._disk.remove_folder(folder.parent)
+
+    # Retention.
+
+    def raise_min_offsets(self, min_physical: int) -> None:
+        """Moves the first offset of every queue to where its messages are still in the log; deletes what is before.
+
+        The last file of a queue stays: its name holds the queue's offset.
+        """
+        with self.busy:
+            for queue in self._table.all():
+                if queue.min_offset >= queue.max_offset:
+                    continue
+                first = self._table.unit(queue, queue.min_offset, self.files)
+                if first is not None and first[0] >= min_physical:
+                    continue
+                queue.min_offset = self._table.first_from(queue, min_physical, self.files)
+                self._remove_files_before(queue)
+
+    def _remove_files_before(self, queue: ConsumeQueue) -> None:
+        folder = queue_folder(self._table.folder, queue)
+        for start in self._table.file_starts(queue)[:-1]:
+            if start + self._table.file_bytes <= queue.min_offset * UNIT_BYTES:
+                self._disk.remove(folder / segment_name(start))
+
+    def close(self) -> None:
+        """Lets go of all files."""
+        self.files.clear()
+        self._unsynced.clear()
