@@ -1,4 +1,5 @@
-"""A real broker for tests: name server and broker on free ports over a temporary folder, up in under a second.
+"""A real broker for tests: name server and broker on free ports over a temporary folder, soon up.
+
 
     with LocalBroker() as broker:
         producer = Producer(group="g", namesrv=broker.namesrv)

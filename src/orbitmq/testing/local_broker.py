@@ -29,8 +29,6 @@ SMALL_SEGMENTS: Mapping[str, str] = {
     "maxHashSlotNum": "10000",
     "maxIndexNum": "40000",
     "diskMaxUsedSpaceRatio": "95",
-    "diskSpaceWarningLevelRatio": "99",
-    "diskSpaceCleanForciblyRatio": "98",
 }
 """What a test's broker has unless told otherwise: files that cost next to nothing."""
 
