@@ -21,14 +21,13 @@ from orbitmq.broker.locks import QueueLocks
 from orbitmq.broker.offsets import OffsetTable
 from orbitmq.broker.options import BROKER_TABLE
 from orbitmq.broker.outbox import Outbox
-from orbitmq.broker.runtime_info import StoreFigures
 from orbitmq.broker.snapshots import Snapshot
 from orbitmq.broker.stats import BrokerStats
 from orbitmq.broker.topics import TopicTable
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.call import BoundHandler, Call, Result
 from orbitmq.protocol.errors import Refused
-from orbitmq.store import MessageStore
+from orbitmq.store import MessageStore, StoreFigures
 
 for _module in pkgutil.iter_modules(subjects.__path__):
     importlib.import_module(f"{subjects.__name__}.{_module.name}")

@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from orbitmq.broker.stats import PUT_TIME_BOUNDS_MS, PUT_TIME_NAMES, BrokerStats
+from orbitmq.store import StoreFigures
 
 VERSION_TEXT = "V5_4_0"
 """The release whose behaviour this broker shows."""
 
 NO_POOL_BUFFERS = 2147483647
 """remainTransientStoreBufferNumbs of a store without a transient pool."""
-
-
-@dataclass(slots=True)
-class StoreFigures:
-    """What the runtime info shows of the store. Ratios are 0 to 1, sizes bytes, times ms."""
-
-    min_physical_offset: int = 0
-    max_physical_offset: int = 0
-    dispatch_behind_bytes: int = 0
-    unflushed_bytes: int = 0
-    earliest_store_time_ms: int = -1
-    commit_log_disk_ratios: Mapping[str, float] = field(default_factory=dict)
-    """By path; the smallest counts."""
-    consume_queue_disk_ratio: float = 0.0
-    disk_total_bytes: int = 0
-    disk_free_bytes: int = 0
 
 
 @dataclass(slots=True)

@@ -1,5 +1,6 @@
-from orbitmq.broker.runtime_info import StoreFigures, Uptime, human_size, runtime_info
+from orbitmq.broker.runtime_info import Uptime, human_size, runtime_info
 from orbitmq.broker.stats import BrokerStats
+from orbitmq.store import StoreFigures
 
 
 def test_every_value_is_a_text_that_mqadmin_can_read() -> None:

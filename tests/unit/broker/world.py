@@ -13,14 +13,13 @@ from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.locks import QueueLocks
 from orbitmq.broker.offsets import OffsetTable
 from orbitmq.broker.outbox import Outbox
-from orbitmq.broker.runtime_info import StoreFigures
 from orbitmq.broker.stats import BrokerStats
 from orbitmq.broker.topics import TopicTable
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.call import Call, Outcome, Peer, Wait, tables_of
 from orbitmq.protocol.declare import Reply, Request
 from orbitmq.protocol.errors import Refused
-from orbitmq.store import PendingMessage
+from orbitmq.store import PendingMessage, StoreFigures
 from tests.unit.broker.memory_store import MemoryStore
 
 NOW = 1_795_000_000_000

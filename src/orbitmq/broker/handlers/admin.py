@@ -9,7 +9,7 @@ from typing import Protocol
 from orbitmq.broker.delay import DelayDelivery
 from orbitmq.broker.handlers import handlers
 from orbitmq.broker.identity import BrokerIdentity
-from orbitmq.broker.runtime_info import StoreFigures, Uptime, runtime_info
+from orbitmq.broker.runtime_info import Uptime, runtime_info
 from orbitmq.broker.stats import BrokerStats
 from orbitmq.broker.topics import TopicTable
 from orbitmq.protocol.bodies.ha import HARuntimeInfo
@@ -24,7 +24,7 @@ from orbitmq.protocol.requests.admin import (
 )
 from orbitmq.protocol.requests.ha import GetBrokerHaStatus, HaStatusReply
 from orbitmq.protocol.requests.topic import CleanUnusedTopic
-from orbitmq.store import MessageStore
+from orbitmq.store import MessageStore, StoreFigures
 
 
 class AdminSettings(Protocol):

@@ -92,16 +92,21 @@ def query_consumer_offset(tables: OffsetTables, call: Call[QueryConsumerOffset],
     request = call.request
     offset = tables.offsets.get(request.consumer_group, request.topic, request.queue_id)
     if offset < 0:
-        young = tables.store.min_offset(request.topic, request.queue_id) <= 0 and tables.store.is_in_memory(
-            request.topic, request.queue_id, 0
-        )
-        if request.set_zero_if_not_found is False or not young:
+        if request.set_zero_if_not_found is False or not _is_young(tables, request.topic, request.queue_id):
             raise Refused(
                 ResponseCode.QUERY_NOT_FOUND,
                 "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first",
             )
         offset = 0
     return ConsumerOffset(offset)
+
+
+def _is_young(tables: OffsetTables, topic: str, queue_id: int) -> bool:
+    """Whether a queue still has its first message in memory, or never had one."""
+    store = tables.store
+    if store.min_offset(topic, queue_id) > 0:
+        return False
+    return store.max_offset(topic, queue_id) <= 0 or store.is_in_memory(topic, queue_id, 0)
 
 
 @handlers(UpdateConsumerOffset)

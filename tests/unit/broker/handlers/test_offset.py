@@ -67,6 +67,7 @@ def test_nothing_is_found_where_the_queue_is_old_or_zero_is_not_wanted(
     refused = world.refusal(QueryConsumerOffset("G", "T", 0, False))
     assert refused.code == ResponseCode.QUERY_NOT_FOUND
     assert refused.remark == "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
+    world.put("T", 0)
     monkeypatch.setattr(world.store, "is_in_memory", lambda *_: False)
     assert world.refusal(QueryConsumerOffset("G", "T", 0)).code == ResponseCode.QUERY_NOT_FOUND
 
