@@ -57,6 +57,7 @@ def run(arguments: list[str] | None = None) -> int:
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
+        click.echo("aborted", err=True)
         return ExitCode.INTERRUPTED
     except Exception as error:
         explained = explain(error)

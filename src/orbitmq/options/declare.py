@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 from orbitmq.options.option import Option, Status, Value
 
 _ROW = "option"
+_GUARDED = re.compile(r"Path|Home|Dir$|PlugIn|Addr|Address|Provider|Credentials|User$|Whitelist")
+"""Names of options that say where files or peers are, or who may do what: no update over the network."""
 
 
 def option(
@@ -79,8 +82,12 @@ def declared(settings: type[Settings]) -> list[Option]:
 
 
 def without_effect(reason: str, owner: str, *rows: tuple[str, str, Value] | Option) -> list[Option]:
-    """Rows that are accepted and change nothing, for one reason: (name, type, Apache's default)."""
-    return [_listed(row, owner, Status.NO_EFFECT, reason) for row in rows]
+    """Rows that are accepted and change nothing, for one reason: (name, type, Apache's default).
+
+    Updates at run time are accepted as well, but for places and permissions.
+    """
+    listed = [_listed(row, owner, Status.NO_EFFECT, reason) for row in rows]
+    return [replace(row, mutable=_GUARDED.search(row.name) is None) for row in listed]
 
 
 def refused(reason: str, owner: str, *rows: tuple[str, str, Value] | Option) -> list[Option]:

@@ -22,7 +22,7 @@ class OptionTable(Generic[S]):
         self._by_name: dict[str, Option] = {}
         self._declared = {row.name for row in declared(settings)}
         for row in self.rows:
-            for name in {row.name, row.key}:
+            for name in dict.fromkeys((row.name, row.key)):
                 if name in self._by_name:
                     raise TypeError(f"two rows for {name}")
                 self._by_name[name] = row

@@ -30,10 +30,13 @@ async def statistic(admin: Admin, brokers: list[BrokerAt], name: str, key: str) 
 
     rate, count = 0.0, 0
     for data in await admin.each(brokers, ask):
-        if data is not None and data.stats_minute is not None:
+        if data is None:
+            continue
+        if data.stats_minute is not None:
             rate += data.stats_minute.tps
-        if data is not None and data.stats_day is not None:
-            count += data.stats_day.sum
+        # Longer spans are sampled rarely: a broker that is young knows its first day by the minute only.
+        spans = (data.stats_day, data.stats_hour, data.stats_minute)
+        count += next((span.sum for span in spans if span is not None and span.sum), 0)
     return rate, count
 
 

@@ -1,0 +1,97 @@
+"""Every property of Apache's broker and name server is in the tables, once, as Apache has it."""
+
+import csv
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from orbitmq.broker.options import BROKER_TABLE
+from orbitmq.nameserver.options import NAMESRV_TABLE
+from orbitmq.options import OptionTable, RefusedValue, Settings, Status
+from orbitmq.options.option import to_text
+
+DATA = Path(__file__).parent / "data"
+TABLES = [(BROKER_TABLE, "broker_properties.csv", 475), (NAMESRV_TABLE, "namesrv_properties.csv", 40)]
+Table = OptionTable[Settings]
+
+
+def properties(name: str) -> list[dict[str, str]]:
+    with (DATA / name).open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize(("table", "file", "count"), TABLES, ids=["broker", "namesrv"])
+def test_every_property_of_apache_is_there_once(table: Table, file: str, count: int) -> None:
+    apache = [(row["class"], row["field"]) for row in properties(file)]
+    ours = [(owner, row.name) for row in table.rows for owner in row.owner.split()]
+    assert len(apache) == count
+    assert Counter(ours) == Counter(apache)
+
+
+@pytest.mark.parametrize(("table", "file", "count"), TABLES, ids=["broker", "namesrv"])
+def test_types_and_defaults_are_apaches_or_say_so(table: Table, file: str, count: int) -> None:
+    wrong = []
+    for apache in properties(file):
+        row = table.find(apache["field"])
+        assert row is not None
+        if row.kind != apache["type"]:
+            wrong.append((row.name, row.kind, apache["type"]))
+        default = "" if apache["default"] == "null" else apache["default"]
+        if row.apache_default is None and row.name != "listenPort" and to_text(row.default) != default:
+            wrong.append((row.name, to_text(row.default), default))
+    assert wrong == []
+
+
+@pytest.mark.parametrize("table", [BROKER_TABLE, NAMESRV_TABLE], ids=["broker", "namesrv"])
+def test_rows_explain_themselves(table: Table) -> None:
+    for row in table.rows:
+        if row.status is Status.HONOURED:
+            assert row.doc.endswith("."), row.name
+        else:
+            assert row.reason, row.name
+        assert bool(row.only) <= bool(row.reason), row.name
+        assert not row.choices or row.default in row.choices, row.name
+        if row.status is Status.REFUSED:
+            assert row.default in row.only, row.name
+
+
+@pytest.mark.parametrize("table", [BROKER_TABLE, NAMESRV_TABLE], ids=["broker", "namesrv"])
+def test_every_default_is_a_valid_value(table: Table) -> None:
+    for row in table.rows:
+        assert row.parse(row.default, "default") == row.default
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("storeType", "defaultRocksDB"),
+        ("enableDLegerCommitLog", "true"),
+        ("brokerRole", "SLAVE"),
+        ("brokerRole", "SYNC_MASTER"),
+        ("enableControllerMode", "true"),
+        ("enableSlaveActingMaster", "true"),
+        ("authenticationEnabled", "true"),
+        ("authorizationEnabled", "true"),
+        ("aclEnable", "true"),
+        ("enableConsumeQueueExt", "true"),
+        ("enableLmq", "true"),
+        ("duplicationEnable", "true"),
+        ("readOnlyCommitLogStorePaths", "/other"),
+        ("messageStorePlugIn", "com.example.Plug"),
+        ("configManagerVersion", "v2"),
+        ("inSyncReplicas", "2"),
+    ],
+)
+def test_what_would_change_the_meaning_is_refused(name: str, value: str) -> None:
+    row = BROKER_TABLE.find(name)
+    assert row is not None
+    with pytest.raises(RefusedValue, match=name):
+        row.parse(value, "test")
+
+
+def test_nothing_that_names_a_place_can_be_changed_over_the_network() -> None:
+    for table in (BROKER_TABLE, NAMESRV_TABLE):
+        for row in table.rows:
+            if any(part in row.name for part in ("Path", "Home", "PlugIn", "Addr", "Provider", "Credential")):
+                assert not row.mutable, row.name
