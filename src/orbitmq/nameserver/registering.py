@@ -20,6 +20,9 @@ from orbitmq.protocol.errors import Malformed, MalformedJson, Refused
 from orbitmq.protocol.registration import decode_compressed
 from orbitmq.protocol.requests.route import RegisterBroker
 
+_ZLIB = 0x78
+"""The first byte of what zlib writes."""
+
 
 def read_registration(call: Call[RegisterBroker]) -> Registration:
     """What a broker registers. Raises Refused for a body that is damaged or cannot be read."""
@@ -42,7 +45,7 @@ def read_registration(call: Call[RegisterBroker]) -> Registration:
     )
     if body:
         try:
-            if request.compressed:
+            if request.compressed or body[0] == _ZLIB:
                 _read_compressed(registration, body, call.command.version)
             else:
                 _read_json(registration, body)

@@ -58,6 +58,8 @@ class NamesrvServer:
             KVConfig.NAME: _place(settings, "kvConfigPath", settings.kv_config_path, data_dir),
             OPTIONS_FILE: _place(settings, "configStorePath", settings.config_store_path, data_dir),
         }
+        settings.kv_config_path = str(self._files[KVConfig.NAME])
+        settings.config_store_path = str(self._files[OPTIONS_FILE])
         self._clock = Clock()
         self._threads = Threads()
         self._telling: set[asyncio.Task[None]] = set()
