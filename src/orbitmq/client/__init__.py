@@ -1,0 +1,58 @@
+"""Producers and consumers for every RocketMQ cluster, asyncio-native; `orbitmq.sync` is their other face."""
+
+from orbitmq.client.consumer import PushConsumer
+from orbitmq.client.errors import (
+    CannotIterate,
+    ClientError,
+    IllegalMessage,
+    MessageTooLarge,
+    NoNameServer,
+    NotRunning,
+    SendFailed,
+    TopicNotFound,
+)
+from orbitmq.client.handlers import RETRY, Handler, Retry
+from orbitmq.client.message import Message, ReceivedMessage, SendResult, SendStatus
+from orbitmq.client.options import (
+    FIRST_OFFSET,
+    LAST_OFFSET,
+    TIMESTAMP,
+    ClientOptions,
+    Compression,
+    ConsumerOptions,
+    ProducerOptions,
+)
+from orbitmq.client.producer import BatchPartlySent, Producer
+from orbitmq.client.pull_consumer import PullConsumer, Pulled
+from orbitmq.protocol.bodies.queue import MessageQueue
+
+__all__ = [
+    "FIRST_OFFSET",
+    "LAST_OFFSET",
+    "RETRY",
+    "TIMESTAMP",
+    "BatchPartlySent",
+    "CannotIterate",
+    "ClientError",
+    "ClientOptions",
+    "Compression",
+    "ConsumerOptions",
+    "Handler",
+    "IllegalMessage",
+    "Message",
+    "MessageQueue",
+    "MessageTooLarge",
+    "NoNameServer",
+    "NotRunning",
+    "Producer",
+    "ProducerOptions",
+    "PullConsumer",
+    "Pulled",
+    "PushConsumer",
+    "ReceivedMessage",
+    "Retry",
+    "SendFailed",
+    "SendResult",
+    "SendStatus",
+    "TopicNotFound",
+]

@@ -42,7 +42,7 @@ class Tasks:
         first_ms: float | None = None,
         wake: asyncio.Event | None = None,
     ) -> asyncio.Task[None]:
-        """Runs `action` again and again; `wake` begins the next round at once. A failure ends a round only."""
+        """Runs `action` again and again; `wake` begins a round at once. A failure ends its round only."""
 
         async def rounds() -> None:
             pause = interval_ms if first_ms is None else first_ms

@@ -66,9 +66,9 @@ class BulkSend:
                 for message in messages:
                     # Most messages only join their lane: no reason to wait for anything.
                     lane = self._lane_of(message)
-                    if lane is None or not lane.join(message):
-                        if not await self._take(message):
-                            break
+                    joined = lane is not None and lane.join(message)
+                    if not joined and not await self._take(message):
+                        break
         finally:
             for lane in self._lanes.values():
                 await lane.emptied()

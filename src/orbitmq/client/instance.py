@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from orbitmq.client.background import Tasks
@@ -16,7 +16,7 @@ from orbitmq.client.options import ClientOptions
 from orbitmq.client.route_table import RouteTable
 from orbitmq.net.address import parse_addresses
 from orbitmq.net.connection import Connection
-from orbitmq.net.errors import Closed, NetError
+from orbitmq.net.errors import Closed
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
 from orbitmq.protocol.command import Command
@@ -66,7 +66,8 @@ class ClientInstance:
         self._on_error = on_error or _log_only
         self._on_well = on_well or _ignore
         self._closed = False
-        self._heard: dict[str, str] = {}  # subject -> text of the failure that was logged last
+        self._heard: dict[str, str] = {}
+        """Subject -> the failure that was logged last."""
         self._on_route_change = on_route_change
         self._pool = ConnectionPool(
             on_requests, connect_timeout_ms=options.connect_timeout_ms, on_lost=self._connection_lost
@@ -75,6 +76,7 @@ class ClientInstance:
         self.routes = RouteTable(self.names, self._route_changed)
         self.tasks = Tasks(lambda error: self.report("background", error))
         self._beat_soon = asyncio.Event()
+        self._told: set[str] = set()  # brokers that know what this client is
         self._refreshing: set[str] = set()
 
     @property
@@ -144,16 +146,22 @@ class ClientInstance:
 
     # Failures in the background.
 
-    def report(self, subject: str, error: Exception) -> None:
-        """A failure that no caller sees: logged (the same one once), and told to `on_error`."""
+    def report(self, subject: str, error: Exception, *, lasting: bool = True) -> None:
+        """A failure that no caller sees: logged, and told to `on_error`.
+
+        A `lasting` one counts as what is wrong with this client, and is told once, until `well` is said of
+        its subject.
+        """
         if self._closed or isinstance(error, Closed):
             return
         text = f"{type(error).__name__}: {error}"
-        if self._heard.get(subject) != text:
+        if lasting:
+            self._on_error(subject, error)
+            if self._heard.get(subject) == text:
+                return
             self._heard[subject] = text
-            expected = isinstance(error, OrbitError | OSError)
-            log.warning("%s: %s", subject, text, exc_info=None if expected else error)
-        self._on_error(subject, error)
+        expected = isinstance(error, OrbitError | OSError | LookupError)
+        log.warning("%s: %s", subject, text, exc_info=None if expected else error)
         if self.options.on_error is not None:
             try:
                 self.options.on_error(error)
@@ -199,6 +207,7 @@ class ClientInstance:
             self._on_route_change(topic)
 
     def _connection_lost(self, address: str) -> None:
+        self._told.discard(address)
         # A broker that comes back has forgotten its clients: the next heartbeat should not be 30 s away.
         if not self._closed and self._consumers is not None:
             self._beat_soon.set()
@@ -223,6 +232,12 @@ class ClientInstance:
         addresses = self.routes.addresses(slaves=bool(request.body.consumer_data_set))
         await asyncio.gather(*(self._beat(address, request) for address in addresses))
 
+    async def introduce(self, addresses: Iterable[str]) -> None:
+        """Tells those of the brokers what this client is that have not been told."""
+        request = self._heartbeat()
+        strangers = [address for address in addresses if address not in self._told]
+        await asyncio.gather(*(self._beat(address, request) for address in strangers))
+
     async def beat(self, address: str) -> None:
         """Tells one broker what this client is."""
         await self._beat(address, self._heartbeat())
@@ -230,9 +245,11 @@ class ClientInstance:
     async def _beat(self, address: str, request: Heartbeat) -> None:
         try:
             await self.call(address, request)
-        except (NetError, OrbitError) as error:
+        except OrbitError as error:
+            self._told.discard(address)
             self.report(f"heartbeat to {address}", error)
         else:
+            self._told.add(address)
             self.well(f"heartbeat to {address}")
 
 

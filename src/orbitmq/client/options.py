@@ -1,5 +1,7 @@
-"""What can be set on producers and consumers. Names and defaults are those of Apache's client where the meaning
-is the same (`sendMsgTimeout` is `send_msg_timeout_ms`); units stand last in a name.
+"""What can be set on producers and consumers.
+
+Names and defaults are those of Apache's client where the meaning is the same (`sendMsgTimeout` is
+`send_msg_timeout_ms`); units stand last in a name.
 
 `Producer` and `PushConsumer` are these classes with behaviour: `Producer("group", send_msg_timeout_ms=5000)`.
 Options are read when the producer or consumer starts; changing them later has no effect.
@@ -50,7 +52,7 @@ class ClientOptions:
     """Time for opening a connection."""
     on_error: Callable[[Exception], None] | None = None
     """Called with every failure in the background (heartbeats, routes, pulls, handlers), which is also
-    logged. It must not raise and not block."""
+    logged. One that goes on is told once, until it has gone away. It must not raise and not block."""
 
     def __post_init__(self) -> None:
         """Checks what was set. Raises ValueError."""

@@ -20,7 +20,7 @@ VIRTUAL_NODES = 10
 
 
 def average(queues: Sequence[MessageQueue], clients: Sequence[str], me: str) -> list[MessageQueue]:
-    """AVG: each client a run of neighbouring queues, the first ones one more where it does not come out even."""
+    """AVG: each client a run of neighbouring queues; the first ones get one more where it is not even."""
     share, rest = divmod(len(queues), len(clients))
     index = clients.index(me)
     start = index * share + min(index, rest)

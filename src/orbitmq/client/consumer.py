@@ -1,0 +1,331 @@
+"""Consuming messages as a member of a group: queues are shared, offsets kept, failures handed out again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterable, Mapping
+from types import TracebackType
+from typing import Self
+
+from orbitmq.client.assignment import Assignment
+from orbitmq.client.consuming import ConcurrentConsumption, Consumption, Handling
+from orbitmq.client.errors import CannotIterate, NotRunning
+from orbitmq.client.handlers import Handler, Outcome, Retry
+from orbitmq.client.instance import ClientInstance, now_ms
+from orbitmq.client.message import ReceivedMessage
+from orbitmq.client.names import INNER_PRODUCER_GROUP
+from orbitmq.client.offsets import OffsetTable
+from orbitmq.client.options import ConsumerOptions
+from orbitmq.client.ordering import OrderedConsumption, QueueLocks
+from orbitmq.client.serving import Serving
+from orbitmq.client.session import Session, Subscription
+from orbitmq.client.stats import SLOT_MS
+from orbitmq.client.subscription import subscription
+from orbitmq.net.connection import Connection
+from orbitmq.protocol.bodies.heartbeat import ConsumerData, ConsumeType, MessageModel
+from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.command import Command
+from orbitmq.protocol.names import retry_topic
+
+log = logging.getLogger(__name__)
+
+FIRST_COMMIT_MS = 10_000
+EXPIRY_CHECKS = 10
+"""How often within `consume_timeout_ms` messages are looked for on which a handler works for too long."""
+
+
+class PushConsumer(ConsumerOptions):
+    """A member of a consumer group.
+
+        async def handle(message: ReceivedMessage) -> None:
+            print(message.topic, message.body)
+
+        async with PushConsumer("readers") as consumer:
+            consumer.subscribe("orders", "new || changed", handle)
+            await consumer.wait_closed()
+
+    Every message goes to one member of the group, and comes again where its handler raises, returns `Retry`
+    or never ends: handlers have to bear the same message twice. Without a handler messages are there for
+    `async for message in consumer`: each is done when the next one is asked for, or `ack` is called.
+
+    Belongs to the event loop in which it was started, and to the process: after a fork make another one.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._subscriptions: dict[str, Subscription] = {}
+        self._session: Session | None = None
+        self._assignment: Assignment | None = None
+        self._consumption: Consumption | None = None
+        self._handling: Handling | None = None
+        self._serving: Serving | None = None
+        self._rebalancing: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._closed = asyncio.Event()
+
+    # Subscribing.
+
+    def subscribe(self, topic: str, tags: str | Iterable[str] = "*", handler: Handler | None = None) -> None:
+        """Asks for messages of a topic, all of them or those with certain tags (`A || B`, or several).
+
+        `handler` is an async function, or a plain one, which runs in a thread; at most `concurrency` run at
+        a time. Without one the messages are for `async for`. May be called before the start and after it,
+        and again to change tags or handler. All members of a group have to subscribe to the same.
+
+        Raises IllegalName, ValueError for tags.
+        """
+        if self.ordered and handler is None:
+            raise CannotIterate("an ordered consumer needs a handler for each topic")
+        row = subscription(topic, tags, now_ms())
+        self._subscriptions[topic] = Subscription(row, handler)
+        own = retry_topic(self.group)
+        if own not in self._subscriptions:
+            self._subscriptions[own] = Subscription(subscription(own, "*", now_ms()), None)
+        self._subscriptions_changed()
+
+    def unsubscribe(self, topic: str) -> None:
+        """Gives a topic up: its queues are left to others, what is held of them is not handled any more."""
+        self._subscriptions.pop(topic, None)
+        self._subscriptions_changed()
+
+    def _subscriptions_changed(self) -> None:
+        if self._session is not None and self._assignment is not None:
+            self._session.instance.beat_soon()
+            self._assignment.wake.set()
+
+    # Life.
+
+    async def start(self) -> Self:
+        """Joins the group, and takes its share of the queues as far as that is possible now.
+
+        `async with` does so. Raises NoNameServer where none of the name servers answers.
+        """
+        if self._session is not None:
+            raise NotRunning("a consumer is started once: make another one")
+        instance = ClientInstance(
+            self,
+            producer_groups=[INNER_PRODUCER_GROUP],
+            consumers=self._consumer_data,
+            on_requests=self._on_requests,
+            on_route_change=self._on_route_change,
+            on_error=self._on_trouble,
+            on_well=self._on_well,
+        )
+        session = Session(self, instance, self._subscriptions, OffsetTable(instance, self.group))
+        try:
+            for topic in list(self._subscriptions):
+                await instance.routes.refresh(topic)
+        except BaseException:
+            await instance.close()
+            raise
+        assignment = Assignment(session)
+        handling = Handling(session)
+        consumption: ConcurrentConsumption | OrderedConsumption
+        if self.ordered:
+            consumption = OrderedConsumption(session, handling, QueueLocks(session), assignment.finished)
+        else:
+            consumption = ConcurrentConsumption(session, handling, assignment.finished)
+            instance.tasks.every(
+                max(self.consume_timeout_ms / EXPIRY_CHECKS, 10),
+                self._send_back_expired,
+                "messages handled for too long",
+            )
+        assignment.feed(consumption)
+        self._session, self._assignment = session, assignment
+        self._consumption, self._handling = consumption, handling
+        self._serving = Serving(session, assignment, handling)
+        instance.start()
+        consumption.start()
+        instance.tasks.every(
+            self.persist_consumer_offset_interval_ms,
+            assignment.commit,
+            "offset commits",
+            first_ms=min(FIRST_COMMIT_MS, self.persist_consumer_offset_interval_ms),
+        )
+        instance.tasks.every(SLOT_MS, self._remember_stats, "statistics")
+        first_pass = asyncio.Event()
+        self._rebalancing = instance.tasks.start(assignment.run(first_pass), "rebalance")
+        try:
+            await first_pass.wait()
+        except BaseException:
+            await self.close(0)
+            raise
+        return self
+
+    async def close(self, timeout_ms: float | None = None) -> None:
+        """Leaves the group: no message is handed out any more, those being handled are waited for.
+
+        Handlers that have not ended after `timeout_ms` (`close_timeout_ms`) are cancelled; plain functions
+        go on in their threads, but what they handle counts as not handled. Then offsets are committed and
+        every connection is closed. Nothing connects afterwards. May be called more than once.
+        """
+        if self._session is None:
+            self._closed.set()
+            return
+        if self._closing is None:
+            wait_ms = self.close_timeout_ms if timeout_ms is None else timeout_ms
+            self._closing = asyncio.create_task(self._close(wait_ms, asyncio.current_task()), name="close")
+        await asyncio.shield(self._closing)
+
+    async def _close(self, timeout_ms: float, caller: asyncio.Task[object] | None) -> None:
+        session, assignment, consumption = self._session, self._assignment, self._consumption
+        assert session is not None
+        assert assignment is not None
+        assert consumption is not None
+        if self._rebalancing is not None:
+            self._rebalancing.cancel()
+        await assignment.close()
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await consumption.finish(caller)
+        except TimeoutError:
+            log.warning("%s: handlers did not end within %d ms and are cancelled", self.group, timeout_ms)
+        await consumption.close(caller)
+        await assignment.commit(confirmed=True)
+        if isinstance(consumption, OrderedConsumption):
+            await consumption.unlock_all()
+        if self._handling is not None:
+            self._handling.close()
+        await session.instance.close()
+        self._closed.set()
+
+    async def wait_closed(self) -> None:
+        """Returns when the consumer has been closed."""
+        await self._closed.wait()
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # How it fares.
+
+    @property
+    def healthy(self) -> bool:
+        """Whether it runs and nothing fails at present: pulls, heartbeats, routes, sharing, offsets.
+
+        A handler that raises does not make a consumer unhealthy.
+        """
+        return self._session is not None and self._closing is None and not self._session.trouble
+
+    @property
+    def trouble(self) -> Mapping[str, Exception]:
+        """What fails at present, by subject; empty when all is well."""
+        return dict(self._session.trouble) if self._session is not None else {}
+
+    @property
+    def queues(self) -> list[MessageQueue]:
+        """The queues that are this member's now, sorted, without those of retry topics."""
+        if self._assignment is None or self._closing is not None:
+            return []
+        own = retry_topic(self.group)
+        return sorted(queue for queue in self._assignment.queues if queue.topic != own)
+
+    @property
+    def client_id(self) -> str:
+        """The id by which brokers know it. Raises NotRunning before the start."""
+        return self._running().instance.client_id
+
+    def _running(self) -> Session:
+        if self._session is None:
+            raise NotRunning("the consumer has not been started: use `async with`, or start()")
+        if self._closing is not None:
+            raise NotRunning("the consumer is closed")
+        return self._session
+
+    # Messages without a handler.
+
+    def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
+        """Messages of topics that have no handler. Several iterators share them.
+
+        A message is done when the next one is asked for. The one in hand when the loop is left is not, and
+        comes again, unless `ack` is called.
+        """
+        if isinstance(self._consumption, OrderedConsumption):
+            raise CannotIterate("an ordered consumer needs handlers")
+        return _Messages(self)
+
+    async def ack(self, message: ReceivedMessage) -> None:
+        """Says that a message from `async for` is done. Of one that is no more ours nothing is done."""
+        await self._settle(message, None)
+
+    async def retry(self, message: ReceivedMessage, delay_level: int = 0) -> None:
+        """Has a message from `async for` handed out again, as a handler does with `Retry(delay_level)`."""
+        await self._settle(message, Retry(delay_level))
+
+    async def _settle(self, message: ReceivedMessage, outcome: Outcome) -> None:
+        if isinstance(self._consumption, ConcurrentConsumption) and self._assignment is not None:
+            held = self._assignment.held(message.queue)
+            if held is not None:
+                await self._consumption.settle(held, message, outcome)
+
+    async def _next(self) -> ReceivedMessage | None:
+        if not isinstance(self._consumption, ConcurrentConsumption):
+            raise NotRunning("the consumer has not been started: use `async with`, or start()")
+        taken = await self._consumption.next_for_iterator()
+        return taken[1] if taken is not None else None
+
+    # What the parts ask for.
+
+    def _consumer_data(self) -> list[ConsumerData]:
+        return [
+            ConsumerData(
+                group_name=self.group,
+                consume_type=ConsumeType.CONSUME_PASSIVELY,
+                message_model=MessageModel.CLUSTERING,
+                consume_from_where=self.consume_from_where,
+                subscription_data_set=[row.data for row in self._subscriptions.values()],
+            )
+        ]
+
+    def _on_requests(self, connection: Connection, commands: list[Command]) -> None:
+        if self._serving is not None and self._closing is None:
+            self._serving.on_requests(connection, commands)
+
+    def _on_route_change(self, topic: str) -> None:
+        if self._assignment is not None and self._session is not None:
+            self._session.instance.beat_soon()
+            self._assignment.wake.set()
+
+    def _on_trouble(self, subject: str, error: Exception) -> None:
+        if self._session is not None:
+            self._session.trouble[subject] = error
+
+    def _on_well(self, subject: str) -> None:
+        if self._session is not None:
+            self._session.trouble.pop(subject, None)
+
+    async def _remember_stats(self) -> None:
+        if self._session is not None:
+            for stats in self._session.stats.values():
+                stats.remember(now_ms())
+
+    async def _send_back_expired(self) -> None:
+        consumption, assignment = self._consumption, self._assignment
+        if isinstance(consumption, ConcurrentConsumption) and assignment is not None:
+            for queue in assignment.queues:
+                held = assignment.held(queue)
+                if held is not None:
+                    await consumption.send_back_expired(held)
+
+
+class _Messages(AsyncIterator[ReceivedMessage]):
+    """One `async for` over a consumer."""
+
+    def __init__(self, consumer: PushConsumer) -> None:
+        self._consumer = consumer
+        self._current: ReceivedMessage | None = None
+
+    async def __anext__(self) -> ReceivedMessage:
+        if self._current is not None:
+            done, self._current = self._current, None
+            await self._consumer.ack(done)
+        message = await self._consumer._next()
+        if message is None:
+            raise StopAsyncIteration
+        self._current = message
+        return message

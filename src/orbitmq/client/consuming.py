@@ -1,0 +1,224 @@
+"""Handing messages to handlers, any number at a time, and what follows from what they say."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+from orbitmq.client.handlers import RETRY, Handler, Outcome, Retry, is_async
+from orbitmq.client.instance import now_ms
+from orbitmq.client.message import ReceivedMessage
+from orbitmq.client.process_queue import ProcessQueue
+from orbitmq.client.ready import Ready
+from orbitmq.client.sending_back import SendBack
+from orbitmq.client.session import Session
+
+AGAIN_SECONDS = 5.0
+"""Pause before a message is handled again that could not even be sent back."""
+SLICE_SECONDS = 0.005
+"""A worker whose handler never waits lets others have the loop after so long."""
+EXPIRED_AT_ONCE = 16
+EXPIRED_DELAY_LEVEL = 3
+
+
+class Handling:
+    """Calls handlers: async ones here, plain ones in threads."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._threads: ThreadPoolExecutor | None = None
+        self._kinds: dict[Handler, bool] = {}
+
+    async def handle(self, handler: Handler, message: ReceivedMessage) -> Outcome:
+        """What the handler says; Retry() where it raises."""
+        session = self._session
+        message.consume_start_ms = now_ms()
+        started = time.perf_counter()
+        stats = session.stats_of(message.topic)
+        try:
+            outcome = await self.call(handler, message)
+        except Exception as error:
+            session.instance.report(f"handler of {message.topic}", error, lasting=False)
+            outcome = RETRY
+        stats.consume_ms += (time.perf_counter() - started) * 1000
+        if isinstance(outcome, Retry):
+            stats.consume_failed += 1
+            return outcome
+        stats.consume_ok += 1
+        return None
+
+    async def call(self, handler: Handler, message: ReceivedMessage) -> Outcome:
+        """Calls a handler and gives what it gives."""
+        asynchronous = self._kinds.get(handler)
+        if asynchronous is None:
+            asynchronous = self._kinds[handler] = is_async(handler)
+        if asynchronous:
+            result = handler(message)
+        else:
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(
+                    self._session.options.concurrency, thread_name_prefix=f"orbitmq {self._session.group}"
+                )
+            result = await asyncio.get_running_loop().run_in_executor(self._threads, handler, message)
+        # A plain function may give an awaitable all the same, a lambda around an async one for example.
+        return await result if inspect.isawaitable(result) else result
+
+    def close(self) -> None:
+        """Lets go of the threads; a plain function that still runs cannot be stopped."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class Consumption(Protocol):
+    """How messages that came are worked off."""
+
+    def start(self) -> None:
+        """Begins."""
+
+    def deliver(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> None:
+        """Takes messages of one queue, in its order."""
+
+    def taken(self, held: ProcessQueue) -> None:
+        """A queue has become ours."""
+
+    async def dropped(self, held: ProcessQueue) -> None:
+        """A queue is no more ours; returns when nothing of it is left to be waited for."""
+
+    async def finish(self, caller: asyncio.Task[object] | None) -> None:
+        """Takes no more messages, and returns when those being handled are done.
+
+        `caller` is not waited for: it may be a handler that closes its consumer.
+        """
+
+    async def close(self, caller: asyncio.Task[object] | None) -> None:
+        """Cancels what is still being handled, the caller excepted."""
+
+
+class ConcurrentConsumption:
+    """Messages in any order, `concurrency` at a time; those of topics without a handler wait for iterators.
+
+    `finished(held)` is called whenever there is room in a queue.
+    """
+
+    def __init__(
+        self, session: Session, handling: Handling, finished: Callable[[ProcessQueue], None]
+    ) -> None:
+        self._session = session
+        self._handling = handling
+        self._finished = finished
+        self._send_back = SendBack(session)
+        self._ready: Ready[tuple[ProcessQueue, ReceivedMessage]] = Ready()
+        self._for_iterators: Ready[tuple[ProcessQueue, ReceivedMessage]] = Ready()
+        self._workers: list[asyncio.Task[None]] = []
+        self._finishing = False
+
+    # Life.
+
+    def start(self) -> None:
+        for number in range(self._session.options.concurrency):
+            name = f"orbitmq handler {number} of {self._session.group}"
+            self._workers.append(asyncio.create_task(self._work(), name=name))
+
+    async def finish(self, caller: asyncio.Task[object] | None) -> None:
+        self._finishing = True
+        self._ready.shut()
+        self._for_iterators.shut()
+        if workers := [worker for worker in self._workers if worker is not caller]:
+            await asyncio.wait(workers)
+
+    async def close(self, caller: asyncio.Task[object] | None) -> None:
+        workers = [worker for worker in self._workers if worker is not caller]
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+
+    # Coming in.
+
+    def taken(self, held: ProcessQueue) -> None:
+        """Nothing is to be done for a queue by itself."""
+
+    async def dropped(self, held: ProcessQueue) -> None:
+        """Messages in hand are finished by their handlers, and then not committed."""
+
+    def deliver(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> None:
+        if self._finishing or not messages:
+            return
+        for message in messages:
+            self._put(held, message)
+
+    def _put(self, held: ProcessQueue, message: ReceivedMessage) -> None:
+        handled = self._session.handler_of(message.topic) is not None
+        (self._ready if handled else self._for_iterators).put((held, message))
+
+    # Handlers.
+
+    async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while (taken := await self._ready.take()) is not None:
+            held, message = taken
+            try:
+                await self._handle(held, message)
+            except Exception as error:
+                # A fault of this library's own: the message stays unfinished, the worker goes on.
+                self._session.instance.report(f"handling of {message!r}", error)
+            if loop.time() - began > SLICE_SECONDS:
+                await asyncio.sleep(0)
+                began = loop.time()
+
+    async def _handle(self, held: ProcessQueue, message: ReceivedMessage) -> None:
+        if held.dropped or message not in held:
+            return
+        handler = self._session.handler_of(message.topic)
+        if handler is None:
+            return
+        outcome = await self._handling.handle(handler, message)
+        await self.settle(held, message, outcome)
+
+    async def settle(self, held: ProcessQueue, message: ReceivedMessage, outcome: Outcome) -> None:
+        """Finishes a message, or sends it back."""
+        if held.dropped or message not in held:
+            return
+        held.last_consume_ms = now_ms()
+        if outcome is not None and not await self._send_back.to_broker(message, outcome.delay_level):
+            message.reconsume_times += 1
+            message.consume_start_ms = 0
+            asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._again, held, message)
+            return
+        self._done(held, message)
+
+    def _done(self, held: ProcessQueue, message: ReceivedMessage) -> None:
+        offset = held.finish(message)
+        if offset is not None and not held.dropped:
+            self._session.offsets.advance(held.queue, offset)
+        self._finished(held)
+
+    def _again(self, held: ProcessQueue, message: ReceivedMessage) -> None:
+        if not held.dropped and not self._finishing:
+            self._put(held, message)
+
+    async def send_back_expired(self, held: ProcessQueue) -> None:
+        """Sends back the oldest messages of a queue on which a handler works for too long."""
+        limit_ms = self._session.options.consume_timeout_ms
+        for message in held.oldest(EXPIRED_AT_ONCE):
+            if not message.consume_start_ms or now_ms() - message.consume_start_ms <= limit_ms:
+                return
+            if held.dropped or message not in held:
+                continue
+            if await self._send_back.to_broker(message, EXPIRED_DELAY_LEVEL):
+                self._done(held, message)
+
+    # Iterators.
+
+    async def next_for_iterator(self) -> tuple[ProcessQueue, ReceivedMessage] | None:
+        """The next message of a topic without a handler; None once there are no more."""
+        while (taken := await self._for_iterators.take()) is not None:
+            held, message = taken
+            if not held.dropped and message in held:
+                message.consume_start_ms = now_ms()
+                return taken
+        return None

@@ -1,0 +1,198 @@
+"""Handing the messages of each queue to the handler one after the other, in the order of the queue.
+
+Only one member of a group may do so at a time: it holds a lock on the queue at the broker, which lasts for
+60 s there and is renewed every 20 s; here it counts for 30 s. A message that fails stays at the head of its
+queue until it is handled or given up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+
+from orbitmq.client.consuming import Handling
+from orbitmq.client.instance import now_ms
+from orbitmq.client.message import ReceivedMessage
+from orbitmq.client.process_queue import ProcessQueue
+from orbitmq.client.sending_back import SendBack
+from orbitmq.client.session import Session
+from orbitmq.protocol.bodies.queue import LockBatchRequestBody, MessageQueue, UnlockBatchRequestBody
+from orbitmq.protocol.errors import OrbitError
+from orbitmq.protocol.requests.lock import LockBatchMq, UnlockBatchMq
+
+LOCK_VALID_MS = 30_000
+LOCK_INTERVAL_MS = 20_000
+WAIT_FOR_LOCK_SECONDS = 0.1
+SLICE_SECONDS = 0.005
+UNLOCK_WAIT_SECONDS = 0.5
+"""How long a queue that is given up waits for the message in hand."""
+
+
+class QueueLocks:
+    """The locks of one consumer."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def lock(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        """Locks queues, or renews their locks; gives those that are ours now."""
+        session = self._session
+        by_broker: defaultdict[str, list[MessageQueue]] = defaultdict(list)
+        for queue in queues:
+            by_broker[queue.broker_name].append(queue)
+        held: set[MessageQueue] = set()
+        for broker, wanted in by_broker.items():
+            address = session.instance.routes.master(broker)
+            if address is None:
+                continue
+            body = LockBatchRequestBody(session.group, session.instance.client_id, False, wanted)
+            try:
+                reply = await session.instance.call(address, LockBatchMq(body))
+            except OrbitError as error:
+                session.instance.report(f"locks at {broker}", error)
+            else:
+                session.instance.well(f"locks at {broker}")
+                held.update(reply.body.lock_ok_mq_set)
+        return held
+
+    async def unlock(self, queues: Iterable[MessageQueue]) -> None:
+        """Gives locks up, so that the next member need not wait for their end."""
+        session = self._session
+        for queue in queues:
+            address = session.instance.routes.master(queue.broker_name)
+            if address is None:
+                continue
+            body = UnlockBatchRequestBody(session.group, session.instance.client_id, False, [queue])
+            try:
+                await session.instance.send_oneway(address, UnlockBatchMq(body))
+            except OrbitError as error:
+                session.instance.report(f"locks at {queue.broker_name}", error)
+
+
+class OrderedConsumption:
+    """One message of a queue at a time, `concurrency` queues at a time."""
+
+    def __init__(
+        self,
+        session: Session,
+        handling: Handling,
+        locks: QueueLocks,
+        finished: Callable[[ProcessQueue], None],
+    ) -> None:
+        self._session = session
+        self._handling = handling
+        self._locks = locks
+        self._finished = finished
+        self._send_back = SendBack(session)
+        self._at_a_time = asyncio.Semaphore(session.options.concurrency)
+        self._lines: dict[ProcessQueue, _Line] = {}
+        self._finishing = False
+
+    def start(self) -> None:
+        self._session.instance.tasks.every(
+            LOCK_INTERVAL_MS, self._renew, "renewal of queue locks", first_ms=1000
+        )
+
+    async def _renew(self) -> None:
+        lines = [held for held in self._lines if not held.dropped]
+        ours = await self._locks.lock(held.queue for held in lines)
+        for held in lines:
+            self.locked(held, held.queue in ours)
+
+    def locked(self, held: ProcessQueue, ours: bool) -> None:
+        """Notes whether a queue's lock is ours."""
+        held.locked = ours
+        if ours:
+            held.last_lock_ms = now_ms()
+
+    def taken(self, held: ProcessQueue) -> None:
+        line = self._lines[held] = _Line()
+        line.task = asyncio.create_task(self._work(held, line), name=f"ordered {held.queue}")
+
+    def deliver(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> None:
+        line = self._lines.get(held)
+        if line is not None:
+            line.arrived.set()
+
+    async def dropped(self, held: ProcessQueue) -> None:
+        line = self._lines.pop(held, None)
+        if line is None or line.task is None:
+            return
+        line.arrived.set()
+        await asyncio.wait([line.task], timeout=UNLOCK_WAIT_SECONDS)
+        await self._locks.unlock([held.queue])
+
+    async def finish(self, caller: asyncio.Task[object] | None) -> None:
+        self._finishing = True
+        for line in self._lines.values():
+            line.arrived.set()
+        if tasks := self._tasks(caller):
+            await asyncio.wait(tasks)
+
+    def _tasks(self, caller: asyncio.Task[object] | None) -> list[asyncio.Task[None]]:
+        return [
+            line.task for line in self._lines.values() if line.task is not None and line.task is not caller
+        ]
+
+    async def close(self, caller: asyncio.Task[object] | None) -> None:
+        tasks = self._tasks(caller)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def unlock_all(self) -> None:
+        """Gives every lock up."""
+        await self._locks.unlock(held.queue for held in self._lines)
+
+    async def _work(self, held: ProcessQueue, line: _Line) -> None:
+        loop = asyncio.get_running_loop()
+        while not (held.dropped or self._finishing):
+            line.arrived.clear()
+            began = loop.time()
+            while not (held.dropped or self._finishing) and (head := held.oldest(1)):
+                if not held.locked or now_ms() - held.last_lock_ms > LOCK_VALID_MS:
+                    self.locked(held, held.queue in await self._locks.lock([held.queue]))
+                    if not held.locked:
+                        await asyncio.sleep(WAIT_FOR_LOCK_SECONDS)
+                        continue
+                async with self._at_a_time:
+                    if held.dropped or self._finishing:
+                        return
+                    pause = await self._handle(held, head[0])
+                if pause:
+                    await asyncio.sleep(pause)
+                elif loop.time() - began > SLICE_SECONDS:
+                    await asyncio.sleep(0)
+                    began = loop.time()
+            if not (held.dropped or self._finishing):
+                await line.arrived.wait()
+
+    async def _handle(self, held: ProcessQueue, message: ReceivedMessage) -> float:
+        """Hands one message over; gives the seconds to wait before it is repeated, 0 when it is done."""
+        session = self._session
+        handler = session.handler_of(message.topic)
+        if handler is None:
+            return WAIT_FOR_LOCK_SECONDS
+        outcome = await self._handling.handle(handler, message)
+        if held.dropped or message not in held:
+            return 0
+        held.last_consume_ms = now_ms()
+        if outcome is not None:
+            given_up = message.reconsume_times >= session.max_reconsume_times
+            if not (given_up and await self._send_back.as_copy(message)):
+                message.reconsume_times += 1
+                return session.options.suspend_current_queue_time_ms / 1000
+        offset = held.finish(message)
+        if offset is not None:
+            session.offsets.set(held.queue, offset)
+        self._finished(held)
+        return 0
+
+
+class _Line:
+    """What one queue's task waits for."""
+
+    def __init__(self) -> None:
+        self.arrived = asyncio.Event()
+        self.task: asyncio.Task[None] | None = None

@@ -1,0 +1,189 @@
+"""One queue's messages, asked for one answer after the other for as long as the queue is ours."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from orbitmq.client.instance import now_ms
+from orbitmq.client.message import ReceivedMessage
+from orbitmq.client.process_queue import ProcessQueue
+from orbitmq.client.reading import read_messages
+from orbitmq.client.routes import MASTER_ID, address_to_read
+from orbitmq.client.session import Session
+from orbitmq.net.errors import Closed, NetError
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.errors import BrokerRefused, FlowControl, OrbitError
+from orbitmq.protocol.requests.pull import PullMessage, PullReply
+
+COMMIT_OFFSET = 1
+MAY_BE_HELD = 2
+FLOW_CONTROL_PAUSE_MS = 20
+
+FORGOTTEN = frozenset({ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST})
+"""Answers of a broker that does not know the group's subscription: it was restarted, or is new to us."""
+
+
+class Limits:
+    """What may be held of one queue."""
+
+    __slots__ = ("max_bytes", "max_count", "max_span")
+
+    def __init__(self, max_count: int, max_bytes: int, max_span: int | None) -> None:
+        self.max_count = max_count
+        self.max_bytes = max_bytes
+        self.max_span = max_span
+
+    def has_room(self, held: ProcessQueue) -> bool:
+        """Whether more may be pulled."""
+        if len(held) > self.max_count or held.size_bytes > self.max_bytes:
+            return False
+        return self.max_span is None or held.span <= self.max_span
+
+
+class QueuePull:
+    """Pulls one queue from `offset` on.
+
+    `deliver(process_queue, messages)` gets what came; `moved(pull, offset)` is called, and pulling ends,
+    when the queue does not reach where we are.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        held: ProcessQueue,
+        offset: int,
+        limits: Limits,
+        deliver: Callable[[ProcessQueue, list[ReceivedMessage]], None],
+        moved: Callable[[QueuePull, int], None],
+    ) -> None:
+        self.held = held
+        self.limits = limits
+        self.next_offset = offset
+        self._session = session
+        self._deliver = deliver
+        self._moved = moved
+        self._broker_id = MASTER_ID
+        self._room = asyncio.Event()
+        queue = held.queue
+        self._subject = f"pull {queue.topic} {queue.broker_name}:{queue.queue_id}"
+
+    def wake(self) -> None:
+        """Something was finished: there may be room again."""
+        self._room.set()
+
+    async def run(self) -> None:
+        """Pulls until the queue is dropped, or the client closed."""
+        session, held = self._session, self.held
+        options = session.options
+        try:
+            while not held.dropped:
+                while not self.limits.has_room(held):
+                    held.last_pull_ms = now_ms()  # it is our handlers that are slow, not the broker
+                    self._room.clear()
+                    await self._room.wait()
+                    if held.dropped:
+                        return
+                if options.pull_interval_ms:
+                    await asyncio.sleep(options.pull_interval_ms / 1000)
+                held.last_pull_ms = now_ms()
+                pause_ms = await self._pull()
+                if pause_ms:
+                    await asyncio.sleep(pause_ms / 1000)
+        except Closed:
+            pass
+        finally:
+            session.trouble.pop(self._subject, None)
+
+    async def _pull(self) -> float:
+        """One question and what follows from its answer; gives the pause (ms) before the next one."""
+        session = self._session
+        queue = self.held.queue
+        members = session.instance.routes.members(queue.broker_name)
+        address = address_to_read(members, self._broker_id)
+        if address is None:
+            self._failed(LookupError(f"no address of broker {queue.broker_name} is known"))
+            return session.options.pull_time_delay_when_exception_ms
+        request = self._request(address == members.get(MASTER_ID))
+        started = time.monotonic()
+        try:
+            reply = await session.instance.call(
+                address, request, session.options.consumer_timeout_when_suspend_ms
+            )
+        except Closed:
+            raise
+        except FlowControl:
+            return FLOW_CONTROL_PAUSE_MS
+        except BrokerRefused as error:
+            if self.held.dropped:
+                return 0
+            if error.code in FORGOTTEN:
+                await session.instance.beat(address)
+            self._failed(error)
+            return session.options.pull_time_delay_when_exception_ms
+        except (NetError, OrbitError) as error:
+            if self.held.dropped:
+                return 0
+            self._broker_id = MASTER_ID
+            session.instance.refresh_route_soon(queue.topic)
+            self._failed(error)
+            return session.options.pull_time_delay_when_exception_ms
+        session.instance.well(self._subject)
+        if not self.held.dropped:
+            self._took(reply, (time.monotonic() - started) * 1000)
+        return 0
+
+    def _request(self, to_master: bool) -> PullMessage:
+        session = self._session
+        options, queue = session.options, self.held.queue
+        commit_offset = session.offsets.known(queue) or 0
+        commits = to_master and commit_offset > 0
+        return PullMessage(
+            session.group,
+            queue.topic,
+            queue.queue_id,
+            self.next_offset,
+            options.pull_batch_size,
+            MAY_BE_HELD | (COMMIT_OFFSET if commits else 0),
+            commit_offset if commits else 0,
+            options.broker_suspend_max_time_ms,
+            session.subscriptions[queue.topic].data.sub_version
+            if queue.topic in session.subscriptions
+            else 0,
+            None,
+            "TAG",
+            options.pull_batch_size_in_bytes,
+            None,
+            None,
+            queue.broker_name,
+        )
+
+    def _took(self, reply: PullReply, took_ms: float) -> None:
+        session, held = self._session, self.held
+        self._broker_id = reply.suggest_which_broker_id
+        if reply.code == ResponseCode.PULL_OFFSET_MOVED:
+            held.dropped = True
+            self._moved(self, reply.next_begin_offset)
+            return
+        self.next_offset = reply.next_begin_offset
+        subscription = session.subscriptions.get(held.queue.topic)
+        messages: list[ReceivedMessage] = []
+        if reply.code == ResponseCode.SUCCESS:
+            messages, problems = read_messages(
+                reply.body, held.queue, subscription.data if subscription else None, session.group
+            )
+            for problem in problems:
+                session.instance.report(self._subject, problem)
+            stats = session.stats_of(held.queue.topic)
+            stats.pulls += 1
+            stats.pulled += len(messages)
+            stats.pull_ms += took_ms
+        if messages:
+            self._deliver(held, held.put(messages))
+        elif not len(held):
+            # Nothing that came is left to be handled: what was skipped need not be looked at again.
+            session.offsets.advance(held.queue, self.next_offset)
+
+    def _failed(self, error: Exception) -> None:
+        self._session.instance.report(self._subject, error)

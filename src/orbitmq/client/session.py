@@ -1,0 +1,67 @@
+"""What the parts of a running consumer share: options, instance, subscriptions, offsets, and how it fares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from orbitmq.client.handlers import Handler
+from orbitmq.client.instance import ClientInstance
+from orbitmq.client.offsets import OffsetTable
+from orbitmq.client.options import ConsumerOptions
+from orbitmq.client.stats import TopicStats
+from orbitmq.protocol.bodies.heartbeat import SubscriptionData
+from orbitmq.protocol.names import retry_topic
+
+DEFAULT_MAX_RECONSUME_TIMES = 16
+WITHOUT_END = 2**31 - 1
+
+
+@dataclass(slots=True)
+class Subscription:
+    """A topic, what is wanted of it, and who handles it; without a handler it is for `async for`."""
+
+    data: SubscriptionData
+    handler: Handler | None
+
+
+@dataclass(slots=True)
+class Session:
+    """A consumer between its start and its end."""
+
+    options: ConsumerOptions
+    instance: ClientInstance
+    subscriptions: dict[str, Subscription]
+    """By topic, the group's retry topic included."""
+    offsets: OffsetTable
+    stats: dict[str, TopicStats] = field(default_factory=dict)
+    trouble: dict[str, Exception] = field(default_factory=dict)
+    """What fails at present, by subject."""
+
+    @property
+    def group(self) -> str:
+        """The consumer group."""
+        return self.options.group
+
+    @property
+    def max_reconsume_times(self) -> int:
+        """How often a message may come again before it is given up."""
+        chosen = self.options.max_reconsume_times
+        if chosen >= 0:
+            return chosen
+        return WITHOUT_END if self.options.ordered else DEFAULT_MAX_RECONSUME_TIMES
+
+    def handler_of(self, topic: str) -> Handler | None:
+        """Who handles messages of a topic; those of a topic given up meanwhile go where the rest goes."""
+        known = self.subscriptions.get(topic)
+        if known is None:
+            known = next(
+                (row for name, row in self.subscriptions.items() if name != retry_topic(self.group)), None
+            )
+        return known.handler if known is not None else None
+
+    def stats_of(self, topic: str) -> TopicStats:
+        """The sums of one topic."""
+        stats = self.stats.get(topic)
+        if stats is None:
+            stats = self.stats[topic] = TopicStats()
+        return stats
