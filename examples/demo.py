@@ -206,7 +206,7 @@ async def consume(broker: Broker, starts: dict[str, int], expected: int) -> Coun
             progress.update(task, completed=len(seen))
 
         async with PushConsumer(GROUP, broker.namesrv, consume_from_where=FIRST_OFFSET) as consumer:
-            await consumer.subscribe(TOPIC, " || ".join(CARRIERS), handle)
+            consumer.subscribe(TOPIC, " || ".join(CARRIERS), handle)
             while len(seen) < expected:
                 heard.clear()
                 try:
