@@ -9,8 +9,8 @@ async def handle(message: ReceivedMessage) -> None:
 
 async def main() -> None:
     async with PushConsumer("billing", consume_from_where=FIRST_OFFSET) as consumer:
-        await consumer.subscribe("orders", "new || changed", handle)
-        await asyncio.Event().wait()
+        consumer.subscribe("orders", "new || changed", handle)
+        await consumer.wait_closed()
 
 
 asyncio.run(main())

@@ -87,7 +87,7 @@ FaceT = TypeVar("FaceT", bound="_Face[Any]")
 
 
 class _Background:
-    """The thread with the event loop. It is a daemon: a program that forgets to close something still ends."""
+    """The thread with the event loop, a daemon: a program that forgets to close something still ends."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
