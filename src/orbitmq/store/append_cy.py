@@ -1,7 +1,7 @@
 """The inner loop of appends: messages become records in the map and units in the tails of their queues.
 
-Hot: every stored message passes here once. The caller has made sure that blocks are reserved up to `limit` and calls
-again with more room when a message does not fit; nothing here waits, and nothing is half done.
+Hot: every stored message passes here once. The caller has made sure that blocks are reserved up to `limit`
+and calls again with more room when a message does not fit; nothing here waits, and nothing is half done.
 """
 # mypy: disable-error-code="name-defined"
 
@@ -66,9 +66,9 @@ def append_messages(
 ) -> tuple[int, int, int]:
     """Appends from `messages[index]` on into `out[position:limit]`, where byte 0 is physical `segment_start`.
 
-    Gives (index, position, needed): where it ended, and how many bytes the message at `index` (its whole batch, if
-    it begins one) needs, 0 when all are done. One result per message is added to `results`: a message that cannot be
-    stored has a status that says so and costs the others nothing.
+    Gives (index, position, needed): where it ended, and how many bytes the message at `index` (its whole
+    batch, if it begins one) needs, 0 when all are done. One result per message is added to `results`: a
+    message that cannot be stored has a status that says so and costs the others nothing.
 
     `make_queue(topic, queue_id)` gives a queue that is not in `tables`, None if its name is impossible;
     `due_time(message, store_timestamp)` the tags code of a message in the topic of delayed ones.
@@ -175,10 +175,7 @@ def append_messages(
         if in_queue:
             code = message.tags_code
             if code is None:
-                if queue.is_schedule:
-                    code = due_time(message, store_timestamp)
-                else:
-                    code = tags_code(properties)
+                code = due_time(message, store_timestamp) if queue.is_schedule else tags_code(properties)
             tag = code
             if cython.compiled:
                 _put_unit(queue.tail, physical_offset, cython.cast(cython.int, size), tag)

@@ -1,6 +1,7 @@
 """The file `checkpoint`: up to which store times things were on the disk.
 
-4096 bytes, five big-endian i64 and zeros. Recovery after a crash begins before the older of the first two times.
+4096 bytes, five big-endian i64 and zeros. Recovery after a crash begins before the older of the first two
+times.
 """
 
 from __future__ import annotations
@@ -74,6 +75,11 @@ class Checkpoint:
             self.master_flushed_offset,
             self.confirm_physical_offset,
         )
+
+    @property
+    def mark(self) -> str:
+        """All values as a text, to tell one checkpoint from another."""
+        return self._pack().hex()
 
     @property
     def dispatch_time_ms(self) -> int:

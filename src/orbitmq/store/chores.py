@@ -1,4 +1,6 @@
-"""Work of the store that comes round. The store owns no thread and no timer: the process around it runs these."""
+"""Work of the store that comes round. The store owns no thread and no timer: the process around it runs
+these.
+"""
 
 from __future__ import annotations
 

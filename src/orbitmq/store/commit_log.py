@@ -1,10 +1,10 @@
 """The commit log: segments of one size, side by side, mapped into memory; records are appended to the last.
 
-Physical offsets run through all segments: segment `s` holds the bytes from `s.start` on. A record never crosses the
-end of its segment; what it leaves free there is marked blank.
+Physical offsets run through all segments: segment `s` holds the bytes from `s.start` on. A record never
+crosses the end of its segment; what it leaves free there is marked blank.
 
-A mapped byte is written only below `Segment.reserved`: for what is beyond, the file system has promised no block, and
-on a full disk a write there would be a SIGBUS. Blocks are reserved ahead, off the loop, in steps.
+A mapped byte is written only below `Segment.reserved`: for what is beyond, the file system has promised no
+block, and on a full disk a write there would be a SIGBUS. Blocks are reserved ahead, off the loop, in steps.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import threading
 from pathlib import Path
 
 from orbitmq.protocol.message import BLANK_BYTES
-from orbitmq.protocol.message_cy import encode_blank
+from orbitmq.protocol.message_cy import FIXED_BYTES, ScannedRecord, encode_blank, scan_records
 from orbitmq.store import failpoints
 from orbitmq.store.errors import FlushFailed, StoreCorrupt
 from orbitmq.store.files import NO_SPACE, Disk, StoreFile, is_segment_name, segment_name, segment_starts
@@ -25,6 +25,10 @@ RESERVE_STEP_BYTES = 64 << 20
 """Blocks are reserved ahead of the write position in steps of this size."""
 RESERVE_LEAST_BYTES = 1 << 20
 """The step on a disk that has no room for the large one."""
+
+_SEARCH_BYTES = 4 << 20
+_MAGIC_START = b"\xda\xa3\x20"
+"""What the magic numbers of both kinds of records begin with."""
 
 
 class Segment:
@@ -66,7 +70,9 @@ class Segment:
 
 
 class CommitLog:
-    """All segments. Appends and removals come from different threads: `_change` guards the list and nothing else."""
+    """All segments. Appends and removals come from different threads: `_change` guards the list and nothing
+    else.
+    """
 
     def __init__(self, disk: Disk, folder: Path, segment_bytes: int) -> None:
         self._disk = disk
@@ -169,13 +175,38 @@ class CommitLog:
         size = min(size, segment.wrote - position)
         return segment.file.read(position, size) if size > 0 else b""
 
+    def next_sound_record(self, segment: Segment, position: int) -> tuple[int, ScannedRecord] | None:
+        """The first sound record of a segment from a position on: its position, and itself.
+
+        For going on behind damage. A record has to say of itself that it stands where it does, and to have
+        the right checksum; so nothing inside of a body is taken for one.
+        """
+        while position < segment.size:
+            chunk = segment.file.read(position, _SEARCH_BYTES + 8)
+            at = chunk.find(_MAGIC_START, 4)
+            while 4 <= at < _SEARCH_BYTES + 4:
+                record = self.sound_record(segment, position + at - 4)
+                if record is not None:
+                    return position + at - 4, record
+                at = chunk.find(_MAGIC_START, at + 1)
+            position += _SEARCH_BYTES
+        return None
+
+    def sound_record(self, segment: Segment, position: int) -> ScannedRecord | None:
+        """The record at a position of a segment, None if there is no sound one."""
+        size = int.from_bytes(segment.file.read(position, 4), "big", signed=True)
+        if not FIXED_BYTES <= size <= segment.size - position:
+            return None
+        scan = scan_records(segment.file.read(position, size), 0, size, segment.start + position)
+        return scan.records[0] if scan.records else None
+
     # Appending: only the owner of the store.
 
     def make_room(self, needed_bytes: int) -> Segment:
         """The segment that takes so many bytes more, and a blank record's, at its write position.
 
-        Reserves blocks if they were not reserved ahead; goes on to a new segment if the present one is too full.
-        Raises OSError if the disk has no room.
+        Reserves blocks if they were not reserved ahead; goes on to a new segment if the present one is too
+        full. Raises OSError if the disk has no room.
         """
         needed_bytes += BLANK_BYTES
         if self.segments:
@@ -242,8 +273,8 @@ class CommitLog:
     def flush(self) -> int:
         """Brings everything written so far to the disk; gives the physical offset up to which that is so.
 
-        Raises FlushFailed, from then on always: pages that a failed fsync has dropped are marked clean, and the next
-        one would succeed without them.
+        Raises FlushFailed, from then on always: pages that a failed fsync has dropped are marked clean, and
+        the next one would succeed without them.
         """
         with self._flushing:
             if self.flush_error is not None:

@@ -1,8 +1,8 @@
 """The JSON files of the folder `config`: whole or not at all, and the one before kept as `.bak`.
 
-A write goes to a file beside, is synced, and takes the place of the present one, which stays as `NAME.bak`. At every
-moment one of the two is whole. Apache renames first and writes in place afterwards: between its two steps only the
-`.bak` exists, so a reader looks there before it decides that there is nothing.
+A write goes to a file beside, is synced, and takes the place of the present one, which stays as `NAME.bak`.
+At every moment one of the two is whole. Apache renames first and writes in place afterwards: between its two
+steps only the `.bak` exists, so a reader looks there before it decides that there is nothing.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def backup_path(path: Path) -> Path:
 def read_text(path: Path, is_whole: Callable[[str], bool] | None = None) -> ConfigText:
     """The content of a file, or of its `.bak` if the file is missing, empty or torn.
 
-    `is_whole` tells whether a text is usable; by default it has to have the outer form of JSON. If neither file is
-    usable but one is there, the text of the better one is given all the same: its reader refuses it with the reason,
-    and nothing starts over from an empty table by itself.
+    `is_whole` tells whether a text is usable; by default it has to have the outer form of JSON. If neither
+    file is usable but one is there, the text of the better one is given all the same: its reader refuses it
+    with the reason, and nothing starts over from an empty table by itself.
     """
     whole = is_whole or _looks_whole
     unusable: ConfigText | None = None
@@ -61,8 +61,8 @@ def read_text(path: Path, is_whole: Callable[[str], bool] | None = None) -> Conf
 def _looks_whole(text: str) -> bool:
     """Whether a text has the form of a JSON object to its end.
 
-    Apache writes number keys without quotes, which the standard parser does not take; then the brackets outside of
-    strings have to match.
+    Apache writes number keys without quotes, which the standard parser does not take; then the brackets
+    outside of strings have to match.
     """
     if "\x00" in text or not text.lstrip().startswith("{"):
         return False
@@ -99,7 +99,7 @@ def _brackets_match(text: str) -> bool:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Puts a text in the place of a file, durably; what was there before becomes the `.bak`. Raises OSError."""
+    """Puts a text in the place of a file, durably; what was there becomes the `.bak`. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(path.name + ".tmp")
     fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)

@@ -2,11 +2,12 @@
 
     physical offset i64 | size i32 | tags code i64
 
-There is no map and no open file per queue, so that 100,000 of them cost a few hundred bytes each. New units wait in
-memory (`tail`), are written in bulk by a sweep in a thread, and are read back from there with `pread`.
+There is no map and no open file per queue, so that 100,000 of them cost a few hundred bytes each. New units
+wait in memory (`tail`), are written in bulk by a sweep in a thread, and are read back from there with
+`pread`.
 
-Who changes what: the owner of the store appends units and takes swept ones out of the tail; the sweep copies a tail
-and writes files; both at once are safe because a tail only grows while a sweep runs.
+Who changes what: the owner of the store appends units and takes swept ones out of the tail; the sweep copies
+a tail and writes files; both at once are safe because a tail only grows while a sweep runs.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class OpenFiles:
         self._files: OrderedDict[tuple[ConsumeQueue, int], StoreFile] = OrderedDict()
 
     def get(self, queue: ConsumeQueue, start: int, create: bool = False) -> StoreFile | None:
-        """The file of a queue that begins at byte `start`, None if it does not exist and is not to be made."""
+        """The file of a queue that begins at byte `start`, None if there is none and none is to be made."""
         key = (queue, start)
         file = self._files.get(key)
         if file is not None:
@@ -214,7 +215,7 @@ class QueueTable:
         return physical_offset, size, tags_code
 
     def first_from(self, queue: ConsumeQueue, physical_offset: int, files: OpenFiles | None = None) -> int:
-        """The first queue offset whose message begins at a physical offset or later; the queue's end if none."""
+        """The first queue offset whose message begins at a physical offset or later, or the queue's end."""
         low = queue.min_offset
         high = queue.max_offset
         while low < high:

@@ -1,7 +1,8 @@
 """The one place where the store touches files: view, reserve, sync, read, write.
 
-`Disk` opens files, `StoreFile` is one of them. A test puts a disk of its own underneath, which forgets what was
-not synced or has no room left. Reads and syncs let go of the GIL: they may run in a thread beside the loop.
+`Disk` opens files, `StoreFile` is one of them. A test puts a disk of its own underneath, which forgets what
+was not synced or has no room left. Reads and syncs let go of the GIL: they may run in a thread beside the
+loop.
 """
 
 from __future__ import annotations

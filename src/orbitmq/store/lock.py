@@ -1,8 +1,8 @@
 """The lock of a data folder: one broker at a time, Apache's included.
 
-A POSIX record lock on byte 0 of the file `lock`, because that is what Java's FileChannel takes; `flock` would not
-see it. Such a lock belongs to the process and falls as soon as any descriptor of the file is closed, so the file is
-opened once, and the process keeps the list of folders it has locked.
+A POSIX record lock on byte 0 of the file `lock`, because that is what Java's FileChannel takes; `flock` would
+not see it. Such a lock belongs to the process and falls as soon as any descriptor of the file is closed, so
+the file is opened once, and the process keeps the list of folders it has locked.
 """
 
 from __future__ import annotations

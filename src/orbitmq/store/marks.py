@@ -1,8 +1,9 @@
 """The file `queuemarks.json`: how far every queue was when the store last wrote its checkpoint.
 
-Apache has no such file and ignores it. With it a start notices consume-queue files that were deleted or cut off, and
-rebuilds just those queues from the log; after a clean stop it spares the scan of the log. It counts only together
-with the checkpoint it was written beside: whoever worked in the folder since then has changed that.
+Apache has no such file and ignores it. With it a start notices consume-queue files that were deleted or cut
+off, and rebuilds just those queues from the log; after a clean stop it spares the scan of the log. It counts
+only together with the checkpoint it was written beside: whoever worked in the folder since then has changed
+that.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ class Marks:
         disk.sync_folder(root)
 
     @classmethod
-    def load(cls, disk: Disk, root: Path) -> Marks | None:
-        """The file's content, None if there is none that can be read."""
+    def load(cls, disk: Disk, root: Path, checkpoint: str) -> Marks | None:
+        """The file's content, None if there is none that can be read, or not beside this checkpoint."""
         if FILE_NAME not in disk.names(root):
             return None
         file = disk.open(root / FILE_NAME)
@@ -78,6 +79,7 @@ class Marks:
                 topic: {int(queue_id): (int(first), int(after)) for queue_id, (first, after) in table.items()}
                 for topic, table in values.pop("queues").items()
             }
-            return cls(**values, queues=queues)
+            marks = cls(**values, queues=queues)
         except (ValueError, TypeError, KeyError, AttributeError):
             return None
+        return marks if marks.checkpoint == checkpoint else None

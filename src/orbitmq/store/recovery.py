@@ -1,10 +1,11 @@
 """Opening a store: where the log ends, and queues that say the same as the log.
 
-The log is the only truth. After a clean stop its end is where the files say; after a crash everything since the last
-checkpoint is read again, the first record that is not sound ends the log, and what queues lack is put back.
+The log is the only truth. After a clean stop its end is where the files say; after a crash everything since
+the last checkpoint is read again, the first record that is not sound ends the log, and what queues lack is
+put back.
 
-Before the last sync point an unsound record is no torn end but damage: it is stepped over and counted, so that the
-sound messages behind it stay.
+Before the last sync point an unsound record is no torn end but damage: it is stepped over and counted, so
+that the sound messages behind it stay.
 """
 
 from __future__ import annotations
@@ -199,9 +200,7 @@ class Recovery:
         self._table = table
         self._sweep = sweep
         self._checkpoint = checkpoint
-        self._marks = (
-            marks if marks is not None and marks.checkpoint == checkpoint.to_bytes()[:40].hex() else None
-        )
+        self._marks = marks
         self._clean = clean
         self._delays = delays_ms(options.message_delay_level)
         self._pending = 0
@@ -298,7 +297,7 @@ class Recovery:
             # Without any queue all that is in the log has to be found again.
             return 0
         for index in range(len(segments) - 1, oldest - 1, -1):
-            record = self._record_at(segments[index], 0)
+            record = self._log.sound_record(segments[index], 0)
             if record is None or record[4] <= 0:
                 continue
             if self._clean:
@@ -311,7 +310,7 @@ class Recovery:
     # Reading the log.
 
     def _replay(self, first_segment: int) -> tuple[int, bool]:
-        """Reads from a segment on; gives the end of the log, and whether something unsound stands behind it."""
+        """Reads from a segment on; gives the end of the log, and whether anything unsound is behind it."""
         end = self._log.segments[first_segment].start
         for segment in self._log.segments[first_segment:]:
             position, torn = self._replay_segment(segment)
@@ -322,7 +321,9 @@ class Recovery:
         return end, False
 
     def _replay_segment(self, segment: Segment) -> tuple[int, bool]:
-        """Reads one segment; gives the position behind its last record (its size if the log goes on behind it)."""
+        """Reads one segment; gives the position behind its last record (its size if the log goes on behind
+        it).
+        """
         position = 0
         chunk_bytes = CHUNK_BYTES
         while position < segment.size:
@@ -377,32 +378,20 @@ class Recovery:
         synced_at = self._checkpoint.physical_timestamp_ms
         if segment.start + position >= synced_to and synced_at <= self.found.last_timestamp_ms:
             return -1
-        search = position + 1
-        while search < segment.size:
-            chunk = segment.file.read(search, CHUNK_BYTES + 4096)
-            at = chunk.find(b"\xda\xa3\x20", 4)
-            while 4 <= at < CHUNK_BYTES + 4:
-                candidate = search + at - 4
-                record = self._record_at(segment, candidate)
-                if record is not None:
-                    in_time = record[4] < synced_at
-                    return candidate if record[0] < synced_to or in_time else -1
-                at = chunk.find(b"\xda\xa3\x20", at + 1)
-            search += CHUNK_BYTES
+        found = self._log.next_sound_record(segment, position + 1)
+        if found is not None:
+            return found[0] if self._was_synced(found[1]) else -1
         following = self._log.find(segment.end)
         if following is not None:
-            record = self._record_at(following, 0)
-            if record is not None and (record[0] < synced_to or record[4] < synced_at):
+            record = self._log.sound_record(following, 0)
+            if record is not None and self._was_synced(record):
                 return segment.size
         return -1
 
-    def _record_at(self, segment: Segment, position: int) -> ScannedRecord | None:
-        head = segment.file.read(position, 8)
-        size = int.from_bytes(head[:4], "big", signed=True)
-        if not 91 <= size <= min(self._options.max_message_size * 2 + (1 << 20), segment.size - position):
-            return None
-        scan = scan_records(segment.file.read(position, size), 0, size, segment.start + position)
-        return scan.records[0] if scan.records else None
+    def _was_synced(self, record: ScannedRecord) -> bool:
+        """Whether a record was on the disk at the last checkpoint for sure."""
+        synced_to = self._marks.durable if self._marks is not None else 0
+        return record[0] < synced_to or record[4] < self._checkpoint.physical_timestamp_ms
 
     # Units.
 

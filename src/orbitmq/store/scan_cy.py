@@ -1,9 +1,11 @@
 """The inner loop of reads: units of a consume queue become views of the records they point to.
 
-Hot: every delivered message passes here. Each record is checked against its unit, its place, its topic and its body's
-checksum before it is served; neighbours in the log become one view.
+Hot: every delivered message passes here. Each record is checked against its unit, its place, its topic and
+its body's checksum before it is served; neighbours in the log become one view.
 """
 # mypy: disable-error-code="name-defined"
+# ruff: noqa: F821
+# (Py_buffer is a name that only the compiler knows.)
 
 from __future__ import annotations
 
@@ -92,10 +94,10 @@ def pick_records(
 ) -> bool:
     """Takes records for a range of units, the first of which has queue offset `first_offset`, into `picked`.
 
-    `accept` is None, a set of tags codes (`is_set`) or a function of the tags code. `limits` are bytes and count of
-    recent messages and bytes and count of old ones that one answer may hold; the first message is always taken.
-    `log` has `find(physical)`, `next_segment_start(physical)` and `is_resident(physical, size)`; records from
-    `hot_from` on are in memory for sure. Gives whether there is room for more.
+    `accept` is None, a set of tags codes (`is_set`) or a function of the tags code. `limits` are bytes and
+    count of recent messages and bytes and count of old ones that one answer may hold; the first message is
+    always taken. `log` has `find(physical)`, `next_segment_start(physical)` and `is_resident(physical,
+    size)`; records from `hot_from` on are in memory for sure. Gives whether there is room for more.
     """
     memory_size: cython.longlong = limits[0]
     memory_count: cython.Py_ssize_t = limits[1]
@@ -212,9 +214,8 @@ def pick_records(
         if run_end > run_start:
             records.append(view[run_start - segment_start : run_end - segment_start])
     finally:
-        if cython.compiled:
-            if held:
-                PyBuffer_Release(cython.address(buffer))
+        if cython.compiled and held:
+            PyBuffer_Release(cython.address(buffer))
     picked.count = taken
     picked.size_bytes = total
     picked.next_offset = first_offset + i
@@ -225,7 +226,7 @@ def pick_records(
 def is_sound(
     view: Any, base: int, physical_offset: int, size: int, queue_id: int, queue_offset: int, topic: str
 ) -> bool:
-    """Whether the record at a physical offset is whole, stands where it says, and is the one its unit means."""
+    """Whether the record at a physical offset is whole, in its place, and the one its unit means."""
     position = physical_offset - base
     scan = scan_records(view, position, position + size, base, True, False, 1)
     if len(scan.records) != 1:

@@ -1,7 +1,7 @@
 """The store of a broker: one folder, one owner.
 
-The owner's thread appends and reads. Chores (`chores()`) and `flush_now`, `read_cold` may run in other threads beside
-it; they change nothing that the owner reads halfway. See ARCHITECTURE.md for who changes what.
+The owner's thread appends and reads. Chores (`chores()`) and `flush_now`, `read_cold` may run in other
+threads beside it; they change nothing that the owner reads halfway. See ARCHITECTURE.md for who changes what.
 """
 
 from __future__ import annotations
@@ -20,13 +20,16 @@ from orbitmq.store.chores import Chore
 from orbitmq.store.commit_log import CommitLog
 from orbitmq.store.consume_queue import UNIT_BYTES, ConsumeQueue, QueueTable, due_time
 from orbitmq.store.errors import FlushFailed, StoreCorrupt, StoreUnavailable
+from orbitmq.store.extension import ExtensionFiles
 from orbitmq.store.figures import StoreFigures
 from orbitmq.store.files import Disk, RealDisk
+from orbitmq.store.index import Index
 from orbitmq.store.lock import StoreLock
 from orbitmq.store.marks import Marks
 from orbitmq.store.messages import Appended, GetResult, GetStatus, PendingMessage, PutStatus, QueryResult
 from orbitmq.store.options import StoreOptions, delays_ms
 from orbitmq.store.recovery import Recovered, Recovery, load_queues
+from orbitmq.store.retention import Retention
 from orbitmq.store.scan_cy import Picked, arrivals, pick_records
 from orbitmq.store.sweep import Sweep
 
@@ -39,8 +42,9 @@ HOT_BYTES = 64 << 20
 """What this process wrote within this distance of the end is taken to be in memory without a look."""
 COLD_READ_BYTES = 256 << 10
 MAX_BAD_RECORDS_KEPT = 1000
-EXTENDED_TAGS_CODE = -2147483649
-"""Tags codes up to this one are no hashes but addresses in a file of enableConsumeQueueExt."""
+INDEX_SLICES_AT_CLOSE = 512
+INDEX_SLICES_AT_QUERY = 8
+INDEX_INTERVAL_MS = 100
 
 
 class MessageStore:
@@ -59,6 +63,17 @@ class MessageStore:
             disk, root / "consumequeue", options.mapped_file_size_consume_queue, self._sync
         )
         self._sweep = Sweep(disk, self._queues, options.flush_consume_queue_least_pages)
+        self._extension = ExtensionFiles(disk, root / "consumequeue_ext")
+        self._index = Index(
+            disk,
+            root / "index",
+            self._log,
+            self._checkpoint,
+            options.max_hash_slot_num,
+            options.max_index_num,
+            options.message_index_enable and options.index_file_write_enable,
+        )
+        self._retention = Retention(options, disk, self._log, self._follow_log)
         self._limits = Limits(0, 0, 0, options.enabled_append_prop_crc)
         self._dirty: list[ConsumeQueue] = []
         """Queues with something that `take_arrivals` has not told yet."""
@@ -117,7 +132,7 @@ class MessageStore:
                 ", ".join(sorted(self._queues.batch_topics)),
             )
         load_queues(self._queues)
-        marks = Marks.load(disk, root)
+        marks = Marks.load(disk, root, self._checkpoint.mark)
         recovery = Recovery(
             self.options, self._log, self._queues, self._sweep, self._checkpoint, marks, clean
         )
@@ -129,6 +144,7 @@ class MessageStore:
         for physical_offset in found.bad_records:
             self._note_bad(physical_offset, "", -1, -1)
         self._sweep.raise_min_offsets(self._log.min_physical)
+        self._index.load(clean, marks)
         self._opened_end = self._shown_to = self._log.max_physical
         self._last_thorough = self._last_queue_sync = now_ms
         if not self._log.segments:
@@ -158,6 +174,7 @@ class MessageStore:
             self._show_durable()
             self._sweep.run()
             self._sweep.take_in()
+            self._index.build(self._log.max_physical, self._last_timestamp, INDEX_SLICES_AT_CLOSE)
             self._save_marks()
             if self._log.flush_error is None:
                 self._disk.remove(self.options.root / "abort")
@@ -166,6 +183,7 @@ class MessageStore:
         finally:
             self._sweep.close()
             self._queues.close()
+            self._index.close()
             self._log.close()
             self._lock.release()
 
@@ -176,7 +194,7 @@ class MessageStore:
         return self.append_many([message], now_ms)[0]
 
     def append_many(self, messages: Sequence[PendingMessage], now_ms: int) -> list[Appended]:
-        """Stores messages in order; one answer each. Nothing is raised for a message that cannot be stored."""
+        """Stores messages in order; one answer each, for those that cannot be stored as well."""
         if not isinstance(messages, list):
             messages = list(messages)
         if not messages:
@@ -244,6 +262,8 @@ class MessageStore:
             return "the store is closed"
         if self._log.flush_error is not None:
             return f"a flush of the commit log failed: {self._log.flush_error}"
+        if self._retention.disk_is_full:
+            return "the disk is too full"
         if self._sweep.error is not None:
             return f"consume queues cannot be written: {self._sweep.error}"
         return ""
@@ -283,7 +303,8 @@ class MessageStore:
     ) -> GetResult:
         """Messages of a queue from an offset on, as many as one answer may hold.
 
-        `accept` is a set of tags codes, or a function of one; None takes all. `max_bytes` 0: no limit but the store's.
+        `accept` is a set of tags codes, or a function of one; None takes all. `max_bytes` 0: no limit but the
+        store's.
         """
         if self._sweep.swept:
             self._sweep.take_in()
@@ -299,7 +320,7 @@ class MessageStore:
         low = queue.min_offset
         if not low <= queue_offset < end:
             return _outside(queue_offset, low, end)
-        if accept is not None and topic in self._extended_topics():
+        if accept is not None and topic in self._extension.topics:
             accept = self._plain_codes(queue, accept)
         picked = Picked()
         self._pick(picked, queue, queue_offset, end, max_count, max_bytes, accept)
@@ -384,6 +405,17 @@ class MessageStore:
                 return
             chunk = max(chunk, 256)
 
+    def _plain_codes(
+        self, queue: ConsumeQueue, accept: frozenset[int] | Callable[[int], bool]
+    ) -> Callable[[int], bool]:
+        """`accept` for a queue whose tags codes may be addresses of extensions."""
+
+        def accepts(tags_code: int) -> bool:
+            tags_code = self._extension.tags_code(queue.topic, queue.queue_id, tags_code)
+            return tags_code in accept if isinstance(accept, frozenset) else accept(tags_code)
+
+        return accepts
+
     # What `pick_records` asks for.
 
     def find(self, physical_offset: int) -> object:
@@ -429,7 +461,7 @@ class MessageStore:
 
     def record_at(self, physical_offset: int) -> memoryview | None:
         """The record that begins at a physical offset; None if none does, or if it is damaged."""
-        end = self._log.durable if self._sync else self._log.max_physical
+        end = self._readable_end()
         head = self._log.view(physical_offset, 8)
         if head is None:
             return None
@@ -452,8 +484,8 @@ class MessageStore:
         if queue is None or not queue.min_offset <= queue_offset < self._end(queue):
             return None
         unit = self._queues.unit(queue, queue_offset)
-        if unit is not None and unit[2] <= EXTENDED_TAGS_CODE and topic in self._extended_topics():
-            return unit[0], unit[1], self._extended_code(queue, unit[2])
+        if unit is not None and topic in self._extension.topics:
+            return unit[0], unit[1], self._extension.tags_code(topic, queue_id, unit[2])
         return unit
 
     def _end(self, queue: ConsumeQueue) -> int:
@@ -523,7 +555,9 @@ class MessageStore:
         return 1 << 62
 
     def is_in_memory(self, topic: str, queue_id: int, queue_offset: int) -> bool:
-        """Whether a message is near enough to the end of the log to count as in memory; False if it is not there."""
+        """Whether a message is near enough to the end of the log to count as in memory; False if it is not
+        there.
+        """
         unit = self.physical_offset_of(topic, queue_id, queue_offset)
         return unit is not None and self._log.max_physical - unit[0] <= self._memory_bytes
 
@@ -535,28 +569,12 @@ class MessageStore:
         """The queues of a topic."""
         return sorted(self._queues.by_topic.get(topic, ()))
 
-    # Files of enableConsumeQueueExt, which Apache may have left: read only.
-
-    def _extended_topics(self) -> frozenset[str]:
-        return frozenset()
-
-    def _extended_code(self, queue: ConsumeQueue, tags_code: int) -> int:
-        return tags_code
-
-    def _plain_codes(
-        self, queue: ConsumeQueue, accept: frozenset[int] | Callable[[int], bool]
-    ) -> Callable[[int], bool]:
-        def accepts(tags_code: int) -> bool:
-            if tags_code <= EXTENDED_TAGS_CODE:
-                tags_code = self._extended_code(queue, tags_code)
-            return tags_code in accept if isinstance(accept, frozenset) else accept(tags_code)
-
-        return accepts
-
     # What is new, and what is on the disk.
 
     def take_arrivals(self) -> list[tuple[str, int, int, int]]:
-        """(topic, queue id, queue offset behind it, tags code) of every message readers see since the last call."""
+        """(topic, queue id, queue offset behind it, tags code) of every message readers see since the last
+        call.
+        """
         if not self._dirty:
             return []
         if self._sync:
@@ -633,10 +651,11 @@ class MessageStore:
         return waiting, max(0, now_ms - since) if waiting and since else 0
 
     def flush_now(self) -> int:
-        """Brings the log to the disk: the shared flush of all who wait. Blocks, without the GIL: for a thread.
+        """Brings the log to the disk: the shared flush of all who wait. Blocks, without the GIL: for a
+        thread.
 
-        Gives the physical offset up to which all is on the disk. Raises FlushFailed; the store takes no messages
-        from then on, and nothing that was written since the last good flush is ever acknowledged.
+        Gives the physical offset up to which all is on the disk. Raises FlushFailed; the store takes no
+        messages from then on, and nothing that was written since the last good flush is ever acknowledged.
         """
         if self._closed:
             raise StoreUnavailable("the store is closed")
@@ -656,6 +675,8 @@ class MessageStore:
             Chore("flush", options.flush_interval_commit_log, self._flush_chore),
             Chore("reserve", 100, self._reserve_chore),
             Chore("sweep", options.flush_interval_consume_queue, self._sweep_chore),
+            Chore("index", INDEX_INTERVAL_MS, self._index_chore),
+            Chore("retention", options.clean_resource_interval, self._retention_chore),
         ]
 
     def _flush_chore(self, now_ms: int) -> None:
@@ -682,6 +703,23 @@ class MessageStore:
             self._last_queue_sync = now_ms
             self._save_marks(timestamp)
 
+    def _index_chore(self, now_ms: int) -> None:
+        if not self._closed:
+            self._index.build(self._readable_end(), now_ms)
+
+    def _readable_end(self) -> int:
+        """The physical offset up to which the log may be shown."""
+        return self._log.durable if self._sync else self._log.max_physical
+
+    def _retention_chore(self, now_ms: int) -> None:
+        if not self._closed:
+            self._retention.run(now_ms)
+
+    def _follow_log(self, min_physical: int) -> None:
+        """Queues and index let go of what is not in the log any more."""
+        self._sweep.raise_min_offsets(min_physical)
+        self._index.remove_before(min_physical)
+
     def _save_marks(self, timestamp_ms: int | None = None) -> None:
         """Brings queues, checkpoint and marks to the disk, in this order."""
         timestamp = self._last_timestamp if timestamp_ms is None else timestamp_ms
@@ -693,33 +731,51 @@ class MessageStore:
             last_record=self._last_record,
             last_timestamp_ms=timestamp,
         )
+        self._index.sync(marks)
         self._checkpoint.physical_timestamp_ms = timestamp
         self._checkpoint.logics_timestamp_ms = timestamp
         self._checkpoint.save()
-        marks.checkpoint = self._checkpoint.to_bytes()[:40].hex()
+        marks.checkpoint = self._checkpoint.mark
         marks.take_queues(self._queues.all())
         marks.save(self._disk, self.options.root)
 
     # Administration.
 
     def delete_queues(self, topic: str) -> int:
-        """Deletes the queues of a topic at once, their files with the next sweep; gives how many there were."""
+        """Deletes the queues of a topic, their files with the next sweep; gives how many there were."""
         queues = self._queues.remove_topic(topic)
         self._sweep.doom(queues)
         self._last_queue_sync = 0
         return len(queues)
 
     def clean_queues(self) -> None:
-        """Asks for a look at queue files whose messages are gone."""
+        """Has the next round of retention look for queue and index files whose messages are gone."""
+        self._retention.follow_again()
 
     def delete_expired(self, now_ms: int) -> None:
-        """Asks for old segments to be deleted now, whatever the hour."""
+        """Has the next rounds of retention delete segments past their time, whatever the hour."""
+        self._retention.ask()
 
     def query(
         self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, index_type: str = "K"
     ) -> QueryResult:
-        """Messages of a topic by key (K), unique id (U) or tag (T), stored within a range of times, oldest first."""
-        return QueryResult([], 0, 0)
+        """Messages of a topic by key (K), unique id (U) or tag (T), stored within a range of times, oldest
+        first.
+
+        The index finds hashes: whoever needs certainty compares the key of each message.
+        """
+        if not self.options.index_file_read_enable:
+            return QueryResult([], 0, 0)
+        # What was stored a moment ago is found too, as long as that is not much.
+        self._index.build(self._readable_end(), self._last_timestamp, INDEX_SLICES_AT_QUERY)
+        text = f"{topic}#T#{key}" if index_type == "T" else f"{topic}#{key}"
+        most = max(1, min(max_count, self.options.max_msgs_num_batch))
+        records: list[memoryview] = []
+        for physical_offset in self._index.find(text, begin_ms, end_ms, most):
+            record = self.record_at(physical_offset)
+            if record is not None:
+                records.append(record)
+        return QueryResult(records, *self._index.last)
 
     def figures(self) -> StoreFigures:
         """Plain numbers about the store now."""
@@ -731,6 +787,7 @@ class MessageStore:
             max_physical_offset=commit_log.max_physical,
             durable_offset=commit_log.durable,
             dispatch_behind_bytes=self.unflushed_bytes if self._sync else 0,
+            index_behind_bytes=self._index.behind(commit_log.max_physical),
             unflushed_bytes=self.unflushed_bytes,
             earliest_store_time_ms=self.earliest_store_time(),
             commit_log_disk_ratios={str(commit_log.folder): ratio},

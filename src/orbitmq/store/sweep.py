@@ -1,7 +1,7 @@
 """The sweep: units of all queues from memory to their files, in bulk, in a thread.
 
-Whatever writes, flushes or deletes files of queues runs here, one after another, so that a queue that was deleted and
-made again cannot meet its own old files.
+Whatever writes, flushes or deletes files of queues runs here, one after another, so that a queue that was
+deleted and made again cannot meet its own old files.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Sweep:
         self._doomed.extend(queues)
 
     def run(self) -> None:
-        """Writes all that waits and removes what is doomed. Raises OSError; what was not written still waits."""
+        """Writes all that waits, removes what is doomed. Raises OSError; what was not written still waits."""
         with self.busy:
             try:
                 self._remove_doomed()
@@ -146,7 +146,8 @@ class Sweep:
     # Retention.
 
     def raise_min_offsets(self, min_physical: int) -> None:
-        """Moves the first offset of every queue to where its messages are still in the log; deletes what is before.
+        """Moves the first offset of every queue to where its messages are still in the log; deletes what is
+        before.
 
         The last file of a queue stays: its name holds the queue's offset.
         """

@@ -1,0 +1,254 @@
+"""The index: messages by unique id, key and tag. Built in bulk from the log, behind the appends and off the
+loop.
+
+What the log has and the index has not is bounded: it is caught up several times a second, a slice at a time.
+Reading by key waits at most for one slice. After a crash the newest file goes back to its last sync, and what
+is missing is read from the log once more.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from orbitmq.protocol.hashing import index_hash
+from orbitmq.protocol.message_cy import Stop, scan_records
+from orbitmq.protocol.properties_cy import index_hashes
+from orbitmq.store.checkpoint import Checkpoint
+from orbitmq.store.commit_log import CommitLog
+from orbitmq.store.files import NO_SPACE, Disk
+from orbitmq.store.index_file import IndexFile, file_name, is_file_name
+from orbitmq.store.marks import Marks
+
+log = logging.getLogger(__name__)
+
+SLICE_BYTES = 256 << 10
+SLICE_MESSAGES = 512
+"""What is indexed under one hold of the lock."""
+MOST_ENTRIES_PER_MESSAGE = 2000
+"""Room that is reserved in front of a slice, and how many keys of one message are indexed."""
+ROLLBACK = 0xC
+
+
+class Index:
+    """All index files of a folder, and how far the log is indexed."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        folder: Path,
+        commit_log: CommitLog,
+        checkpoint: Checkpoint,
+        slots: int,
+        most: int,
+        may_write: bool = True,
+    ) -> None:
+        self._disk = disk
+        self._folder = folder
+        self._log = commit_log
+        self._checkpoint = checkpoint
+        self._slots = slots
+        self._most = most
+        self._may_write = may_write
+        self._lock = threading.Lock()
+        self._error = ""
+        self._last_name = ""
+        self.files: list[IndexFile] = []
+        self.position = 0
+        """Physical offset up to which the log is indexed."""
+
+    # Opening.
+
+    def load(self, clean: bool, marks: Marks | None) -> None:
+        """Opens the files and finds out from where the log has to be indexed.
+
+        `marks` are those written beside the present checkpoint, else None. A file that is of the wrong size,
+        torn, or newer than what was synced is removed or goes back; all files behind it go with it.
+        """
+        self._disk.make_folder(self._folder)
+        names = [name for name in self._disk.names(self._folder) if is_file_name(name)]
+        for name in names:
+            index = IndexFile.open(self._disk, self._folder / name, self._slots, self._most)
+            kept = index is not None and self._is_usable(index, name, clean, marks)
+            if index is None or not kept:
+                if index is not None:
+                    index.close()
+                log.warning("%s cannot be relied on: it is made anew from the log", self._folder / name)
+                for other in names[names.index(name) :]:
+                    self._disk.remove(self._folder / other)
+                break
+            self.files.append(index)
+        self._last_name = names[-1] if names else ""
+        self.position = self._first_position(marks)
+
+    def _is_usable(self, index: IndexFile, name: str, clean: bool, marks: Marks | None) -> bool:
+        if index.end_physical >= self._log.max_physical and index.count > 1:
+            return False  # It knows messages that the log does not have any more.
+        if clean:
+            return True
+        if marks is not None and name == marks.index_file:
+            if not 1 < marks.index_count <= index.count:
+                return index.count == marks.index_count
+            index.go_back_to(marks.index_count)
+            return True
+        return index.end_timestamp_ms <= self._checkpoint.index_timestamp_ms
+
+    def _first_position(self, marks: Marks | None) -> int:
+        first = self._log.min_physical
+        if not self.files:
+            return first
+        newest = self.files[-1]
+        if (
+            marks is not None
+            and newest.file.path.name == marks.index_file
+            and newest.count == marks.index_count
+            and marks.index_position <= self._log.max_physical
+        ):
+            return max(first, marks.index_position)
+        if newest.count <= 1:
+            return max(first, newest.end_physical)
+        size = int.from_bytes(self._log.read(newest.end_physical, 4), "big", signed=True)
+        return max(first, newest.end_physical + max(0, size))
+
+    # Building.
+
+    def behind(self, up_to: int) -> int:
+        """How many bytes of the log are not indexed."""
+        return max(0, up_to - self.position)
+
+    def build(self, up_to: int, now_ms: int, max_slices: int = 1 << 62) -> None:
+        """Indexes the log up to a physical offset, a slice at a time. A full disk is logged and tried again
+        later.
+        """
+        if not self._may_write:
+            self.position = max(self.position, up_to)
+            return
+        while self.position < up_to and max_slices > 0:
+            max_slices -= 1
+            with self._lock:
+                try:
+                    self._build_slice(up_to, now_ms)
+                except OSError as error:
+                    if error.errno not in NO_SPACE:
+                        raise
+                    if self._error != str(error):
+                        log.error("the index cannot grow: %s", error)
+                    self._error = str(error)
+                    return
+                self._error = ""
+
+    def _build_slice(self, up_to: int, now_ms: int) -> None:
+        position = max(self.position, self._log.min_physical)
+        segment = self._log.find(position)
+        if segment is None:
+            self.position = up_to
+            return
+        data = self._log.read(position, min(SLICE_BYTES, up_to - position))
+        if len(data) >= 4:
+            size = int.from_bytes(data[:4], "big", signed=True)
+            if len(data) < size <= up_to - position:
+                data = self._log.read(position, size)
+        scan = scan_records(data, 0, len(data), position, False, False, SLICE_MESSAGES)
+        if scan.records:
+            self._put(scan.records, now_ms)
+            self.position = position + scan.position
+        elif scan.stop is Stop.BAD:
+            following = self._log.next_sound_record(segment, position - segment.start + 1)
+            self.position = segment.start + (segment.size if following is None else following[0])
+        else:
+            self.position = segment.end if segment.end <= up_to else up_to
+
+    def _put(self, records: list[tuple[int, int, int, int, int, int, str, int, bytes]], now_ms: int) -> None:
+        index = self.files[-1] if self.files else self._add_file(now_ms)
+        index.reserve(4 * len(records) + MOST_ENTRIES_PER_MESSAGE)
+        left = 4 * len(records) + MOST_ENTRIES_PER_MESSAGE
+        for physical_offset, _, _, _, store_timestamp, sys_flag, topic, _, properties in records:
+            if sys_flag & 0xC == ROLLBACK:
+                continue
+            hashes = index_hashes(topic, properties)[:MOST_ENTRIES_PER_MESSAGE]
+            while hashes:
+                if index.is_full:
+                    index.write_header()
+                    index = self._add_file(now_ms)
+                    left = 0
+                if len(hashes) > left:
+                    left = len(hashes) + MOST_ENTRIES_PER_MESSAGE
+                    index.reserve(left)
+                put = index.put(hashes, physical_offset, store_timestamp)
+                left -= put
+                hashes = hashes[put:]
+        index.write_header()
+
+    def _add_file(self, now_ms: int) -> IndexFile:
+        before = self.files[-1] if self.files else None
+        if before is not None:
+            before.sync()
+            self._checkpoint.index_timestamp_ms = before.end_timestamp_ms
+        name = file_name(now_ms)
+        while name <= self._last_name:
+            # Two files within a millisecond, or a clock set back: order is by name.
+            name = f"{int(self._last_name) + 1:017d}"
+        index = IndexFile.create(self._disk, self._folder / name, self._slots, self._most, before)
+        self._last_name = name
+        self.files = [*self.files, index]
+        return index
+
+    # Asking.
+
+    def find(self, text: str, begin_ms: int, end_ms: int, most: int) -> list[int]:
+        """Physical offsets of messages under `topic#key`, oldest first, the newest `most` of them.
+
+        The hash decides, so others may be among them.
+        """
+        key_hash = index_hash(text)
+        found: list[int] = []
+        with self._lock:
+            for index in reversed(self.files):
+                for physical_offset in index.find(key_hash, begin_ms, end_ms, most - len(found)):
+                    if physical_offset not in found:
+                        found.append(physical_offset)
+                if len(found) >= most or index.begin_timestamp_ms < begin_ms:
+                    break
+        return sorted(found)
+
+    @property
+    def last(self) -> tuple[int, int]:
+        """Store time in ms and physical offset of the newest message in the index; zeros without one."""
+        files = self.files
+        return (files[-1].end_timestamp_ms, files[-1].end_physical) if files else (0, 0)
+
+    # Keeping.
+
+    def sync(self, marks: Marks) -> None:
+        """Brings the newest file to the disk, and notes in `marks` how far it is. Raises OSError."""
+        with self._lock:
+            marks.index_position = self.position
+            if not self.files:
+                return
+            index = self.files[-1]
+            marks.index_file = index.file.path.name
+            marks.index_count = index.count
+            timestamp = index.end_timestamp_ms
+        index.sync()
+        self._checkpoint.index_timestamp_ms = timestamp
+
+    def remove_before(self, min_physical: int) -> None:
+        """Removes files, but the newest, all of whose messages are gone from the log."""
+        with self._lock:
+            while len(self.files) > 1 and self.files[0].end_physical < min_physical:
+                index, *self.files = self.files
+                self._disk.remove(index.file.path)
+                index.close()
+
+    def on_all_files(self, act: Callable[[IndexFile], None]) -> None:
+        """Does something with each file, while nobody else does."""
+        with self._lock:
+            for index in self.files:
+                act(index)
+
+    def close(self) -> None:
+        """Lets go of all files."""
+        self.on_all_files(lambda index: index.close())
+        self.files = []

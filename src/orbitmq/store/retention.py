@@ -1,0 +1,104 @@
+"""Which segments of the log may go, and when: by age at set hours, by disk use, or because somebody asks.
+
+Never the newest one. Consume queues and index files follow the log.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import datetime
+
+from orbitmq.store.commit_log import CommitLog
+from orbitmq.store.files import Disk
+from orbitmq.store.options import StoreOptions
+
+log = logging.getLogger(__name__)
+
+ROUNDS_BY_HAND = 20
+"""Rounds that one request by hand is good for."""
+HOUR_MS = 3_600_000
+
+
+class Retention:
+    """Looks at age and disk once per round. Runs in a thread."""
+
+    def __init__(
+        self,
+        options: StoreOptions,
+        disk: Disk,
+        commit_log: CommitLog,
+        follow: Callable[[int], None],
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._options = options
+        self._disk = disk
+        self._log = commit_log
+        self._follow = follow
+        self._pause = pause
+        self._rounds_by_hand = 0
+        self._followed = commit_log.min_physical
+        self.disk_is_full = False
+        """Disk use is above diskSpaceWarningLevelRatio: no messages are taken."""
+        self.removed_segments = 0
+
+    def ask(self) -> None:
+        """Has expired segments deleted by the next rounds, whatever the hour."""
+        self._rounds_by_hand = ROUNDS_BY_HAND
+
+    def follow_again(self) -> None:
+        """Has the next round look at queues and index, even if the log lost nothing."""
+        self._followed = -1
+
+    def used_ratio(self) -> float:
+        """How full the disk of the commit log is, 0 to 1."""
+        total, free = self._disk.space(self._log.folder)
+        return 1 - free / total if total else 0.0
+
+    def run(self, now_ms: int) -> None:
+        """One round."""
+        used = self.used_ratio() * 100
+        options = self._options
+        self._note_full(used > options.disk_space_warning_level_ratio)
+        forced = options.clean_file_forcibly_enable and used > min(
+            options.disk_space_clean_forcibly_ratio, options.disk_space_warning_level_ratio
+        )
+        by_hand = self._rounds_by_hand > 0
+        if by_hand:
+            self._rounds_by_hand -= 1
+        if by_hand or forced or used > options.disk_max_used_space_ratio or self._is_hour(now_ms):
+            self._remove(now_ms, forced)
+        if self._log.min_physical > self._followed:
+            self._followed = self._log.min_physical
+            self._follow(self._followed)
+
+    def _note_full(self, full: bool) -> None:
+        if full != self.disk_is_full:
+            if full:
+                log.error("the disk of %s is too full: no messages are taken", self._log.folder)
+            else:
+                log.warning("the disk of %s has room again", self._log.folder)
+            self.disk_is_full = full
+
+    def _is_hour(self, now_ms: int) -> bool:
+        hour = datetime.fromtimestamp(now_ms / 1000).hour
+        return any(
+            word.strip().isdigit() and int(word) == hour for word in self._options.delete_when.split(";")
+        )
+
+    def _remove(self, now_ms: int, forced: bool) -> None:
+        """Removes from the oldest on: at most deleteFileBatchMax, with a pause between two."""
+        oldest_kept_ms = now_ms - self._options.file_reserved_time * HOUR_MS
+        for number in range(self._options.delete_file_batch_max):
+            segments = self._log.segments
+            if len(segments) < 2 or not (forced or segments[0].file.modified_ms() < oldest_kept_ms):
+                return
+            if number:
+                self._pause(self._options.delete_commit_log_files_interval / 1000)
+            path = segments[0].file.path
+            self._log.remove_first()
+            self.removed_segments += 1
+            log.info("%s removed: %s", path, "the disk is full" if forced else "its time is over")
+            if forced and self.used_ratio() * 100 <= self._options.disk_space_clean_forcibly_ratio:
+                return
