@@ -73,7 +73,7 @@ class Broker:
         self.delay = DelayDelivery(
             self.levels, store, self.unsaved, now, settings.delay_offset_update_version_step
         )
-        self.config = BrokerConfig(BROKER_TABLE, settings, self.unsaved, now)
+        self.config = BrokerConfig(BROKER_TABLE, settings, self.unsaved, now, store.options)
         self.stats = BrokerStats(identity.cluster, now)
 
     @property

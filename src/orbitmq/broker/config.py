@@ -8,6 +8,7 @@ from typing import Any
 from orbitmq.broker.snapshots import Snapshot
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.options.declare import Settings
+from orbitmq.options.option import snake_case
 from orbitmq.options.properties import format_properties
 from orbitmq.options.table import OptionTable
 from orbitmq.protocol.bodies.version import DataVersion
@@ -23,8 +24,12 @@ class BrokerConfig:
 
     NAME = "config"
 
-    def __init__(self, table: OptionTable[Any], settings: Settings, unsaved: Unsaved, now: int) -> None:
+    def __init__(
+        self, table: OptionTable[Any], settings: Settings, unsaved: Unsaved, now: int, *copies: object
+    ) -> None:
+        """`copies` are objects that hold some of the values under the same names, and follow changes."""
         self.settings = settings
+        self._copies = copies
         self.version = DataVersion(timestamp=now)
         self._table = table
         self._unsaved = unsaved
@@ -39,6 +44,10 @@ class BrokerConfig:
         Raises OptionError (NotAtRunTime, InvalidValue, RefusedValue).
         """
         changed = self._table.apply_update(self.settings, properties, black_list)
+        for name in map(snake_case, changed):
+            for copy in self._copies:
+                if hasattr(copy, name):
+                    setattr(copy, name, getattr(self.settings, name))
         if changed:
             self.version.next(now)
             self._unsaved.mark(self.NAME)

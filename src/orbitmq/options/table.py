@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from typing import Generic, TypeVar
 
 from orbitmq.options.declare import Settings, declared
@@ -111,6 +112,11 @@ class OptionTable(Generic[S]):
             wanted[row.name] = (row, value)
         if fixed:
             raise NotAtRunTime(fixed, "can be changed by a start only")
+        trial = copy(settings)
+        trial.unused = dict(settings.unused)
+        for row, value in wanted.values():
+            self._put(trial, row, value)
+        trial.complete()
         for row, value in wanted.values():
             self._put(settings, row, value)
         return list(wanted)

@@ -185,6 +185,7 @@ class StoreSettings(Settings):
         72,
         "How long a segment is kept after it was last written.",
         owner=_OWNER,
+        mutable=True,
         unit="h",
         minimum=0,
     )
@@ -194,6 +195,7 @@ class StoreSettings(Settings):
         "04",
         "Hours of the day, with `;` between, at which old segments go.",
         owner=_OWNER,
+        mutable=True,
     )
     disk_max_used_space_ratio: int = option(
         "diskMaxUsedSpaceRatio",
@@ -201,6 +203,7 @@ class StoreSettings(Settings):
         75,
         "Disk use above which old segments go at once.",
         owner=_OWNER,
+        mutable=True,
         unit="%",
         minimum=10,
         maximum=95,
@@ -211,6 +214,7 @@ class StoreSettings(Settings):
         85,
         "Disk use above which segments go before their time.",
         owner=_OWNER,
+        mutable=True,
         unit="%",
         minimum=30,
         maximum=85,
@@ -221,6 +225,7 @@ class StoreSettings(Settings):
         90,
         "Disk use above which sends are refused.",
         owner=_OWNER,
+        mutable=True,
         unit="%",
         minimum=35,
         maximum=90,
@@ -231,6 +236,7 @@ class StoreSettings(Settings):
         True,
         "Whether a full disk makes segments go before their time.",
         owner=_OWNER,
+        mutable=True,
     )
     clean_resource_interval: int = option(
         "cleanResourceInterval",
@@ -247,6 +253,7 @@ class StoreSettings(Settings):
         10,
         "Segments deleted in one round.",
         owner=_OWNER,
+        mutable=True,
         unit="segments",
         minimum=1,
     )
@@ -256,6 +263,7 @@ class StoreSettings(Settings):
         100,
         "Pause between two segments that are deleted.",
         owner=_OWNER,
+        mutable=True,
         unit="ms",
         minimum=0,
     )

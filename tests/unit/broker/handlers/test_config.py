@@ -43,6 +43,14 @@ def test_a_change_holds_at_once() -> None:
     assert broker.config.version.counter == 1
 
 
+def test_who_holds_copies_of_values_follows() -> None:
+    broker = World()
+    store = Few()
+    broker.config = BrokerConfig(OptionTable(Few), Few(), broker.unsaved, NOW, store)
+    broker.ask(UpdateBrokerConfig(b"fileReservedTime=71\n"))
+    assert store.file_reserved_time == 71
+
+
 def test_one_wrong_option_and_nothing_changes() -> None:
     broker = world()
     for body, code in (
