@@ -1,0 +1,75 @@
+import json
+
+import pytest
+
+from orbitmq.admin.output import Column, Done, Facts, Rows, show, time_text
+from orbitmq.admin.versions import version_name
+
+ROWS = Rows(
+    (Column("name", "Name"), Column("count", "Count"), Column("at", "At", is_time=True), Column("on", "On")),
+    [("a[b]", 1, 0, True), ("c" * 200, 22, 1795260076483, None)],
+    "two",
+)
+
+
+def test_rows_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    show(ROWS, False)
+    head, first, second, note = capsys.readouterr().out.splitlines()
+    assert head.split() == ["Name", "Count", "At", "On"]
+    assert first.split() == ["a[b]", "1", "-", "yes"]
+    assert second.split()[:2] == ["c" * 200, "22"]
+    assert note == "two"
+
+
+def test_rows_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    show(ROWS, True)
+    assert json.loads(capsys.readouterr().out) == [
+        {"name": "a[b]", "count": 1, "at": 0, "on": True},
+        {"name": "c" * 200, "count": 22, "at": 1795260076483, "on": None},
+    ]
+
+
+def test_facts(capsys: pytest.CaptureFixture[str]) -> None:
+    facts = Facts(
+        {"keys": ["a", "b"], "properties": {"x": "y"}, "born": 0, "rate": 1.234}, frozenset({"born"})
+    )
+    show(facts, False)
+    assert capsys.readouterr().out.splitlines() == [
+        "keys        a, b",
+        "properties  x=y",
+        "born        -",
+        "rate        1.23",
+    ]
+    show(facts, True)
+    assert json.loads(capsys.readouterr().out)["keys"] == ["a", "b"]
+    show(Facts({}), False)
+    assert capsys.readouterr().out == ""
+
+
+def test_done(capsys: pytest.CaptureFixture[str]) -> None:
+    done = Done("it is so", {"topic": "t"})
+    show(done, False)
+    show(done, True)
+    text, *rest = capsys.readouterr().out.splitlines()
+    assert text == "it is so"
+    assert json.loads("".join(rest)) == {"done": "it is so", "topic": "t"}
+
+
+def test_times() -> None:
+    assert time_text(0) == time_text(-1) == "-"
+    assert len(time_text(1795260076483)) == len("2026-11-21 11:21:16.483")
+
+
+@pytest.mark.parametrize(
+    ("number", "name"),
+    [
+        (493, "5.4.0"),
+        (475, "5.3.1"),
+        (413, "5.0.0"),
+        (412, "5.0.0-SNAPSHOT"),
+        (401, "4.9.4"),
+        (121, "121"),
+    ],
+)
+def test_versions(number: int, name: str) -> None:
+    assert version_name(number) == name
