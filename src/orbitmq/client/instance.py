@@ -113,7 +113,8 @@ class ClientInstance:
         self.tasks.every(IDLE_CHECK_MS, self._close_idle, "idle connections")
 
     def beat_soon(self) -> None:
-        """Has the brokers told at once what this client is."""
+        """Has the brokers told at once what this client is: something about it has changed."""
+        self._told.clear()
         self._beat_soon.set()
 
     async def close(self) -> None:

@@ -62,6 +62,8 @@ class Connection(asyncio.Protocol):
         self.is_closed = False
         self.last_active = 0.0
         """Loop time of the last byte read or written, in seconds."""
+        self.last_heard = 0.0
+        """Loop time of the last byte read, in seconds."""
         self._on_requests = on_requests
         self._on_closed = on_closed
         self._splitter = FrameSplitter(max_frame_bytes)
@@ -97,7 +99,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Cuts what came into commands; answers settle their calls, requests go to `on_requests`."""
-        self.last_active = self._loop.time()
+        self.last_active = self.last_heard = self._loop.time()
         try:
             commands = self._splitter.feed(data)
         except MalformedFrame as error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from orbitmq.net.address import parse_address
 from orbitmq.net.connection import Connection
-from orbitmq.net.errors import Closed, ConnectFailed
+from orbitmq.net.errors import CallTimeout, Closed, ConnectFailed
 from orbitmq.net.replies import read_reply
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.command import Command
@@ -22,6 +22,9 @@ ReplyT = TypeVar("ReplyT", bound="Reply")
 
 IDLE_SECONDS = 120
 """A connection on which nothing moved for so long is closed, as RocketMQ's peers do."""
+
+SILENT_SECONDS = 2.5
+"""A connection is given up where a call timed out and nothing came for so long."""
 
 
 class ConnectionPool:
@@ -58,7 +61,14 @@ class ConnectionPool:
             task = asyncio.create_task(self._connect(address), name=f"connect to {address}")
             self._connecting[address] = task
             task.add_done_callback(lambda done: self._connected(address, done))
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if task.cancelled() and not (current is not None and current.cancelling()):
+                # Not this caller was cancelled, but the connecting, by `close`.
+                raise Closed("this pool of connections is closed") from None
+            raise
 
     def _connected(self, address: str, task: asyncio.Task[Connection]) -> None:
         self._connecting.pop(address, None)
@@ -107,7 +117,16 @@ class ConnectionPool:
     async def _answer(self, connection: Connection, request: Request[Any], timeout_ms: float) -> Command:
         if not connection.is_writable:
             await connection.drain()
-        return await connection.submit(request, timeout_ms)
+        asked = asyncio.get_running_loop().time()
+        try:
+            return await connection.submit(request, timeout_ms)
+        except CallTimeout:
+            # Nothing at all came for long: the peer, or the way to it, is gone without a word. Whoever asks
+            # next shall not wait in vain on the same connection.
+            silent = asyncio.get_running_loop().time() - asked
+            if connection.last_heard < asked and silent >= SILENT_SECONDS:
+                connection.abort(f"silent for {timeout_ms:.0f} ms")
+            raise
 
     async def send_oneway(self, address: str, request: Request[Any]) -> None:
         """One request nobody answers; returns once it is queued. Raises ConnectFailed, Closed."""

@@ -100,6 +100,31 @@ async def test_silence_is_a_timeout_and_a_late_answer_does_no_harm(peer: Peer, p
     assert (await pool.call(peer.address, REQUEST)).offset == 2
 
 
+async def test_a_connection_on_which_nothing_comes_is_given_up(
+    peer: Peer, pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orbitmq.net.pool.SILENT_SECONDS", 0.05)
+    peer.answer = lambda connection, command: None
+    with pytest.raises(CallTimeout):
+        await pool.call(peer.address, REQUEST, timeout_ms=60)
+    await peer.closed.get()
+    assert len({connection.id for connection, _ in peer.requests}) == 1
+
+
+async def test_closing_the_pool_ends_the_wait_for_a_connection(
+    pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(address: str) -> Connection:
+        return await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(pool, "_connect", never)
+    call = asyncio.create_task(pool.call("127.0.0.1:9", REQUEST))
+    await asyncio.sleep(0)
+    await pool.close()
+    with pytest.raises(Closed):
+        await call
+
+
 async def test_calls_fail_when_the_connection_ends(peer: Peer, pool: ConnectionPool) -> None:
     peer.answer = lambda connection, command: connection.abort("test")
     with pytest.raises(ConnectionLost):
