@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.protocol import bodies
+from orbitmq.protocol import bodies, codes
 from orbitmq.protocol.json_body import JsonBody
 
 TEXTS = json.loads((Path(__file__).parent / "vectors" / "json_bodies.json").read_text())
@@ -61,10 +61,11 @@ def test_null_everywhere_is_no_error(name: str) -> None:
     body.to_json()
 
 
-@pytest.mark.parametrize("name", TEXTS["enums"])
+IN_NO_BODY = {"MessageQueueRouteState", "TopicMessageType"}
+
+
+@pytest.mark.parametrize("name", sorted(set(TEXTS["enums"]) - IN_NO_BODY))
 def test_enums(name: str) -> None:
-    enum = getattr(bodies, name, None)
-    if enum is None:
-        pytest.skip("stands in no body of a request")
+    enum = getattr(bodies, name, None) or getattr(codes, name)
     assert [member.name for member in enum] == TEXTS["enums"][name]
     assert [member.value for member in enum] == list(range(len(enum)))

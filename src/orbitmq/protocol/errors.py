@@ -7,7 +7,8 @@
     │   └── MalformedReply   an answer that lacks what its request promises
     ├── Refused              raised by rules: the answer is an error with the protocol's code
     │   ├── MissingField     a request without a header field (or body) that it has to have
-    │   └── MalformedField   a header field that is not of its type
+    │   ├── MalformedField   a header field that is not of its type
+    │   └── MalformedBody    a JSON body that cannot be read
     └── BrokerRefused        raised at the caller: the peer answered with an error; one subclass per code
 
 `Refused` travels from a handler to the process around it, which answers with `to_command()`.
@@ -75,6 +76,13 @@ class MalformedField(Refused):
             ResponseCode.SYSTEM_ERROR, f"the custom field <{name}> is not {type_name}: {text[:40]!r}"
         )
         self.name = name
+
+
+class MalformedBody(Refused):
+    """A request's body is not the JSON that it should be."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(ResponseCode.SYSTEM_ERROR, f"the request body cannot be read: {reason}")
 
 
 class BrokerRefused(OrbitError):

@@ -17,7 +17,14 @@ from orbitmq.protocol.declare import (
     request,
     wire,
 )
-from orbitmq.protocol.errors import MalformedField, MalformedJson, MalformedReply, MissingField, Refused
+from orbitmq.protocol.errors import (
+    MalformedBody,
+    MalformedField,
+    MalformedJson,
+    MalformedReply,
+    MissingField,
+    Refused,
+)
 from orbitmq.protocol.json_body import JsonBody
 
 
@@ -138,8 +145,18 @@ def test_numbers_up_to_their_limits(number: int) -> None:
 def test_a_body_that_is_no_json() -> None:
     command = _ask()
     command.body = b"{broken"
-    with pytest.raises(MalformedJson):
+    with pytest.raises(MalformedBody, match="the request body cannot be read"):
         Ask.from_command(command)
+
+
+def test_a_reply_whose_body_is_no_json() -> None:
+    class Table(Reply):
+        """With a body."""
+
+        body: KVTable
+
+    with pytest.raises(MalformedJson):
+        Table.from_command(Command(0, body=b"{broken"))
 
 
 def test_a_required_body() -> None:
