@@ -15,7 +15,7 @@ try:
 except ModuleNotFoundError:
     from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
 
-from orbitmq.protocol.message import RecordTooLarge
+from orbitmq.protocol.message import INNER_BATCH, RecordTooLarge
 from orbitmq.protocol.message_cy import encode_record, record_size
 from orbitmq.protocol.properties_cy import tags_code
 from orbitmq.store.messages import Appended, PendingMessage, PutStatus
@@ -117,7 +117,7 @@ def append_messages(
                     continue
             topic = message.topic
             queue_id = message.queue_id
-        if len(body) > max_body or b"\x00" in properties:
+        if len(body) > max_body or b"\x00" in properties or message.sys_flag & INNER_BATCH:
             results.append(Appended(_ILLEGAL))
             index += 1
             continue
@@ -234,6 +234,7 @@ def batch_size(
             len(message.body) > limits.max_body_bytes
             or size > limits.max_record_bytes
             or b"\x00" in message.properties
+            or message.sys_flag & INNER_BATCH
         ):
             return _ILLEGAL, 0
         total += size

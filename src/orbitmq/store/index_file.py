@@ -65,15 +65,10 @@ class IndexFile:
         self._view = file.view()
         self._slots = slots
         self.most = most
-        (
-            self.begin_timestamp_ms,
-            self.end_timestamp_ms,
-            self.begin_physical,
-            self.end_physical,
-            self.slots_used,
-            self.count,
-        ) = _HEADER.unpack_from(self._view)
-        self.count = max(1, self.count)
+        header: tuple[int, ...] = _HEADER.unpack_from(self._view)
+        self.begin_timestamp_ms, self.end_timestamp_ms, self.begin_physical, self.end_physical = header[:4]
+        self.slots_used = header[4]
+        self.count = max(1, header[5])
         self._reserved = self._entry_position(self.count)
 
     @classmethod

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
-from orbitmq.protocol.message import BadRecord
+from orbitmq.protocol.message import INNER_BATCH, BadRecord
 from orbitmq.protocol.message_cy import ScannedRecord, Stop, decode_record, scan_records
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.commit_log import CommitLog, Segment
@@ -40,7 +40,6 @@ CHUNK_BYTES = 4 << 20
 """How much of the log is read at a time; records are smaller than that, or are read on their own."""
 PENDING_UNITS = 500_000
 """Units put back in memory before they are written to their files."""
-INNER_BATCH = 0x80
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from orbitmq.protocol.message import BadRecord
 from orbitmq.protocol.message_cy import decode_record, read_header
@@ -571,9 +571,11 @@ class MessageStore:
 
     # What is new, and what is on the disk.
 
-    def take_arrivals(self) -> list[tuple[str, int, int, int]]:
+    def take_arrivals(
+        self, wanted: Container[tuple[str, int]] | None = None
+    ) -> list[tuple[str, int, int, int]]:
         """(topic, queue id, queue offset behind it, tags code) of every message readers see since the last
-        call.
+        call; only of the `wanted` queues (topic, queue id), if given.
         """
         if not self._dirty:
             return []
@@ -585,6 +587,8 @@ class MessageStore:
             if queue.removed:
                 continue
             end = self._queues.end(queue)
+            if wanted is not None and (queue.topic, queue.queue_id) not in wanted:
+                queue.announced = end
             while queue.announced < end:
                 units = self._queues.read(queue, queue.announced, end - queue.announced)
                 if not units:

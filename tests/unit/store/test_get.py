@@ -1,0 +1,203 @@
+"""Reading a queue: statuses, limits, filters, damaged records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from orbitmq.protocol.hashing import java_hash
+from orbitmq.store import GetStatus, MessageStore
+from tests.unit.store.kit import NOW, SEGMENT, bodies, crash, filled, message, opened
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> MessageStore:
+    return opened(tmp_path)
+
+
+def status_of(store: MessageStore, queue_offset: int) -> tuple[str, int]:
+    result = store.get("T", 0, queue_offset, 32)
+    return result.status.name, result.next_offset
+
+
+def test_a_queue_that_was_never_written(store: MessageStore) -> None:
+    assert status_of(store, 5) == ("NO_MATCHED_LOGIC_QUEUE", 0)
+    assert store.max_offset("T", 0) == 0
+    assert store.min_offset("T", 0) == -1
+
+
+def test_statuses_around_the_end(store: MessageStore) -> None:
+    filled(store, 3)
+    assert status_of(store, 0) == ("FOUND", 3)
+    assert status_of(store, 2) == ("FOUND", 3)
+    assert status_of(store, 3) == ("OFFSET_OVERFLOW_ONE", 3)
+    assert status_of(store, 9) == ("OFFSET_OVERFLOW_BADLY", 3)
+    assert status_of(store, -1) == ("OFFSET_TOO_SMALL", 0)
+
+
+def test_a_queue_whose_only_message_was_a_half_one_has_no_messages(store: MessageStore) -> None:
+    store.append(message(sys_flag=4), NOW)
+    assert status_of(store, 3) == ("NO_MESSAGE_IN_QUEUE", 0)
+
+
+def test_neighbours_come_as_one_view(store: MessageStore) -> None:
+    filled(store, 5)
+    store.append(message(queue_id=1), NOW)
+    filled(store, 2)
+    result = store.get("T", 0, 0, 32)
+    assert result.count == 7
+    assert len(result.records) == 2
+    assert result.size_bytes == sum(map(len, result.records))
+    assert (result.min_offset, result.max_offset) == (0, 7)
+
+
+def test_no_more_than_asked_for(store: MessageStore) -> None:
+    filled(store, 50)
+    assert store.get("T", 0, 0, 10).count == 10
+    assert store.get("T", 0, 0, 100).count == 32
+    assert store.get("T", 0, 0, 0).count == 1
+
+
+def test_sizes_are_limited_but_the_first_always_comes(tmp_path: Path) -> None:
+    store = opened(tmp_path, max_transfer_bytes_on_message_in_memory=10_000)
+    filled(store, 10, body=bytes(4000))
+    assert store.get("T", 0, 0, 32).count == 2
+    assert store.get("T", 0, 0, 32, 5000).count == 1
+    assert store.get("T", 0, 0, 32, 1).count == 1
+
+
+def test_old_messages_have_limits_of_their_own(tmp_path: Path) -> None:
+    store = opened(tmp_path, max_transfer_count_on_message_in_disk=3)
+    filled(store, 30)
+    store._memory_bytes = 0
+    result = store.get("T", 0, 0, 32)
+    assert result.count == 3
+    assert result.suggest_slave
+
+
+def test_tags_select(store: MessageStore) -> None:
+    for number in range(20):
+        store.append(message(number, tag="ab"[number % 2]), NOW)
+    wanted = frozenset({java_hash("b")})
+    result = store.get("T", 0, 0, 5, accept=wanted)
+    assert (result.count, result.next_offset) == (5, 10)
+    assert len(result.records) == 5
+    assert store.get("T", 0, 0, 5, accept=wanted.__contains__).count == 5
+    nothing = store.get("T", 0, 0, 5, accept=frozenset({1}))
+    assert nothing.status is GetStatus.NO_MATCHED_MESSAGE
+    assert nothing.next_offset == 20
+
+
+def test_a_scan_without_a_match_ends_somewhere(tmp_path: Path) -> None:
+    store = opened(tmp_path, max_filter_message_size=20 * 40, mapped_file_size_consume_queue=20 * 1000)
+    filled(store, 100)
+    assert store.get("T", 0, 0, 1, accept=frozenset({1})).next_offset == 40
+    assert store.get("T", 0, 0, 60, accept=frozenset({1})).next_offset == 60
+
+
+def test_units_come_from_memory_and_from_files_alike(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    expected = [b"body %d" % number for number in range(350)]
+    filled(store, 230)
+    assert bodies(store) == expected[:230]
+    store._sweep.run()
+    store._sweep.take_in()
+    for number in range(230, 350):
+        store.append(message(number), NOW)
+    assert bodies(store) == expected
+    store._sweep.run()  # swept, and not taken in yet
+    assert bodies(store) == expected
+    names = sorted(path.name for path in (tmp_path / "consumequeue" / "T" / "0").iterdir())
+    assert names == [f"{start:020d}" for start in (0, 2000, 4000, 6000)]
+    assert all(path.stat().st_size == 2000 for path in (tmp_path / "consumequeue" / "T" / "0").iterdir())
+
+
+def damage(root: Path, at: int) -> None:
+    path = root / "commitlog" / f"{at - at % SEGMENT:020d}"
+    with path.open("r+b") as file:
+        file.seek(at % SEGMENT)
+        byte = file.read(1)
+        file.seek(at % SEGMENT)
+        file.write(bytes([byte[0] ^ 0x10]))
+
+
+FIELDS = {
+    "size": 3,
+    "magic": 5,
+    "crc": 9,
+    "queue id": 15,
+    "queue offset": 27,
+    "physical offset": 35,
+    "body": 90,
+}
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_a_damaged_record_is_stepped_over_and_counted(tmp_path: Path, field: str) -> None:
+    store = opened(tmp_path)
+    appended = filled(store, 5)
+    damage(tmp_path, appended[2].physical_offset + FIELDS[field])
+    result = store.get("T", 0, 0, 32)
+    assert result.count == 4
+    assert bodies(store) == [b"body 0", b"body 1", b"body 3", b"body 4"]
+    assert store.bad_record_count == 1
+    assert store.bad_records == {appended[2].physical_offset: ("T", 0, 2)}
+    assert store.record_at(appended[2].physical_offset) is None or field in ("queue id", "queue offset")
+    alone = store.get("T", 0, 2, 1)
+    assert alone.count == 1  # the next one
+
+
+def test_if_only_damaged_records_are_left_the_reader_goes_on(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    (one,) = filled(store, 1)
+    damage(tmp_path, one.physical_offset + 90)
+    result = store.get("T", 0, 0, 32)
+    assert result.status is GetStatus.NO_MATCHED_MESSAGE
+    assert result.next_offset == 1
+
+
+class ColdFile:
+    """A file none of which is in memory."""
+
+    def __init__(self, file: object) -> None:
+        self._file = file
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._file, name)
+
+    def is_resident(self, position: int, length: int) -> bool:
+        return False
+
+
+def test_what_is_not_in_memory_is_announced_and_then_served(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    filled(store, 5)
+    store.close()
+    store = opened(tmp_path)
+    segment = store._log.segments[0]
+    file, segment.file = segment.file, ColdFile(segment.file)  # type: ignore[assignment]
+    result = store.get("T", 0, 0, 32)
+    assert result.cold is not None
+    assert result.count == 0
+    assert result.next_offset == 0
+    store.read_cold(*result.cold)
+    assert store.get("T", 0, 0, 32).count == 5
+    segment.file = file
+    crash(store)
+
+
+def test_arrivals_are_told_once(store: MessageStore) -> None:
+    assert store.take_arrivals() == []
+    store.append_many([message(1, tag="TagA"), message(2, queue_id=1), message(3, topic="S")], NOW)
+    store.append(message(4), NOW)
+    told = store.take_arrivals()
+    assert sorted(told) == [("S", 0, 1, 0), ("T", 0, 1, 2598919), ("T", 0, 2, 0), ("T", 1, 1, 0)]
+    assert store.take_arrivals() == []
+
+
+def test_arrivals_are_told_even_if_a_sweep_came_first(store: MessageStore) -> None:
+    filled(store, 3)
+    store._sweep.run()
+    store._sweep.take_in()
+    assert [told[2] for told in store.take_arrivals()] == [1, 2, 3]
