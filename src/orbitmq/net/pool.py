@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import ssl as tls
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -93,7 +94,9 @@ class ConnectionPool:
         except TimeoutError:
             raise ConnectFailed(address, f"no answer within {self._connect_timeout_ms} ms") from None
         except OSError as error:
-            raise ConnectFailed(address, error.strerror or str(error)) from None
+            # asyncio's own words are "Connect call failed (...)": the system's say why.
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            raise ConnectFailed(address, reason) from None
         if self._closed:
             connection.abort("pool closed")
             raise Closed("this pool of connections is closed")
