@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
-from orbitmq.broker.snapshots import Snapshot
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.options.declare import Settings
 from orbitmq.options.option import snake_case
-from orbitmq.options.properties import format_properties
+from orbitmq.options.properties import update_properties
 from orbitmq.options.table import OptionTable
 from orbitmq.protocol.bodies.version import DataVersion
 
@@ -33,6 +32,7 @@ class BrokerConfig:
         self.version = DataVersion(timestamp=now)
         self._table = table
         self._unsaved = unsaved
+        self._changed: dict[str, str] = {}
 
     def properties(self) -> dict[str, str]:
         """Every property that has a value, by Apache's name."""
@@ -49,10 +49,13 @@ class BrokerConfig:
                 if hasattr(copy, name):
                     setattr(copy, name, getattr(self.settings, name))
         if changed:
+            values = self.properties()
+            self._changed |= {name: values.get(name, "") for name in changed}
             self.version.next(now)
             self._unsaved.mark(self.NAME)
         return changed
 
-    def snapshot(self) -> Snapshot:
-        """The content of the properties file."""
-        return partial(format_properties, self.properties())
+    def rewrite(self) -> Callable[[bytes], str]:
+        """What makes of the properties file's content the one with all changes made since the start."""
+        changed = dict(self._changed)
+        return lambda content: update_properties(content, changed)

@@ -37,6 +37,38 @@ def format_properties(pairs: Mapping[str, str]) -> str:
     return "".join(f"{_escape(key, True)}={_escape(pairs[key], False)}\n" for key in sorted(pairs))
 
 
+def update_properties(data: bytes, changes: Mapping[str, str]) -> str:
+    """The text of a properties file with some values changed; comments and all other lines stay.
+
+    Keys that the file does not hold are added at its end, sorted. ASCII, whatever the file had.
+    """
+    left = dict(changes)
+    kept: list[str] = []
+    pending: list[str] = []
+    for natural in _LINE_END.split(data.decode("latin-1").rstrip("\r\n")):
+        pending.append(natural)
+        is_comment = len(pending) == 1 and natural.lstrip(_BLANKS)[:1] in ("", "#", "!")
+        if not is_comment and (len(natural) - len(natural.rstrip("\\"))) % 2:
+            continue
+        key = None if is_comment else _unescape(_split("".join(_joined(pending)))[0])
+        if key in changes:
+            if key in left:
+                kept.append(f"{_escape(key, True)}={_escape(left.pop(key), False)}")
+        else:
+            kept += pending
+        pending = []
+    kept += pending
+    text = "".join(line + "\n" for line in kept if kept != [""])
+    text = "".join(c if c <= "~" else f"\\u{ord(c):04X}" for c in text)
+    return text + format_properties(left)
+
+
+def _joined(natural_lines: list[str]) -> Iterator[str]:
+    for natural in natural_lines[:-1]:
+        yield natural.lstrip(_BLANKS)[:-1]
+    yield natural_lines[-1].lstrip(_BLANKS)
+
+
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     joined: str | None = None
     first = 0

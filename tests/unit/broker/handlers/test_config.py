@@ -43,6 +43,12 @@ def test_a_change_holds_at_once() -> None:
     assert broker.config.version.counter == 1
 
 
+def test_the_file_is_written_with_what_changed() -> None:
+    broker = world()
+    broker.ask(UpdateBrokerConfig(b"deleteWhen=05\n"))
+    assert broker.config.rewrite()(b"# mine\ndeleteWhen=04\n") == "# mine\ndeleteWhen=05\n"
+
+
 def test_who_holds_copies_of_values_follows() -> None:
     broker = World()
     store = Few()

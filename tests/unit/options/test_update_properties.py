@@ -1,0 +1,28 @@
+from orbitmq.options.properties import parse_properties, update_properties
+
+
+def test_changed_values_take_the_place_of_the_old_ones_and_the_rest_stays() -> None:
+    before = b"# mine\nbrokerName = a\n\ndeleteWhen=04\nlong=one,\\\n   two\n"
+    after = update_properties(before, {"deleteWhen": "05", "fileReservedTime": "71"})
+    assert after == "# mine\nbrokerName = a\n\ndeleteWhen=05\nlong=one,\\\n   two\nfileReservedTime=71\n"
+
+
+def test_a_value_over_several_lines_is_replaced_as_a_whole() -> None:
+    after = update_properties(b"a=1,\\\n 2\nb=3", {"a": "9"})
+    assert parse_properties(after.encode(), "test") == {"a": "9", "b": "3"}
+    assert "2" not in after
+
+
+def test_a_key_that_comes_twice_is_left_once() -> None:
+    assert update_properties(b"a=1\na=2\n", {"a": "3"}) == "a=3\n"
+
+
+def test_an_empty_file_and_a_comment_that_ends_in_a_backslash() -> None:
+    assert update_properties(b"", {"a": "1"}) == "a=1\n"
+    assert update_properties(b"# c \\\na=1\n", {"a": "2"}) == "# c \\\na=2\n"
+
+
+def test_other_characters_read_back_as_they_were() -> None:
+    before = "name=J\xfcrgen\n".encode("latin-1")
+    after = update_properties(before, {"a": "1"})
+    assert parse_properties(after.encode(), "test") == {"name": "J\xfcrgen", "a": "1"}
