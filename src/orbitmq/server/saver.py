@@ -37,6 +37,8 @@ class TableFile:
 
     path: Path
     snapshot: Callable[[], Callable[[], str]]
+    is_ours: bool = True
+    """Written at the end even if nothing changed; a file of the user's is not."""
 
 
 def made_at_once(to_text: Callable[[], str]) -> Callable[[], Callable[[], str]]:
@@ -107,7 +109,9 @@ class Saver:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        await self._write(self._marks.take_all() | set(self._files))
+        await self._write(
+            self._marks.take_all() | {name for name, file in self._files.items() if file.is_ours}
+        )
 
 
 def _write_all(snapshots: list[tuple[Path, Callable[[], str]]]) -> None:
