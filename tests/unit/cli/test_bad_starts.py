@@ -1,0 +1,212 @@
+"""Servers that cannot start: one line, an exit code, and nothing left behind or running."""
+
+import contextlib
+import errno
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from orbitmq.cli.app import run
+from orbitmq.server.listener import free_ports
+from orbitmq.testing.local_broker import LocalBroker
+
+SMALL = [
+    "--set",
+    "mappedFileSizeCommitLog=1048576",
+    "--set",
+    "maxHashSlotNum=1000",
+    "--set",
+    "maxIndexNum=2000",
+]
+
+
+def orbitmq(*arguments: object) -> tuple[int, list[str]]:
+    """The exit code and the lines on standard error."""
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("ORBITMQ_", "NAMESRV"))
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "orbitmq", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment,
+    )
+    assert done.stdout == "", "nothing that could be taken for readiness"
+    return done.returncode, done.stderr.splitlines()
+
+
+def standalone(folder: Path, *arguments: object) -> tuple[int, list[str]]:
+    port = free_ports(-2, 1, 2)
+    return orbitmq(
+        "standalone",
+        "--data-dir",
+        folder,
+        "--broker-port",
+        port,
+        "--namesrv-port",
+        port + 2,
+        *SMALL,
+        *arguments,
+    )
+
+
+@contextlib.contextmanager
+def taken(host: str = "127.0.0.1") -> Iterator[int]:
+    with socket.socket() as holder:
+        holder.bind((host, 0))
+        holder.listen()
+        yield holder.getsockname()[1]
+
+
+def test_port_of_the_name_server_taken(tmp_path: Path) -> None:
+    with taken() as port:
+        code, lines = orbitmq("namesrv", "--port", port, "--data-dir", tmp_path)
+    assert (code, lines) == (
+        3,
+        [f"orbitmq: cannot listen on 127.0.0.1:{port}: the port is taken by another process"],
+    )
+
+
+@pytest.mark.parametrize("distance", [0, 2])
+def test_port_or_vip_port_of_the_broker_taken_leaves_the_folder_free(tmp_path: Path, distance: int) -> None:
+    ready = tmp_path / "ready"
+    with taken() as port:
+        code, lines = orbitmq(
+            *("standalone", "--data-dir", tmp_path / "data", "--broker-port", port + distance),
+            *("--namesrv-port", free_ports(), "--ready-file", ready, *SMALL),
+        )
+    assert (code, lines) == (
+        3,
+        [f"orbitmq: cannot listen on 127.0.0.1:{port}: the port is taken by another process"],
+    )
+    assert not ready.exists()
+    with LocalBroker(tmp_path / "data", mappedFileSizeCommitLog=1048576):
+        pass
+
+
+def test_an_address_that_is_not_ours(tmp_path: Path) -> None:
+    code, [line] = orbitmq("namesrv", "--listen", "192.0.2.1", "--port", free_ports(), "--data-dir", tmp_path)
+    assert code == 3
+    assert "192.0.2.1" in line
+    assert "no such address" in line
+
+
+def test_data_folder_in_use_by_another_broker(tmp_path: Path) -> None:
+    with LocalBroker(tmp_path):
+        code, [line] = standalone(tmp_path)
+    assert code == 4
+    assert line.startswith(f"orbitmq: {tmp_path} is in use by")
+
+
+def test_data_folder_locked_as_apaches_broker_locks_it(tmp_path: Path) -> None:
+    """Apache's FileChannel.lock(0, 1, false) is a POSIX record lock on byte 0 of the file `lock`."""
+    (tmp_path / "lock").write_bytes(b"lock")
+    script = (
+        "import fcntl, sys; f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX, 1, 0); "
+        "print('held', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path / "lock")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        code, [line] = standalone(tmp_path)
+        holder.communicate("")
+    assert code == 4
+    assert str(tmp_path) in line
+
+
+def test_a_file_where_the_data_folder_should_be(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("x")
+    code, lines = standalone(path)
+    assert code == 5
+    assert str(path) in lines[-1]
+
+
+def test_segments_of_another_size(tmp_path: Path) -> None:
+    (tmp_path / "commitlog").mkdir()
+    (tmp_path / "commitlog" / "00000000000000000000").write_bytes(bytes(12345))
+    code, lines = standalone(tmp_path)
+    assert code == 5
+    assert "commitlog" in lines[-1]
+    assert (tmp_path / "commitlog" / "00000000000000000000").stat().st_size == 12345
+
+
+def test_a_table_that_cannot_be_read_nor_its_predecessor(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    for name in ("topics.json", "topics.json.bak"):
+        (tmp_path / "config" / name).write_text("{{{")
+    code, lines = standalone(tmp_path)
+    assert code == 5
+    assert "topics.json" in lines[-1]
+    assert (tmp_path / "config" / "topics.json").read_text() == "{{{"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
+    folder = tmp_path / "mine-not"
+    folder.mkdir(mode=0o500)
+    code, lines = standalone(folder)
+    assert code == 5
+    assert "Permission denied" in lines[-1]
+
+
+def test_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    port = free_ports(-2, 1, 2)
+    ports = ["--broker-port", str(port), "--namesrv-port", str(port + 2)]
+    assert run(["standalone", "--data-dir", str(tmp_path), *ports, *SMALL]) == 6
+    assert "orbitmq: the disk is full" in capsys.readouterr().err
+
+
+def test_an_option_in_a_file_that_is_none(tmp_path: Path) -> None:
+    config = tmp_path / "broker.conf"
+    config.write_text("brokerNane = x\n")
+    code, lines = orbitmq("standalone", "--config", config)
+    assert (code, lines) == (2, [f"orbitmq: {config}: unknown option brokerNane; did you mean brokerName?"])
+
+
+def test_a_broker_without_a_name_server_starts_and_says_so(tmp_path: Path) -> None:
+    """Name servers may come up later: a broker does not end for want of one."""
+    port = free_ports(-2, 1)
+    arguments = [
+        "broker",
+        "--namesrv",
+        "127.0.0.1:1",
+        "--port",
+        str(port),
+        "--data-dir",
+        str(tmp_path / "data"),
+    ]
+    with subprocess.Popen(
+        [sys.executable, "-m", "orbitmq", *arguments, *SMALL, "--log-format", "json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(f"ready: broker 127.0.0.1:{port}, data folder {tmp_path}")
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == 0
+    entries = [json.loads(line) for line in errors.splitlines()]
+    assert any(entry["level"] == "warning" and "127.0.0.1:1" in entry["message"] for entry in entries), (
+        entries
+    )
