@@ -11,13 +11,11 @@ from orbitmq.protocol import ids
 from orbitmq.protocol.compression import InflatedTooLarge, deflate, inflate
 from orbitmq.protocol.consume_queue import (
     BatchUnit,
-    Unit,
     pack_batch_unit,
     pack_unit,
     unpack_batch_unit,
     unpack_unit,
 )
-from orbitmq.protocol.consume_queue_cy import Run, match_units
 from orbitmq.protocol.hashing import index_hash, java_hash
 from orbitmq.protocol.message_cy import (
     Stop,
@@ -260,14 +258,6 @@ def test_month(moment: datetime) -> None:
     assert datetime.fromtimestamp(start / 1000).day == datetime.fromtimestamp(end / 1000).day == 1
 
 
-UNITS = st.builds(
-    Unit,
-    st.integers(0, 3_000).map(lambda offset: offset * 10),
-    st.sampled_from([10, 20, 30, 0x7FFFFFFF]),
-    st.sampled_from([0, 1, -1, 2598919, 1 << 40, -(1 << 63)]),
-)
-
-
 @given(INT64, INT32, INT64)
 def test_unit(physical_offset: int, size: int, code: int) -> None:
     assert unpack_unit(pack_unit(physical_offset, size, code)) == (physical_offset, size, code)
@@ -276,47 +266,6 @@ def test_unit(physical_offset: int, size: int, code: int) -> None:
 @given(st.builds(BatchUnit, INT64, INT32, INT64, INT64, INT64, INT16, INT32, INT32))
 def test_batch_unit(unit: BatchUnit) -> None:
     assert unpack_batch_unit(pack_batch_unit(unit)) == unit
-
-
-@given(
-    st.lists(UNITS, max_size=40),
-    st.one_of(st.none(), st.frozensets(st.sampled_from([0, 1, -1, 2598919, 1 << 40, -(1 << 63), 5]))),
-    st.integers(0, 50),
-    st.integers(0, 500),
-    st.integers(0, 10),
-    st.integers(0, 45),
-    st.integers(0, 10_000),
-    st.integers(0, 19),
-)
-def test_match_units(
-    units: list[Unit],
-    codes: frozenset[int] | None,
-    max_records: int,
-    max_bytes: int,
-    start: int,
-    end: int,
-    min_physical_offset: int,
-    torn: int,
-) -> None:
-    raw = b"".join(pack_unit(*unit) for unit in units) + b"\xff" * torn
-    scan = match_units(raw, codes, max_records, max_bytes, start, end, min_physical_offset)
-    runs: list[Run] = []
-    taken = total = 0
-    number = start
-    while number < min(end, len(units)):
-        physical_offset, size, code = units[number]
-        wanted = size != 0x7FFFFFFF and physical_offset >= min_physical_offset
-        if wanted and (codes is None or code in codes):
-            if taken >= max_records or (taken and total + size > max_bytes):
-                break
-            taken += 1
-            total += size
-            if runs and runs[-1].physical_offset + runs[-1].size == physical_offset:
-                runs[-1] = runs[-1]._replace(size=runs[-1].size + size, records=runs[-1].records + 1)
-            else:
-                runs.append(Run(physical_offset, size, number, 1))
-        number += 1
-    assert scan == (runs, taken, total, number - start, False)
 
 
 @given(st.binary(max_size=100))

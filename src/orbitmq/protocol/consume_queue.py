@@ -4,7 +4,7 @@
     batch unit  physical offset i64 | size i32 | tags code i64 | store time i64 | base queue offset i64
                 | batch size i16 | compact offset i32 (-1) | reserved i32 (0)
 
-The unit of queue offset n begins at byte 20 n of its queue. Scans over many units are in `consume_queue_cy`.
+The unit of queue offset n begins at byte 20 n of its queue.
 """
 
 from __future__ import annotations
@@ -36,6 +36,11 @@ class Unit(NamedTuple):
     def is_written(self) -> bool:
         """Whether it stands for a record: zeros and blank units do not."""
         return self.physical_offset >= 0 and 0 < self.size < 0x7FFFFFFF
+
+    @property
+    def ends_queue(self) -> bool:
+        """Whether nothing was written here, nor behind it. Blank units do not end a queue."""
+        return self.physical_offset < 0 or self.size <= 0
 
 
 class BatchUnit(NamedTuple):
