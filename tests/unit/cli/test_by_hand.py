@@ -1,0 +1,101 @@
+"""ping, produce and consume against a broker, as a person uses them."""
+
+import io
+import json
+import sys
+
+import pytest
+
+from orbitmq.cli.app import run
+from orbitmq.testing.local_broker import LocalBroker
+
+
+def test_ping(rocketmq: LocalBroker, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["ping", "--namesrv", rocketmq.namesrv]) == 0
+    assert capsys.readouterr().out.startswith(f"name server {rocketmq.namesrv} is well: knows 1 broker, ")
+    assert run(["ping", "--broker", rocketmq.broker]) == 0
+    assert capsys.readouterr().out.startswith(f"broker {rocketmq.broker} is well: version V5_4_0, ")
+    assert run(["ping", "--broker", rocketmq.broker, "--namesrv", rocketmq.namesrv, "--quiet"]) == 0
+    assert capsys.readouterr().out == ""
+    assert run(["ping", "--namesrv", f"{rocketmq.namesrv};127.0.0.1:1"]) == 1
+
+
+def test_one_message_there_and_back(rocketmq: LocalBroker, capsys: pytest.CaptureFixture[str]) -> None:
+    server = ["--namesrv", rocketmq.namesrv]
+    what = ["--body", "hello ü", "--tag", "polite", "--key", "17", "--key", "18", "--property", "colour=red"]
+    assert run(["produce", *server, "--topic", "hand-one", *what]) == 0
+    assert capsys.readouterr().out.startswith("SEND_OK ")
+    reading = [
+        "consume",
+        *server,
+        "--topic",
+        "hand-one",
+        "--group",
+        "hand-one",
+        "--from",
+        "first",
+        "--max",
+        "1",
+    ]
+    assert run([*reading, "--json"]) == 0
+    message = json.loads(capsys.readouterr().out)
+    assert message["body"] == "hello ü"
+    assert (message["tag"], message["keys"], message["properties"]["colour"]) == (
+        "polite",
+        ["17", "18"],
+        "red",
+    )
+
+
+class Input:
+    """Standard input of a pipe."""
+
+    def __init__(self, data: bytes) -> None:
+        self.buffer = io.BytesIO(data)
+
+    def isatty(self) -> bool:
+        return False
+
+
+def test_lines_of_a_pipe_keep_their_order_with_a_sharding_key(
+    rocketmq: LocalBroker, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = ["--namesrv", rocketmq.namesrv, "--topic", "hand-lines"]
+    monkeypatch.setattr(sys, "stdin", Input(b"one\ntwo\r\n\nthree \nfour"))
+    assert run(["produce", *server, "--sharding-key", "x", "--json"]) == 0
+    results = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert [result["queueOffset"] for result in results] == [0, 1, 2, 3]
+    assert len({result["queueId"] for result in results}) == 1
+    reading = ["consume", *server, "--group", "hand-lines", "--from", "first"]
+    assert run([*reading, "--max", "2"]) == 0
+    assert capfd.readouterr().out == "one\ntwo\n"
+    assert run([*reading, "--no-follow", "--idle", "1"]) == 0
+    assert capfd.readouterr().out == "three \nfour\n", "the group goes on where it ended"
+
+
+def test_a_body_many_times_at_a_rate(rocketmq: LocalBroker, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--topic", "hand-rate", "--body", "x", "--count", "30", "--rate", "100", "--quiet"]
+    assert run(["produce", "--namesrv", rocketmq.namesrv, *arguments]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    count, _, _, seconds, *_ = captured.err.split()
+    assert count == "30"
+    assert float(seconds) >= 0.2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--topic", "no such", "--body", "x"], "contains illegal characters"),
+        (["--topic", "SCHEDULE_TOPIC_XXXX", "--body", "x"], "SCHEDULE_TOPIC_XXXX"),
+        (["--topic", "t", "--body", "x", "--property", "KEYS=x"], "RocketMQ's own"),
+        (["--topic", "t", "--body", ""], "at least one byte"),
+    ],
+)
+def test_what_cannot_be_sent(
+    rocketmq: LocalBroker, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["produce", "--namesrv", rocketmq.namesrv, *arguments]) == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("orbitmq: ")
+    assert words in line
