@@ -21,4 +21,4 @@ def check_group(group: str) -> None:
     """Raises IllegalName for a group that no broker takes, or that is nobody's own."""
     names.check_group(group)
     if group in REFUSED_GROUPS:
-        raise IllegalName(f"{group} is no group of anybody's own: choose another name")
+        raise IllegalName(f"{group} is nobody's own group: choose another name")

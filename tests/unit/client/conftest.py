@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.unit.client.fake_broker import FakeBroker
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[FakeBroker]:
+    fake = await FakeBroker().start()
+    yield fake
+    await fake.stop()
+
+
+@pytest.fixture
+async def other_broker() -> AsyncIterator[FakeBroker]:
+    fake = await FakeBroker("broker-b").start()
+    yield fake
+    await fake.stop()

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import pytest
+
+from orbitmq.client.errors import IllegalMessage
+from orbitmq.client.message import Message
+from tests.unit.client.making import received
+
+
+def test_what_travels_with_a_message() -> None:
+    message = Message(
+        "T", "text", tags="TagA", keys=["a", "b"], properties={"k": "v"}, delay_level=3, sharding_key="s"
+    )
+    assert message.body == b"text"
+    assert message.wire_properties("ID") == {
+        "k": "v",
+        "KEYS": "a b",
+        "TAGS": "TagA",
+        "DELAY": "3",
+        "__SHARDINGKEY": "s",
+        "UNIQ_KEY": "ID",
+        "WAIT": "true",
+    }
+
+
+def test_one_key_may_be_a_plain_text() -> None:
+    assert Message("T", b"x", keys="a").wire_properties("I")["KEYS"] == "a"
+    assert Message("T", b"x", wait_store_ok=False).wire_properties("I") == {"UNIQ_KEY": "I", "WAIT": "false"}
+
+
+@pytest.mark.parametrize("properties", [{"TAGS": "x"}, {"DELAY": "1"}, {"": "x"}, {"a": ""}])
+def test_properties_that_would_do_something_else_are_refused(properties: dict[str, str]) -> None:
+    with pytest.raises(IllegalMessage):
+        Message("T", b"x", properties=properties).wire_properties("I")
+
+
+def test_a_received_message_tells_what_it_is() -> None:
+    message = received(7, b"abc", TAGS="t", KEYS="a b", UNIQ_KEY="U", own="1", __SHARDINGKEY="s")
+    assert (message.topic, message.body, message.tags, message.keys) == ("T", b"abc", "t", ["a", "b"])
+    assert (message.message_id, message.sharding_key, message.properties["own"]) == ("U", "s", "1")
+    assert message.offset_message_id == "7F00000100002A9F00000000000002BC"
+    assert (message.born_host, message.store_host) == ("127.0.0.1:10911", "127.0.0.1:10911")
+    assert (message.queue_offset, message.physical_offset, message.size_bytes) == (7, 700, 3)
+    assert "broker-a:0:7" in repr(message)
+
+
+def test_without_a_unique_id_the_place_is_the_id() -> None:
+    message = received(1)
+    assert message.message_id == message.offset_message_id
+    assert message.sharding_key is None
