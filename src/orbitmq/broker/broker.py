@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from orbitmq.broker.config import BrokerConfig
 from orbitmq.broker.delay import DelayDelivery, DelayLevels
 from orbitmq.broker.groups import GroupTable
 from orbitmq.broker.handlers import handlers
-from orbitmq.broker.handlers.send import SendTables, send_many
+from orbitmq.broker.handlers.send import ManyResult, SendTables, send_many
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.locks import QueueLocks
 from orbitmq.broker.offsets import OffsetTable
@@ -25,14 +25,14 @@ from orbitmq.broker.snapshots import Snapshot
 from orbitmq.broker.stats import BrokerStats
 from orbitmq.broker.topics import TopicTable
 from orbitmq.broker.unsaved import Unsaved
-from orbitmq.protocol.call import BoundHandler, Call, Result
-from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.call import BoundHandler, Peer
+from orbitmq.protocol.command import Command
 from orbitmq.store import MessageStore, StoreFigures
 
 for _module in pkgutil.iter_modules(subjects.__path__):
     importlib.import_module(f"{subjects.__name__}.{_module.name}")
 
-ManyHandler = Callable[[list[Call[Any]], int], list["Result | Refused"]]
+ManyHandler = Callable[[Sequence[Command], Peer, int], list[ManyResult]]
 
 SEND_CODES = (10, 310, 320)
 """Requests of which consecutive ones are handled together."""
@@ -75,6 +75,7 @@ class Broker:
         )
         self.config = BrokerConfig(BROKER_TABLE, settings, self.unsaved, now, store.options)
         self.stats = BrokerStats(identity.cluster, now)
+        self.stats.is_system = self.topics.is_system
 
     @property
     def files(self) -> Mapping[str, tuple[str, Callable[[], Snapshot], Callable[[str], None]]]:

@@ -94,15 +94,15 @@ class Flows(Generic[K]):
         self._hour: dict[K, Flow] = {}
         self._day: dict[K, Flow] = {}
 
-    def add(self, key: K, messages: int, size_bytes: int = 0, took_ms: int = 0) -> None:
-        """Counts one call under `key`."""
+    def add(self, key: K, messages: int, size_bytes: int = 0, took_ms: int = 0, calls: int = 1) -> None:
+        """Counts calls under `key`."""
         flow = self._minute.get(key)
         if flow is None:
             flow = self._stir(key)
         flow.messages += messages
         flow.size_bytes += size_bytes
         flow.took_ms += took_ms
-        flow.calls += 1
+        flow.calls += calls
 
     def sample_minute(self, now: int) -> None:
         """Samples the minutes of the flows that move."""
@@ -173,7 +173,10 @@ class BrokerStats:
 
     def __init__(self, cluster: str, now: int) -> None:
         self.cluster = cluster
-        self.totals = StoreTotals()
+        self.is_system: Callable[[str], bool] = lambda topic: False
+        """Which topics are none of the users'; set by whoever knows."""
+        self._fresh: dict[str, dict[int, list[int]]] = {}
+        self._totals = StoreTotals()
         self.topic_put: Flows[str] = Flows()
         self.queue_put: Flows[tuple[str, int]] = Flows()
         self.group_get: Flows[tuple[str, str]] = Flows()
@@ -192,6 +195,34 @@ class BrokerStats:
         self._day_sampled_ms = now
         self._day = _day_of(now)
 
+    @property
+    def totals(self) -> StoreTotals:
+        """The counters since the start."""
+        if self._fresh:
+            self.settle()
+        return self._totals
+
+    def put_fresh(self, topic: str, queue_id: int, messages: int, size_bytes: int) -> None:
+        """Counts messages that a client sent and the store took; cheap, added up when somebody looks."""
+        queues = self._fresh.get(topic)
+        if queues is None:
+            queues = self._fresh[topic] = {}
+        fresh = queues.get(queue_id)
+        if fresh is None:
+            queues[queue_id] = [1, messages, size_bytes]
+        else:
+            fresh[0] += 1
+            fresh[1] += messages
+            fresh[2] += size_bytes
+
+    def settle(self) -> None:
+        """Adds up what `put_fresh` has counted."""
+        fresh, self._fresh = self._fresh, {}
+        for topic, queues in fresh.items():
+            system = self.is_system(topic)
+            for queue_id, (calls, messages, size_bytes) in queues.items():
+                self.put(topic, queue_id, messages, size_bytes, calls=calls, system=system)
+
     def put(
         self,
         topic: str,
@@ -200,25 +231,26 @@ class BrokerStats:
         size_bytes: int,
         took_ms: int = 0,
         *,
+        calls: int = 1,
         system: bool = False,
     ) -> None:
-        """Counts messages that a client sent and the store took."""
-        self.topic_put.add(topic, messages, size_bytes, took_ms)
-        self.queue_put.add((topic, queue_id), messages, size_bytes, took_ms)
-        self.broker_put.add(self.cluster, messages)
+        """Counts messages that came in so many sends of about the same duration."""
+        self.topic_put.add(topic, messages, size_bytes, took_ms, calls)
+        self.queue_put.add((topic, queue_id), messages, size_bytes, took_ms, calls)
+        self.broker_put.add(self.cluster, messages, calls=calls)
         if not system:
-            self.broker_put_user.add(self.cluster, messages)
-        totals = self.totals
-        totals.put_times += 1
+            self.broker_put_user.add(self.cluster, messages, calls=calls)
+        totals = self._totals
+        totals.put_times += calls
         totals.put_messages += messages
         totals.put_size_bytes += size_bytes
         if took_ms > totals.put_took_max_ms:
             totals.put_took_max_ms = took_ms
-        totals.put_took_counts[0 if took_ms <= 0 else _bucket(took_ms)] += 1
+        totals.put_took_counts[0 if took_ms <= 0 else _bucket(took_ms)] += calls
 
     def put_failed(self) -> None:
         """Counts a send that the store refused."""
-        self.totals.put_failed += 1
+        self._totals.put_failed += 1
 
     def pulled(
         self,
@@ -232,7 +264,7 @@ class BrokerStats:
         system: bool = False,
     ) -> None:
         """Counts messages that a group was given."""
-        totals = self.totals
+        totals = self._totals
         if took_ms > totals.get_took_max_ms:
             totals.get_took_max_ms = took_ms
         totals.get_found_times += 1
@@ -245,7 +277,7 @@ class BrokerStats:
 
     def missed(self) -> None:
         """Counts a pull that found nothing."""
-        self.totals.get_miss_times += 1
+        self._totals.get_miss_times += 1
 
     def sent_back(self, group: str, topic: str) -> None:
         """Counts a message that a group gave back."""
@@ -301,6 +333,7 @@ class BrokerStats:
 
     def find(self, name: str, key: str) -> tuple[Flow, str] | None:
         """The flow and counter behind a statistics name and key (request 315); None if there is none."""
+        self.settle()
         kind = _NAMES.get(name)
         if kind is None:
             return None
@@ -311,11 +344,13 @@ class BrokerStats:
 
     def tps(self, topic: str, group: str) -> float:
         """Messages per second that a group pulled of a topic in the last minute."""
+        self.settle()
         flow = self.group_get.by_key.get((topic, group))
         return 0.0 if flow is None else flow.window(flow.minute, "messages").tps
 
     def put_tps(self, topic: str) -> float:
         """Messages per second sent to a topic in the last minute."""
+        self.settle()
         flow = self.topic_put.by_key.get(topic)
         return 0.0 if flow is None else flow.window(flow.minute, "messages").tps
 

@@ -186,6 +186,16 @@ class Connection(asyncio.Protocol):
         if body is not None:
             self._out.append(body)
         self._out_bytes += len(head) + length
+        self._flush_later()
+
+    def send_frame(self, frame: bytes) -> None:
+        """Queues a frame that is encoded already."""
+        if not self.is_closed:
+            self._out.append(frame)
+            self._out_bytes += len(frame)
+            self._flush_later()
+
+    def _flush_later(self) -> None:
         if not self._in_turn and not self._flush_soon:
             self._flush_soon = True
             self._loop.call_soon(self._flush_queued)

@@ -216,7 +216,7 @@ def _scan_json(
             return None
         first = view[key_at]
         if view[i] == 34:
-            value, i = _string(view, i + 1, end)
+            value = _string(view, i + 1, end, cython.address(i))
             if value is None:
                 return None
             if first == 108 and key_length == 8:  # language
@@ -236,7 +236,7 @@ def _scan_json(
                 while True:
                     if i >= end or view[i] != 34:
                         return None
-                    name, i = _string(view, i + 1, end)
+                    name = _string(view, i + 1, end, cython.address(i))
                     if name is None:
                         return None
                     i = _blank(view, i, end)
@@ -245,7 +245,7 @@ def _scan_json(
                     i = _blank(view, i + 1, end)
                     if i >= end or view[i] != 34:
                         return None
-                    value, i = _string(view, i + 1, end)
+                    value = _string(view, i + 1, end, cython.address(i))
                     if value is None:
                         return None
                     ext[name] = value
@@ -332,39 +332,34 @@ def _plain_end(
 @cython.boundscheck(False)
 @cython.wraparound(False)
 def _string(
-    view: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> tuple[Any, int]:
-    """The string that begins at `start` and the position behind its quote; (None, 0) if unsure."""
+    view: cython.const[cython.uchar][::1],
+    start: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    behind: cython.pointer[cython.Py_ssize_t],
+) -> object:
+    """The string that begins at `start`, and in `behind` the position after its quote; None if unsure."""
     i: cython.Py_ssize_t = start
-    escapes: cython.Py_ssize_t = 0
+    escaped: cython.bint = False
     while i < end and view[i] != 34:
         if view[i] == 92:
-            escapes += 1
+            escaped = True
             i += 1
         elif view[i] < 32:
-            return None, 0
+            return None
         i += 1
     if i >= end:
-        return None, 0
+        return None
+    behind[0] = i + 1
+    if start == i:
+        return ""
     try:
-        if escapes == 0:
-            if start == i:
-                return "", i + 1
-            return _utf8(view, start, i), i + 1
-        return _unescape(view, start, i), i + 1
-    except UnicodeDecodeError:
-        return None, 0
-
-
-@cython.cfunc
-@cython.boundscheck(False)
-@cython.wraparound(False)
-def _utf8(view: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> str:
-    if cython.compiled:
+        if escaped:
+            return _unescape(view, start, i)
         return PyUnicode_DecodeUTF8(
-            cython.cast(cython.p_char, cython.address(view[start])), end - start, cython.NULL
-        )  # type: ignore[no-any-return]
-    return bytes(view[start:end]).decode()
+            cython.cast(cython.p_char, cython.address(view[start])), i - start, cython.NULL
+        )
+    except UnicodeDecodeError:
+        return None
 
 
 @cython.cfunc
@@ -373,45 +368,52 @@ def _utf8(view: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, end: 
 def _unescape(
     view: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> object:
-    """Text of an escaped string, where all escapes are of ASCII; else through the standard parser."""
-    plain = bytearray(end - start)
-    out: cython.uchar[::1] = plain
+    """Text of an escaped string of moderate length whose escapes are all of ASCII; None for any other."""
+    out: cython.char[8192]
     n: cython.Py_ssize_t = 0
     i: cython.Py_ssize_t = start
     c: cython.uchar
+    if end - start > 8192:
+        return None
     while i < end:
         c = view[i]
         if c != 92:
-            out[n] = c
-            n += 1
             i += 1
-            continue
-        c = view[i + 1]
-        if c == 117 and i + 5 < end and view[i + 2] == 48 and view[i + 3] == 48 and 48 <= view[i + 4] < 56:
-            c = view[i + 5]
-            if 48 <= c <= 57:
-                c -= 48
-            elif 97 <= c <= 102:
-                c -= 87
-            elif 65 <= c <= 70:
-                c -= 55
-            else:
-                return None
-            out[n] = ((view[i + 4] - 48) << 4) | c
-            i += 6
-        elif c == 34 or c == 92 or c == 47:
-            out[n] = c
-            i += 2
-        elif c == 110:
-            out[n] = 10
-            i += 2
-        elif c == 116:
-            out[n] = 9
-            i += 2
         else:
-            return None
+            c = view[i + 1]
+            if c == 117:  # u00xx
+                if i + 5 >= end or view[i + 2] != 48 or view[i + 3] != 48:
+                    return None
+                c = view[i + 4] - 48
+                if c > 7 or _hex(view[i + 5]) > 15:
+                    return None
+                c = (c << 4) | _hex(view[i + 5])
+                i += 6
+            else:
+                if c == 110:
+                    c = 10
+                elif c == 116:
+                    c = 9
+                elif c != 34 and c != 92 and c != 47:
+                    return None
+                i += 2
+        out[n] = c
         n += 1
-    return plain[:n].decode()
+    return PyUnicode_DecodeUTF8(out, n, cython.NULL)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _hex(digit: cython.uchar) -> cython.uchar:
+    """What a hexadecimal digit stands for; above 15 if it is none."""
+    if 48 <= digit <= 57:
+        return digit - 48
+    if 97 <= digit <= 102:
+        return digit - 87
+    if 65 <= digit <= 70:
+        return digit - 55
+    return 255
 
 
 def encode_head(command: Command, body_length: int) -> bytes:

@@ -7,6 +7,7 @@ import logging
 import os
 import secrets
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,12 @@ NOT_ON_VIP_PORT = frozenset({11, 361, 200050, 200052, 200054, 200055})
 """Pulls and pops are served on the main port only."""
 FAREWELL_SECONDS = 0.2
 """How long clients that still ask are told to go away before their connections end."""
+
+
+def _rewriting(broker: Broker, path: str) -> Callable[[], str]:
+    """Options changed over the network, written into the properties file that the broker was started with."""
+    rewrite = broker.config.rewrite()
+    return lambda: rewrite(Path(path).read_bytes())
 
 
 class BrokerServer:
@@ -145,6 +152,11 @@ class BrokerServer:
                     f"{path} and its .bak cannot be read: {error}; restore one of them"
                 ) from None
             files[name] = TableFile(path, snapshot)
+        config_path = self.settings.broker_config_path
+        if config_path and not config_path.endswith(".toml"):
+            files[broker.config.NAME] = TableFile(
+                Path(config_path), partial(_rewriting, broker, config_path), is_ours=False
+            )
         return files
 
     def _all_chores(self) -> Iterable[Chore]:
@@ -186,7 +198,7 @@ class BrokerServer:
         if broker.outbox:
             for connection_id, request in broker.outbox.take():
                 self.turns.push(connection_id, request)
-        arrivals = self.store.take_arrivals()
+        arrivals = self.store.take_arrivals(self.turns.waits.queues)
         if arrivals:
             self.turns.waits.arrived(arrivals)
         self._saver.notice()

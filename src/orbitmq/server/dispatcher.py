@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from orbitmq.net.connection import Connection
-from orbitmq.protocol.call import BoundHandler, Call, Outcome, Wait
+from orbitmq.protocol.call import BoundHandler, Call, Outcome, Peer, Wait
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.command import FLAG_RESPONSE, Command
 from orbitmq.protocol.errors import Refused
@@ -24,14 +24,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-ManyHandler = Callable[[list[Call[Any]], int], Sequence["Result | Refused"]]
+ManyHandler = Callable[[list[Command], Peer, int], Sequence["Result | Exception | bytes"]]
+"""Takes consecutive requests of one peer; bytes among its results are whole frames."""
 
 
 class Dispatcher:
     """The turn of one server.
 
-    `handlers` take one call each; `many` take consecutive calls at once and give one result per call, where a
-    Refused stands for an error. `after_turn(now)` runs once behind every read.
+    `handlers` take one call each; `many` take consecutive requests at once and give one result for each.
+    `after_turn(now)` runs once behind every read.
     """
 
     def __init__(
@@ -94,23 +95,23 @@ class Dispatcher:
         return Call(self._requests[command.code].from_command(command), command, peer)
 
     def _together(self, connection: Connection, many: ManyHandler, commands: list[Command], now: int) -> None:
-        calls = []
-        for command in commands:
-            try:
-                calls.append(self._call(connection, command))
-            except Exception as error:
-                self._fail(connection, command, error)
+        peer = connection.peer
+        peer.version = commands[0].version
+        peer.language = commands[0].language
         try:
-            results = many(calls, now)
+            results = many(commands, peer, now)
         except Exception as error:
-            for call in calls:
-                self._fail(connection, call.command, error)
+            for command in commands:
+                self._fail(connection, command, error)
             return
-        for call, result in zip(calls, results, strict=True):
-            if isinstance(result, Refused):
-                self._fail(connection, call.command, result)
+        for command, result in zip(commands, results, strict=True):
+            if isinstance(result, bytes):
+                if not command.flag & 2:
+                    connection.send_frame(result)
+            elif isinstance(result, Exception):
+                self._fail(connection, command, result)
             else:
-                self._settle(connection, call.command, result)
+                self._settle(connection, command, result)
 
     def _settle(self, connection: Connection, command: Command, result: Result) -> None:
         if result is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import TypeAlias
 
 from orbitmq.protocol.call import Answer, Condition, DataAt, Durable, Outcome, Saved, Wait, Warm
@@ -58,6 +58,11 @@ class Waits:
     def count(self) -> int:
         """Calls held now."""
         return sum(map(len, self._by_connection.values()))
+
+    @property
+    def queues(self) -> Container[tuple[str, int]]:
+        """The queues (topic, queue id) on which somebody waits for a message."""
+        return self._by_queue
 
     @property
     def waits_for_disk(self) -> bool:

@@ -16,11 +16,13 @@ from orbitmq.broker.groups import GroupTable
 from orbitmq.broker.handlers import handlers
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.locks import QueueLocks
+from orbitmq.broker.send_cy import ReplyTemplate, plain_message
 from orbitmq.broker.stats import BrokerStats
 from orbitmq.broker.topics import TopicTable
 from orbitmq.protocol.bodies.topic import TopicConfig
-from orbitmq.protocol.call import Call, Condition, Durable, Outcome, Result, Saved, Wait
+from orbitmq.protocol.call import Call, Condition, Durable, Outcome, Peer, Result, Saved, Wait
 from orbitmq.protocol.codes import PERM_WRITE, ResponseCode
+from orbitmq.protocol.command import LANGUAGE_PYTHON, LANGUAGES, VERSION, Command
 from orbitmq.protocol.errors import Malformed, Refused
 from orbitmq.protocol.ids import offset_message_id
 from orbitmq.protocol.message_cy import split_batch
@@ -29,8 +31,13 @@ from orbitmq.protocol.requests.send import SendBatchMessage, SendMessage, SendMe
 from orbitmq.store import Appended, MessageStore, PendingMessage, PutStatus
 
 AnySend: TypeAlias = SendMessage | SendMessageV2 | SendBatchMessage
+ManyResult: TypeAlias = "Result | Exception | bytes"
+"""What a send comes to; bytes are the whole frame of the answer."""
 
-REGION = "DefaultRegion"
+_REQUESTS: dict[int, type[AnySend]] = {
+    kind.CODE: kind for kind in (SendMessage, SendMessageV2, SendBatchMessage)
+}
+
 VERSION_WITH_MAX_RECONSUME = 121
 SAVE_TIMEOUT_MS = 5_000
 
@@ -62,6 +69,17 @@ class SendSettings(Protocol):
     def auto_create_topic_enable(self) -> bool: ...
 
 
+@dataclass(slots=True, frozen=True)
+class Fixed:
+    """What follows from options that hardly ever change."""
+
+    region_id: str
+    trace_on: bool
+    own_properties: bytes
+    """What the broker adds to every message."""
+    template: ReplyTemplate
+
+
 @dataclass(slots=True)
 class SendTables:
     """What a send looks at and changes."""
@@ -80,6 +98,7 @@ class SendTables:
     """Whether an acknowledged message is on the disk (SYNC_FLUSH)."""
     next_queue: int = 0
     """Moves on with every send that leaves the queue to the broker."""
+    fixed: Fixed | None = None
 
 
 @dataclass(slots=True)
@@ -96,41 +115,99 @@ class Incoming:
 
 @handlers(SendMessage, SendMessageV2, SendBatchMessage)
 def send(tables: SendTables, call: Call[AnySend], now: int) -> Result:
-    """Stores one send."""
-    (result,) = send_many(tables, [call], now)
-    if isinstance(result, Refused):
+    """Stores one send that came by itself."""
+    try:
+        taken = _accept(tables, call, _fixed(tables).own_properties, now)
+    except Refused as refused:
+        refused.extra = _extra(tables)
+        raise
+    (result,) = _results(tables, [call.command], [taken], taken.messages, now)
+    if isinstance(result, Exception):
         raise result
+    assert not isinstance(result, bytes)
     return result
 
 
-def send_many(tables: SendTables, calls: Sequence[Call[AnySend]], now: int) -> list[Result | Refused]:
-    """Stores the sends that came together, in order; one result each."""
-    accepted: list[Incoming | Refused] = []
+def send_many(tables: SendTables, commands: Sequence[Command], peer: Peer, now: int) -> list[ManyResult]:
+    """Stores the sends of one peer that came together, in order; one result each."""
+    own = _fixed(tables).own_properties
+    may_be_plain = _may_be_plain(tables, now)
     messages: list[PendingMessage] = []
-    for call in calls:
+    accepted: list[Incoming | bytes | Exception] = []
+    for command in commands:
+        if may_be_plain:
+            plain = plain_message(
+                command,
+                tables.topics.by_name,
+                names.NO_SEND_TOPICS,
+                own,
+                peer.host,
+                tables.identity.host,
+            )
+            if plain is not None:
+                messages.append(plain[0])
+                accepted.append(plain[1])
+                continue
         try:
-            taken = _accept(tables, call, now)
+            call: Call[AnySend] = Call(_REQUESTS[command.code].from_command(command), command, peer)
+            incoming = _accept(tables, call, own, now)
         except Refused as refused:
             refused.extra = _extra(tables)
             accepted.append(refused)
+        except Exception as error:
+            accepted.append(error)
         else:
-            accepted.append(taken)
-            messages += taken.messages
-    appended = iter(tables.store.append_many(messages, now))
-    results: list[Result | Refused] = []
-    counts: dict[tuple[str, int], list[int]] = {}
-    for incoming in accepted:
-        if isinstance(incoming, Refused):
+            accepted.append(incoming)
+            messages += incoming.messages
+    return _results(tables, commands, accepted, messages, now)
+
+
+def _may_be_plain(tables: SendTables, now: int) -> bool:
+    settings = tables.settings
+    return (
+        not tables.sync_flush
+        and now >= settings.start_accept_send_request_time_stamp
+        and bool(settings.broker_permission & PERM_WRITE)
+    )
+
+
+def _results(
+    tables: SendTables,
+    commands: Sequence[Command],
+    accepted: list[Incoming | bytes | Exception],
+    messages: list[PendingMessage],
+    now: int,
+) -> list[ManyResult]:
+    template = _fixed(tables).template
+    results: list[ManyResult] = []
+    put = tables.stats.put_fresh
+    stored = tables.store.append_many(messages, now)
+    at = 0
+    for command, incoming in zip(commands, accepted, strict=True):
+        if isinstance(incoming, bytes):
+            one = stored[at]
+            if one.status is not PutStatus.PUT_OK:
+                tables.stats.put_failed()
+                results.append(_refusal(tables, one.status))
+            else:
+                message = messages[at]
+                put(message.topic, message.queue_id, 1, one.size)
+                results.append(
+                    template.frame(
+                        command.opaque, one.physical_offset, message.queue_id, one.queue_offset, incoming
+                    )
+                )
+            at += 1
+        elif isinstance(incoming, Incoming):
+            count = len(incoming.messages)
+            results.append(_result(tables, incoming, stored[at : at + count], now))
+            at += count
+        else:
             results.append(incoming)
-            continue
-        stored = [next(appended) for _ in incoming.messages]
-        results.append(_result(tables, incoming, stored, counts, now))
-    for (topic, queue_id), (count, size_bytes) in counts.items():
-        tables.stats.put(topic, queue_id, count, size_bytes, system=tables.topics.is_system(topic))
     return results
 
 
-def _accept(tables: SendTables, call: Call[AnySend], now: int) -> Incoming:
+def _accept(tables: SendTables, call: Call[AnySend], own: bytes, now: int) -> Incoming:
     request = call.request
     settings = tables.settings
     if now < settings.start_accept_send_request_time_stamp:
@@ -164,7 +241,7 @@ def _accept(tables: SendTables, call: Call[AnySend], now: int) -> Incoming:
         queue_id = tables.next_queue % max(1, topic.write_queue_nums)
     if request.batch or isinstance(request, SendBatchMessage):
         return _accept_batch(tables, call, queue_id, made_topic)
-    return _accept_one(tables, call, topic, queue_id, made_topic, now)
+    return _accept_one(tables, call, topic, queue_id, made_topic, own, now)
 
 
 def _check_permission(tables: SendTables, topic: TopicConfig | None) -> None:
@@ -192,25 +269,17 @@ def _make_topic(tables: SendTables, request: AnySend, now: int) -> TopicConfig:
 
 
 def _accept_one(
-    tables: SendTables, call: Call[AnySend], topic: TopicConfig, queue_id: int, made_topic: bool, now: int
+    tables: SendTables,
+    call: Call[AnySend],
+    topic: TopicConfig,
+    queue_id: int,
+    made_topic: bool,
+    own: bytes,
+    now: int,
 ) -> Incoming:
     request = call.request
-    text = request.properties or ""
-    name = request.topic
-    reconsume_times = request.reconsume_times or 0
-    tags_code: int | None = None
-    if name.startswith(names.RETRY_PREFIX) or _needs_rewrite(text):
-        properties = decode_properties(text.encode())
-        name, queue_id, tags_code = _rewrite(tables, call, properties, topic, queue_id, now)
-        text = encode_properties(properties).decode()
-        unique_id = properties.get("UNIQ_KEY")
-    else:
-        start = text.find("UNIQ_KEY\x01")
-        unique_id = text[start + 9 : text.find("\x02", start)] if start >= 0 else None
-    if text and not text.endswith("\x02"):
-        text += "\x02"
-    text += _own_properties(tables)
-    body = call.command.body
+    properties = decode_properties(request.properties or "")
+    name, queue_id, tags_code = _rewrite(tables, call, properties, topic, queue_id, now)
     message = PendingMessage(
         name,
         queue_id,
@@ -219,30 +288,14 @@ def _accept_one(
         request.born_timestamp,
         call.peer.host,
         tables.identity.host,
-        reconsume_times,
+        request.reconsume_times or 0,
         0,
-        b"" if body is None else body,
-        text.encode(),
+        call.command.body or b"",
+        encode_properties(properties) + own,
         tags_code,
     )
-    waits = tables.sync_flush and "WAIT\x01false" not in text
-    return Incoming([message], name, queue_id, unique_id, waits, made_topic)
-
-
-_REWRITTEN = (
-    "DELAY\x01",
-    "TIMER_",
-    "TRAN_MSG\x01",
-    "POP_CK\x01",
-    "MSG_REGION\x01",
-    "TRACE_ON\x01",
-    "CLUSTER\x01",
-)
-"""Text in a property string that makes it worth taking apart; most have none of it."""
-
-
-def _needs_rewrite(text: str) -> bool:
-    return "UNIQ_KEY\x01" not in text or any(marker in text for marker in _REWRITTEN)
+    waits = tables.sync_flush and properties.get("WAIT") != "false"
+    return Incoming([message], name, queue_id, properties.get("UNIQ_KEY"), waits, made_topic)
 
 
 def _rewrite(
@@ -300,14 +353,18 @@ def _dead_letter_topic(tables: SendTables, call: Call[AnySend], now: int) -> str
     return dead
 
 
-def _own_properties(tables: SendTables) -> str:
-    """What the broker adds to every message."""
+def _fixed(tables: SendTables) -> Fixed:
+    """What is the same for every message, made anew when the options behind it have changed."""
     settings = tables.settings
-    trace = "true" if settings.trace_on else "false"
-    return (
-        f"MSG_REGION\x01{settings.region_id}\x02TRACE_ON\x01{trace}\x02"
-        f"CLUSTER\x01{tables.identity.cluster}\x02"
-    )
+    fixed = tables.fixed
+    if fixed is None or fixed.region_id != settings.region_id or fixed.trace_on != settings.trace_on:
+        trace = "true" if settings.trace_on else "false"
+        own = {"MSG_REGION": settings.region_id, "TRACE_ON": trace, "CLUSTER": tables.identity.cluster}
+        template = ReplyTemplate(
+            tables.identity.host, settings.region_id, trace, LANGUAGES[LANGUAGE_PYTHON], VERSION
+        )
+        fixed = tables.fixed = Fixed(settings.region_id, settings.trace_on, encode_properties(own), template)
+    return fixed
 
 
 def _extra(tables: SendTables) -> dict[str, str]:
@@ -359,21 +416,13 @@ def _accept_batch(tables: SendTables, call: Call[AnySend], queue_id: int, made_t
     return Incoming(messages, name, queue_id, batch_properties.get("UNIQ_KEY"), waits, made_topic)
 
 
-def _result(
-    tables: SendTables,
-    incoming: Incoming,
-    stored: list[Appended],
-    counts: dict[tuple[str, int], list[int]],
-    now: int,
-) -> Result | Refused:
+def _result(tables: SendTables, incoming: Incoming, stored: list[Appended], now: int) -> ManyResult:
     for appended in stored:
         if appended.status is not PutStatus.PUT_OK:
             tables.stats.put_failed()
             return _refusal(tables, appended.status)
     size_bytes = sum(appended.size for appended in stored)
-    count = counts.setdefault((incoming.topic, incoming.queue_id), [0, 0])
-    count[0] += len(stored)
-    count[1] += size_bytes
+    tables.stats.put_fresh(incoming.topic, incoming.queue_id, len(stored), size_bytes)
     reply = SendReply(
         msg_id=",".join([offset_message_id(tables.identity.host, one.physical_offset) for one in stored]),
         queue_id=incoming.queue_id,

@@ -1,0 +1,203 @@
+"""Sends that need nothing but storing, which is nearly all of them: one look, and an answer from a template.
+
+Hot: every message sent passes here. A send is plain if its topic exists and may be written to, it is a
+single message, and none of its properties means anything to the broker (no delay, timer, transaction, ...).
+For whatever is not plain, `plain_message` gives None, and the rules of `handlers.send` decide.
+"""
+
+from __future__ import annotations
+
+import re
+from json.encoder import encode_basestring
+from typing import Any
+
+try:
+    import cython
+except ModuleNotFoundError:
+    from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
+
+from orbitmq.protocol.command import Command
+from orbitmq.store.messages import PendingMessage
+
+if cython.compiled:
+    from cython.cimports.cpython.bytes import (  # type: ignore[import-not-found]
+        PyBytes_AS_STRING,
+        PyBytes_FromStringAndSize,
+        PyBytes_GET_SIZE,
+    )
+    from cython.cimports.libc.string import memchr, memcmp  # type: ignore[import-not-found]
+
+_SEND = 10
+_SEND_V2 = 310
+_WRITE = 2
+_RETRY_PREFIX = "%RETRY%"
+
+_MEANINGFUL = re.compile(rb"(?:^|\x02)(?:DELAY|TIMER_|TRAN_MSG|POP_CK|MSG_REGION|TRACE_ON|CLUSTER)")
+"""Beginnings of property names that the broker acts on, or sets itself."""
+_UNIQUE_KEY = re.compile(rb"(?:^|\x02)UNIQ_KEY\x01([0-9A-Za-z]+)(?:\x02|$)")
+"""Ids of clients are hex; any other text goes the way on which it is quoted."""
+
+NAMED = ("topic", "queueId", "sysFlag", "bornTimestamp", "flag", "properties", "reconsumeTimes", "batch")
+LETTERED = ("b", "e", "f", "g", "h", "i", "j", "m")
+
+
+def plain_message(
+    command: Command, topics: dict[str, Any], refused: Any, own: bytes, host: bytes, store_host: bytes
+) -> tuple[PendingMessage, bytes] | None:
+    """The message of a plain send and its unique id; None if the send has to be looked at more closely.
+
+    `topics` are the configs by name, `refused` names of topics nobody may send to, `own` the properties that
+    the broker adds to every message.
+    """
+    names = LETTERED if command.code == _SEND_V2 else NAMED
+    ext = command.ext
+    if ext is None:
+        return None
+    try:
+        topic: str = ext[names[0]]
+        config = topics[topic]
+        queue_id: cython.int = int(ext[names[1]])
+        sys_flag: cython.int = int(ext[names[2]])
+        born_timestamp: cython.longlong = int(ext[names[3]])
+        flag: cython.int = int(ext[names[4]])
+        text: str = ext[names[5]]
+    except (KeyError, ValueError, OverflowError):
+        return None
+    if (
+        ext.get(names[7]) == "true"
+        or ext.get(names[6], "0") != "0"
+        or queue_id < 0
+        or sys_flag & 0xC
+        or topic in refused
+        or topic.startswith(_RETRY_PREFIX)
+        or not config.perm & _WRITE
+        or queue_id >= max(config.write_queue_nums, config.read_queue_nums)
+        or not (-0x80000000 <= flag <= 0x7FFFFFFF and -0x80000000 <= sys_flag <= 0x7FFFFFFF)
+        or not -0x8000000000000000 <= born_timestamp <= 0x7FFFFFFFFFFFFFFF
+    ):
+        return None
+    found = _plain_properties(text.encode("utf-8", "replace"), own)
+    if found is None:
+        return None
+    properties, unique_id = found
+    body = command.body
+    return (
+        PendingMessage(
+            topic,
+            queue_id,
+            flag,
+            sys_flag,
+            born_timestamp,
+            host,
+            store_host,
+            0,
+            0,
+            b"" if body is None else body,
+            properties,
+        ),
+        unique_id,
+    )
+
+
+@cython.cfunc
+def _plain_properties(properties: bytes, own: bytes) -> Any:
+    """The properties to store and the unique id among them; None if one of them means something."""
+    if cython.compiled:
+        length: cython.Py_ssize_t = PyBytes_GET_SIZE(properties)
+        start: cython.p_char = PyBytes_AS_STRING(properties)
+        end: cython.p_char = start + length
+        at: cython.p_char = start
+        stop: cython.p_char
+        unique: cython.p_char = cython.NULL
+        unique_length: cython.Py_ssize_t = 0
+        while at < end:
+            if _is_meaningful(at, end - at):
+                return None
+            stop = cython.cast(cython.p_char, memchr(at, 2, end - at))
+            if stop == cython.NULL:
+                stop = end
+            if unique == cython.NULL and stop - at > 9 and memcmp(at, b"UNIQ_KEY\x01", 9) == 0:
+                unique = at + 9
+                unique_length = stop - unique
+                if not _is_alphanumeric(unique, unique_length):
+                    return None
+            at = stop + 1
+        if unique == cython.NULL:
+            return None
+        if end[-1] != 2:
+            return properties + b"\x02" + own, PyBytes_FromStringAndSize(unique, unique_length)
+        return properties + own, PyBytes_FromStringAndSize(unique, unique_length)
+    key = _UNIQUE_KEY.search(properties)
+    if key is None or _MEANINGFUL.search(properties):
+        return None
+    if not properties.endswith(b"\x02"):
+        properties += b"\x02"
+    return properties + own, key[1]
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _is_meaningful(name: cython.p_char, length: cython.Py_ssize_t) -> cython.bint:
+    """Whether an entry's name begins like one of those in `_MEANINGFUL`. Compiled only."""
+    c: cython.char = name[0]
+    if c == 68:  # D
+        return length >= 5 and memcmp(name, b"DELAY", 5) == 0
+    if c == 84:  # T
+        return length >= 6 and (
+            memcmp(name, b"TIMER_", 6) == 0
+            or (length >= 8 and (memcmp(name, b"TRAN_MSG", 8) == 0 or memcmp(name, b"TRACE_ON", 8) == 0))
+        )
+    if c == 80:  # P
+        return length >= 6 and memcmp(name, b"POP_CK", 6) == 0
+    if c == 77:  # M
+        return length >= 10 and memcmp(name, b"MSG_REGION", 10) == 0
+    if c == 67:  # C
+        return length >= 7 and memcmp(name, b"CLUSTER", 7) == 0
+    return False
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _is_alphanumeric(text: cython.p_char, length: cython.Py_ssize_t) -> cython.bint:
+    """Compiled only."""
+    i: cython.Py_ssize_t
+    c: cython.char
+    for i in range(length):
+        c = text[i]
+        if not (48 <= c <= 57 or 65 <= c <= 90 or 97 <= c <= 122):
+            return False
+    return True
+
+
+class ReplyTemplate:
+    """The frame that answers a stored message: all but four numbers and the unique id is always the same."""
+
+    __slots__ = ("_after_id", "_before_offset", "_end")
+
+    def __init__(self, store_host: bytes, region: str, trace: str, language: str, version: int) -> None:
+        self._before_offset = b'{"code":0,"extFields":{"MSG_REGION":%s,"TRACE_ON":"%s","msgId":"%s' % (
+            encode_basestring(region).encode(),
+            trace.encode(),
+            store_host.hex().upper().encode(),
+        )
+        self._after_id = b'"},"flag":1,"language":"%s","opaque":' % language.encode()
+        self._end = b',"serializeTypeCurrentRPC":"JSON","version":%d}' % version
+
+    def frame(
+        self, opaque: int, physical_offset: int, queue_id: int, queue_offset: int, unique_id: bytes
+    ) -> bytes:
+        """The whole frame. `unique_id` is text that JSON holds as it is."""
+        header = b'%s%016X","queueId":"%d","queueOffset":"%d","transactionId":"%s%s%d%s' % (
+            self._before_offset,
+            physical_offset,
+            queue_id,
+            queue_offset,
+            unique_id,
+            self._after_id,
+            opaque,
+            self._end,
+        )
+        length = len(header)
+        return b"%s%s%s" % ((length + 4).to_bytes(4, "big"), length.to_bytes(4, "big"), header)
