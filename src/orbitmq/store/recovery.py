@@ -93,6 +93,8 @@ def _load_queue(table: QueueTable, topic: str, queue_id: int) -> None:
             table.disk.remove(folder / segment_name(start))
     _set_end(queue, end // UNIT_BYTES)
     queue.base = -1
+    # Files that were removed may be made again under the same names.
+    table.reading.forget(queue)
 
 
 def _joined_starts(table: QueueTable, queue: ConsumeQueue) -> list[int]:
@@ -176,6 +178,7 @@ def _wipe_behind(table: QueueTable, queue: ConsumeQueue) -> None:
             file.close()
         elif start > end:
             table.disk.remove(folder / segment_name(start))
+    table.reading.forget(queue)
 
 
 # ---- the log ----

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ def store(tmp_path: Path) -> MessageStore:
 def test_queue_offsets_are_dense_per_queue(store: MessageStore) -> None:
     appended = store.append_many([message(n, queue_id=n % 2) for n in range(6)], NOW)
     assert [one.queue_offset for one in appended] == [0, 0, 1, 1, 2, 2]
-    assert all(a.end_offset == b.physical_offset for a, b in zip(appended, appended[1:], strict=False))
+    assert all(a.end_offset == b.physical_offset for a, b in pairwise(appended))
 
 
 def test_store_times_never_go_back(store: MessageStore) -> None:
@@ -118,7 +119,7 @@ def test_a_batch_is_stored_as_a_whole_in_one_segment(store: MessageStore) -> Non
     batch = [message(n, body=bytes(3000), followers=3 if n == 0 else 0) for n in range(4)]
     appended = store.append_many(batch, NOW)
     assert {one.physical_offset // SEGMENT for one in appended} == {1}
-    assert all(a.end_offset == b.physical_offset for a, b in zip(appended, appended[1:], strict=False))
+    assert all(a.end_offset == b.physical_offset for a, b in pairwise(appended))
 
 
 def test_a_batch_with_one_bad_message_is_not_stored_at_all(store: MessageStore) -> None:

@@ -1,0 +1,161 @@
+"""Messages by key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from orbitmq.protocol.message_cy import decode_record
+from orbitmq.store import MessageStore
+from orbitmq.store.files import RealDisk
+from orbitmq.store.index_file import IndexFile, file_bytes, file_name
+from tests.unit.store.kit import NOW, crash, filled, message, opened
+
+ALWAYS = (0, 1 << 60)
+
+
+def found(store: MessageStore, key: str, kind: str = "K", topic: str = "T", most: int = 64) -> list[int]:
+    """The numbers of the messages under a key."""
+    return [decode_record(record).flag for record in store.query(topic, key, most, *ALWAYS, kind).records]
+
+
+def test_unique_ids_keys_and_tags(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    store.append_many(
+        [
+            message(1, keys="k1 k2", tag="a"),
+            message(2, keys="k2  k3"),
+            message(3, topic="S", keys="k2"),
+            message(4, keys="k4", sys_flag=0xC),
+            message(5, keys="k5", sys_flag=0x4),
+        ],
+        NOW,
+    )
+    assert found(store, "k1") == [1]
+    assert found(store, "k2") == [1, 2]
+    assert found(store, "k3") == [2]
+    assert found(store, "k2", topic="S") == [3]
+    assert found(store, "ID00000002", "U") == [2]
+    assert found(store, "a", "T") == [1]
+    assert found(store, "k4") == []  # taken back
+    assert found(store, "k5") == [5]
+    assert found(store, "") == []
+
+
+def test_the_newest_come_first_when_there_are_too_many(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    for number in range(20):
+        store.append(message(number, keys="k"), NOW + 1000 * number)
+    assert found(store, "k", most=5) == [15, 16, 17, 18, 19]
+    in_range = store.query("T", "k", 64, NOW + 3000, NOW + 6000)
+    assert [decode_record(record).flag for record in in_range.records] == [3, 4, 5, 6]
+    assert in_range.last_timestamp == NOW + 19_000
+    assert in_range.last_physical_offset > 0
+
+
+def test_full_files_are_followed_by_new_ones(tmp_path: Path) -> None:
+    store = opened(tmp_path, max_index_num=50)
+    filled(store, 120, keys="k")
+    assert found(store, "k")[-1] == 119
+    names = sorted(path.name for path in (tmp_path / "index").iterdir())
+    assert len(names) == 5
+    for number in (0, 60, 119):
+        assert found(store, f"ID{number:08d}", "U") == [number]
+    store.close()
+    store = opened(tmp_path, max_index_num=50)
+    assert sorted(path.name for path in (tmp_path / "index").iterdir()) == names
+    store.append(message(200, keys="k"), NOW + 500)
+    assert found(store, "ID00000060", "U") == [60]
+    assert found(store, "k")[-1] == 200
+
+
+def test_nothing_is_indexed_twice_after_a_clean_stop(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    filled(store, 10, keys="k")
+    store.close()
+    for _ in range(3):
+        store = opened(tmp_path)
+        assert found(store, "k") == list(range(10))
+        index = store._index.files[-1]
+        assert index.count == 1 + 20
+        store.close()
+
+
+def test_after_a_crash_the_index_goes_back_to_its_last_sync(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    filled(store, 10, keys="k")
+    store._index_chore(NOW)
+    store._sweep_chore(NOW + 120_000)
+    for number in range(10, 20):
+        store.append(message(number, keys="k"), NOW + number)
+    store._index_chore(NOW)
+    (path,) = (tmp_path / "index").iterdir()
+    crash(store)
+    # What the kernel wrote after the sync is of any age: wipe some of it, as a power cut would.
+    data = bytearray(path.read_bytes())
+    data[40 : 40 + 400] = bytes(400)
+    data[440 + 20 * 25 :] = bytes(len(data) - 440 - 20 * 25)
+    path.write_bytes(data)
+    store = opened(tmp_path)
+    assert found(store, "k") == list(range(20))
+    assert [found(store, f"ID{number:08d}", "U") for number in range(20)] == [[n] for n in range(20)]
+    assert list((tmp_path / "index").iterdir()) == [path]
+    crash(store)
+
+
+@pytest.mark.parametrize("content", [b"", b"x" * 100, b"\xff" * file_bytes(100, 400)])
+def test_a_torn_index_file_is_made_anew(tmp_path: Path, content: bytes) -> None:
+    store = opened(tmp_path)
+    filled(store, 10, keys="k")
+    store.close()
+    (path,) = (tmp_path / "index").iterdir()
+    path.write_bytes(content)
+    store = opened(tmp_path)
+    assert found(store, "k") == list(range(10))
+    store.close()
+    assert all(file.stat().st_size == file_bytes(100, 400) for file in (tmp_path / "index").iterdir())
+
+
+def test_an_index_newer_than_the_log_is_made_anew(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    filled(store, 10, keys="k")
+    store.close()
+    (path,) = (tmp_path / "index").iterdir()
+    index = IndexFile.open(RealDisk(), path, 100, 400)
+    assert index is not None
+    index.put([1], 60_000, NOW + 10**6)
+    index.write_header()
+    index.close()
+    store = opened(tmp_path)
+    assert found(store, "k") == list(range(10))
+    store.close()
+
+
+def test_without_an_index_nothing_is_found_and_nothing_written(tmp_path: Path) -> None:
+    store = opened(tmp_path, message_index_enable=False)
+    filled(store, 3, keys="k")
+    assert found(store, "k") == []
+    assert store.figures().index_behind_bytes == 0
+    store.close()
+    assert list((tmp_path / "index").iterdir()) == []
+
+
+def test_damage_in_the_log_stops_only_what_is_damaged(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    appended = filled(store, 5, keys="k")
+    at = appended[2].physical_offset
+    store._log.segments[0].view[at : at + 8] = b"\xff" * 8
+    assert found(store, "k") == [0, 1, 3, 4]
+
+
+def test_names_are_local_time_with_milliseconds() -> None:
+    name = file_name(NOW + 42)
+    assert len(name) == 17
+    assert name.endswith("042")
+
+
+def test_a_message_with_more_keys_than_a_file_holds(tmp_path: Path) -> None:
+    store = opened(tmp_path, max_index_num=50)
+    store.append(message(1, keys=" ".join(f"k{n}" for n in range(120))), NOW)
+    assert found(store, "k0") == found(store, "k119") == [1]

@@ -1,0 +1,403 @@
+"""Opening stores in every state they may be left in."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from orbitmq.store import MessageStore, StoreCorrupt, StoreLocked
+from tests.unit.store.kit import NOW, SEGMENT, bodies, crash, filled, message, opened, read_queue
+
+
+def numbers(store: MessageStore, queue_id: int = 0) -> list[int]:
+    records = read_queue(store, "T", queue_id)
+    first = records[0].queue_offset if records else 0
+    assert [record.queue_offset for record in records] == list(range(first, first + len(records)))
+    return [record.flag for record in records]
+
+
+def folder_of(root: Path, queue_id: int = 0) -> Path:
+    return root / "consumequeue" / "T" / str(queue_id)
+
+
+def test_a_new_folder_is_laid_out(tmp_path: Path) -> None:
+    root = tmp_path / "new" / "store"
+    store = opened(root)
+    assert (root / "lock").read_bytes() == b"lock"
+    assert (root / "abort").read_text().isdigit()
+    assert (root / "commitlog" / f"{0:020d}").stat().st_size == SEGMENT
+    store.close()
+    assert not (root / "abort").exists()
+    assert (root / "checkpoint").stat().st_size == 4096
+
+
+def test_an_empty_store_opens_again(tmp_path: Path) -> None:
+    for _ in range(3):
+        store = opened(tmp_path)
+        assert (store.min_physical, store.max_physical) == (0, 0)
+        store.close()
+
+
+def test_after_a_clean_stop_the_log_is_not_read(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    filled(store, 100)
+    end = store.max_physical
+    store.close()
+    store = opened(tmp_path)
+    assert not store.recovered.scanned
+    assert store.max_physical == end == store.durable_offset
+    assert numbers(store) == list(range(100))
+    assert store.append(message(100), NOW).queue_offset == 100
+    assert store.append(message(100), NOW - 5000).store_timestamp >= NOW + 99
+
+
+@pytest.mark.parametrize("swept", [False, True])
+def test_after_a_crash_all_is_there(tmp_path: Path, swept: bool) -> None:
+    store = opened(tmp_path)
+    filled(store, 250, body=bytes(500))
+    if swept:
+        store._sweep_chore(NOW + 1)
+    crash(store)
+    store = opened(tmp_path)
+    assert store.recovered.scanned
+    assert numbers(store) == list(range(250))
+    assert store.take_arrivals() == []
+    assert store.append(message(250), NOW).queue_offset == 250
+    crash(store)
+    assert numbers(opened(tmp_path)) == list(range(251))
+
+
+def test_half_messages_get_no_units_in_recovery(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    for sys_flag in (0, 0x4, 0x8, 0xC, 0):
+        store.append(message(sys_flag=sys_flag), NOW)
+    crash(store)
+    store = opened(tmp_path)
+    assert store.max_offset("T", 0) == 3
+
+
+def test_a_torn_record_ends_the_log(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    appended = filled(store, 20)
+    segment = store._log.segments[0]
+    for at in range(appended[15].physical_offset + 50, appended[-1].end_offset):
+        segment.view[at] = 0
+    store._sweep_chore(NOW)
+    crash(store)
+    store = opened(tmp_path)
+    assert numbers(store) == list(range(15))
+    assert store.max_physical == appended[15].physical_offset
+    assert store.append(message(99), NOW + 100).queue_offset == 15
+    crash(store)
+    assert numbers(opened(tmp_path)) == [*range(15), 99]
+
+
+def test_what_stood_behind_a_torn_record_never_comes_back(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    appended = filled(store, 10)
+    store._log.segments[0].view[appended[5].physical_offset + 90] ^= 1
+    crash(store)
+    store = opened(tmp_path)
+    assert numbers(store) == list(range(5))
+    # The same size as the torn one: were the next one still there, it would fit on.
+    store.append(message(5), NOW)
+    crash(store)
+    assert numbers(opened(tmp_path)) == list(range(6))
+
+
+def test_a_damaged_record_that_was_synced_is_stepped_over(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    appended = filled(store, 10)
+    store._sweep_chore(NOW + 120_000)
+    store.append(message(10), NOW + 20)
+    store._log.segments[0].view[appended[5].physical_offset + 90] ^= 1
+    crash(store)
+    store = opened(tmp_path)
+    assert numbers_with_gap(store) == [0, 1, 2, 3, 4, 6, 7, 8, 9, 10]
+    assert store.bad_record_count == 1
+    assert appended[5].physical_offset in store.bad_records
+    crash(store)
+
+
+def numbers_with_gap(store: MessageStore) -> list[int]:
+    return [record.flag for record in read_queue(store)]
+
+
+def test_damage_does_not_cut_a_log_that_was_closed_in_order(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    appended = filled(store, 10)
+    store.close()
+    path = tmp_path / "commitlog" / f"{0:020d}"
+    data = bytearray(path.read_bytes())
+    data[appended[9].physical_offset + 90] ^= 1  # the last one: the noted end does not hold any more
+    data[appended[3].physical_offset] = 0x7F  # nor can this one's size be believed
+    path.write_bytes(data)
+    store = opened(tmp_path)
+    assert numbers_with_gap(store) == [0, 1, 2, 4, 5, 6, 7, 8]
+    store.close()
+
+
+def test_segments_behind_the_end_go(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    appended = filled(store, 60, body=bytes(3000))
+    assert len(store._log.segments) > 2
+    store._log.segments[0].view[appended[2].physical_offset + 90] ^= 1
+    crash(store)
+    store = opened(tmp_path)
+    assert numbers(store) == [0, 1]
+    assert len(store._log.segments) == 1
+    crash(store)
+
+
+# Consume queues.
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize(
+    "what", ["queue", "topic", "all", "last file", "first file", "middle file", "cut", "zeros"]
+)
+def test_lost_queue_files_are_made_anew(tmp_path: Path, what: str, clean: bool) -> None:
+    store = opened(tmp_path)
+    for number in range(350):
+        store.append(message(number, queue_id=number % 2 if number < 20 else 0), NOW + number)
+    expected = numbers(store), numbers(store, 1)
+    store._sweep_chore(NOW + 120_000)
+    if clean:
+        store.close()
+    else:
+        crash(store)
+    queue = folder_of(tmp_path)
+    files = sorted(queue.iterdir())
+    assert len(files) == 4
+    match what:
+        case "queue":
+            shutil.rmtree(queue)
+        case "topic":
+            shutil.rmtree(queue.parent)
+        case "all":
+            shutil.rmtree(queue.parent.parent)
+        case "last file":
+            files[-1].unlink()
+        case "first file":
+            files[0].unlink()
+        case "middle file":
+            files[1].unlink()
+        case "cut":
+            files[-1].write_bytes(files[-1].read_bytes()[:333])
+        case "zeros":
+            files[-2].write_bytes(bytes(2000))
+    store = opened(tmp_path)
+    assert (numbers(store), numbers(store, 1)) == expected
+    assert store.append(message(350), NOW + 400).queue_offset == len(expected[0])
+    store.close()
+    store = opened(tmp_path)
+    assert numbers(store) == [*expected[0], 350]
+    assert sum(path.stat().st_size == 2000 for path in queue.iterdir()) == 4
+    store.close()
+
+
+def test_units_beyond_the_log_go(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    appended = filled(store, 120)
+    store._sweep.run()
+    crash(store)
+    path = tmp_path / "commitlog" / f"{0:020d}"
+    data = path.read_bytes()
+    end = appended[80].physical_offset
+    path.write_bytes(data[:end] + bytes(len(data) - end))
+    store = opened(tmp_path)
+    assert numbers(store) == list(range(80))
+    store.close()
+    assert not any((folder_of(tmp_path) / f"{0:020d}").read_bytes()[80 * 20 :])
+    assert not (folder_of(tmp_path) / f"{2000:020d}").exists()
+
+
+def test_without_a_log_there_are_no_queues(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    filled(store, 10)
+    store.close()
+    shutil.rmtree(tmp_path / "commitlog")
+    store = opened(tmp_path)
+    assert store.topics() == []
+    assert store.append(message(1), NOW).queue_offset == 0
+    assert bodies(store) == [b"body 1"]
+    store.close()
+    assert bodies(opened(tmp_path)) == [b"body 1"]
+
+
+def test_a_queue_whose_beginning_left_the_log_begins_with_blank_units(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    appended = filled(store, 60, body=bytes(3000))
+    crash(store)
+    (tmp_path / "commitlog" / f"{0:020d}").unlink()
+    shutil.rmtree(tmp_path / "consumequeue")
+    store = opened(tmp_path)
+    first = next(one.queue_offset for one in appended if one.physical_offset >= SEGMENT)
+    assert store.min_offset("T", 0) == first
+    assert numbers(store) == list(range(first, 60))
+    store.close()
+    units = (folder_of(tmp_path) / f"{0:020d}").read_bytes()
+    assert units[: 20 * first] == bytes.fromhex("00000000000000007fffffff0000000000000000") * first
+    store = opened(tmp_path)
+    assert store.min_offset("T", 0) == first
+    assert numbers(store) == list(range(first, 60))
+    store.close()
+
+
+def test_what_the_log_lost_in_the_middle_leaves_places_right(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    appended = filled(store, 10)
+    store._sweep_chore(NOW + 120_000)
+    store.append(message(10), NOW + 50)
+    crash(store)
+    path = tmp_path / "commitlog" / f"{0:020d}"
+    data = bytearray(path.read_bytes())
+    data[appended[4].physical_offset : appended[6].physical_offset] = b"\xff" * (2 * appended[4].size)
+    path.write_bytes(data)
+    shutil.rmtree(tmp_path / "consumequeue")
+    store = opened(tmp_path)
+    assert [(record.queue_offset, record.flag) for record in read_queue(store)] == [
+        (n, n) for n in (0, 1, 2, 3, 6, 7, 8, 9, 10)
+    ]
+    assert store.recovered.lost_units == 2
+    store.close()
+
+
+# Foreign and damaged files.
+
+
+def test_apaches_other_files_are_left_alone(tmp_path: Path) -> None:
+    names = [
+        "abort.bak",
+        "timerwheel",
+        "timerlog/0",
+        "compaction/x/0",
+        "rocksdbstore/CURRENT",
+        "config/timercheck",
+    ]
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    (tmp_path / "commitlog").mkdir()
+    (tmp_path / "commitlog" / "README").write_text("hello")
+    (tmp_path / "consumequeue" / "T" / "notes").mkdir(parents=True)
+    (tmp_path / "index").mkdir()
+    (tmp_path / "index" / "stray").write_text("x")
+    store = opened(tmp_path)
+    filled(store, 3)
+    store.close()
+    store = opened(tmp_path)
+    assert numbers(store) == [0, 1, 2]
+    store.close()
+    assert all((tmp_path / name).read_text() == "x" for name in names)
+
+
+def test_segments_of_another_size_say_what_to_set(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    filled(store, 3)
+    store.close()
+    with pytest.raises(StoreCorrupt, match="set mappedFileSizeCommitLog=65536 if the store was made so"):
+        opened(tmp_path, mapped_file_size_commit_log=1 << 20)
+    assert numbers(opened(tmp_path)) == [0, 1, 2]
+
+
+def test_an_empty_last_segment_is_removed(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    filled(store, 3)
+    store.close()
+    (tmp_path / "commitlog" / f"{SEGMENT:020d}").touch()
+    store = opened(tmp_path)
+    assert numbers(store) == [0, 1, 2]
+    store.close()
+
+
+def test_a_second_segment_made_ahead_is_no_harm(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    filled(store, 3)
+    store.close()
+    (tmp_path / "commitlog" / f"{SEGMENT:020d}").write_bytes(bytes(SEGMENT))
+    store = opened(tmp_path)
+    assert filled(store, 1)[0].queue_offset == 3
+    store.close()
+    assert numbers(opened(tmp_path)) == [0, 1, 2, 0]
+
+
+def test_a_gap_between_segments_is_refused(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    filled(store, 80, body=bytes(3000))
+    store.close()
+    (tmp_path / "commitlog" / f"{SEGMENT:020d}").unlink()
+    with pytest.raises(StoreCorrupt, match="there is no segment from 65536 to 131072"):
+        opened(tmp_path)
+
+
+def test_queue_files_of_another_size_say_what_to_set(tmp_path: Path) -> None:
+    store = opened(tmp_path, mapped_file_size_consume_queue=4000)
+    filled(store, 300)
+    store.close()
+    with pytest.raises(StoreCorrupt, match="mappedFileSizeConsumeQueue"):
+        opened(tmp_path)
+    assert len(numbers(opened(tmp_path, mapped_file_size_consume_queue=4000))) == 300
+
+
+def test_batch_queues_are_neither_read_nor_written(tmp_path: Path) -> None:
+    (tmp_path / "batchconsumequeue" / "B" / "0").mkdir(parents=True)
+    store = opened(tmp_path)
+    assert store.append(message(topic="B"), NOW).status.name == "MESSAGE_ILLEGAL"
+    store.close()
+    assert not (tmp_path / "consumequeue" / "B").exists()
+
+
+def test_one_folder_one_store(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    with pytest.raises(StoreLocked):
+        opened(tmp_path)
+    store.close()
+    store.close()
+    opened(tmp_path).close()
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StoreCorrupt, match="cannot be made a data folder"):
+        opened(tmp_path / "file" / "store")
+
+
+def test_a_failed_start_lets_go_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "commitlog").mkdir()
+    (tmp_path / "commitlog" / f"{0:020d}").write_bytes(b"x" * 10)
+    for _ in range(2):
+        with pytest.raises(StoreCorrupt):
+            opened(tmp_path)
+
+
+def test_marks_written_beside_another_checkpoint_do_not_count(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    filled(store, 10)
+    store.close()
+    # Apache's broker was here: it deleted the topic, and left a checkpoint of its own.
+    shutil.rmtree(tmp_path / "consumequeue" / "T")
+    store = opened(tmp_path)
+    filled(store, 1, topic="S")
+    store.close()
+    data = bytearray((tmp_path / "checkpoint").read_bytes())
+    data[7] ^= 1
+    (tmp_path / "checkpoint").write_bytes(data)
+    shutil.rmtree(tmp_path / "consumequeue" / "T")
+    (tmp_path / "queuemarks.json").write_text((tmp_path / "queuemarks.json").read_text())
+    store = opened(tmp_path)
+    assert store.topics() == ["S", "T"]  # read again from the log, as Apache's would
+    store.close()
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"queues": 3}', '{"queues": {"T": {"x": [0]}}}'])
+def test_torn_marks_do_not_count(tmp_path: Path, content: str) -> None:
+    store = opened(tmp_path)
+    filled(store, 10)
+    store.close()
+    (tmp_path / "queuemarks.json").write_text(content)
+    store = opened(tmp_path)
+    assert numbers(store) == list(range(10))
+    store.close()
