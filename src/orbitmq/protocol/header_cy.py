@@ -369,7 +369,7 @@ def _unescape(
     view: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> object:
     """Text of an escaped string of moderate length whose escapes are all of ASCII; None for any other."""
-    out: cython.char[8192]
+    out = cython.declare(cython.char[8192])
     n: cython.Py_ssize_t = 0
     i: cython.Py_ssize_t = start
     c: cython.uchar

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import importlib
 import logging
 import signal
@@ -53,6 +54,10 @@ async def serve(server: Server, *, ready_line: str, ready_file: Path | None = No
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, signalled, number.name)
     await server.start()
+    # What is there now stays: collections look at new objects only, and seldom, for requests make no cycles.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
     try:
         print(ready_line.format(server=server), flush=True)
         if ready_file is not None:
