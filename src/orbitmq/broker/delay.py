@@ -230,6 +230,15 @@ class DelayDelivery:
         if self._progress is None and self._savable != self.positions:
             self._progress = Progress(self._delivered_to, dict(self.positions))
 
+    def oldest_waiting(self) -> int | None:
+        """The physical offset of the oldest message that still waits; None if none does."""
+        oldest: int | None = None
+        for level, position in self.positions.items():
+            unit = self._store.physical_offset_of(names.SCHEDULE_TOPIC, level - 1, position)
+            if unit is not None and (oldest is None or unit[0] < oldest):
+                oldest = unit[0]
+        return oldest
+
     def max_offset(self, level: int) -> int:
         """The end of a level's waiting queue."""
         return self._range(level)[1]

@@ -177,6 +177,7 @@ class BrokerServer:
             settings.flush_delay_offset_interval,
             lambda now: self._spawn(saver.save(broker.delay.NAME)),
         )
+        yield Chore("keep what waits", 1000, lambda now: self.store.keep_from(broker.delay.oldest_waiting()))
         yield Chore(
             "register",
             period_ms(settings.register_name_server_period),

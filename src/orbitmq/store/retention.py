@@ -42,6 +42,10 @@ class Retention:
         self.disk_is_full = False
         """Disk use is above diskSpaceWarningLevelRatio: no messages are taken."""
         self.removed_segments = 0
+        self.keep_from: int | None = None
+        """Physical offset of the oldest message whose work is not done: a delayed one that waits here alone."""
+        self.lost_segments = 0
+        """Segments with such messages that a full disk made go."""
 
     def ask(self) -> None:
         """Has expired segments deleted by the next rounds, whatever the hour."""
@@ -94,6 +98,11 @@ class Retention:
             segments = self._log.segments
             if len(segments) < 2 or not (forced or segments[0].file.modified_ms() < oldest_kept_ms):
                 return
+            if self.keep_from is not None and segments[1].start > self.keep_from:
+                if not forced:
+                    return
+                self.lost_segments += 1
+                log.error("%s holds messages that still wait to be delivered", segments[0].file.path)
             if number:
                 self._pause(self._options.delete_commit_log_files_interval / 1000)
             path = segments[0].file.path

@@ -756,6 +756,10 @@ class MessageStore:
         """Has the next round of retention look for queue and index files whose messages are gone."""
         self._retention.follow_again()
 
+    def keep_from(self, physical_offset: int | None) -> None:
+        """Keeps the log from there on, whatever its age: None where no message waits for anything."""
+        self._retention.keep_from = physical_offset
+
     def delete_expired(self, now_ms: int) -> None:
         """Has the next rounds of retention delete segments past their time, whatever the hour."""
         self._retention.ask()

@@ -171,6 +171,19 @@ def test_the_file_never_runs_ahead_of_the_disk() -> None:
     assert "1:3" in world.delay.snapshot()()
 
 
+def test_the_oldest_message_that_waits() -> None:
+    world = World()
+    assert world.delay.oldest_waiting() is None
+    world.put(2)
+    second = world.store.end
+    world.put(1)
+    world.delay.deliver_due(NOW)
+    assert world.delay.oldest_waiting() == 0
+    world.delay.deliver_due(NOW + 5000)
+    assert world.delay.oldest_waiting() is None
+    assert second > 0
+
+
 def test_positions_are_the_same_after_a_restart() -> None:
     world = World()
     world.put(1, 2)

@@ -66,6 +66,29 @@ def test_old_segments_go_when_asked_but_never_the_newest(store: MessageStore, tm
     assert segments(tmp_path) == 1
 
 
+def test_messages_that_wait_to_be_delivered_stay_whatever_their_age(
+    store: MessageStore, tmp_path: Path, disk: FullDisk
+) -> None:
+    age(tmp_path, 73)
+    store.keep_from(SEGMENT + 10)
+    store.delete_expired(NOW)
+    store._retention_chore(NOW)
+    assert store.min_physical == SEGMENT
+    store.keep_from(None)
+    store._retention_chore(NOW)
+    assert store.min_physical > SEGMENT
+
+
+def test_only_a_full_disk_makes_waiting_messages_go_and_that_is_counted(
+    store: MessageStore, disk: FullDisk
+) -> None:
+    store.keep_from(0)
+    disk.used = 0.88
+    store._retention_chore(NOW)
+    assert store.min_physical > 0
+    assert store._retention.lost_segments > 0
+
+
 def test_queues_and_index_follow_the_log(store: MessageStore, tmp_path: Path) -> None:
     store._index_chore(NOW)
     age(tmp_path, 73)
