@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from orbitmq.options import Option, OptionTable, RefusedValue, option, refused, without_effect
+from orbitmq.options import Option, OptionTable, RefusedValue, Status, option, refused, without_effect
 from orbitmq.options.network import NETWORK_ROWS, NetworkSettings
 from orbitmq.store.option_rows import STORE_ROWS, StoreSettings
 
@@ -85,7 +85,7 @@ class BrokerSettings(NetworkSettings, StoreSettings):
         "String",
         None,
         "The file that options came from.",
-        no_effect=True,
+        status=Status.NO_EFFECT,
         reason="filled in from --config",
     )
 
@@ -150,13 +150,6 @@ class BrokerSettings(NetworkSettings, StoreSettings):
     )
     reject_pull_consumer_enable: bool = option(
         "rejectPullConsumerEnable", "boolean", False, "Refuse heartbeats of pull consumers.", mutable=True
-    )
-    enable_property_filter: bool = option(
-        "enablePropertyFilter",
-        "boolean",
-        False,
-        "Accept subscriptions that select by properties.",
-        mutable=True,
     )
     enable_register_producer: bool = option(
         "enableRegisterProducer", "boolean", True, "Keep a list of producers.", mutable=True
@@ -299,14 +292,6 @@ class BrokerSettings(NetworkSettings, StoreSettings):
         unit="ms",
         minimum=1,
     )
-    subscription_expired_timeout: int = option(
-        "subscriptionExpiredTimeout",
-        "long",
-        600_000,
-        "A subscription that no heartbeat named for this long is forgotten.",
-        unit="ms",
-        minimum=1,
-    )
 
     # Traces.
     trace_on: bool = option(
@@ -324,22 +309,22 @@ class BrokerSettings(NetworkSettings, StoreSettings):
 
     # Shown, no more.
     send_thread_pool_queue_capacity: int = option(
-        "sendThreadPoolQueueCapacity", "int", 10_000, "", no_effect=True, reason=_NO_QUEUES
+        "sendThreadPoolQueueCapacity", "int", 10_000, "", status=Status.NO_EFFECT, reason=_NO_QUEUES
     )
     pull_thread_pool_queue_capacity: int = option(
-        "pullThreadPoolQueueCapacity", "int", 100_000, "", no_effect=True, reason=_NO_QUEUES
+        "pullThreadPoolQueueCapacity", "int", 100_000, "", status=Status.NO_EFFECT, reason=_NO_QUEUES
     )
     lite_pull_thread_pool_queue_capacity: int = option(
-        "litePullThreadPoolQueueCapacity", "int", 100_000, "", no_effect=True, reason=_NO_QUEUES
+        "litePullThreadPoolQueueCapacity", "int", 100_000, "", status=Status.NO_EFFECT, reason=_NO_QUEUES
     )
     query_thread_pool_queue_capacity: int = option(
-        "queryThreadPoolQueueCapacity", "int", 20_000, "", no_effect=True, reason=_NO_QUEUES
+        "queryThreadPoolQueueCapacity", "int", 20_000, "", status=Status.NO_EFFECT, reason=_NO_QUEUES
     )
     ack_thread_pool_queue_capacity: int = option(
-        "ackThreadPoolQueueCapacity", "int", 100_000, "", no_effect=True, reason=_NO_QUEUES
+        "ackThreadPoolQueueCapacity", "int", 100_000, "", status=Status.NO_EFFECT, reason=_NO_QUEUES
     )
     end_transaction_pool_queue_capacity: int = option(
-        "endTransactionPoolQueueCapacity", "int", 100_000, "", no_effect=True, reason=_NO_QUEUES
+        "endTransactionPoolQueueCapacity", "int", 100_000, "", status=Status.NO_EFFECT, reason=_NO_QUEUES
     )
 
     def complete(self) -> None:
@@ -510,6 +495,7 @@ _OTHER_ROWS: list[Option] = [
     *without_effect(
         "SQL filters are not implemented yet",
         "BrokerConfig",
+        ("enablePropertyFilter", "boolean", False),
         ("enableCalcFilterBitMap", "boolean", False),
         ("expectConsumerNumUseFilter", "int", 32),
         ("maxErrorRateOfBloomFilter", "int", 20),
@@ -539,6 +525,7 @@ _OTHER_ROWS: list[Option] = [
     *without_effect(
         "not implemented yet",
         "BrokerConfig",
+        ("subscriptionExpiredTimeout", "long", 600_000),
         ("disableConsumeIfConsumerReadSlowly", "boolean", False),
         ("consumerFallbehindThreshold", "long", 17_179_869_184),
         ("enableNetWorkFlowControl", "boolean", False),

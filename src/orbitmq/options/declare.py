@@ -29,11 +29,11 @@ def option(
     only: tuple[Value, ...] = (),
     minimum: int | None = None,
     maximum: int | None = None,
-    no_effect: bool = False,
+    status: Status = Status.HONOURED,
 ) -> Any:
     """A field of a settings class: an option that code reads. The field is called `name` in snake case.
 
-    With `no_effect` it is read, but only to be shown.
+    `status` is another one where code reads it only to show it, or to refuse values by it.
     """
     row = Option(
         name,
@@ -44,7 +44,7 @@ def option(
         unit,
         apache_default,
         mutable,
-        Status.NO_EFFECT if no_effect else Status.HONOURED,
+        status,
         reason,
         choices,
         only,

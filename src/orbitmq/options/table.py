@@ -117,6 +117,12 @@ class OptionTable(Generic[S]):
         for row, value in wanted.values():
             self._put(trial, row, value)
         trial.complete()
+        trial = copy(settings)
+        trial.unused, trial.sources = dict(settings.unused), dict(settings.sources)
+        for row, value in wanted.values():
+            self._put(trial, row, value)
+            trial.sources[row.name] = "update"
+        trial.complete()
         for row, value in wanted.values():
             self._put(settings, row, value)
         return list(wanted)

@@ -15,7 +15,6 @@ from orbitmq.protocol.requests.route import RegisterBroker
 
 log = logging.getLogger(__name__)
 
-TIMEOUT_MS = 24_000
 FAREWELL_TIMEOUT_MS = 3_000
 
 
@@ -26,6 +25,7 @@ class Registrar:
         self._broker = broker
         self._addresses = addresses
         self._now = now
+        self._timeout_ms = broker.settings.register_broker_timeout_mills
         self._pool = ConnectionPool()
         self._tasks: set[asyncio.Task[None]] = set()
         self._unreachable: set[str] = set()
@@ -43,7 +43,7 @@ class Registrar:
         try:
             if not force:
                 asked = registration.ask_data_version(broker.identity, broker.topics)
-                if not (await self._pool.call(address, asked, TIMEOUT_MS)).changed:
+                if not (await self._pool.call(address, asked, self._timeout_ms)).changed:
                     return True
             for request in registration.register_all(
                 broker.identity,
@@ -53,7 +53,7 @@ class Registrar:
                 if broker.settings.enable_split_registration
                 else None,
             ):
-                reply = await self._pool.call(address, request, TIMEOUT_MS)
+                reply = await self._pool.call(address, request, self._timeout_ms)
                 if reply.body is not None:
                     ordered = registration.ordered_topics(reply.body.table or {}, broker.identity.name)
                     broker.topics.set_order(ordered, self._now())
@@ -82,7 +82,7 @@ class Registrar:
 
     async def _tell(self, address: str, request: RegisterBroker) -> None:
         try:
-            await self._pool.call(address, request, TIMEOUT_MS)
+            await self._pool.call(address, request, self._timeout_ms)
         except OrbitError as error:
             # The next full registration carries the change.
             log.debug("name server %s was not told of a topic: %s", address, error)

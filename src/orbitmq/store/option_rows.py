@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from orbitmq.options import InvalidValue, Option, RefusedValue, Settings, option, refused, without_effect
+from orbitmq.options import (
+    InvalidValue,
+    Option,
+    RefusedValue,
+    Settings,
+    Status,
+    option,
+    refused,
+    without_effect,
+)
 from orbitmq.store.options import delays_ms
 
 _OWNER = "MessageStoreConfig"
@@ -31,6 +40,7 @@ class StoreSettings(Settings):
         "Where the commit log is: the folder commitlog of the data folder.",
         owner=_OWNER,
         apache_default="storePathRootDir/commitlog",
+        status=Status.REFUSED,
         reason="the commit log has to be in the folder commitlog of storePathRootDir",
     )
     mapped_file_size_commit_log: int = option(
@@ -77,16 +87,6 @@ class StoreSettings(Settings):
         owner=_OWNER,
         choices=("ASYNC_FLUSH", "SYNC_FLUSH"),
     )
-    broker_role: str = option(
-        "brokerRole",
-        "BrokerRole",
-        "ASYNC_MASTER",
-        "What the broker is in its group.",
-        owner=_OWNER,
-        choices=("ASYNC_MASTER", "SYNC_MASTER", "SLAVE"),
-        only=("ASYNC_MASTER",),
-        reason="replication is not implemented yet",
-    )
     sync_flush_timeout: int = option(
         "syncFlushTimeout",
         "int",
@@ -112,6 +112,7 @@ class StoreSettings(Settings):
         4,
         "Pages of 4 KiB that have to wait before a flush is made for them.",
         owner=_OWNER,
+        mutable=True,
         unit="pages",
         minimum=0,
     )
@@ -121,6 +122,7 @@ class StoreSettings(Settings):
         10_000,
         "How often the commit log is flushed whatever waits.",
         owner=_OWNER,
+        mutable=True,
         unit="ms",
         minimum=1,
     )
@@ -148,6 +150,7 @@ class StoreSettings(Settings):
         60_000,
         "How often all consume queues are flushed to the disk, and the checkpoint after them.",
         owner=_OWNER,
+        mutable=True,
         unit="ms",
         minimum=1,
     )
@@ -281,7 +284,7 @@ class StoreSettings(Settings):
         maximum=128 << 20,
     )
     max_topic_length: int = option(
-        "maxTopicLength", "int", 127, "The longest name of a topic.", owner=_OWNER, unit="bytes"
+        "maxTopicLength", "int", 127, "The longest name of a topic.", owner=_OWNER, mutable=True, unit="bytes"
     )
     auto_message_version_on_topic_len: bool = option(
         "autoMessageVersionOnTopicLen",
@@ -291,14 +294,12 @@ class StoreSettings(Settings):
         owner=_OWNER,
     )
     max_msgs_num_batch: int = option(
-        "maxMsgsNumBatch", "int", 64, "Messages that a query by key gives at most.", owner=_OWNER, minimum=1
-    )
-    default_query_max_num: int = option(
-        "defaultQueryMaxNum",
+        "maxMsgsNumBatch",
         "int",
-        32,
-        "Messages that a query by unique key gives at most.",
+        64,
+        "Messages that a query by key gives at most.",
         owner=_OWNER,
+        mutable=True,
         minimum=1,
     )
     max_filter_message_size: int = option(
@@ -307,6 +308,7 @@ class StoreSettings(Settings):
         16_000,
         "Bytes of consume-queue units that one pull looks through at most, unless it asks for more messages.",
         owner=_OWNER,
+        mutable=True,
         unit="bytes",
         minimum=20,
     )
@@ -316,6 +318,7 @@ class StoreSettings(Settings):
         1,
         "Files of a consume queue that one pull looks through at most.",
         owner=_OWNER,
+        mutable=True,
         unit="files",
         minimum=1,
     )
@@ -325,6 +328,7 @@ class StoreSettings(Settings):
         256 * 1024,
         "Bytes of recent messages in one pull.",
         owner=_OWNER,
+        mutable=True,
         unit="bytes",
         minimum=1,
     )
@@ -334,6 +338,7 @@ class StoreSettings(Settings):
         32,
         "Recent messages in one pull.",
         owner=_OWNER,
+        mutable=True,
         minimum=1,
     )
     max_transfer_bytes_on_message_in_disk: int = option(
@@ -342,11 +347,18 @@ class StoreSettings(Settings):
         64 * 1024,
         "Bytes of old messages in one pull.",
         owner=_OWNER,
+        mutable=True,
         unit="bytes",
         minimum=1,
     )
     max_transfer_count_on_message_in_disk: int = option(
-        "maxTransferCountOnMessageInDisk", "int", 8, "Old messages in one pull.", owner=_OWNER, minimum=1
+        "maxTransferCountOnMessageInDisk",
+        "int",
+        8,
+        "Old messages in one pull.",
+        owner=_OWNER,
+        mutable=True,
+        minimum=1,
     )
     access_message_in_memory_max_ratio: int = option(
         "accessMessageInMemoryMaxRatio",
@@ -573,8 +585,14 @@ STORE_ROWS: list[Option] = [
         ("asyncLearner", "boolean", False),
     ),
     *refused(
-        "there are no slaves yet that could acknowledge",
+        "replication is not implemented yet",
         "MessageStoreConfig",
+        Option(
+            "brokerRole",
+            "BrokerRole",
+            "ASYNC_MASTER",
+            choices=("ASYNC_MASTER", "SYNC_MASTER", "SLAVE"),
+        ),
         ("inSyncReplicas", "int", 1),
     ),
     *refused(
@@ -645,6 +663,7 @@ STORE_ROWS: list[Option] = [
     *without_effect(
         "not implemented yet",
         "MessageStoreConfig",
+        ("defaultQueryMaxNum", "int", 32),
         ("enableScheduleMessageStats", "boolean", True),
         ("enableRunningFlagsInFlush", "boolean", False),
         ("coldDataFlowControlEnable", "boolean", False),

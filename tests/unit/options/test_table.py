@@ -9,6 +9,7 @@ from orbitmq.options import (
     OptionTable,
     RefusedValue,
     Settings,
+    Status,
     UnknownOption,
     option,
     refused,
@@ -20,7 +21,7 @@ from orbitmq.options import (
 class Sample(Settings):
     pull_size: int = option("pullSize", "int", 32, "How much.", mutable=True, minimum=1)
     data_path: str = option("dataPath", "String", "/data", "Where.")
-    shown_only: int = option("shownOnly", "int", 7, "", no_effect=True, reason="shown")
+    shown_only: int = option("shownOnly", "int", 7, "", status=Status.NO_EFFECT, reason="shown")
 
 
 TABLE = OptionTable(
