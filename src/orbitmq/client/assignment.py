@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Collection
 
@@ -70,23 +71,28 @@ class Assignment:
 
     async def run(self, first_pass: asyncio.Event) -> None:
         """Shares out again and again until cancelled; `first_pass` is set after the first time."""
-        session = self._session
-        while True:
-            self.wake.clear()
-            try:
-                balanced = await self.rebalance()
-            except Exception as error:
-                session.instance.report("rebalance", error)
-                balanced = False
-            else:
-                session.instance.well("rebalance")
-            first_pass.set()
-            pause = session.options.rebalance_interval_ms / 1000 if balanced else UNBALANCED_PAUSE_SECONDS
-            try:
-                async with asyncio.timeout(pause):
-                    await self.wake.wait()
-            except TimeoutError:
-                continue
+        try:
+            while True:
+                self.wake.clear()
+                balanced = await self._pass()
+                first_pass.set()
+                options = self._session.options
+                pause = options.rebalance_interval_ms / 1000 if balanced else UNBALANCED_PAUSE_SECONDS
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(pause):
+                        await self.wake.wait()
+        finally:
+            first_pass.set()  # a handler may have closed the consumer before its first pass was over
+
+    async def _pass(self) -> bool:
+        instance = self._session.instance
+        try:
+            balanced = await self.rebalance()
+        except Exception as error:
+            instance.report("rebalance", error)
+            return False
+        instance.well("rebalance")
+        return balanced
 
     async def rebalance(self) -> bool:
         """One pass over all topics; False where something was in the way and it should soon be repeated."""

@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+import pytest
+
+from orbitmq import Producer
+
+
+class Cluster(Protocol):
+    """What brokers of both kinds have in common."""
+
+    name: str
+    namesrv: str
+    broker: str
+
+
+@pytest.fixture
+async def producer(cluster: Cluster) -> AsyncIterator[Producer]:
+    async with Producer("client-tests", cluster.namesrv) as started:
+        yield started

@@ -1,0 +1,212 @@
+"""Sending, against OrbitMQ and Apache: every message is read back from the place that was told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from orbitmq import (
+    BrokerRefused,
+    IllegalMessage,
+    Message,
+    MessageTooLarge,
+    NoNameServer,
+    NotRunning,
+    Producer,
+    PullConsumer,
+    SendStatus,
+)
+from orbitmq.protocol.names import IllegalName
+from tests.client.conftest import Cluster
+from tests.client.naming import fresh
+
+
+@pytest.fixture
+async def reader(cluster: Cluster):
+    async with PullConsumer("client-tests-reader", cluster.namesrv) as started:
+        yield started
+
+
+async def read_all(reader: PullConsumer, topic: str) -> list:
+    found = []
+    for queue in await reader.queues(topic):
+        offset = await reader.min_offset(queue)
+        while messages := await reader.pull(queue, offset):
+            found += messages
+            offset = messages.next_offset
+    return found
+
+
+async def test_a_message_arrives_as_it_was_sent(producer: Producer, reader: PullConsumer) -> None:
+    topic = fresh("sent")
+    message = Message(
+        topic, "grüße", tags="TagA", keys=["k1", "k2"], properties={"user": "ö"}, flag=7, sharding_key="s"
+    )
+    result = await producer.send(message)
+    assert result.status is SendStatus.SEND_OK
+    assert result.queue_offset == 0
+    [received] = await reader.pull(result.queue, result.queue_offset)
+    assert received.body.decode() == "grüße"
+    assert (received.tags, received.keys, received.flag) == ("TagA", ["k1", "k2"], 7)
+    assert (received.properties["user"], received.sharding_key) == ("ö", "s")
+    assert received.message_id == result.message_id
+    assert received.offset_message_id == result.offset_message_id
+    assert received.reconsume_times == 0
+    assert abs(received.store_timestamp_ms - received.born_timestamp_ms) < 60_000
+
+
+async def test_messages_go_to_every_queue_in_turn(producer: Producer) -> None:
+    topic = fresh("turns")
+    results = [await producer.send(Message(topic, b"x")) for _ in range(8)]
+    assert Counter(result.queue.queue_id for result in results) == dict.fromkeys(range(4), 2)
+
+
+async def test_each_queue_can_be_sent_to(producer: Producer, reader: PullConsumer) -> None:
+    topic = fresh("queues")
+    for queue in await producer.queues(topic):
+        result = await producer.send(Message(topic, f"to {queue.queue_id}"), queue=queue)
+        assert result.queue == queue
+        [received] = await reader.pull(queue, result.queue_offset)
+        assert received.body.decode() == f"to {queue.queue_id}"
+
+
+async def test_a_selector_and_a_key_decide_the_queue_and_so_the_order(
+    producer: Producer, reader: PullConsumer
+) -> None:
+    topic = fresh("ordered")
+    for number in range(30):
+        await producer.send(Message(topic, str(number)), sharding_key=f"k{number % 3}")
+    last = await producer.send(Message(topic, b"chosen"), selector=lambda queues, message: queues[-1])
+    assert last.queue == (await producer.queues(topic))[-1]
+    by_queue: dict[int, list[int]] = {}
+    for message in await read_all(reader, topic):
+        if message.body != b"chosen":
+            by_queue.setdefault(message.queue.queue_id, []).append(int(message.body))
+    assert sum(map(len, by_queue.values())) == 30
+    for numbers in by_queue.values():
+        assert numbers == sorted(numbers)
+    for key in range(3):
+        queues = {queue for queue, numbers in by_queue.items() if key in {n % 3 for n in numbers}}
+        assert len(queues) == 1
+
+
+async def test_many_sends_under_way_at_a_time(producer: Producer, reader: PullConsumer) -> None:
+    topic = fresh("many")
+    await producer.send(Message(topic, b"first"))
+    results = await asyncio.gather(*(producer.send(Message(topic, str(n))) for n in range(500)))
+    assert len({(result.queue, result.queue_offset) for result in results}) == 500
+    assert {m.body for m in await read_all(reader, topic)} == {
+        b"first",
+        *(str(n).encode() for n in range(500)),
+    }
+
+
+async def test_oneway(producer: Producer, reader: PullConsumer) -> None:
+    topic = fresh("oneway")
+    queue = (await producer.send(Message(topic, b"first"))).queue
+    await producer.send_oneway(Message(topic, b"oneway"), queue=queue)
+    messages = await reader.pull(queue, 1, wait_ms=5000)
+    assert [message.body for message in messages] == [b"oneway"]
+
+
+async def test_a_batch_has_a_result_for_each_message(producer: Producer, reader: PullConsumer) -> None:
+    topic = fresh("batch")
+    results = await producer.send_batch(Message(topic, f"m{n}", tags="t", keys=f"k{n}") for n in range(20))
+    assert len({result.queue for result in results}) == 1
+    assert [result.queue_offset for result in results] == list(range(20))
+    for number, message in enumerate(await reader.pull(results[0].queue, 0)):
+        assert message.body.decode() == f"m{number}"
+        assert message.message_id == results[number].message_id
+        assert message.offset_message_id == results[number].offset_message_id
+    assert await producer.send_batch([]) == []
+
+
+async def test_a_batch_over_the_limit_is_split(producer: Producer, reader: PullConsumer) -> None:
+    topic = fresh("split")
+    queue = (await producer.queues(topic))[0]
+    bodies = [bytes([n]) * 900_000 for n in range(10)]
+    results = await producer.send_batch([Message(topic, body) for body in bodies], queue=queue)
+    assert [result.queue_offset for result in results] == list(range(10))
+    assert [message.body for message in await read_all(reader, topic)] == bodies
+
+
+async def test_large_bodies_come_back_whole(producer: Producer, reader: PullConsumer) -> None:
+    topic = fresh("large")
+    body = b"0123456789" * 100_000
+    result = await producer.send(Message(topic, body))
+    [message] = await reader.pull(result.queue, result.queue_offset)
+    assert message.body == body
+    assert len(message.record.body) == len(body)
+
+
+async def test_a_stream_keeps_the_order_of_its_keys(producer: Producer, reader: PullConsumer) -> None:
+    topic = fresh("stream")
+    sent: list[int] = []
+    messages = (Message(topic, str(n), sharding_key=f"key{n % 17}") for n in range(5000))
+    count = await producer.send_all(messages, on_sent=lambda results: sent.append(len(results)))
+    assert count == sum(sent) == 5000
+    last: dict[int, int] = {}
+    found = await read_all(reader, topic)
+    assert len(found) == 5000
+    for message in found:
+        number = int(message.body)
+        assert last.get(number % 17, -1) < number
+        last[number % 17] = number
+
+
+async def test_an_async_stream(producer: Producer, reader: PullConsumer) -> None:
+    topic = fresh("astream")
+
+    async def source():
+        for number in range(50):
+            if number % 10 == 0:
+                await asyncio.sleep(0.005)
+            yield Message(topic, str(number))
+
+    assert await producer.send_all(source()) == 50
+    assert {int(message.body) for message in await read_all(reader, topic)} == set(range(50))
+
+
+async def test_a_delayed_message_comes_later(producer: Producer, reader: PullConsumer) -> None:
+    topic = fresh("delayed")
+    queue = (await producer.send(Message(topic, b"now"))).queue
+    await producer.send(Message(topic, b"later", delay_level=1), queue=queue)
+    assert await reader.pull(queue, 1) == []
+    [message] = await reader.pull(queue, 1, wait_ms=8000)
+    assert message.body == b"later"
+
+
+async def test_what_no_broker_takes_is_refused_here(producer: Producer) -> None:
+    with pytest.raises(MessageTooLarge):
+        await producer.send(Message("T", bytes((4 << 20) + 1)))
+    with pytest.raises(IllegalMessage):
+        await producer.send(Message("T", b""))
+    with pytest.raises(IllegalName):
+        await producer.send(Message("no good", b"x"))
+
+
+async def test_a_brokers_refusal_has_its_code(cluster: Cluster) -> None:
+    async with Producer("client-tests", cluster.namesrv, max_message_size_bytes=6 << 20) as producer:
+        with pytest.raises(BrokerRefused) as caught:
+            await producer.send(Message(fresh("toolarge"), bytes(5 << 20)), timeout_ms=10_000)
+    assert caught.value.code == 13
+
+
+async def test_a_closed_producer_sends_nothing(cluster: Cluster) -> None:
+    producer = Producer("client-tests", cluster.namesrv)
+    with pytest.raises(NotRunning):
+        await producer.send(Message("T", b"x"))
+    async with producer:
+        await producer.send(Message(fresh("closing"), b"x"))
+    with pytest.raises(NotRunning):
+        await producer.send(Message("T", b"x"))
+    with pytest.raises(NotRunning):
+        await producer.start()
+
+
+async def test_no_name_server_is_said_at_once() -> None:
+    async with Producer("client-tests", "127.0.0.1:9;127.0.0.1:19") as producer:
+        with pytest.raises(NoNameServer, match=r"127\.0\.0\.1:19"):
+            await producer.send(Message("T", b"x"))
