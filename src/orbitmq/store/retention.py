@@ -43,7 +43,7 @@ class Retention:
         """Disk use is above diskSpaceWarningLevelRatio: no messages are taken."""
         self.removed_segments = 0
         self.keep_from: int | None = None
-        """Physical offset of the oldest message whose work is not done: a delayed one that waits here alone."""
+        """Physical offset of the oldest message whose work is not done, such as a delayed one that waits."""
         self.lost_segments = 0
         """Segments with such messages that a full disk made go."""
 
