@@ -99,6 +99,9 @@ class ClientTable:
         self.consumers: dict[str, ConsumerGroup] = {}
         self._outbox = outbox
         self._fingerprints: dict[str, int] = {}
+        self._produces: dict[int, set[str]] = {}
+        self._consumes: dict[int, set[str]] = {}
+        """Groups by connection, so that a connection that goes costs no look at every group."""
 
     def subscription(self, group: str, topic: str) -> SubscriptionData | None:
         """What a group subscribes of a topic, or None."""
@@ -111,7 +114,8 @@ class ClientTable:
 
     def register_producer(self, group: str, client_id: str, peer: Peer, now: int) -> None:
         """Notes a producer, or that it is still here."""
-        _seen(self.producers.setdefault(group, {}), client_id, peer, now)
+        if _seen(self.producers.setdefault(group, {}), client_id, peer, now):
+            self._produces.setdefault(peer.connection_id, set()).add(group)
 
     def register_consumer(
         self,
@@ -137,6 +141,8 @@ class ClientTable:
         group.consume_from_where = consume_from_where
         group.notifies = notifies
         changed = _seen(group.members, client_id, peer, now)
+        if changed:
+            self._consumes.setdefault(peer.connection_id, set()).add(name)
         if with_subscriptions and group.subscribe(data.subscription_data_set):
             changed = True
         if changed:
@@ -160,7 +166,10 @@ class ClientTable:
     def unregister_producer(self, group: str, connection_id: int) -> None:
         """Takes a producer off."""
         members = self.producers.get(group)
-        if members is not None and members.pop(connection_id, None) is not None and not members:
+        if members is None or members.pop(connection_id, None) is None:
+            return
+        _leave(self._produces, connection_id, group)
+        if not members:
             del self.producers[group]
 
     def unregister_consumer(self, group: str, connection_id: int) -> None:
@@ -168,6 +177,7 @@ class ClientTable:
         consumers = self.consumers.get(group)
         if consumers is None or consumers.members.pop(connection_id, None) is None:
             return
+        _leave(self._consumes, connection_id, group)
         if consumers.members:
             self._tell(consumers)
         else:
@@ -175,9 +185,9 @@ class ClientTable:
 
     def connection_closed(self, connection_id: int) -> None:
         """Takes off everybody who spoke through a connection that is gone."""
-        for group in [group for group, members in self.producers.items() if connection_id in members]:
+        for group in tuple(self._produces.get(connection_id, ())):
             self.unregister_producer(group, connection_id)
-        for group in [name for name, group in self.consumers.items() if connection_id in group.members]:
+        for group in tuple(self._consumes.get(connection_id, ())):
             self.unregister_consumer(group, connection_id)
 
     def expire(self, now: int, expired_ms: int = CHANNEL_EXPIRED_MS) -> list[int]:
@@ -195,6 +205,14 @@ class ClientTable:
         if group.notifies and not group.is_broadcasting:
             for connection_id in group.members:
                 self._outbox.push(connection_id, NotifyConsumerIdsChanged(consumer_group=group.name))
+
+
+def _leave(groups: dict[int, set[str]], connection_id: int, group: str) -> None:
+    joined = groups.get(connection_id)
+    if joined is not None:
+        joined.discard(group)
+        if not joined:
+            del groups[connection_id]
 
 
 def _given(value: E | None, default: E) -> E:
