@@ -4,7 +4,7 @@ from orbitmq import FIRST_OFFSET, PushConsumer, ReceivedMessage
 
 
 async def handle(message: ReceivedMessage) -> None:
-    print(message.keys, message.body.decode())  # an exception here: the message comes again later
+    print(*message.keys, message.body.decode())  # an exception here: the message comes again later
 
 
 async def main() -> None:

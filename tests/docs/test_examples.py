@@ -29,7 +29,7 @@ def command(name: str) -> list[str]:
 
 def run(name: str, cluster: Cluster) -> str:
     environment = {**os.environ, "NAMESRV_ADDR": cluster.namesrv}
-    done = subprocess.run(command(name), capture_output=True, text=True, env=environment, timeout=110)
+    done = subprocess.run(command(name), capture_output=True, text=True, env=environment, timeout=550)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -51,11 +51,12 @@ def lines(process: Process) -> list[str]:
     return process.log.read_text().splitlines()
 
 
-def test_read_with_spark(cluster: Cluster) -> None:
+@pytest.mark.timeout(600)
+def test_read_with_spark(orbitmq_server: Cluster) -> None:
     try:
         find_java_home()
     except JavaNotFound as error:
         pytest.skip(str(error))
-    run("produce", cluster)
-    rows = re.findall(r"\| *(order-\d)\| *(order \d)\|", run("read_topic", cluster))
+    run("produce", orbitmq_server)
+    rows = re.findall(r"\| *(order-\d)\| *(order \d)\|", run("read_topic", orbitmq_server))
     assert dict(rows) == {f"order-{n}": f"order {n}" for n in range(10)}
