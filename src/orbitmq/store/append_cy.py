@@ -38,15 +38,13 @@ _PROPERTIES_SIZE_EXCEEDED = PutStatus.PROPERTIES_SIZE_EXCEEDED
 class Limits:
     """What a message may be like; see the options of the same names."""
 
-    __slots__ = ("append_property_crc", "max_body_bytes", "max_record_bytes", "max_topic_bytes")
+    __slots__ = ("append_property_crc", "max_batch_bytes", "max_body_bytes", "max_record_bytes")
 
-    def __init__(
-        self, max_body_bytes: int, max_record_bytes: int, max_topic_bytes: int, append_property_crc: bool
-    ) -> None:
-        self.max_body_bytes = max_body_bytes
-        self.max_record_bytes = max_record_bytes
-        self.max_topic_bytes = max_topic_bytes
+    def __init__(self, append_property_crc: bool) -> None:
         self.append_property_crc = append_property_crc
+        self.max_body_bytes = 0
+        self.max_record_bytes = 0
+        self.max_batch_bytes = 0
 
 
 def append_messages(
@@ -238,6 +236,6 @@ def batch_size(
         ):
             return _ILLEGAL, 0
         total += size
-    if total > limits.max_record_bytes + limits.max_body_bytes:
+    if total > limits.max_batch_bytes:
         return _ILLEGAL, 0
     return None, total

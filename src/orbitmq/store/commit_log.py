@@ -209,6 +209,8 @@ class CommitLog:
         full. Raises OSError if the disk has no room.
         """
         needed_bytes += BLANK_BYTES
+        if needed_bytes > self.segment_bytes:
+            raise ValueError(f"{needed_bytes} bytes do not fit into a segment")
         if self.segments:
             segment = self.segments[-1]
             if segment.wrote + needed_bytes <= segment.size:

@@ -11,7 +11,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Container, Sequence
 
-from orbitmq.protocol.message import BadRecord
+from orbitmq.protocol.message import BLANK_BYTES, BadRecord
 from orbitmq.protocol.message_cy import decode_record, read_header
 from orbitmq.store import failpoints
 from orbitmq.store.append_cy import Limits, append_messages
@@ -74,7 +74,7 @@ class MessageStore:
             options.message_index_enable and options.index_file_write_enable,
         )
         self._retention = Retention(options, disk, self._log, self._follow_log)
-        self._limits = Limits(0, 0, 0, options.enabled_append_prop_crc)
+        self._limits = Limits(options.enabled_append_prop_crc)
         self._dirty: list[ConsumeQueue] = []
         """Queues with something that `take_arrivals` has not told yet."""
         self._shown_to = 0
@@ -212,8 +212,9 @@ class MessageStore:
             self._unflushed_since = now_ms
         limits = self._limits
         limits.max_body_bytes = self.options.max_message_size
+        limits.max_batch_bytes = commit_log.segment_bytes - BLANK_BYTES
         limits.max_record_bytes = min(
-            self.options.max_message_size + RECORD_OVERHEAD_BYTES, commit_log.segment_bytes - 8
+            self.options.max_message_size + RECORD_OVERHEAD_BYTES, limits.max_batch_bytes
         )
         index = 0
         segment = commit_log.segments[-1]

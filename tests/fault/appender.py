@@ -1,0 +1,55 @@
+"""A process that stores messages as fast as it can and tells of each as soon as it is acknowledged.
+
+Arguments: folder, flush type. Each line it prints is `number queue_offset physical_offset`.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from pathlib import Path
+
+from orbitmq.store import MessageStore, StoreOptions
+from tests.unit.store.kit import SEGMENT, message
+
+
+def main(root: Path, flush: str, first: int) -> None:
+    """Runs until it is killed."""
+    now = time.time_ns() // 1_000_000
+    store = MessageStore.open(
+        StoreOptions(
+            root=root,
+            mapped_file_size_commit_log=SEGMENT * 16,
+            mapped_file_size_consume_queue=20 * 500,
+            max_hash_slot_num=500,
+            max_index_num=20_000,
+            flush_disk_type=flush,
+        ),
+        now,
+    )
+
+    def chores() -> None:
+        while True:
+            for chore in store.chores():
+                chore.run(time.time_ns() // 1_000_000)
+            time.sleep(0.003)
+
+    threading.Thread(target=chores, daemon=True).start()
+    number = first
+    while True:
+        batch = [
+            message(number + n, queue_id=(number + n) % 4, body=b"%d " % (number + n) * 30) for n in range(20)
+        ]
+        appended = store.append_many(batch, time.time_ns() // 1_000_000)
+        if flush == "SYNC_FLUSH":
+            store.flush_now()
+        store.take_arrivals()
+        lines = [f"{number + n} {one.queue_offset} {one.physical_offset}" for n, one in enumerate(appended)]
+        sys.stdout.write("\n".join(lines) + "\n")
+        sys.stdout.flush()
+        number += 20
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
