@@ -139,7 +139,7 @@ class StoreSettings(Settings):
         "flushConsumeQueueLeastPages",
         "int",
         2,
-        "Pages of 4 KiB of a consume queue that have to wait before they are written.",
+        "Pages of 4 KiB after which a consume queue is flushed to the disk before its time; 0: never.",
         owner=_OWNER,
         unit="pages",
         minimum=0,
@@ -168,7 +168,7 @@ class StoreSettings(Settings):
         "forceVerifyPropCRC",
         "boolean",
         False,
-        "Whether records without that check sum count as damaged.",
+        "Whether recovery looks at that check sum, in records that have it.",
         owner=_OWNER,
     )
     commit_log_recover_max_num: int = option(
