@@ -50,7 +50,7 @@ def test_few_units_of_a_queue_wait_for_the_thorough_flush(
     sync = RealFile.sync
 
     def counted(self: RealFile) -> None:
-        flushed.append(self.path.parts[-3])
+        flushed.append(self.path.parts[-4])
         sync(self)
 
     monkeypatch.setattr(RealFile, "sync", counted)
