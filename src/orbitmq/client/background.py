@@ -23,6 +23,8 @@ class Tasks:
         task = asyncio.create_task(self._guarded(work), name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        # A task that is cancelled before its first step never comes to its work.
+        task.add_done_callback(lambda _: work.close())
         if self._closed:
             task.cancel()
         return task

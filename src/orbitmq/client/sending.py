@@ -75,6 +75,8 @@ class Sender:
         failures: list[tuple[str, Exception]] = []
         last_broker: str | None = None
         code = 0
+        if queue is not None:
+            await self._know(queue)
         for _ in range(tries):
             now = time.monotonic()
             left_ms = timeout_ms - (now - started) * 1000
@@ -109,9 +111,16 @@ class Sender:
 
     async def send_oneway(self, request: SendMessageV2, queue: MessageQueue | None) -> None:
         """Sends once and does not wait for the broker's word."""
-        if queue is None:
+        if queue is not None:
+            await self._know(queue)
+        else:
             queue = self._in_turn.next(await self.queues(request.topic), time.monotonic() * 1000)
         await self._instance.send_oneway(self._addressed(request, queue), request)
+
+    async def _know(self, queue: MessageQueue) -> None:
+        """Looks the topic up where a caller names a queue of which nothing was heard before."""
+        if self._instance.routes.master(queue.broker_name) is None:
+            await self._instance.routes.refresh(queue.topic)
 
     async def _once(
         self, request: SendMessageV2 | SendBatchMessage, queue: MessageQueue, timeout_ms: float
