@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 Read = Callable[..., "DataFrame"]
 
+# The first test starts Spark and a broker or two; a timeout in the middle of a call would break Spark for all.
+pytestmark = pytest.mark.timeout(900)
+
 
 def orders(count: int = 100) -> list[Outgoing]:
     return [

@@ -14,7 +14,7 @@ import pytest
 
 from tests.peers.machine import REPOSITORY, free_port
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 def command(folder: Path, ports: Sequence[int], *more: str) -> list[str]:
