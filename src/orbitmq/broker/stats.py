@@ -1,7 +1,6 @@
-"""Counters of what went through, over the last minute, hour and day, and since the start.
+"""Counters of what went through a broker, by topic, queue and group, and since the start.
 
-Handlers add to plain counters; `tick`, called once a second, samples them. A window is the difference of its
-last and first sample: minute = 7 samples 10 s apart, hour = 7 at 10 min, day = 25 at 1 h.
+Handlers add to plain counters; `tick`, called once a second, samples them.
 """
 
 from __future__ import annotations
@@ -10,130 +9,9 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-MINUTE_STEP_MS = 10_000
-HOUR_STEP_MS = 600_000
-DAY_STEP_MS = 3_600_000
-
-K = TypeVar("K", bound=Hashable)
-
-
-class Sample(NamedTuple):
-    """The counters of a flow at a moment."""
-
-    at_ms: int
-    messages: int
-    size_bytes: int
-    took_ms: int
-    calls: int
-
-
-class Window(NamedTuple):
-    """What a flow did in a window: amount, amount per second, and amount per call."""
-
-    sum: int
-    tps: float
-    avgpt: float
-
-
-@dataclass(slots=True)
-class Flow:
-    """Messages that go one way: counters since the start, and samples of them."""
-
-    messages: int = 0
-    size_bytes: int = 0
-    took_ms: int = 0
-    calls: int = 0
-    minute: deque[Sample] = field(default_factory=lambda: deque(maxlen=7))
-    hour: deque[Sample] = field(default_factory=lambda: deque(maxlen=7))
-    day: deque[Sample] = field(default_factory=lambda: deque(maxlen=25))
-
-    def add(self, messages: int, size_bytes: int = 0, took_ms: int = 0) -> None:
-        """Counts one call that carried so many messages."""
-        self.messages += messages
-        self.size_bytes += size_bytes
-        self.took_ms += took_ms
-        self.calls += 1
-
-    def sample(self, series: deque[Sample], now: int, step_ms: int) -> bool:
-        """Adds a sample; whether the window sees anything move. A flow at rest keeps one sample only."""
-        if not series:
-            series.append(Sample(now - step_ms, 0, 0, 0, 0))
-        elif len(series) == 1:
-            series[0] = series[0]._replace(at_ms=now - step_ms)
-        series.append(Sample(now, self.messages, self.size_bytes, self.took_ms, self.calls))
-        if series[0].calls != self.calls:
-            return True
-        last = series[-1]
-        series.clear()
-        series.append(last)
-        return False
-
-    def window(self, series: deque[Sample], field_name: str) -> Window:
-        """A window of one counter: `messages`, `size_bytes` or `took_ms`."""
-        if not series:
-            return Window(0, 0.0, 0.0)
-        first, last = series[0], series[-1]
-        amount: int = getattr(last, field_name) - getattr(first, field_name)
-        elapsed_ms = last.at_ms - first.at_ms
-        calls = last.calls - first.calls
-        return Window(
-            amount,
-            amount * 1000 / elapsed_ms if elapsed_ms > 0 else 0.0,
-            amount / calls if calls > 0 else 0.0,
-        )
-
-
-class Flows(Generic[K]):
-    """Flows of one kind by key. A window is sampled while something moves in it: idle flows cost nothing."""
-
-    def __init__(self) -> None:
-        self.by_key: dict[K, Flow] = {}
-        self._minute: dict[K, Flow] = {}
-        self._hour: dict[K, Flow] = {}
-        self._day: dict[K, Flow] = {}
-
-    def add(self, key: K, messages: int, size_bytes: int = 0, took_ms: int = 0, calls: int = 1) -> None:
-        """Counts calls under `key`."""
-        flow = self._minute.get(key)
-        if flow is None:
-            flow = self._stir(key)
-        flow.messages += messages
-        flow.size_bytes += size_bytes
-        flow.took_ms += took_ms
-        flow.calls += calls
-
-    def sample_minute(self, now: int) -> None:
-        """Samples the minutes of the flows that move."""
-        for key in [
-            k for k, flow in self._minute.items() if not flow.sample(flow.minute, now, MINUTE_STEP_MS)
-        ]:
-            del self._minute[key]
-
-    def sample_hour(self, now: int) -> None:
-        """Samples the hours of the flows that move."""
-        for key in [k for k, flow in self._hour.items() if not flow.sample(flow.hour, now, HOUR_STEP_MS)]:
-            del self._hour[key]
-
-    def sample_day(self, now: int) -> None:
-        """Samples the days of the flows that move."""
-        for key in [k for k, flow in self._day.items() if not flow.sample(flow.day, now, DAY_STEP_MS)]:
-            del self._day[key]
-
-    def remove(self, is_gone: Callable[[K], bool]) -> None:
-        """Forgets flows whose topic or group is gone."""
-        for key in [key for key in self.by_key if is_gone(key)]:
-            for table in (self.by_key, self._minute, self._hour, self._day):
-                table.pop(key, None)
-
-    def _stir(self, key: K) -> Flow:
-        flow = self.by_key.get(key)
-        if flow is None:
-            flow = self.by_key[key] = Flow()
-        self._minute[key] = self._hour[key] = self._day[key] = flow
-        return flow
-
+from orbitmq.broker.flows import DAY_STEP_MS, HOUR_STEP_MS, MINUTE_STEP_MS, Flow, Flows
 
 PUT_TIME_BOUNDS_MS = (0, 10, 50, 100, 200, 500, 1_000, 2_000, 3_000, 4_000, 5_000, 10_000)
 PUT_TIME_NAMES = (

@@ -1,4 +1,5 @@
-from orbitmq.broker.stats import DAY_STEP_MS, HOUR_STEP_MS, BrokerStats
+from orbitmq.broker.flows import DAY_STEP_MS, HOUR_STEP_MS
+from orbitmq.broker.stats import BrokerStats
 
 START = 1_795_000_000_000
 

@@ -43,7 +43,6 @@ class Settings:
     store_reply_message_enable: bool = True
     reject_pull_consumer_enable: bool = False
     notify_consumer_ids_changed_enable: bool = True
-    enable_property_filter: bool = False
     enable_register_producer: bool = True
     validate_system_topic_when_update_topic: bool = True
     enable_mixed_message_type: bool = False

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orbitmq.broker.clients import ClientTable
+from orbitmq.broker.flows import Window
 from orbitmq.broker.groups import GroupTable
 from orbitmq.broker.handlers import handlers
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.offsets import OffsetTable
-from orbitmq.broker.stats import BrokerStats, Window
+from orbitmq.broker.stats import BrokerStats
 from orbitmq.broker.topics import TopicTable
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.stats import (
