@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Read = Callable[..., "DataFrame"]
 
-# The first test starts Spark and a broker or two; a timeout in the middle of a call would break Spark for all.
+# The first test starts Spark and a broker or two; a timeout within a call would break Spark for the rest.
 pytestmark = pytest.mark.timeout(900)
 
 
