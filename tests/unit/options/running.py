@@ -1,0 +1,88 @@
+"""A standalone with the options a test is about, in the test's own event loop, and a way to ask it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from orbitmq.broker.options import BROKER_TABLE
+from orbitmq.nameserver.options import NAMESRV_TABLE
+from orbitmq.net.pool import ConnectionPool
+from orbitmq.options import Layer
+from orbitmq.protocol.declare import Reply, Request
+from orbitmq.protocol.errors import BrokerRefused
+from orbitmq.protocol.requests.send import SendMessage, SendReply
+from orbitmq.server.broker_server import BrokerServer
+from orbitmq.server.listener import free_ports
+from orbitmq.server.standalone import StandaloneServer
+from orbitmq.testing.local_broker import SMALL_SEGMENTS
+
+ReplyT = TypeVar("ReplyT", bound=Reply)
+
+
+@dataclass
+class Running:
+    """`ask` sends to the broker, `ask_namesrv` to the name server."""
+
+    server: StandaloneServer
+    pool: ConnectionPool
+
+    @property
+    def broker(self) -> BrokerServer:
+        return self.server.broker
+
+    @property
+    def address(self) -> str:
+        settings = self.broker.settings
+        return f"{settings.bind_address}:{settings.listen_port}"
+
+    async def ask(self, request: Request[ReplyT], timeout_ms: float = 10_000) -> ReplyT:
+        return await self.pool.call(self.address, request, timeout_ms)
+
+    async def ask_namesrv(self, request: Request[ReplyT]) -> ReplyT:
+        return await self.pool.call(self.server.namesrv.address, request)
+
+    async def send(
+        self, topic: str = "T", body: bytes = b"body", properties: str = "", **values: Any
+    ) -> SendReply:
+        fields: dict[str, Any] = {
+            "producer_group": "P",
+            "topic": topic,
+            "default_topic": "TBW102",
+            "default_topic_queue_nums": 1,
+            "queue_id": 0,
+            "sys_flag": 0,
+            "born_timestamp": 1,
+            "flag": 0,
+            "properties": properties,
+        }
+        return await self.ask(SendMessage(**{**fields, **values}, body=body))
+
+    async def refusal(self, request: Request[Any]) -> BrokerRefused:
+        try:
+            reply = await self.ask(request)
+        except BrokerRefused as refused:
+            return refused
+        raise AssertionError(f"accepted: {reply}")
+
+
+@contextlib.asynccontextmanager
+async def running(
+    data_dir: Path, namesrv: Mapping[str, object] | None = None, **properties: object
+) -> AsyncIterator[Running]:
+    """Starts both; stops them behind the test."""
+    port = free_ports(-2, 1, 2)
+    values = {"storePathRootDir": str(data_dir), "listenPort": port, **SMALL_SEGMENTS, **properties}
+    broker = BROKER_TABLE.load([Layer("the test", values)])
+    name_server = NAMESRV_TABLE.load([Layer("the test", {"listenPort": port + 2, **(namesrv or {})})])
+    server = StandaloneServer(broker, name_server)
+    await server.start()
+    pool = ConnectionPool()
+    try:
+        yield Running(server, pool)
+    finally:
+        await pool.close()
+        await server.stop()

@@ -1,0 +1,69 @@
+"""Every honoured option has a test that shows its effect: `effects.txt` names it, and it has to exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import orbitmq
+from orbitmq.broker.options import BROKER_TABLE
+from orbitmq.nameserver.options import NAMESRV_TABLE
+from orbitmq.options import Status
+
+UNIT = Path(__file__).parent.parent
+
+
+def effects() -> dict[str, str]:
+    """Option -> `file::test`. Tests are indented below their file, options below their test."""
+    found: dict[str, str] = {}
+    file = test = ""
+    for line in Path(__file__).with_name("effects.txt").read_text().splitlines():
+        text = line.strip()
+        depth = (len(line) - len(line.lstrip())) // 2
+        if not text or text.startswith("#"):
+            continue
+        if depth == 0:
+            file = text
+        elif depth == 1:
+            test = text
+        else:
+            assert text not in found, f"{text} is there twice"
+            found[text] = f"{file}::{test}"
+    return found
+
+
+EFFECTS = effects()
+
+
+def test_every_honoured_option_names_its_test() -> None:
+    honoured = {
+        row.name
+        for table in (BROKER_TABLE, NAMESRV_TABLE)
+        for row in table.rows
+        if row.status is Status.HONOURED
+    }
+    assert honoured - set(EFFECTS) == set(), "honoured, but no test shows it"
+    assert set(EFFECTS) - honoured == set(), "a test for what is not honoured"
+
+
+@pytest.mark.parametrize("test", sorted(set(EFFECTS.values())))
+def test_the_named_tests_exist(test: str) -> None:
+    file, _, name = test.partition("::")
+    assert re.search(rf"^(async )?def {name}\(", (UNIT / file).read_text(), re.MULTILINE)
+
+
+def test_every_honoured_option_is_read_by_a_server() -> None:
+    source = Path(orbitmq.__file__).parent
+    text = "\n".join(
+        path.read_text()
+        for room in ("broker", "nameserver", "net", "server", "store")
+        for path in (source / room).rglob("*.py")
+        if path.name not in ("options.py", "option_rows.py")
+    )
+    unread = [
+        row.name
+        for table in (BROKER_TABLE, NAMESRV_TABLE)
+        for row in table.rows
+        if row.status is Status.HONOURED and not re.search(rf"\.{row.key}\b", text)
+    ]
+    assert unread == []
