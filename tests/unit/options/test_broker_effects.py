@@ -37,7 +37,7 @@ from orbitmq.protocol.requests.route import (
 from orbitmq.protocol.requests.topic import GetAllTopicConfig, UpdateAndCreateTopic
 from orbitmq.server.listener import BACKLOG
 from tests.unit.admin.scripted import Scripted
-from tests.unit.broker.world import World
+from tests.unit.broker.world import NOW, World
 from tests.unit.options.running import running
 
 
@@ -382,11 +382,9 @@ def test_topics_of_a_new_broker_follow_the_options() -> None:
         timer_wheel_enable=False,
         revive_queue_num=2,
     ).topics
-    perms = {name: topics.get(name).perm for name in ("DefaultCluster", "broker-a")}  # type: ignore[union-attr]
-    assert perms == {"DefaultCluster": 1, "broker-a": 1}
-    queues = {}
-    for name in ("TBW102", "traces", "rmq_sys_REVIVE_LOG_DefaultCluster"):
-        config = topics.get(name)
-        queues[name] = config and config.write_queue_nums
-    assert queues == {"TBW102": 3, "traces": 1, "rmq_sys_REVIVE_LOG_DefaultCluster": 2}
+    topics.add_system_topics(NOW)
+    names = ("DefaultCluster", "broker-a", "TBW102", "traces", "rmq_sys_REVIVE_LOG_DefaultCluster")
+    found = {name: config for name in names if (config := topics.get(name)) is not None}
+    assert [found[name].perm for name in names[:2]] == [1, 1]
+    assert [found[name].write_queue_nums for name in names[2:]] == [3, 1, 2]
     assert topics.get("rmq_sys_wheel_timer") is None
