@@ -1,0 +1,121 @@
+"""Broker rules over a real store in a temporary folder, asked as the dispatcher asks them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from orbitmq.broker.broker import Broker
+from orbitmq.broker.identity import BrokerIdentity
+from orbitmq.broker.options import BROKER_TABLE
+from orbitmq.options import Layer
+from orbitmq.protocol.call import Call, Peer, Wait
+from orbitmq.protocol.command import Command
+from orbitmq.protocol.declare import REQUESTS, Request
+from orbitmq.protocol.frame import FrameSplitter
+from orbitmq.protocol.message import StoredMessage
+from orbitmq.protocol.message_cy import decode_record
+from orbitmq.protocol.requests.send import SendMessageV2, SendReply
+from orbitmq.store import MessageStore, StoreOptions
+
+NOW = 1_795_000_000_000
+HOST = bytes([127, 0, 0, 1, 0, 0, 0x2A, 0x9F])
+PEER = Peer(1, bytes([10, 0, 0, 9, 0, 0, 0x30, 0x39]), "10.0.0.9:12345", 493)
+
+
+class RealBroker:
+    """`ask` goes one request at a time, `send_together` as several of one read do."""
+
+    def __init__(self, root: Path, **properties: object) -> None:
+        settings = BROKER_TABLE.load(
+            [
+                Layer(
+                    "the test",
+                    {
+                        "storePathRootDir": str(root),
+                        "mappedFileSizeCommitLog": 1 << 20,
+                        "diskMaxUsedSpaceRatio": 95,
+                        **properties,
+                    },
+                )
+            ]
+        )
+        self.store = MessageStore.open(StoreOptions.from_settings(settings), NOW)
+        identity = BrokerIdentity("DefaultCluster", "broker-a", 0, "127.0.0.1:10911", "127.0.0.1:10912", HOST)
+        self.broker = Broker(
+            identity,
+            settings,
+            self.store,
+            now=NOW,
+            new_unique_id=lambda now: "MADEHERE",
+            figures=self.store.figures,
+            sync_flush=settings.flush_disk_type == "SYNC_FLUSH",
+        )
+        self.broker.start(NOW)
+        self._handlers, self._many = self.broker.bind()
+
+    def close(self) -> None:
+        self.store.close()
+
+    def handle(self, request: Request[Any], now: int = NOW, peer: Peer = PEER) -> Any:
+        """What the handler says: a reply, a wait, None; raises its Refused."""
+        command = request.to_command()
+        command.version = peer.version
+        decoded = REQUESTS[command.code].from_command(command)
+        return self._handlers[command.code](Call(decoded, command, peer), now)
+
+    def send_together(self, requests: Sequence[Request[Any]], now: int = NOW, peer: Peer = PEER) -> list[Any]:
+        """One result per request; whole frames come back as the reply they hold."""
+        commands = [request.to_command(opaque=number) for number, request in enumerate(requests)]
+        results = self._many[commands[0].code](commands, peer, now)
+        return [_reply(result) if isinstance(result, bytes) else result for result in results]
+
+    def send(self, now: int = NOW, peer: Peer = PEER, **fields: Any) -> Any:
+        """The result of one send."""
+        (result,) = self.send_together([message(**fields)], now, peer)
+        return result
+
+    def stored(self, topic: str, queue_id: int, queue_offset: int = 0) -> StoredMessage:
+        """A message of a queue, as it stands in the log."""
+        found = self.store.physical_offset_of(topic, queue_id, queue_offset)
+        assert found is not None, f"nothing at {topic}:{queue_id}:{queue_offset}"
+        record = self.store.record_at(found[0])
+        assert record is not None
+        return decode_record(record)
+
+
+def message(**fields: Any) -> SendMessageV2:
+    """A send of a Java client, with other fields where a test says so."""
+    values: dict[str, Any] = {
+        "producer_group": "PG",
+        "topic": "TopicTest",
+        "default_topic": "TBW102",
+        "default_topic_queue_nums": 4,
+        "queue_id": 1,
+        "sys_flag": 0,
+        "born_timestamp": NOW - 5,
+        "flag": 7,
+        "properties": "UNIQ_KEY\x017F000001ABCD\x02WAIT\x01true\x02TAGS\x01TagA\x02",
+        "reconsume_times": 0,
+        "unit_mode": False,
+        "batch": False,
+        "broker_name": "broker-a",
+        "body": b"hello",
+    }
+    return SendMessageV2(**{**values, **fields})
+
+
+def _reply(frame: bytes) -> SendReply:
+    (command,) = FrameSplitter().feed(frame)
+    assert isinstance(command, Command)
+    assert command.is_response
+    return SendReply.from_command(command)
+
+
+def settled(result: Any, timed_out: bool = False, now: int = NOW) -> Any:
+    """The reply of a wait once it is over."""
+    from orbitmq.protocol.call import Outcome
+
+    assert isinstance(result, Wait)
+    return result.then(Outcome(timed_out), now)

@@ -1,0 +1,299 @@
+"""Sends, plain and not so plain: what is stored, what is answered, what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orbitmq.broker.send_cy import ReplyTemplate, plain_message
+from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
+from orbitmq.protocol.bodies.topic import TopicConfig
+from orbitmq.protocol.call import Durable, Saved, Wait
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.frame import FrameSplitter
+from orbitmq.protocol.ids import parse_offset_message_id
+from orbitmq.protocol.message_cy import encode_batch
+from orbitmq.protocol.properties import decode_properties
+from orbitmq.protocol.requests.send import SendBatchMessage, SendReply
+from tests.unit.broker.handlers.real_broker import HOST, NOW, PEER, RealBroker, message, settled
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[RealBroker]:
+    broker = RealBroker(tmp_path)
+    broker.broker.topics.put(TopicConfig(topic_name="TopicTest", read_queue_nums=4, write_queue_nums=4), NOW)
+    yield broker
+    broker.close()
+
+
+def refusal(result: object) -> Refused:
+    assert isinstance(result, Refused), f"accepted: {result}"
+    return result
+
+
+def test_a_plain_send_is_stored_as_it_came_with_what_the_broker_adds(broker: RealBroker) -> None:
+    reply = broker.send()
+    stored = broker.stored("TopicTest", 1)
+    assert (stored.body, stored.flag, stored.queue_id, stored.queue_offset) == (b"hello", 7, 1, 0)
+    assert (stored.born_timestamp, stored.store_timestamp) == (NOW - 5, NOW)
+    assert (stored.born_host, stored.store_host) == (PEER.host, HOST)
+    assert decode_properties(stored.properties) == {
+        "UNIQ_KEY": "7F000001ABCD",
+        "WAIT": "true",
+        "TAGS": "TagA",
+        "MSG_REGION": "DefaultRegion",
+        "TRACE_ON": "true",
+        "CLUSTER": "DefaultCluster",
+    }
+    assert (reply.code, reply.queue_id, reply.queue_offset) == (0, 1, 0)
+    assert reply.transaction_id == "7F000001ABCD"
+    assert parse_offset_message_id(reply.msg_id) == (HOST, stored.physical_offset)
+    assert reply.extra["MSG_REGION"] == "DefaultRegion"
+    assert reply.extra["TRACE_ON"] == "true"
+
+
+def test_sends_that_came_together_keep_their_order_and_their_own_answers(broker: RealBroker) -> None:
+    requests = [message(body=b"%d" % n, queue_id=n % 2) for n in range(10)]
+    requests[4] = message(queue_id=99)
+    requests[7] = message(properties="DELAY\x012\x02UNIQ_KEY\x01AB\x02")
+    results = broker.send_together(requests)
+    assert refusal(results[4]).code == ResponseCode.INVALID_PARAMETER
+    offsets = [(r.queue_id, r.queue_offset) for n, r in enumerate(results) if n not in (4, 7)]
+    assert offsets == [(0, 0), (1, 0), (0, 1), (1, 1), (1, 2), (0, 2), (0, 3), (1, 3)]
+    assert broker.stored("TopicTest", 1, 2).body == b"5"
+
+
+def test_the_way_of_plain_sends_and_the_general_one_store_the_same(broker: RealBroker) -> None:
+    plain = broker.send()
+    general = broker.handle(message())
+    first, second = broker.stored("TopicTest", 1, 0), broker.stored("TopicTest", 1, 1)
+    assert decode_properties(first.properties) == decode_properties(second.properties)
+    assert (first.body, first.flag, first.sys_flag) == (second.body, second.flag, second.sys_flag)
+    assert set(plain.extra) == set(SendReply.from_command(general.to_command(1)).extra)
+
+
+def test_a_message_without_an_id_gets_one(broker: RealBroker) -> None:
+    assert broker.send(properties="TAGS\x01x\x02").transaction_id == "MADEHERE"
+
+
+def test_properties_of_an_earlier_journey_do_not_travel_on(broker: RealBroker) -> None:
+    broker.send(properties="UNIQ_KEY\x01AB\x02MSG_REGION\x01mars\x02POP_CK\x01x\x02CLUSTER\x01other\x02")
+    properties = decode_properties(broker.stored("TopicTest", 1).properties)
+    assert (properties["MSG_REGION"], properties["CLUSTER"]) == ("DefaultRegion", "DefaultCluster")
+    assert "POP_CK" not in properties
+
+
+def test_the_first_send_makes_its_topic_and_waits_until_that_is_saved(broker: RealBroker) -> None:
+    result = broker.send(topic="Fresh", default_topic_queue_nums=3, queue_id=0)
+    assert isinstance(result, Wait)
+    assert result.on == (Saved("topics"),)
+    config = broker.broker.topics.get("Fresh")
+    assert config is not None
+    assert (config.write_queue_nums, config.perm) == (3, 6)
+    assert settled(result).code == 0
+    assert broker.broker.topics.take_changed() >= {"Fresh"}
+
+
+def test_without_auto_creation_an_unknown_topic_is_refused(tmp_path: Path) -> None:
+    broker = RealBroker(tmp_path, autoCreateTopicEnable=False)
+    refused = refusal(broker.send(topic="Unknown"))
+    assert refused.code == ResponseCode.TOPIC_NOT_EXIST
+    assert refused.remark.startswith("topic[Unknown] not exist, apply first please!")
+    broker.close()
+
+
+@pytest.mark.parametrize(
+    ("topic", "code"),
+    [
+        ("", ResponseCode.INVALID_PARAMETER),
+        ("with space", ResponseCode.INVALID_PARAMETER),
+        ("ü", ResponseCode.INVALID_PARAMETER),
+        ("x" * 128, ResponseCode.INVALID_PARAMETER),
+        ("SCHEDULE_TOPIC_XXXX", ResponseCode.NO_PERMISSION),
+        ("RMQ_SYS_TRANS_HALF_TOPIC", ResponseCode.NO_PERMISSION),
+        ("OFFSET_MOVED_EVENT", ResponseCode.NO_PERMISSION),
+    ],
+)
+def test_topics_nobody_may_send_to(broker: RealBroker, topic: str, code: ResponseCode) -> None:
+    refused = refusal(broker.send(topic=topic))
+    assert refused.code == code
+    assert refused.extra == {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
+
+
+def test_a_topic_without_write_permission_refuses(broker: RealBroker) -> None:
+    broker.broker.topics.put(TopicConfig(topic_name="RO", perm=4), NOW)
+    assert refusal(broker.send(topic="RO", queue_id=0)).code == ResponseCode.NO_PERMISSION
+
+
+def test_a_broker_that_is_not_open_yet_refuses(tmp_path: Path) -> None:
+    broker = RealBroker(tmp_path, startAcceptSendRequestTimeStamp=NOW + 1)
+    assert refusal(broker.send()).code == ResponseCode.SYSTEM_ERROR
+    broker.close()
+
+
+def test_too_large_a_message_is_refused_and_its_neighbours_are_stored(broker: RealBroker) -> None:
+    results = broker.send_together([message(), message(body=bytes((4 << 20) + 1)), message()])
+    assert refusal(results[1]).code == ResponseCode.MESSAGE_ILLEGAL
+    assert "4194304B" in refusal(results[1]).remark
+    assert [results[0].queue_offset, results[2].queue_offset] == [0, 1]
+
+
+def test_properties_beyond_what_a_record_holds_are_refused(broker: RealBroker) -> None:
+    text = "UNIQ_KEY\x01AB\x02BIG\x01" + "x" * 40_000 + "\x02"
+    assert refusal(broker.send(properties=text)).code == ResponseCode.MESSAGE_ILLEGAL
+
+
+def test_a_broker_may_choose_the_queue(broker: RealBroker) -> None:
+    assert {broker.send(queue_id=-1).queue_id for _ in range(4)} == {0, 1, 2, 3}
+
+
+def test_transactions_and_timers_are_refused_by_name(broker: RealBroker) -> None:
+    half = refusal(broker.send(properties="TRAN_MSG\x01true\x02UNIQ_KEY\x01AB\x02", sys_flag=4))
+    assert (half.code, "transaction" in half.remark) == (ResponseCode.NO_PERMISSION, True)
+    timer = refusal(broker.send(properties="TIMER_DELAY_SEC\x0160\x02UNIQ_KEY\x01AB\x02"))
+    assert (timer.code, "timer" in timer.remark) == (ResponseCode.MESSAGE_ILLEGAL, True)
+
+
+def test_a_delayed_message_waits_in_its_level_until_it_is_due(broker: RealBroker) -> None:
+    reply = broker.send(properties="DELAY\x013\x02UNIQ_KEY\x01AB\x02", queue_id=2)
+    assert reply.code == 0
+    waiting = broker.stored("SCHEDULE_TOPIC_XXXX", 2)
+    properties = decode_properties(waiting.properties)
+    assert (properties["REAL_TOPIC"], properties["REAL_QID"]) == ("TopicTest", "2")
+    found = broker.store.physical_offset_of("SCHEDULE_TOPIC_XXXX", 2, 0)
+    assert found is not None
+    assert found[2] == NOW + 10_000
+    broker.broker.delay.deliver_due(NOW + 9_999)
+    assert broker.store.max_offset("TopicTest", 2) == 0
+    broker.broker.delay.deliver_due(NOW + 10_000)
+    assert broker.stored("TopicTest", 2).body == b"hello"
+
+
+def test_a_retry_that_was_delivered_often_enough_becomes_a_dead_letter(broker: RealBroker) -> None:
+    broker.broker.groups.put(SubscriptionGroupConfig(group_name="CG", retry_max_times=3), NOW)
+    result = broker.send(topic="%RETRY%CG", queue_id=0, reconsume_times=4, properties="UNIQ_KEY\x01AB\x02")
+    assert settled(result).code == 0
+    assert broker.stored("%DLQ%CG", 0).reconsume_times == 4
+    result = broker.send(topic="%RETRY%CG", queue_id=0, reconsume_times=3, properties="UNIQ_KEY\x01AB\x02")
+    assert broker.stored("%RETRY%CG", 0).reconsume_times == 3
+
+
+def test_a_batch_is_stored_as_its_messages(broker: RealBroker) -> None:
+    parts = [(n, b"body%d" % n, b"KEYS\x01k%d\x02UNIQ_KEY\x01ID%d\x02" % (n, n)) for n in range(5)]
+    request = SendBatchMessage(
+        **{row.name: getattr(message(), row.name) for row in type(message()).FIELDS}
+        | {
+            "batch": True,
+            "body": encode_batch(parts),
+            "properties": "UNIQ_KEY\x01BATCH\x02WAIT\x01true\x02",
+        }
+    )
+    (reply,) = broker.send_together([request])
+    assert reply.msg_id.count(",") == 4
+    assert reply.queue_offset == 0
+    for n in range(5):
+        stored = broker.stored("TopicTest", 1, n)
+        assert (stored.body, stored.flag, stored.properties) == (parts[n][1], n, parts[n][2])
+
+
+@pytest.mark.parametrize(
+    ("body", "properties", "code"),
+    [
+        (b"", "", ResponseCode.MESSAGE_ILLEGAL),
+        (b"\x00\x00\x00\x05junk", "", ResponseCode.MESSAGE_ILLEGAL),
+        (encode_batch([(0, b"x", b"")]), "DELAY\x013\x02", ResponseCode.MESSAGE_ILLEGAL),
+        (encode_batch([(0, b"x", b"")]), "TRAN_MSG\x01true\x02", ResponseCode.MESSAGE_ILLEGAL),
+        (bytes((4 << 20) + 1), "", ResponseCode.SYSTEM_ERROR),
+    ],
+)
+def test_batches_that_cannot_be(broker: RealBroker, body: bytes, properties: str, code: ResponseCode) -> None:
+    result = broker.send(batch=True, body=body, properties=properties)
+    assert refusal(result).code == code
+    assert broker.store.max_offset("TopicTest", 1) == 0
+
+
+def test_under_sync_flush_the_answer_waits_for_the_disk(tmp_path: Path) -> None:
+    broker = RealBroker(tmp_path, flushDiskType="SYNC_FLUSH")
+    broker.broker.topics.put(TopicConfig(topic_name="TopicTest", read_queue_nums=4, write_queue_nums=4), NOW)
+    result = broker.send()
+    assert isinstance(result, Wait)
+    (condition,) = result.on
+    assert condition == Durable(broker.store.max_physical)
+    assert settled(result, timed_out=True).code == ResponseCode.FLUSH_DISK_TIMEOUT
+    unhurried = broker.send(properties="UNIQ_KEY\x01AB\x02WAIT\x01false\x02")
+    assert not isinstance(unhurried, Wait)
+    broker.close()
+
+
+def test_a_full_store_answers_instead_of_losing(broker: RealBroker) -> None:
+    broker.store.close()
+    assert refusal(broker.send()).code == ResponseCode.SERVICE_NOT_AVAILABLE
+
+
+def test_what_was_sent_is_counted(broker: RealBroker) -> None:
+    broker.send_together([message() for _ in range(7)])
+    assert broker.broker.stats.totals.put_messages == 7
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "TAGS\x01a\x02",
+        "UNIQ_KEY\x01AB\x02DELAY\x013\x02",
+        "DELAY\x013\x02UNIQ_KEY\x01AB\x02",
+        "UNIQ_KEY\x01AB\x02TIMER_DELIVER_MS\x015\x02",
+        "UNIQ_KEY\x01AB\x02TRAN_MSG\x01true\x02",
+        "UNIQ_KEY\x01AB\x02POP_CK\x01x\x02",
+        "UNIQ_KEY\x01AB\x02CLUSTER\x01x\x02",
+        "UNIQ_KEY\x01AB\x02TRACE_ON\x01x\x02",
+        'UNIQ_KEY\x01A"B\x02',
+        "UNIQ_KEY\x01Ä\x02",
+        "UNIQ_KEY\x01\x02",
+        "",
+    ],
+)
+def test_properties_that_mean_something_take_the_general_way(text: str) -> None:
+    topics = {"TopicTest": TopicConfig(topic_name="TopicTest", perm=6)}
+    assert plain_message(message(properties=text).to_command(), topics, (), b"", HOST, HOST) is None
+
+
+@given(st.dictionaries(st.text("abcDELAYTIMER_ÄK", min_size=1, max_size=8), st.text("x=\x01y", min_size=1)))
+def test_other_properties_are_kept_to_the_byte(properties: dict[str, str]) -> None:
+    topics = {"TopicTest": TopicConfig(topic_name="TopicTest", perm=6)}
+    text = "UNIQ_KEY\x01AB12\x02" + "".join(f"{name}\x01{value}\x02" for name, value in properties.items())
+    command = message(properties=text[:-1]).to_command()
+    plain = plain_message(command, topics, (), b"own\x01x\x02", HOST, HOST)
+    if plain is None:
+        assert any(name.startswith(("DELAY", "TIMER_")) for name in properties)
+    else:
+        assert plain[0].properties == text.encode() + b"own\x01x\x02"
+        assert plain[1] == b"AB12"
+
+
+@given(
+    st.integers(0, 2**31 - 1),
+    st.integers(0, 2**63 - 1),
+    st.integers(0, 65_535),
+    st.integers(0, 2**63 - 1),
+    st.text(max_size=10),
+)
+def test_the_template_of_answers_is_what_the_codec_writes(
+    opaque: int, physical: int, queue_id: int, queue_offset: int, region: str
+) -> None:
+    frame = ReplyTemplate(HOST, region, "true", "PYTHON", 493).frame(
+        opaque, physical, queue_id, queue_offset, b"AB12"
+    )
+    (command,) = FrameSplitter().feed(frame)
+    assert json.loads(frame[8:])["serializeTypeCurrentRPC"] == "JSON"
+    reply = SendReply.from_command(command)
+    assert (command.opaque, command.flag, command.language, command.version) == (opaque, 1, 3, 493)
+    assert (reply.queue_id, reply.queue_offset, reply.transaction_id) == (queue_id, queue_offset, "AB12")
+    assert parse_offset_message_id(reply.msg_id) == (HOST, physical)
+    assert reply.extra is not None
+    assert reply.extra["MSG_REGION"] == region
