@@ -25,6 +25,7 @@ HERE = Path(__file__).parent
 WORK = HERE.parent / "build" / "benchmarks"
 console = Console(width=None if sys.stdout.isatty() else 132, highlight=False)
 
+
 @click.command()
 @click.option(
     "--quick", is_flag=True, help="Shows in minutes that everything works; the figures say nothing."
