@@ -40,6 +40,30 @@ FAREWELL_SECONDS = 0.2
 """How long clients that still ask are told to go away before their connections end."""
 
 
+def _load_table(path: Path, load_text: Callable[[str], None], *, store_is_empty: bool) -> None:
+    """Fills a table from its file, or from the `.bak` if the file cannot be used.
+
+    Raises StartError where there are files and none can be used: to start over from an empty table would
+    reset what it held, and nobody would notice.
+    """
+    reasons: list[str] = []
+
+    def is_usable(text: str) -> bool:
+        try:
+            load_text(text)
+        except Malformed as error:
+            reasons.append(str(error))
+            return False
+        return True
+
+    found = read_text(path, is_usable)
+    if found.text is None:
+        if not store_is_empty:
+            log.warning("%s and its .bak are missing, though the store holds messages: begins empty", path)
+    elif not is_usable(found.text):
+        raise StartError(f"{path} and its .bak cannot be read: {reasons[0]}; restore one of them")
+
+
 def _rewriting(broker: Broker, path: str) -> Callable[[], str]:
     """Options changed over the network, written into the properties file that the broker was started with."""
     rewrite = broker.config.rewrite()
@@ -143,14 +167,7 @@ class BrokerServer:
         files = {}
         for name, (file_name, snapshot, load_text) in broker.files.items():
             path = config / file_name
-            try:
-                loaded = read_text(path)
-                if loaded.text is not None:
-                    load_text(loaded.text)
-            except Malformed as error:
-                raise StartError(
-                    f"{path} and its .bak cannot be read: {error}; restore one of them"
-                ) from None
+            _load_table(path, load_text, store_is_empty=not self.store.max_physical)
             files[name] = TableFile(path, snapshot)
         config_path = self.settings.broker_config_path
         if config_path and not config_path.endswith(".toml"):
