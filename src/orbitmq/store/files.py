@@ -18,6 +18,8 @@ NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Errors that pass once there is room again."""
 
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
+_SCRATCH = memoryview(bytearray(64 << 10))
+"""Where bytes go that are read only to learn whether they can be; nobody looks at it."""
 
 
 class StoreFile(Protocol):
@@ -42,8 +44,8 @@ class StoreFile(Protocol):
         """Bytes of the file; fewer at its end."""
         ...
 
-    def is_resident(self, position: int, length: int) -> bool:
-        """Whether a range is in memory, so that reading it does not wait for the disk."""
+    def resident_bytes(self, position: int, length: int) -> int:
+        """How much of a range, from its beginning on, is in memory: reading it does not wait for the disk."""
         ...
 
     def write(self, position: int, data: bytes | memoryview) -> None:
@@ -125,15 +127,22 @@ class RealFile:
     def read(self, position: int, length: int) -> bytes:
         return os.pread(self._fd, length, position)
 
-    def is_resident(self, position: int, length: int) -> bool:
-        buffer = bytearray(length)
-        try:
-            return os.preadv(self._fd, [buffer], position, _NOWAIT) == length
-        except BlockingIOError:
-            return False
-        except OSError as error:
-            # A file system without RWF_NOWAIT: assume the best.
-            return error.errno in (errno.EOPNOTSUPP, errno.EINVAL)
+    def resident_bytes(self, position: int, length: int) -> int:
+        found = 0
+        while found < length:
+            buffer = _SCRATCH[: min(length - found, len(_SCRATCH))]
+            try:
+                read = os.preadv(self._fd, [buffer], position + found, _NOWAIT)
+            except BlockingIOError:
+                return found
+            except OSError as error:
+                if error.errno in (errno.EOPNOTSUPP, errno.EINVAL):
+                    return length  # a file system that cannot tell: assume the best
+                raise
+            found += read
+            if read < len(buffer):
+                return found
+        return found
 
     def write(self, position: int, data: bytes | memoryview) -> None:
         view = memoryview(data)

@@ -96,7 +96,7 @@ def pick_records(
 
     `accept` is None, a set of tags codes (`is_set`) or a function of the tags code. `limits` are bytes and
     count of recent messages and bytes and count of old ones that one answer may hold; the first message is
-    always taken. `log` has `find(physical)`, `next_segment_start(physical)` and `is_resident(physical,
+    always taken. `log` has `find(physical)`, `next_segment_start(physical)` and `resident_to(physical,
     size)`; records from `hot_from` on are in memory for sure. Gives whether there is room for more.
     """
     memory_size: cython.longlong = limits[0]
@@ -113,6 +113,7 @@ def pick_records(
     skip_to: cython.longlong = 0
     segment_start: cython.longlong = 0
     segment_end: cython.longlong = -1
+    resident_to: cython.longlong = 0
     run_start: cython.longlong = 0
     run_end: cython.longlong = -1
     view: Any = None
@@ -179,10 +180,12 @@ def pick_records(
                     PyObject_GetBuffer(view, cython.address(buffer), PyBUF_SIMPLE)
                     held = True
                     data = cython.cast(cython.pointer[cython.const[cython.uchar]], buffer.buf)
-            if physical_offset < hot_from and not log.is_resident(physical_offset, size):
-                picked.cold = (physical_offset, size)
-                more = False
-                break
+            if physical_offset < hot_from and physical_offset + size > resident_to:
+                resident_to = log.resident_to(physical_offset, size)
+                if physical_offset + size > resident_to:
+                    picked.cold = (physical_offset, size)
+                    more = False
+                    break
             if cython.compiled:
                 good = _is_sound(
                     data + (physical_offset - segment_start),

@@ -41,6 +41,9 @@ MAX_PULL_BYTES = 128 << 20
 HOT_BYTES = 64 << 20
 """What this process wrote within this distance of the end is taken to be in memory without a look."""
 COLD_READ_BYTES = 256 << 10
+"""What is read from the disk at a time for a reader of old messages."""
+RESIDENCE_BYTES = 16 << 10
+"""How far ahead it is looked whether old messages are in memory."""
 MAX_BAD_RECORDS_KEPT = 1000
 INDEX_SLICES_AT_CLOSE = 512
 INDEX_SLICES_AT_QUERY = 8
@@ -429,12 +432,23 @@ class MessageStore:
 
     def is_resident(self, physical_offset: int, size: int) -> bool:
         """Whether a range of the log can be read without waiting for the disk."""
+        return self.resident_to(physical_offset, size) >= physical_offset + size
+
+    def resident_to(self, physical_offset: int, size: int) -> int:
+        """Up to which physical offset the log surely is in memory from another one on.
+
+        Looks a little further than `size`, for the messages that come next.
+        """
         end = physical_offset + size
         for start, stop in self._warm:
             if start <= physical_offset and end <= stop:
-                return True
+                return stop
         segment = self._log.find(physical_offset)
-        return segment is None or segment.file.is_resident(physical_offset - segment.start, size)
+        if segment is None:
+            return end
+        position = physical_offset - segment.start
+        length = min(max(size, RESIDENCE_BYTES), segment.size - position)
+        return physical_offset + segment.file.resident_bytes(position, length)
 
     def read_cold(self, physical_offset: int, size: int) -> None:
         """Brings a range of the log into memory. Blocks, without the GIL: for a thread."""

@@ -166,8 +166,8 @@ class ColdFile:
     def __getattr__(self, name: str) -> object:
         return getattr(self._file, name)
 
-    def is_resident(self, position: int, length: int) -> bool:
-        return False
+    def resident_bytes(self, position: int, length: int) -> int:
+        return 0
 
 
 def test_what_is_not_in_memory_is_announced_and_then_served(tmp_path: Path) -> None:
