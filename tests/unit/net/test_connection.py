@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from orbitmq.protocol.requests.offset import GetMaxOffset, QueryConsumerOffset
 
 from orbitmq.net.connection import HIGH_WATER_BYTES, Connection
 from orbitmq.net.errors import CallTimeout, Closed, ConnectFailed, ConnectionLost
@@ -15,6 +14,7 @@ from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.command import FLAG_RESPONSE, Command
 from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.protocol.frame import encode_command
+from orbitmq.protocol.requests.offset import GetMaxOffset, QueryConsumerOffset
 from orbitmq.server.listener import Listener, free_ports
 
 
