@@ -30,7 +30,7 @@ HALF_AN_HOUR_MS = 1_800_000
 
 
 class Assignment:
-    """The queues at hand, each with its pull. `rebalance` is for one task at a time."""
+    """The queues at hand, each with its pull."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -39,6 +39,7 @@ class Assignment:
         self._locks = QueueLocks(session) if session.options.ordered else None
         self._consumption: Consumption | None = None
         self._suspended: set[str] = set()
+        self._turn = asyncio.Lock()  # queues are taken and given up by one task at a time
         self.wake = asyncio.Event()
         """Set to have the queues shared out at once."""
 
@@ -87,7 +88,8 @@ class Assignment:
     async def _pass(self) -> bool:
         instance = self._session.instance
         try:
-            balanced = await self.rebalance()
+            async with self._turn:
+                balanced = await self.rebalance()
         except Exception as error:
             instance.report("rebalance", error)
             return False
@@ -247,9 +249,10 @@ class Assignment:
         session = self._session
 
         async def take_again() -> None:
-            session.offsets.set(queue, offset)
-            if self._pulls.get(queue) is pull:
-                await self.drop([queue])
+            async with self._turn:
+                if self._pulls.get(queue) is pull:
+                    session.offsets.set(queue, offset)
+                    await self.drop([queue])
             self.wake.set()
 
         session.instance.tasks.start(take_again(), f"moved offset of {queue}")
@@ -260,21 +263,20 @@ class Assignment:
 
     async def reset(self, topic: str, offsets: dict[MessageQueue, int], wait_seconds: float) -> None:
         """Goes on at other offsets: queues are given up, handlers have a while to end, offsets are set."""
-        mine = [queue for queue in self._pulls if queue.topic == topic and queue in offsets]
-        if not mine:
-            return
-        self._suspended.add(topic)
-        try:
+        async with self._turn:
+            mine = [queue for queue in self._pulls if queue.topic == topic and queue in offsets]
+            if not mine:
+                return
+            self._suspended.add(topic)
             held = [self._pulls[queue].held for queue in mine]
             await self.drop(mine)
+        try:
             for one in held:
                 one.clear()
             await asyncio.sleep(wait_seconds)
             for queue in mine:
                 self._session.offsets.set(queue, offsets[queue])
             await self._session.offsets.commit(mine, confirmed=True)
-            for queue in mine:
-                self._session.offsets.forget(queue)
         finally:
             self._suspended.discard(topic)
             self.wake.set()

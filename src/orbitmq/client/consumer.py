@@ -11,7 +11,7 @@ from typing import Self
 from orbitmq.client.assignment import Assignment
 from orbitmq.client.consuming import ConcurrentConsumption, Consumption, Handling
 from orbitmq.client.errors import CannotIterate, NotRunning
-from orbitmq.client.handlers import Handler, Outcome, Retry
+from orbitmq.client.handlers import Handler, Outcome, Retry, is_async
 from orbitmq.client.instance import ClientInstance, now_ms
 from orbitmq.client.message import ReceivedMessage
 from orbitmq.client.names import INNER_PRODUCER_GROUP
@@ -78,7 +78,7 @@ class PushConsumer(ConsumerOptions):
         if self.ordered and handler is None:
             raise CannotIterate("an ordered consumer needs a handler for each topic")
         row = subscription(topic, tags, now_ms())
-        self._subscriptions[topic] = Subscription(row, handler)
+        self._subscriptions[topic] = Subscription(row, handler, handler is not None and is_async(handler))
         own = retry_topic(self.group)
         if own not in self._subscriptions:
             self._subscriptions[own] = Subscription(subscription(own, "*", now_ms()), None)

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
-from orbitmq.client.handlers import RETRY, Handler, Outcome, Retry, is_async
+from orbitmq.client.handlers import RETRY, Outcome, Retry
 from orbitmq.client.instance import now_ms
 from orbitmq.client.message import ReceivedMessage
 from orbitmq.client.process_queue import ProcessQueue
 from orbitmq.client.ready import Ready
 from orbitmq.client.sending_back import SendBack
-from orbitmq.client.session import Session
+from orbitmq.client.session import Session, Subscription
 
 AGAIN_SECONDS = 5.0
 """Pause before a message is handled again that could not even be sent back."""
@@ -31,16 +31,15 @@ class Handling:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._threads: ThreadPoolExecutor | None = None
-        self._kinds: dict[Handler, bool] = {}
 
-    async def handle(self, handler: Handler, message: ReceivedMessage) -> Outcome:
+    async def handle(self, subscription: Subscription, message: ReceivedMessage) -> Outcome:
         """What the handler says; Retry() where it raises."""
         session = self._session
         message.consume_start_ms = now_ms()
         started = time.perf_counter()
         stats = session.stats_of(message.topic)
         try:
-            outcome = await self.call(handler, message)
+            outcome = await self.call(subscription, message)
         except Exception as error:
             session.instance.report(f"handler of {message.topic}", error, lasting=False)
             outcome = RETRY
@@ -51,12 +50,11 @@ class Handling:
         stats.consume_ok += 1
         return None
 
-    async def call(self, handler: Handler, message: ReceivedMessage) -> Outcome:
-        """Calls a handler and gives what it gives."""
-        asynchronous = self._kinds.get(handler)
-        if asynchronous is None:
-            asynchronous = self._kinds[handler] = is_async(handler)
-        if asynchronous:
+    async def call(self, subscription: Subscription, message: ReceivedMessage) -> Outcome:
+        """Calls the handler and gives what it gives."""
+        handler = subscription.handler
+        assert handler is not None
+        if subscription.is_async:
             result = handler(message)
         else:
             if self._threads is None:
@@ -151,8 +149,10 @@ class ConcurrentConsumption:
             self._put(held, message)
 
     def _put(self, held: ProcessQueue, message: ReceivedMessage) -> None:
-        handled = self._session.handler_of(message.topic) is not None
-        (self._ready if handled else self._for_iterators).put((held, message))
+        subscription = self._session.subscription_of(message.topic)
+        if subscription is not None:
+            line = self._ready if subscription.handler is not None else self._for_iterators
+            line.put((held, message))
 
     # Handlers.
 
@@ -173,10 +173,10 @@ class ConcurrentConsumption:
     async def _handle(self, held: ProcessQueue, message: ReceivedMessage) -> None:
         if held.dropped or message not in held:
             return
-        handler = self._session.handler_of(message.topic)
-        if handler is None:
+        subscription = self._session.subscription_of(message.topic)
+        if subscription is None or subscription.handler is None:
             return
-        outcome = await self._handling.handle(handler, message)
+        outcome = await self._handling.handle(subscription, message)
         await self.settle(held, message, outcome)
 
     async def settle(self, held: ProcessQueue, message: ReceivedMessage, outcome: Outcome) -> None:

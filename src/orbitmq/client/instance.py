@@ -127,12 +127,12 @@ class ClientInstance:
         consumers = self._consumers() if self._consumers else []
         leaving = [UnregisterClient(self.client_id, group, None) for group in self._producer_groups]
         leaving += [UnregisterClient(self.client_id, None, row.group_name) for row in consumers]
-        await asyncio.gather(*(self._leave(address, leaving) for address in self._pool.addresses))
+        connected = set(self._pool.addresses)
+        brokers = [address for address in self.routes.addresses(slaves=True) if address in connected]
+        await asyncio.gather(*(self._leave(address, leaving) for address in brokers))
         await self._pool.close()
 
     async def _leave(self, address: str, leaving: list[UnregisterClient]) -> None:
-        if address in self.names.addresses:
-            return
         try:
             async with asyncio.timeout(1):
                 for request in leaving:

@@ -171,10 +171,10 @@ class OrderedConsumption:
     async def _handle(self, held: ProcessQueue, message: ReceivedMessage) -> float:
         """Hands one message over; gives the seconds to wait before it is repeated, 0 when it is done."""
         session = self._session
-        handler = session.handler_of(message.topic)
-        if handler is None:
+        subscription = session.subscription_of(message.topic)
+        if subscription is None or subscription.handler is None:
             return WAIT_FOR_LOCK_SECONDS
-        outcome = await self._handling.handle(handler, message)
+        outcome = await self._handling.handle(subscription, message)
         if held.dropped or message not in held:
             return 0
         held.last_consume_ms = now_ms()

@@ -65,6 +65,7 @@ class QueuePull:
         self._deliver = deliver
         self._moved = moved
         self._broker_id = MASTER_ID
+        self._failing = False
         self._room = asyncio.Event()
         queue = held.queue
         self._subject = f"pull {queue.topic} {queue.broker_name}:{queue.queue_id}"
@@ -130,6 +131,7 @@ class QueuePull:
             self._failed(error)
             return session.options.pull_time_delay_when_exception_ms
         session.instance.well(self._subject)
+        self._failing = False
         if not self.held.dropped:
             self._took(reply, (time.monotonic() - started) * 1000)
         return 0
@@ -145,7 +147,8 @@ class QueuePull:
             queue.queue_id,
             self.next_offset,
             options.pull_batch_size,
-            MAY_BE_HELD | (COMMIT_OFFSET if commits else 0),
+            # After a failure an answer is wanted at once, so that it is known that all is well again.
+            (0 if self._failing else MAY_BE_HELD) | (COMMIT_OFFSET if commits else 0),
             commit_offset if commits else 0,
             options.broker_suspend_max_time_ms,
             session.subscriptions[queue.topic].data.sub_version
@@ -186,4 +189,5 @@ class QueuePull:
             session.offsets.advance(held.queue, self.next_offset)
 
     def _failed(self, error: Exception) -> None:
+        self._failing = True
         self._session.instance.report(self._subject, error)

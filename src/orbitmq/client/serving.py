@@ -162,13 +162,13 @@ class Serving:
         record = message.record
         message.queue = MessageQueue(record.topic, queue.broker_name, record.queue_id)
         message.topic = message.properties.get("RETRY_TOPIC") or record.topic
-        handler = self._session.handler_of(message.topic)
-        if handler is None:
+        subscription = self._session.subscription_of(message.topic)
+        if subscription is None or subscription.handler is None:
             raise Refused(
                 ResponseCode.SYSTEM_ERROR, f"nothing handles {message.topic} by itself in this client"
             )
         try:
-            outcome = await self._handling.call(handler, message)
+            outcome = await self._handling.call(subscription, message)
         except Exception as error:
             result.consume_result = CMResult.CR_THROW_EXCEPTION
             result.remark = f"{type(error).__name__}: {error}"

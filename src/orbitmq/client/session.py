@@ -22,6 +22,8 @@ class Subscription:
 
     data: SubscriptionData
     handler: Handler | None
+    is_async: bool = False
+    """Whether the handler gives a coroutine; else it may block, and runs in a thread."""
 
 
 @dataclass(slots=True)
@@ -50,14 +52,16 @@ class Session:
             return chosen
         return WITHOUT_END if self.options.ordered else DEFAULT_MAX_RECONSUME_TIMES
 
-    def handler_of(self, topic: str) -> Handler | None:
-        """Who handles messages of a topic; those of a topic given up meanwhile go where the rest goes."""
+    def subscription_of(self, topic: str) -> Subscription | None:
+        """The subscription that messages of a topic fall under; None where none is left.
+
+        What still comes of a topic that was given up goes where the rest goes.
+        """
         known = self.subscriptions.get(topic)
         if known is None:
-            known = next(
-                (row for name, row in self.subscriptions.items() if name != retry_topic(self.group)), None
-            )
-        return known.handler if known is not None else None
+            own = retry_topic(self.group)
+            known = next((row for name, row in self.subscriptions.items() if name != own), None)
+        return known
 
     def stats_of(self, topic: str) -> TopicStats:
         """The sums of one topic."""

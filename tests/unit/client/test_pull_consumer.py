@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+
+from orbitmq.client.errors import NotRunning, TopicNotFound
+from orbitmq.client.pull_consumer import PullConsumer
+from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.errors import Malformed, Refused, TopicNotExist
+from orbitmq.protocol.requests import PullMessage, PullReply
+from tests.unit.client.fake_broker import FakeBroker
+from tests.unit.client.making import record, stored
+
+QUEUE = MessageQueue("T", "broker-a", 0)
+
+
+async def test_what_is_asked_and_what_comes(broker: FakeBroker) -> None:
+    broker.topic("T", 2)
+    body = record(stored(5, b"x", TAGS="a")) + record(stored(6, b"y", TAGS="b"))
+    broker.on(PullMessage, lambda _: PullReply(1, 7, 2, 9, body=body))
+    async with PullConsumer("g", broker.address) as consumer:
+        assert await consumer.queues("T") == [QUEUE, MessageQueue("T", "broker-a", 1)]
+        pulled = await consumer.pull(QUEUE, 5, 10, tags="a", wait_ms=200)
+        assert [message.body for message in pulled] == [b"x"]
+        assert (pulled.next_offset, pulled.min_offset, pulled.max_offset, pulled.moved) == (7, 2, 9, False)
+    [asked] = broker.of(PullMessage)
+    assert (asked.sys_flag, asked.queue_offset, asked.max_msg_nums) == (6, 5, 10)
+    assert (asked.subscription, asked.suspend_timeout_millis) == ("a", 200)
+
+
+@pytest.mark.parametrize("code", [19, 20, 21])
+async def test_nothing_there_is_an_empty_list(broker: FakeBroker, code: int) -> None:
+    broker.topic("T", 1)
+    broker.on(PullMessage, lambda _: PullReply(0, 4, 4, 4, code=code))
+    async with PullConsumer("g", broker.address) as consumer:
+        pulled = await consumer.pull(QUEUE, 9)
+        assert pulled == []
+        assert (pulled.next_offset, pulled.moved) == (4, code == 21)
+
+
+async def test_real_errors_are_errors(broker: FakeBroker) -> None:
+    broker.topic("T", 1)
+    broker.on(PullMessage, lambda _: Refused(17, "topic not exist"))
+    async with PullConsumer("g", broker.address) as consumer:
+        with pytest.raises(TopicNotExist):
+            await consumer.pull(QUEUE, 0)
+        with pytest.raises(TopicNotFound):
+            await consumer.queues("U")
+        broker.on(PullMessage, lambda _: PullReply(0, 4, 4, 4, body=b"no record"))
+        with pytest.raises(Malformed):
+            await consumer.pull(QUEUE, 0)
+    with pytest.raises(NotRunning):
+        await consumer.pull(QUEUE, 0)
