@@ -7,7 +7,7 @@ import functools
 import os
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -84,7 +84,13 @@ def _first(group: BaseExceptionGroup[Any]) -> BaseException:
     return error
 
 
-class Moment(click.ParamType[int]):
+if TYPE_CHECKING:
+    _TimeType = click.ParamType[int]
+else:  # older releases have no parameter there
+    _TimeType = click.ParamType
+
+
+class Moment(_TimeType):
     """A time: `now`, ms since 1970, or ISO 8601 (local unless it says otherwise); gives ms."""
 
     name = "TIME"

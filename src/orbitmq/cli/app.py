@@ -50,9 +50,6 @@ def run(arguments: list[str] | None = None) -> int:
     """Runs a command and gives its exit code. Errors that a user can act on become one line on stderr."""
     try:
         result = app.main(arguments, prog_name="orbitmq", standalone_mode=False)
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.ctx.get_help() if error.ctx else "", err=True)
-        return ExitCode.USAGE
     except click.ClickException as error:
         error.show()
         return error.exit_code

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -22,7 +22,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 S = TypeVar("S", bound=Settings)
 
 
-class Advertised(click.ParamType[tuple[str, int | None]]):
+if TYPE_CHECKING:
+    _AddressType = click.ParamType[tuple[str, int | None]]
+else:  # older releases have no parameter there
+    _AddressType = click.ParamType
+
+
+class Advertised(_AddressType):
     """HOST, HOST:PORT, or [IPV6]:PORT."""
 
     name = "HOST[:PORT]"
