@@ -71,14 +71,13 @@ def interrupt_at(run: subprocess.Popen[str], seen: Callable[[str], bool]) -> str
     """Sends Ctrl-C when a line of its output is `seen`; all it printed."""
     assert run.stdout is not None
     printed = ""
-    for line in run.stdout:
-        printed += line
-        if seen(line):
-            run.send_signal(signal.SIGINT)
-            break
-    printed += run.stdout.read()
-    run.wait()
-    return printed
+    with run:
+        for line in run.stdout:
+            printed += line
+            if seen(line):
+                run.send_signal(signal.SIGINT)
+                break
+        return printed + run.stdout.read()
 
 
 @pytest.mark.parametrize("at", ["1. ", "2. ", "3. ", "4. ", "5. "])
