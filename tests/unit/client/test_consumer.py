@@ -177,11 +177,13 @@ async def test_a_queue_whose_offset_cannot_be_asked_for_is_taken_later(broker: F
             Refused(1, "no") if len(broker.of(QueryConsumerOffset)) == 1 else queues.query(request)
         ),
     )
-    async with PushConsumer("g", broker.address, consume_from_where=FIRST_OFFSET) as consumer:
+    errors: list[Exception] = []
+    options = {"consume_from_where": FIRST_OFFSET, "on_error": errors.append}
+    async with PushConsumer("g", broker.address, **options) as consumer:
         consumer.subscribe("T", "*", seen)
-        await until(lambda: consumer.trouble)
         await seen.count(1)
         assert consumer.healthy
+    assert [str(error).partition(" (")[0] for error in errors] == ["SYSTEM_ERROR: no"]
 
 
 async def test_what_fails_is_sent_back_with_its_level(broker: FakeBroker) -> None:
