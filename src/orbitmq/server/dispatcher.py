@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+LAST_VERSION_WITHOUT_GO_AWAY = 475
+"""Peers above this version (V5_3_1) reconnect elsewhere when they are told to go away."""
+
 ManyHandler = Callable[[list[Command], Peer, int], Sequence["Result | Exception | bytes"]]
 """Takes consecutive requests of one peer; bytes among its results are whole frames."""
 
@@ -54,7 +57,7 @@ class Dispatcher:
         self._after_turn = after_turn
         self._not_on_port = not_on_port
         self.going_away = False
-        """Set while the server stops: every request is answered with GO_AWAY."""
+        """Set while the server stops: every request is refused, so that clients look elsewhere."""
 
     def on_requests(self, connection: Connection, commands: list[Command]) -> None:
         """Handles what one read brought."""
@@ -76,7 +79,9 @@ class Dispatcher:
     def _one(self, connection: Connection, command: Command, now: int) -> None:
         try:
             if self.going_away:
-                raise Refused(ResponseCode.GO_AWAY, "please go away")
+                knows = command.version > LAST_VERSION_WITHOUT_GO_AWAY
+                code = ResponseCode.GO_AWAY if knows else ResponseCode.SERVICE_NOT_AVAILABLE
+                raise Refused(code, "the server is about to stop")
             handler = self._handlers.get(command.code)
             if handler is None or self._not_on_port(command.code, connection.local_port):
                 raise Refused(
