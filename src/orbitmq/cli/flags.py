@@ -14,7 +14,15 @@ import click
 from orbitmq.cli.logs import FORMATS, LEVELS
 from orbitmq.net.address import parse_address
 from orbitmq.net.errors import BadAddress
-from orbitmq.options import Layer, OptionTable, Settings, from_assignments, from_environment, read_file
+from orbitmq.options import (
+    Layer,
+    OptionError,
+    OptionTable,
+    Settings,
+    from_assignments,
+    from_environment,
+    read_file,
+)
 
 log = logging.getLogger(__name__)
 
@@ -111,6 +119,21 @@ def layers(
     found.append(from_environment(environment))
     found.append(from_assignments(assignments))
     return found
+
+
+def clear_ready_file(path: Path | None) -> None:
+    """Takes away what an earlier server left that was killed; what scripts wait for has to be new.
+
+    Raises OptionError where no file can be made.
+    """
+    if path is None:
+        return
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise OptionError(f"--ready-file {path}: {error.strerror}") from None
+    if not path.absolute().parent.is_dir():
+        raise OptionError(f"--ready-file {path}: there is no folder {path.absolute().parent}")
 
 
 def flag_layer(values: Mapping[str, object]) -> Layer:

@@ -13,6 +13,7 @@ from orbitmq.cli import logs
 from orbitmq.cli.flags import (
     BROKER_PORT,
     PORT,
+    clear_ready_file,
     flag_layer,
     layers,
     server_flags,
@@ -58,6 +59,7 @@ def standalone(
 ) -> None:
     """A name server and a broker in one process, over one data folder."""
     logs.set_up(log_level, log_format)
+    clear_ready_file(ready_file)
     broker_settings, namesrv_settings = standalone_settings(
         data_dir, namesrv_port, broker_port, listen, advertise, config, assignments
     )
@@ -148,6 +150,7 @@ def namesrv(
     --advertise changes only what the readiness line says: no peer is told a name server's address.
     """
     logs.set_up(log_level, log_format)
+    clear_ready_file(ready_file)
     settings = namesrv_settings(port, listen, config, assignments)
     warn_misspelt(os.environ, NAMESRV_TABLE)
     warn_without_effect(NAMESRV_TABLE, settings)
@@ -209,6 +212,7 @@ def broker(
 ) -> None:
     """A broker: it stores messages and hands them out."""
     logs.set_up(log_level, log_format)
+    clear_ready_file(ready_file)
     host, advertised_port = advertise or (None, None)
     settings = broker_settings(
         config,

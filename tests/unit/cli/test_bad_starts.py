@@ -183,6 +183,23 @@ def test_an_option_in_a_file_that_is_none(tmp_path: Path) -> None:
     assert (code, lines) == (2, [f"orbitmq: {config}: unknown option brokerNane; did you mean brokerName?"])
 
 
+def test_a_ready_file_that_cannot_be(tmp_path: Path) -> None:
+    path = tmp_path / "none" / "ready"
+    code, lines = orbitmq("namesrv", "--ready-file", path)
+    assert (code, lines) == (2, [f"orbitmq: --ready-file {path}: there is no folder {path.parent}"])
+    code, lines = orbitmq("namesrv", "--ready-file", tmp_path)
+    assert code == 2
+    assert str(tmp_path) in lines[0]
+
+
+def test_a_ready_file_of_a_server_that_was_killed_goes_before_the_start(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    ready.write_text("ready: long ago\n")
+    with taken() as port:
+        assert orbitmq("namesrv", "--ready-file", ready, "--port", port, "--data-dir", tmp_path)[0] == 3
+    assert not ready.exists()
+
+
 def test_a_broker_without_a_name_server_starts_and_says_so(tmp_path: Path) -> None:
     """Name servers may come up later: a broker does not end for want of one."""
     port = free_ports(-2, 1)
