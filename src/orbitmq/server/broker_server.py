@@ -221,7 +221,7 @@ class BrokerServer:
             self.turns.waits.arrived(arrivals)
         self._saver.notice()
         self._registrar.topics_changed()
-        if self.turns.waits.waits_for_disk and not self._flushing:
+        if not self._flushing and (self.turns.waits.waits_for_disk or self.store.wants_flush):
             self._flush()
 
     def _flush(self) -> None:

@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 RECORD_OVERHEAD_BYTES = 64 << 10
 """A whole record may be this much longer than the longest body."""
 MAX_PULL_BYTES = 128 << 20
+PAGE_BYTES = 4096
 HOT_BYTES = 64 << 20
 """What this process wrote within this distance of the end is taken to be in memory without a look."""
 COLD_READ_BYTES = 256 << 10
@@ -655,8 +656,8 @@ class MessageStore:
 
     @property
     def wants_flush(self) -> bool:
-        """Whether something was stored that is not on the disk."""
-        return self._log.max_physical > self._log.durable
+        """Whether readers wait for a flush: something was stored under SYNC_FLUSH and is not on the disk."""
+        return self._sync and self.unflushed_bytes > 0 and self._log.flush_error is None
 
     @property
     def unflushed_bytes(self) -> int:
@@ -699,9 +700,12 @@ class MessageStore:
         ]
 
     def _flush_chore(self, now_ms: int) -> None:
+        if self._closed:
+            return
         waiting = self.unflushed_bytes
         thorough = now_ms - self._last_thorough >= self.options.flush_commit_log_thorough_interval
-        if waiting and (thorough or waiting >= self.options.flush_commit_log_least_pages * 4096):
+        enough = max(1, self.options.flush_commit_log_least_pages * PAGE_BYTES)
+        if waiting and (thorough or waiting >= enough or self._sync):
             timestamp = self._last_timestamp
             self.flush_now()
             self._checkpoint.physical_timestamp_ms = timestamp

@@ -89,6 +89,7 @@ def test_async_flush_shows_at_once_and_says_what_is_at_risk(tmp_path: Path) -> N
     store = opened(tmp_path)
     filled(store, 2)
     assert store.max_offset("T", 0) == 2
+    assert not store.wants_flush
     assert store.unflushed(NOW + 700) == (store.max_physical, 700)
     for chore in store.chores():
         chore.run(NOW + 20_000)
@@ -101,8 +102,11 @@ def test_small_amounts_wait_for_the_thorough_flush(tmp_path: Path) -> None:
     store = opened(tmp_path)
     filled(store, 2)
     store._flush_chore(NOW + 500)
-    assert store.wants_flush
+    assert store.unflushed_bytes
     filled(store, 10, body=bytes(3000))
     store._flush_chore(NOW + 1000)
-    assert not store.wants_flush
+    assert not store.unflushed_bytes
+    filled(store, 1)
+    store._flush_chore(NOW + 10_500)
+    assert not store.unflushed_bytes
     crash(store)

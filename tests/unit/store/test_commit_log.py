@@ -1,0 +1,149 @@
+"""Segments: reserved blocks, rolling, flushing, cutting."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from orbitmq.store import FlushFailed, failpoints
+from orbitmq.store.commit_log import CommitLog
+from orbitmq.store.files import RealDisk
+
+SEGMENT = 1 << 20
+
+
+@pytest.fixture
+def commit_log(tmp_path: Path) -> CommitLog:
+    return CommitLog.load(RealDisk(), tmp_path / "commitlog", SEGMENT)
+
+
+def write(commit_log: CommitLog, size: int) -> int:
+    """Takes room and writes; gives the physical offset."""
+    segment = commit_log.make_room(size)
+    at = segment.wrote
+    segment.view[at : at + size] = b"x" * size
+    segment.wrote += size
+    return segment.start + at
+
+
+def no_space() -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_offsets_run_through_all_segments(commit_log: CommitLog) -> None:
+    assert (commit_log.min_physical, commit_log.max_physical) == (0, 0)
+    assert [write(commit_log, SEGMENT // 2 - 100) for _ in range(3)] == [0, SEGMENT // 2 - 100, SEGMENT]
+    assert commit_log.max_physical == SEGMENT + SEGMENT // 2 - 100
+    assert commit_log.find(SEGMENT - 1) is commit_log.segments[0]
+    assert commit_log.find(SEGMENT) is commit_log.segments[1]
+    assert commit_log.find(-1) is commit_log.find(2 * SEGMENT) is None
+    assert commit_log.next_segment_start(SEGMENT + 5) == 2 * SEGMENT
+    blank = bytes(commit_log.segments[0].view[SEGMENT - 200 : SEGMENT - 192])
+    assert blank == (200).to_bytes(4, "big") + bytes.fromhex("cbd43194")
+
+
+def test_blocks_are_reserved_before_they_are_written(tmp_path: Path) -> None:
+    commit_log = CommitLog.load(RealDisk(), tmp_path, 256 << 20)
+    segment = commit_log.make_room(100)
+    assert segment.reserved == 64 << 20
+    path = tmp_path / f"{0:020d}"
+    assert path.stat().st_size == 256 << 20
+    assert 64 << 20 <= path.stat().st_blocks * 512 < 80 << 20
+    segment.wrote = 40 << 20
+    commit_log.reserve_ahead()
+    assert segment.reserved == 128 << 20
+    commit_log.reserve_ahead()
+    assert segment.reserved == 128 << 20
+
+
+def test_the_next_segment_is_made_ahead(commit_log: CommitLog, tmp_path: Path) -> None:
+    write(commit_log, 1000)
+    commit_log.reserve_ahead()
+    names = sorted(path.name for path in (tmp_path / "commitlog").iterdir())
+    assert names == [f"{0:020d}", f"{SEGMENT:020d}"]
+    assert len(commit_log.segments) == 1
+    commit_log.close()
+    assert len(list((tmp_path / "commitlog").iterdir())) == 1
+
+
+def test_no_room_is_an_error_that_passes(commit_log: CommitLog) -> None:
+    write(commit_log, SEGMENT // 2)
+    with failpoints.armed_point("commitlog.create", no_space), pytest.raises(OSError, match="No space"):
+        commit_log.make_room(SEGMENT // 2 + 1)
+    assert len(commit_log.segments) == 1
+    assert write(commit_log, SEGMENT // 2 + 1) == SEGMENT
+
+
+def test_a_smaller_step_is_taken_where_the_large_one_finds_no_room(tmp_path: Path) -> None:
+    commit_log = CommitLog.load(RealDisk(), tmp_path, 256 << 20)
+    asked: list[int] = []
+
+    def too_large() -> None:
+        asked.append(1)
+        if len(asked) < 3:
+            no_space()
+
+    with failpoints.armed_point("commitlog.reserve", too_large):
+        segment = commit_log.make_room(5000)
+    assert segment.reserved == 8192
+
+
+def test_reserving_ahead_without_room_is_no_error(commit_log: CommitLog) -> None:
+    write(commit_log, 1000)
+    with failpoints.armed_point("commitlog.create", no_space):
+        commit_log.reserve_ahead()
+    assert len(commit_log.segments) == 1
+
+
+def test_a_flush_covers_what_was_written_when_it_began(commit_log: CommitLog) -> None:
+    write(commit_log, 1000)
+    with failpoints.armed_point("commitlog.flush", lambda: write(commit_log, 500) and None):
+        assert commit_log.flush() == 1000
+    assert commit_log.durable == 1000
+    assert commit_log.flush() == 1500
+    write(commit_log, SEGMENT - 100)
+    assert commit_log.flush() == commit_log.max_physical == 2 * SEGMENT - 100
+    assert [segment.synced for segment in commit_log.segments] == [SEGMENT, SEGMENT - 100]
+
+
+def test_a_failed_flush_stays_failed(commit_log: CommitLog) -> None:
+    write(commit_log, 1000)
+    with failpoints.armed_point("commitlog.flush", no_space), pytest.raises(FlushFailed, match="No space"):
+        commit_log.flush()
+    for _ in range(2):
+        with pytest.raises(FlushFailed, match="earlier"):
+            commit_log.flush()
+    assert commit_log.durable == 0
+
+
+def test_reads_end_where_the_log_ends(commit_log: CommitLog) -> None:
+    write(commit_log, 100)
+    assert commit_log.read(90, 50) == b"x" * 10
+    assert commit_log.read(100, 5) == commit_log.read(SEGMENT, 5) == b""
+    view = commit_log.view(10, 20)
+    assert view is not None
+    assert bytes(view) == b"x" * 20
+    assert commit_log.view(90, 11) is commit_log.view(-5, 3) is None
+
+
+def test_cutting_leaves_nothing_behind_the_end(commit_log: CommitLog, tmp_path: Path) -> None:
+    for _ in range(5):
+        write(commit_log, SEGMENT // 2 - 100)
+    commit_log.truncate(1000)
+    assert (commit_log.max_physical, len(commit_log.segments)) == (1000, 1)
+    assert (tmp_path / "commitlog" / f"{0:020d}").stat().st_size == SEGMENT
+    assert bytes(commit_log.segments[0].view[990:1100]) == b"x" * 10 + bytes(100)
+    assert write(commit_log, 10) == 1000
+
+
+def test_the_last_segment_is_never_removed(commit_log: CommitLog) -> None:
+    for _ in range(3):
+        write(commit_log, SEGMENT // 2 - 100)
+    view = commit_log.view(0, 10)
+    assert commit_log.remove_first() == SEGMENT
+    assert commit_log.min_physical == SEGMENT
+    assert commit_log.remove_first() == 0
+    assert view is not None
+    assert bytes(view) == b"x" * 10

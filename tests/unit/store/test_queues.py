@@ -1,0 +1,165 @@
+"""Consume queues: many of them, few open files, one sweep."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from orbitmq.store import failpoints
+from orbitmq.store.consume_queue import UNIT, ConsumeQueue, OpenFiles, QueueTable
+from orbitmq.store.files import RealDisk
+from orbitmq.store.sweep import Sweep
+
+FILE = 20 * 100
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> QueueTable:
+    return QueueTable(RealDisk(), tmp_path, FILE)
+
+
+@pytest.fixture
+def sweep(table: QueueTable) -> Sweep:
+    return Sweep(table.disk, table, 2)
+
+
+def add(queue: ConsumeQueue, count: int) -> None:
+    for _ in range(count):
+        queue.tail += UNIT.pack(queue.max_offset * 100, 100, queue.max_offset)
+        queue.max_offset += 1
+
+
+def test_units_move_from_memory_to_files(table: QueueTable, sweep: Sweep) -> None:
+    queue = table.make("T", 0)
+    add(queue, 250)
+    sweep.run()
+    assert len(queue.tail) == 250 * 20  # until the owner takes them out
+    sweep.take_in()
+    assert len(queue.tail) == 0
+    assert queue.tail_start == 250
+    assert table.file_starts(queue) == [0, FILE, 2 * FILE]
+    assert all(table.unit(queue, n) == (n * 100, 100, n) for n in (0, 99, 100, 249))
+    assert table.unit(queue, 250) is None
+    assert len(table.read(queue, 90, 50)) == 10 * 20  # to the end of the file
+    add(queue, 1)
+    assert table.unit(queue, 250) == (25_000, 100, 250)
+
+
+def test_units_added_while_a_sweep_runs_wait_for_the_next(table: QueueTable, sweep: Sweep) -> None:
+    queue = table.make("T", 0)
+    add(queue, 10)
+    with failpoints.armed_point("consumequeue.write", lambda: add(queue, 5)):
+        sweep.run()
+    sweep.take_in()
+    assert queue.tail_start == 10
+    assert len(queue.tail) == 5 * 20
+    assert [table.unit(queue, n) for n in (9, 10, 14)] == [(n * 100, 100, n) for n in (9, 10, 14)]
+
+
+def test_the_owner_does_not_wait_for_a_sweep(table: QueueTable, sweep: Sweep) -> None:
+    queue = table.make("T", 0)
+    add(queue, 10)
+    sweep.run()
+    with sweep.busy:
+        sweep.take_in()
+        assert queue.tail_start == 0
+    sweep.take_in()
+    assert queue.tail_start == 10
+
+
+def test_a_sweep_that_fails_loses_nothing(table: QueueTable, sweep: Sweep) -> None:
+    queue = table.make("T", 0)
+    add(queue, 10)
+
+    def fail() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with failpoints.armed_point("consumequeue.write", fail), pytest.raises(OSError, match="No space"):
+        sweep.run()
+    assert sweep.error is not None
+    sweep.run()
+    assert sweep.error is None
+    sweep.take_in()
+    assert table.unit(queue, 9) == (900, 100, 9)
+
+
+def test_few_files_stay_open(table: QueueTable, tmp_path: Path) -> None:
+    files = OpenFiles(table.disk, tmp_path, FILE, most=10)
+    queues = [table.make("T", n) for n in range(50)]
+    for queue in queues:
+        assert files.get(queue, 0, create=True) is not None
+    assert len(files) == 10
+    kept = files.get(queues[0], 0)
+    assert kept is not None
+    for queue in queues:
+        files.get(queue, 0)
+    assert kept.read(0, 5) == bytes(5)  # whoever still reads keeps it open
+    assert files.get(table.make("other", 0), 0) is None
+    files.forget(queues[-1])
+    assert len(files) == 9
+
+
+def test_a_hundred_thousand_queues_cost_little(tmp_path: Path) -> None:
+    count = 20_000
+    table = QueueTable(RealDisk(), tmp_path, FILE)
+    gc.collect()
+    tracemalloc.start()
+    for number in range(count):
+        queue = table.make(f"topic-{number // 8}", number % 8)
+        queue.max_offset = queue.visible = queue.announced = queue.tail_start = queue.swept_to = 1000 + number
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert used / count < 600
+
+
+def test_deleted_and_made_again_between_two_sweeps(table: QueueTable, sweep: Sweep) -> None:
+    queue = table.make("T", 0)
+    add(queue, 10)
+    sweep.run()
+    sweep.doom(table.remove_topic("T"))
+    again = table.make("T", 0)
+    add(again, 3)
+    sweep.run()
+    sweep.take_in()
+    assert again.tail_start == 3
+    assert table.unit(again, 2) == (200, 100, 2)
+    assert table.read_file(table.reading, again, 3, 1) == bytes(20)
+    sweep.doom(table.remove_topic("T"))
+    sweep.run()
+    assert table.disk.names(table.folder) == []
+
+
+def test_deleted_while_a_sweep_writes(table: QueueTable, sweep: Sweep) -> None:
+    add(table.make("A", 0), 10)
+    add(table.make("T", 0), 10)
+    sweep.run()
+    for topic in ("A", "T"):
+        queue = table.find(topic, 0)
+        assert queue is not None
+        add(queue, 1)
+
+    def delete_and_make() -> None:
+        if table.by_topic["T"][0].max_offset == 11:
+            sweep.doom(table.remove_topic("T"))
+            add(table.make("T", 0), 2)
+
+    with failpoints.armed_point("consumequeue.write", delete_and_make):
+        sweep.run()
+    sweep.run()
+    sweep.take_in()
+    again = table.by_topic["T"][0]
+    assert [table.unit(again, n) for n in range(3)] == [(0, 100, 0), (100, 100, 1), None]
+
+
+def test_the_first_message_from_a_physical_offset_on(table: QueueTable, sweep: Sweep) -> None:
+    queue = table.make("T", 0)
+    add(queue, 120)
+    sweep.run()
+    sweep.take_in()
+    add(queue, 5)
+    for physical_offset, first in ((0, 0), (1, 1), (100, 1), (11_950, 120), (12_400, 124), (99_999, 125)):
+        assert table.first_from(queue, physical_offset) == first
