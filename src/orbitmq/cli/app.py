@@ -35,8 +35,23 @@ PLACES = {
 }
 
 
+SERVERS = frozenset({"standalone", "namesrv", "broker"})
+
+
+class Commands(LazyGroup):
+    """The commands, of which the servers are for Linux."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in SERVERS and not sys.platform.startswith("linux"):
+            raise click.ClickException(
+                f"`orbitmq {cmd_name}` runs on Linux only, for the store's sake: it needs reserved blocks and "
+                "record locks as Linux has them. Clients and administration work here too."
+            )
+        return super().get_command(ctx, cmd_name)
+
+
 @click.group(
-    cls=LazyGroup,
+    cls=Commands,
     places=PLACES,
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
