@@ -44,7 +44,7 @@ class Commands(LazyGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in SERVERS and not sys.platform.startswith("linux"):
             raise click.ClickException(
-                f"`orbitmq {cmd_name}` runs on Linux only, for the store's sake: it needs reserved blocks and "
+                f"`orbitmq {cmd_name}` runs on Linux only, for it needs reserved blocks and "
                 "record locks as Linux has them. Clients and administration work here too."
             )
         return super().get_command(ctx, cmd_name)
