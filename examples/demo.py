@@ -115,18 +115,21 @@ def run(rows: int | None, namesrv_port: int, broker_port: int, places: Places) -
     began = time.monotonic()
     _step(1, "Environment")
     java = find_java_home()
+    version = java_version(java / "bin" / "java")
     hot = hot_modules()
     compiled = sum(path is not None for path in hot.values())
     console.print(
         f"  OrbitMQ {__version__} on Python {platform.python_version()}, "
-        f"{compiled} of {len(hot)} hot modules compiled; Java {java_version(java / 'bin' / 'java')} at {java}"
+        f"{compiled} of {len(hot)} hot modules compiled; Java {version} at {java}",
+        soft_wrap=True,
     )
     flights = Flights(rows)
     _step(2, "Name server and broker")
     with standalone(places.folder, namesrv_port, broker_port) as broker:
         console.print(
             f"  ready after {broker.ready_after_s:.2f} s: name server {broker.namesrv}, broker on port "
-            f"{broker_port}, process {broker.pid}"
+            f"{broker_port}, process {broker.pid}",
+            soft_wrap=True,
         )
         starts = end_offsets(broker)
         if sum(starts.values()):
