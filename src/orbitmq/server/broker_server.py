@@ -20,7 +20,7 @@ from orbitmq.net.address import format_address
 from orbitmq.protocol.call import Warm
 from orbitmq.protocol.errors import Malformed
 from orbitmq.protocol.ids import UniqueIds, pack_host
-from orbitmq.server.chores import Chore, ChoreRunner
+from orbitmq.server.chores import ChoreRunner
 from orbitmq.server.clock import Clock
 from orbitmq.server.errors import StartError
 from orbitmq.server.listener import advertised_host, resolve
@@ -28,7 +28,7 @@ from orbitmq.server.registrar import Registrar
 from orbitmq.server.saver import Saver, TableFile
 from orbitmq.server.threads import Threads
 from orbitmq.server.turn import Turns
-from orbitmq.store import MessageStore, StoreOptions
+from orbitmq.store import Chore, MessageStore, StoreOptions
 from orbitmq.store.config_files import read_text
 
 log = logging.getLogger(__name__)
@@ -200,8 +200,7 @@ class BrokerServer:
             period_ms(settings.register_name_server_period),
             lambda now: self._spawn(self._registrar.register(force=settings.force_register)),
         )
-        for chore in self.store.chores():
-            yield Chore(chore.name, chore.interval_ms, chore.run, chore.in_thread)
+        yield from self.store.chores()
 
     def _spawn(self, coroutine: Any) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)

@@ -1,4 +1,4 @@
-"""Work that comes round: what rooms want done every so many ms, on the loop or in a thread."""
+"""The runner of chores: what rooms want done every so many ms, on the loop or in a thread."""
 
 from __future__ import annotations
 
@@ -6,21 +6,10 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+
+from orbitmq.store.chores import Chore
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True, frozen=True)
-class Chore:
-    """`run(now_ms)` every `interval_ms`; `in_thread` where it may block. No chore runs twice at once."""
-
-    name: str
-    interval_ms: int
-    run: Callable[[int], object]
-    in_thread: bool = False
-    first_ms: int | None = None
-    """Delay of the first run; None: the interval."""
 
 
 class ChoreRunner:

@@ -16,12 +16,13 @@ from orbitmq.nameserver.routes import Notice
 from orbitmq.net.address import format_address
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.errors import Malformed, OrbitError
-from orbitmq.server.chores import Chore, ChoreRunner
+from orbitmq.server.chores import ChoreRunner
 from orbitmq.server.clock import Clock
 from orbitmq.server.errors import StartError
 from orbitmq.server.saver import Saver, TableFile, made_at_once
 from orbitmq.server.threads import Threads
 from orbitmq.server.turn import Turns
+from orbitmq.store.chores import Chore
 from orbitmq.store.config_files import read_text
 
 log = logging.getLogger(__name__)

@@ -1,6 +1,4 @@
-"""Work of the store that comes round. The store owns no thread and no timer: the process around it runs
-these.
-"""
+"""Work that comes round. The store owns no thread and no timer: the process around it runs these, and its own."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True, frozen=True)
 class Chore:
-    """`run(now_ms)` is wanted every `interval_ms`, in a thread beside the owner's where `in_thread`.
+    """`run(now_ms)` is wanted every `interval_ms`; `in_thread` where it may block, beside the owner's thread.
 
     Chores never run twice at once; different ones may.
     """
@@ -18,4 +16,6 @@ class Chore:
     name: str
     interval_ms: int
     run: Callable[[int], object]
-    in_thread: bool = True
+    in_thread: bool = False
+    first_ms: int | None = None
+    """When the first run is wanted, in ms from the start; None: after an interval."""

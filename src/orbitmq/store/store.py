@@ -8,44 +8,36 @@ from __future__ import annotations
 
 import logging
 import os
-from collections import deque
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 
-from orbitmq.protocol.message import BLANK_BYTES, BadRecord
-from orbitmq.protocol.message_cy import decode_record, read_header
+from orbitmq.protocol.message import BLANK_BYTES
 from orbitmq.store import failpoints
 from orbitmq.store.append_cy import Limits, append_messages
+from orbitmq.store.arrivals import Arrival, Arrivals
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.chores import Chore
 from orbitmq.store.commit_log import CommitLog
-from orbitmq.store.consume_queue import UNIT_BYTES, ConsumeQueue, QueueTable, due_time
+from orbitmq.store.consume_queue import ConsumeQueue, QueueTable, due_time
 from orbitmq.store.errors import FlushFailed, StoreCorrupt, StoreUnavailable
 from orbitmq.store.extension import ExtensionFiles
 from orbitmq.store.figures import StoreFigures
 from orbitmq.store.files import Disk, RealDisk
 from orbitmq.store.index import Index
 from orbitmq.store.lock import StoreLock
+from orbitmq.store.lookup import Lookup
 from orbitmq.store.marks import Marks
-from orbitmq.store.messages import Appended, GetResult, GetStatus, PendingMessage, PutStatus, QueryResult
+from orbitmq.store.messages import Appended, GetResult, PendingMessage, PutStatus, QueryResult
 from orbitmq.store.options import StoreOptions, delays_ms
+from orbitmq.store.queue_reader import Accept, QueueReader
 from orbitmq.store.recovery import Recovered, Recovery, load_queues
 from orbitmq.store.retention import Retention
-from orbitmq.store.scan_cy import Picked, arrivals, pick_records
 from orbitmq.store.sweep import Sweep
 
 log = logging.getLogger(__name__)
 
 RECORD_OVERHEAD_BYTES = 64 << 10
 """A whole record may be this much longer than the longest body."""
-MAX_PULL_BYTES = 128 << 20
 PAGE_BYTES = 4096
-HOT_BYTES = 64 << 20
-"""What this process wrote within this distance of the end is taken to be in memory without a look."""
-COLD_READ_BYTES = 256 << 10
-"""What is read from the disk at a time for a reader of old messages."""
-RESIDENCE_BYTES = 16 << 10
-"""How far ahead it is looked whether old messages are in memory."""
-MAX_BAD_RECORDS_KEPT = 1000
 INDEX_SLICES_AT_CLOSE = 512
 INDEX_SLICES_AT_QUERY = 8
 INDEX_INTERVAL_MS = 100
@@ -79,23 +71,16 @@ class MessageStore:
         )
         self._retention = Retention(options, disk, self._log, self._follow_log)
         self._limits = Limits(options.enabled_append_prop_crc)
-        self._dirty: list[ConsumeQueue] = []
-        """Queues with something that `take_arrivals` has not told yet."""
-        self._shown_to = 0
-        """Durable offset up to which units were made visible, under SYNC_FLUSH."""
+        self._arrivals = Arrivals(self._log, self._queues)
+        self._lookup = Lookup(self._log, self._queues, self._arrivals, self._extension)
+        self._reader = QueueReader(options, self._log, self._queues, self._arrivals, self._extension)
         self._last_timestamp = 0
         self._last_record = -1
-        self._opened_end = 0
-        self._warm: deque[tuple[int, int]] = deque(maxlen=16)
         self._unflushed_since = 0
         self._last_thorough = 0
         self._last_queue_sync = 0
         self._closed = False
         self._disk_full = ""
-        self._memory_bytes = _memory_bytes() * options.access_message_in_memory_max_ratio // 100
-        self.bad_records: dict[int, tuple[str, int, int]] = {}
-        """Damaged records that were met: physical offset -> topic, queue id, queue offset. The first 1000."""
-        self.bad_record_count = 0
         self.recovered = Recovered()
 
     # Opening and closing.
@@ -146,10 +131,11 @@ class MessageStore:
         self._last_record = found.last_record
         self._last_timestamp = found.last_timestamp_ms
         for physical_offset in found.bad_records:
-            self._note_bad(physical_offset, "", -1, -1)
+            self._reader.note_bad(physical_offset, "", -1, -1)
         self._sweep.raise_min_offsets(self._log.min_physical)
         self._index.load(clean, marks)
-        self._opened_end = self._shown_to = self._log.max_physical
+        self._reader.opened_end = self._log.max_physical
+        self._arrivals.begin()
         self._last_thorough = self._last_queue_sync = now_ms
         if not self._log.segments:
             self._log.make_room(0)
@@ -175,7 +161,7 @@ class MessageStore:
         self._closed = True
         try:
             self._log.flush()
-            self._show_durable()
+            self._arrivals.show_durable()
             self._sweep.run()
             self._sweep.take_in()
             self._index.build(self._log.max_physical, self._last_timestamp, INDEX_SLICES_AT_CLOSE)
@@ -236,7 +222,7 @@ class MessageStore:
                 self._due_time,
                 limits,
                 results,
-                self._dirty,
+                self._arrivals.dirty,
             )
             if not needed:
                 break
@@ -304,210 +290,42 @@ class MessageStore:
         queue_offset: int,
         max_count: int,
         max_bytes: int = 0,
-        accept: frozenset[int] | Callable[[int], bool] | None = None,
+        accept: Accept = None,
     ) -> GetResult:
         """Messages of a queue from an offset on, as many as one answer may hold.
 
         `accept` is a set of tags codes, or a function of one; None takes all. `max_bytes` 0: no limit but the
-        store's.
+        store's. A damaged record is stepped over and counted, never served.
         """
         if self._sweep.swept:
             self._sweep.take_in()
-        table = self._queues
-        queue = table.find(topic, queue_id)
-        if queue is None:
-            return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
-        if self._sync:
-            self._show_durable()
-            end = queue.visible
-        else:
-            end = queue.max_offset
-        low = queue.min_offset
-        if not low <= queue_offset < end:
-            return _outside(queue_offset, low, end)
-        if accept is not None and topic in self._extension.topics:
-            accept = self._plain_codes(queue, accept)
-        picked = Picked()
-        self._pick(picked, queue, queue_offset, end, max_count, max_bytes, accept)
-        for bad_offset, physical_offset in picked.bad:
-            self._note_bad(physical_offset, topic, queue_id, bad_offset)
-        next_offset = picked.next_offset
-        if picked.count:
-            return GetResult(
-                GetStatus.FOUND,
-                next_offset,
-                low,
-                end,
-                picked.records,
-                picked.count,
-                picked.size_bytes,
-                picked.is_old,
-            )
-        status = GetStatus.NO_MATCHED_MESSAGE
-        if next_offset == queue_offset and picked.cold is None:
-            # No unit could be read in this file.
-            units_per_file = table.file_bytes // UNIT_BYTES
-            next_offset = min(end, queue_offset - queue_offset % units_per_file + units_per_file)
-            status = GetStatus.OFFSET_FOUND_NULL
-        elif picked.removed:
-            status = GetStatus.MESSAGE_WAS_REMOVING
-        result = GetResult(status, next_offset, low, end)
-        if picked.cold is not None:
-            physical_offset, size = picked.cold
-            result.cold = (physical_offset, max(size, COLD_READ_BYTES))
-        return result
-
-    def _pick(
-        self,
-        picked: Picked,
-        queue: ConsumeQueue,
-        queue_offset: int,
-        end: int,
-        max_count: int,
-        max_bytes: int,
-        accept: frozenset[int] | Callable[[int], bool] | None,
-    ) -> None:
-        options = self.options
-        table = self._queues
-        max_count = max(1, max_count)
-        units_per_file = table.file_bytes // UNIT_BYTES
-        file_end = queue_offset - queue_offset % units_per_file
-        file_end += units_per_file * options.travel_cq_file_num_when_get_message
-        stop = min(
-            end, file_end, queue_offset + max(options.max_filter_message_size // UNIT_BYTES, max_count)
-        )
-        limits = (
-            options.max_transfer_bytes_on_message_in_memory,
-            options.max_transfer_count_on_message_in_memory,
-            options.max_transfer_bytes_on_message_in_disk,
-            options.max_transfer_count_on_message_in_disk,
-        )
-        max_physical = self._log.max_physical
-        chunk = min(max_count, limits[1]) if accept is None else max_count * 4
-        picked.next_offset = position = queue_offset
-        while position < stop:
-            units = table.read(queue, position, min(chunk, stop - position))
-            if not units:
-                return
-            more = pick_records(
-                picked,
-                units,
-                position,
-                queue.queue_id,
-                queue.topic_bytes,
-                accept,
-                isinstance(accept, frozenset),
-                max_count,
-                max_bytes if 0 < max_bytes < MAX_PULL_BYTES else MAX_PULL_BYTES,
-                limits,
-                max_physical,
-                self._memory_bytes,
-                max(self._opened_end, max_physical - HOT_BYTES),
-                self,
-            )
-            position = picked.next_offset
-            if not more:
-                return
-            chunk = max(chunk, 256)
-
-    def _plain_codes(
-        self, queue: ConsumeQueue, accept: frozenset[int] | Callable[[int], bool]
-    ) -> Callable[[int], bool]:
-        """`accept` for a queue whose tags codes may be addresses of extensions."""
-
-        def accepts(tags_code: int) -> bool:
-            tags_code = self._extension.tags_code(queue.topic, queue.queue_id, tags_code)
-            return tags_code in accept if isinstance(accept, frozenset) else accept(tags_code)
-
-        return accepts
-
-    # What `pick_records` asks for.
-
-    def find(self, physical_offset: int) -> object:
-        """The segment of the log that holds a byte."""
-        return self._log.find(physical_offset)
-
-    def next_segment_start(self, physical_offset: int) -> int:
-        """Where the segment after the one with this byte begins."""
-        return self._log.next_segment_start(physical_offset)
-
-    def is_resident(self, physical_offset: int, size: int) -> bool:
-        """Whether a range of the log can be read without waiting for the disk."""
-        return self.resident_to(physical_offset, size) >= physical_offset + size
-
-    def resident_to(self, physical_offset: int, size: int) -> int:
-        """Up to which physical offset the log surely is in memory from another one on.
-
-        Looks a little further than `size`, for the messages that come next.
-        """
-        end = physical_offset + size
-        for start, stop in self._warm:
-            if start <= physical_offset and end <= stop:
-                return stop
-        segment = self._log.find(physical_offset)
-        if segment is None:
-            return end
-        position = physical_offset - segment.start
-        length = min(max(size, RESIDENCE_BYTES), segment.size - position)
-        return physical_offset + segment.file.resident_bytes(position, length)
+        return self._reader.get(topic, queue_id, queue_offset, max_count, max_bytes, accept)
 
     def read_cold(self, physical_offset: int, size: int) -> None:
         """Brings a range of the log into memory. Blocks, without the GIL: for a thread."""
-        segment = self._log.find(physical_offset)
-        if segment is not None:
-            position = physical_offset - segment.start
-            segment.file.read(position, min(size, segment.size - position))
-        self._warm.append((physical_offset, physical_offset + size))
+        self._reader.read_cold(physical_offset, size)
 
-    def _note_bad(self, physical_offset: int, topic: str, queue_id: int, queue_offset: int) -> None:
-        if physical_offset in self.bad_records:
-            return
-        self.bad_record_count += 1
-        if len(self.bad_records) < MAX_BAD_RECORDS_KEPT:
-            self.bad_records[physical_offset] = (topic, queue_id, queue_offset)
-            log.error(
-                "the record at %d (%s, queue %d, offset %d) is damaged: it is not served",
-                physical_offset,
-                topic,
-                queue_id,
-                queue_offset,
-            )
+    def is_resident(self, physical_offset: int, size: int) -> bool:
+        """Whether a range of the log can be read without waiting for the disk."""
+        return self._reader.resident_to(physical_offset, size) >= physical_offset + size
 
-    # Single records and offsets.
+    @property
+    def bad_records(self) -> dict[int, tuple[str, int, int]]:
+        """Damaged records that were met: physical offset -> topic, queue id, queue offset. The first 1000."""
+        return self._reader.bad_records
+
+    @property
+    def bad_record_count(self) -> int:
+        """How many damaged records were met since the start."""
+        return self._reader.bad_record_count
 
     def record_at(self, physical_offset: int) -> memoryview | None:
         """The record that begins at a physical offset; None if none does, or if it is damaged."""
-        end = self._readable_end()
-        head = self._log.view(physical_offset, 8)
-        if head is None:
-            return None
-        size = int.from_bytes(head[:4], "big", signed=True)
-        if size < 91 or physical_offset + size > end:
-            return None
-        record = self._log.view(physical_offset, size)
-        if record is None:
-            return None
-        try:
-            if decode_record(record).physical_offset != physical_offset:
-                return None
-        except BadRecord:
-            return None
-        return record
+        return self._lookup.record_at(physical_offset)
 
     def physical_offset_of(self, topic: str, queue_id: int, queue_offset: int) -> tuple[int, int, int] | None:
         """(physical offset, size, tags code) of a message, None if the queue does not have it."""
-        queue = self._queues.find(topic, queue_id)
-        if queue is None or not queue.min_offset <= queue_offset < self._end(queue):
-            return None
-        unit = self._queues.unit(queue, queue_offset)
-        if unit is not None and topic in self._extension.topics:
-            return unit[0], unit[1], self._extension.tags_code(topic, queue_id, unit[2])
-        return unit
-
-    def _end(self, queue: ConsumeQueue) -> int:
-        if self._sync:
-            self._show_durable()
-        return self._queues.end(queue)
+        return self._lookup.unit(topic, queue_id, queue_offset)
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         """The first queue offset that is still there; -1 for a queue that does not exist."""
@@ -517,65 +335,32 @@ class MessageStore:
     def max_offset(self, topic: str, queue_id: int) -> int:
         """The queue offset behind the last message that readers see; 0 for a queue that does not exist."""
         queue = self._queues.find(topic, queue_id)
-        return 0 if queue is None else self._end(queue)
+        return 0 if queue is None else self._arrivals.end(queue)
 
     def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int:
         """When a message was stored, in ms; -1 if it is not there."""
-        unit = self.physical_offset_of(topic, queue_id, queue_offset)
-        return -1 if unit is None else self._store_time_at(unit[0], unit[1])
-
-    def _store_time_at(self, physical_offset: int, size: int) -> int:
-        data = self._log.read(physical_offset, size)
-        try:
-            return read_header(data)[6]
-        except BadRecord:
-            return -1
+        unit = self._lookup.unit(topic, queue_id, queue_offset)
+        return -1 if unit is None else self._lookup.store_time_at(unit[0], unit[1])
 
     def earliest_time(self, topic: str, queue_id: int) -> int:
         """When the first message of a queue was stored, in ms; -1 without one."""
         return self.store_time(topic, queue_id, max(0, self.min_offset(topic, queue_id)))
+
+    def earliest_store_time(self) -> int:
+        """When the first message in the log was stored, in ms; -1 without one."""
+        return self._lookup.earliest_store_time()
 
     def offset_by_time(self, topic: str, queue_id: int, time_ms: int, upper: bool = False) -> int:
         """The queue offset for a store time: of the first message stored then or later.
 
         With `upper` of the last message stored then or earlier. 0 for a queue that does not exist.
         """
-        queue = self._queues.find(topic, queue_id)
-        if queue is None:
-            return 0
-        low, end = queue.min_offset, self._end(queue)
-        if low >= end:
-            return end
-        # The first message stored later than the time (upper), or not earlier (lower).
-        first, behind = low, end
-        while first < behind:
-            middle = (first + behind) // 2
-            stored = self._time_near(queue, middle, behind)
-            if stored < time_ms or (upper and stored == time_ms):
-                first = middle + 1
-            else:
-                behind = middle
-        if not upper:
-            return first
-        return max(low, first - 1) if first > low else low
-
-    def _time_near(self, queue: ConsumeQueue, queue_offset: int, end: int) -> int:
-        """The store time of a message, or of the next one that can be read; later than all if none can."""
-        while queue_offset < end:
-            unit = self._queues.unit(queue, queue_offset)
-            if unit is not None:
-                stored = self._store_time_at(unit[0], unit[1])
-                if stored >= 0:
-                    return stored
-            queue_offset += 1
-        return 1 << 62
+        return self._lookup.offset_by_time(topic, queue_id, time_ms, upper)
 
     def is_in_memory(self, topic: str, queue_id: int, queue_offset: int) -> bool:
-        """Whether a message is near enough to the end of the log to count as in memory; False if it is not
-        there.
-        """
-        unit = self.physical_offset_of(topic, queue_id, queue_offset)
-        return unit is not None and self._log.max_physical - unit[0] <= self._memory_bytes
+        """Whether a message is near enough to the log's end to count as in memory; False if it is not there."""
+        unit = self._lookup.unit(topic, queue_id, queue_offset)
+        return unit is not None and self._log.max_physical - unit[0] <= self._reader.memory_bytes
 
     def topics(self) -> list[str]:
         """The topics that have queues."""
@@ -587,57 +372,13 @@ class MessageStore:
 
     # What is new, and what is on the disk.
 
-    def take_arrivals(
-        self, wanted: Container[tuple[str, int]] | None = None
-    ) -> list[tuple[str, int, int, int]]:
+    def take_arrivals(self, wanted: Container[tuple[str, int]] | None = None) -> list[Arrival]:
         """(topic, queue id, queue offset behind it, tags code) of every message readers see since the last
-        call; only of the `wanted` queues (topic, queue id), if given.
-        """
-        if not self._dirty:
-            return []
-        if self._sync:
-            self._show_durable()
-        told: list[tuple[str, int, int, int]] = []
-        waiting: list[ConsumeQueue] = []
-        for queue in self._dirty:
-            if queue.removed:
-                continue
-            end = self._queues.end(queue)
-            if wanted is not None and (queue.topic, queue.queue_id) not in wanted:
-                queue.announced = end
-            while queue.announced < end:
-                units = self._queues.read(queue, queue.announced, end - queue.announced)
-                if not units:
-                    queue.announced = end
-                    break
-                told += arrivals(queue.topic, queue.queue_id, units, queue.announced)
-                queue.announced += len(units) // UNIT_BYTES
-            if end < queue.max_offset:
-                waiting.append(queue)
-            else:
-                queue.dirty = False
-        self._dirty = waiting
-        return told
+        call.
 
-    def _show_durable(self) -> None:
-        """Makes visible what the last flush has brought to the disk, under SYNC_FLUSH."""
-        durable = self._log.durable
-        if durable <= self._shown_to:
-            return
-        self._shown_to = durable
-        table = self._queues
-        for queue in self._dirty:
-            visible, end = queue.visible, queue.max_offset
-            if visible < end:
-                unit = table.unit(queue, end - 1)
-                if unit is None or unit[0] + unit[1] <= durable:
-                    visible = end
-                while visible < end:
-                    unit = table.unit(queue, visible)
-                    if unit is not None and unit[0] + unit[1] > durable:
-                        break
-                    visible += 1
-                queue.visible = visible
+        Only of the `wanted` queues (topic, queue id), if given; what came to others counts as told.
+        """
+        return self._arrivals.take(wanted)
 
     @property
     def min_physical(self) -> int:
@@ -692,11 +433,11 @@ class MessageStore:
         """What has to be run again and again for this store."""
         options = self.options
         return [
-            Chore("flush", options.flush_interval_commit_log, self._flush_chore),
-            Chore("reserve", 100, self._reserve_chore),
-            Chore("sweep", options.flush_interval_consume_queue, self._sweep_chore),
-            Chore("index", INDEX_INTERVAL_MS, self._index_chore),
-            Chore("retention", options.clean_resource_interval, self._retention_chore),
+            Chore("flush", options.flush_interval_commit_log, self._flush_chore, in_thread=True),
+            Chore("reserve", 100, self._reserve_chore, in_thread=True),
+            Chore("sweep", options.flush_interval_consume_queue, self._sweep_chore, in_thread=True),
+            Chore("index", INDEX_INTERVAL_MS, self._index_chore, in_thread=True),
+            Chore("retention", options.clean_resource_interval, self._retention_chore, in_thread=True),
         ]
 
     def _flush_chore(self, now_ms: int) -> None:
@@ -728,11 +469,7 @@ class MessageStore:
 
     def _index_chore(self, now_ms: int) -> None:
         if not self._closed:
-            self._index.build(self._readable_end(), now_ms)
-
-    def _readable_end(self) -> int:
-        """The physical offset up to which the log may be shown."""
-        return self._log.durable if self._sync else self._log.max_physical
+            self._index.build(self._arrivals.end_of_log, now_ms)
 
     def _retention_chore(self, now_ms: int) -> None:
         if not self._closed:
@@ -794,7 +531,7 @@ class MessageStore:
         if not self.options.index_file_read_enable:
             return QueryResult([], 0, 0)
         # What was stored a moment ago is found too, as long as that is not much.
-        self._index.build(self._readable_end(), self._last_timestamp, INDEX_SLICES_AT_QUERY)
+        self._index.build(self._arrivals.end_of_log, self._last_timestamp, INDEX_SLICES_AT_QUERY)
         text = f"{topic}#T#{key}" if index_type == "T" else f"{topic}#{key}"
         most = max(1, min(max_count, self.options.max_msgs_num_batch))
         records: list[memoryview] = []
@@ -827,25 +564,3 @@ class MessageStore:
             writable=self.is_writable,
             refusal=self._refusal(),
         )
-
-    def earliest_store_time(self) -> int:
-        """When the first message in the log was stored, in ms; -1 without one."""
-        start = self._log.min_physical
-        size = int.from_bytes(self._log.read(start, 4), "big", signed=True)
-        return self._store_time_at(start, size) if size >= 91 else -1
-
-
-def _outside(queue_offset: int, low: int, end: int) -> GetResult:
-    """The answer to a read outside of what the queue holds."""
-    if end == 0:
-        return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, low, end)
-    if queue_offset < low:
-        return GetResult(GetStatus.OFFSET_TOO_SMALL, low, low, end)
-    if queue_offset == end:
-        return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, queue_offset, low, end)
-    return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, end, low, end)
-
-
-def _memory_bytes() -> int:
-    """The machine's memory."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
