@@ -1,4 +1,4 @@
-"""Work that comes round. The store owns no thread and no timer: the process around it runs these, and its own."""
+"""Work that comes round. The store owns no thread and no timer: the process around it runs these."""
 
 from __future__ import annotations
 
