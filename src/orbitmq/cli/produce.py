@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import os
 import sys
+import threading
 import time
-from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import CancelledError
 
 import click
 
@@ -16,6 +19,9 @@ from orbitmq.client.producer import Producer
 
 AT_ONCE = 64
 """Sends under way at a time, where order does not matter."""
+CHUNK_BYTES = 64 << 10
+QUEUED_CHUNKS = 4
+MAX_LINE_BYTES = 16 << 20
 
 
 @click.command(
@@ -79,26 +85,16 @@ def produce(
             sharding_key=sharding_key,
         )
 
+    bodies = _repeated(body.encode(), count) if body is not None else _lines()
+
     async def run() -> int:
-        bodies = _lines() if body is None else _repeated(body.encode(), count)
-        at_once = 1 if sharding_key else AT_ONCE
-        sent = 0
         async with Producer(group, namesrv) as producer:
-            under_way: deque[asyncio.Task[SendResult]] = deque()
-            try:
-                async for content in _paced(bodies, rate):
-                    under_way.append(asyncio.create_task(producer.send(message(content))))
-                    while len(under_way) >= at_once or (under_way and under_way[0].done()):
-                        _say(await under_way.popleft(), as_json, quiet)
-                        sent += 1
-                while under_way:
-                    _say(await under_way.popleft(), as_json, quiet)
-                    sent += 1
-            finally:
-                for task in under_way:
-                    task.cancel()
-                await asyncio.gather(*under_way, return_exceptions=True)
-        return sent
+            return await _send_all(
+                producer,
+                (message(content) async for content in _paced(bodies, rate)),
+                1 if sharding_key else AT_ONCE,
+                lambda result: _say(result, as_json, quiet),
+            )
 
     started = time.monotonic()
     sent = asyncio.run(run())
@@ -107,13 +103,71 @@ def produce(
         click.echo(f"{sent} messages in {seconds:.1f} s, {sent / max(seconds, 1e-9):.0f}/s", err=True)
 
 
+async def _send_all(
+    producer: Producer,
+    messages: AsyncIterator[Message],
+    at_once: int,
+    say: Callable[[SendResult], None],
+) -> int:
+    """Sends messages, `at_once` at a time; says in their order what became of them, as soon as it is known.
+
+    Gives their number. The first failure ends it.
+    """
+    under_way: asyncio.Queue[asyncio.Task[SendResult] | None] = asyncio.Queue()
+    slots = asyncio.Semaphore(at_once)
+
+    async def tell() -> int:
+        sent = 0
+        while (task := await under_way.get()) is not None:
+            say(await task)
+            sent += 1
+        return sent
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            telling = group.create_task(tell())
+            async for message in messages:
+                await slots.acquire()
+                task = group.create_task(producer.send(message))
+                task.add_done_callback(lambda _: slots.release())
+                under_way.put_nowait(task)
+            under_way.put_nowait(None)
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    return telling.result()
+
+
 async def _lines() -> AsyncIterator[bytes]:
+    """The lines of standard input, without their ends; empty ones are passed over.
+
+    A thread of its own reads them, one that the end of the process does not wait for: Ctrl-C ends a command
+    whose input says nothing.
+    """
     if sys.stdin.isatty():
         click.echo("One message per line; Ctrl-D ends.", err=True)
-    while line := await asyncio.to_thread(sys.stdin.buffer.readline):
-        line = line.removesuffix(b"\n").removesuffix(b"\r")
-        if line:
-            yield line
+    loop = asyncio.get_running_loop()
+    chunks: asyncio.Queue[list[bytes] | None] = asyncio.Queue(QUEUED_CHUNKS)
+
+    def hand_over(lines: list[bytes] | None) -> None:
+        asyncio.run_coroutine_threadsafe(chunks.put(lines), loop).result()
+
+    def read() -> None:
+        rest = b""
+        # Nobody is left to hear of lines once the loop has ended.
+        with contextlib.suppress(RuntimeError, CancelledError):
+            while data := os.read(sys.stdin.fileno(), CHUNK_BYTES):
+                *lines, rest = (rest + data).split(b"\n")
+                if len(rest) > MAX_LINE_BYTES:
+                    lines, rest = [*lines, rest], b""  # no broker takes it: the producer says so
+                hand_over(lines)
+            hand_over([rest])
+            hand_over(None)
+
+    threading.Thread(target=read, name="standard input", daemon=True).start()
+    while (lines := await chunks.get()) is not None:
+        for line in lines:
+            if line := line.removesuffix(b"\r"):
+                yield line
 
 
 async def _repeated(body: bytes, count: int) -> AsyncIterator[bytes]:

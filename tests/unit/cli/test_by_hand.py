@@ -1,7 +1,9 @@
 """ping, produce and consume against a broker, as a person uses them."""
 
-import io
 import json
+import os
+import signal
+import subprocess
 import sys
 
 import pytest
@@ -50,8 +52,14 @@ def test_one_message_there_and_back(rocketmq: LocalBroker, capsys: pytest.Captur
 class Input:
     """Standard input of a pipe."""
 
-    def __init__(self, data: bytes) -> None:
-        self.buffer = io.BytesIO(data)
+    def __init__(self, data: bytes | None) -> None:
+        self._end, self._write = os.pipe()
+        if data is not None:
+            os.write(self._write, data)
+            os.close(self._write)
+
+    def fileno(self) -> int:
+        return self._end
 
     def isatty(self) -> bool:
         return False
@@ -99,3 +107,24 @@ def test_what_cannot_be_sent(
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith("orbitmq: ")
     assert words in line
+
+
+def test_an_input_that_says_nothing_does_not_keep_ctrl_c_from_ending_it(rocketmq: LocalBroker) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "orbitmq",
+        "produce",
+        "--namesrv",
+        rocketmq.namesrv,
+        "--topic",
+        "hand-silent",
+    ]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b"one\n")
+        process.stdin.flush()
+        assert process.stdout.read(7) == b"SEND_OK"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130

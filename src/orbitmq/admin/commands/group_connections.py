@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
-from orbitmq.admin.admin import Admin
+from orbitmq.admin.admin import Admin, BrokerAt
 from orbitmq.admin.face import face
 from orbitmq.admin.output import Column, Rows
 from orbitmq.admin.versions import version_name
@@ -13,14 +15,17 @@ from orbitmq.protocol.errors import ConsumerNotOnline
 from orbitmq.protocol.requests.client import GetConsumerConnectionList
 
 
-async def group_connections(admin: Admin, group: str) -> ConsumerConnection:
+async def group_connections(
+    admin: Admin, group: str, brokers: Sequence[BrokerAt] | None = None
+) -> ConsumerConnection:
     """The members of a group: every member is connected to every broker, but the first may not know all yet.
 
-    Raises ConsumerNotOnline if no broker knows one.
+    `brokers` are the ones to ask; all masters where they are not given. Raises ConsumerNotOnline if no broker
+    knows a member.
     """
     merged: ConsumerConnection | None = None
     refused: ConsumerNotOnline | None = None
-    for one in await admin.masters():
+    for one in brokers or await admin.masters():
         try:
             found = (await admin.call(one.address, GetConsumerConnectionList(group))).body
         except ConsumerNotOnline as error:

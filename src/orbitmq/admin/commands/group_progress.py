@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import click
@@ -35,14 +36,19 @@ class Progress:
         return sum(one.pull_offset - one.consumer_offset for one in self.queues.values())
 
 
-async def group_progress(admin: Admin, group: str, topic: str | None = None) -> Progress:
-    """How far a group has got on a topic, or on all it consumes; without queues if it has no offsets."""
+async def group_progress(
+    admin: Admin, group: str, topic: str | None = None, brokers: Sequence[BrokerAt] | None = None
+) -> Progress:
+    """How far a group has got on a topic, or on all it consumes; without queues if it has no offsets.
+
+    `brokers` are the ones to ask; all masters where they are not given.
+    """
 
     async def ask(one: BrokerAt) -> ConsumeStats:
         return (await admin.call(one.address, GetConsumeStats(group, topic))).body
 
     progress = Progress()
-    for stats in await admin.each(await admin.masters(), ask):
+    for stats in await admin.each(brokers or await admin.masters(), ask):
         progress.queues.update(stats.offset_table)
         progress.tps += stats.consume_tps
     progress.queues = dict(sorted(progress.queues.items()))
@@ -101,14 +107,15 @@ class NoOffsets(OrbitError):
 
 
 async def _overview(admin: Admin, topic: str | None) -> Rows:
+    brokers = await admin.masters()
     groups: set[str] = set()
-    for one in await admin.masters():
+    for one in brokers:
         groups.update(group for group in await groups_on(admin, one.address) if not is_system(group))
 
     async def ask(group: str) -> tuple[str, int, int, int, float]:
-        progress = await group_progress(admin, group, topic)
+        progress = await group_progress(admin, group, topic, brokers)
         try:
-            members = len((await group_connections(admin, group)).connection_set)
+            members = len((await group_connections(admin, group, brokers)).connection_set)
         except ConsumerNotOnline:
             members = 0
         return group, members, progress.lag, progress.in_flight, progress.tps

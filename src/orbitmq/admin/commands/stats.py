@@ -65,15 +65,17 @@ async def show(admin: Admin, topic: str | None, active: bool) -> Rows:
             for name in await topic_names(admin)
             if name not in system and not name.startswith(DLQ_PREFIX)
         ]
-    rows: list[tuple[object, ...]] = []
-    for name in topics:
+
+    async def of_topic(name: str) -> list[tuple[object, ...]]:
         try:
             brokers = await admin.brokers_of(name)
         except TopicNotExist:
             if topic is not None:
                 raise
-            continue
-        rows.extend(await _rows(admin, brokers, name, active))
+            return []
+        return await _rows(admin, brokers, name, active)
+
+    rows = [row for part in await admin.each(topics, of_topic) for row in part]
     return Rows(
         (
             Column("topic", "Topic"),
@@ -97,7 +99,7 @@ async def _rows(admin: Admin, brokers: list[BrokerAt], topic: str, active: bool)
     for group in groups:
         out_rate, out_day = await statistic(admin, brokers, "GROUP_GET_NUMS", f"{topic}@{group}")
         if not active or in_day or out_day:
-            lag = (await group_progress(admin, group, topic)).lag
+            lag = (await group_progress(admin, group, topic, brokers)).lag
             rows.append((topic, group, lag, in_rate, out_rate, in_day, out_day))
     if not groups and (in_day or not active):
         rows.append((topic, None, 0, in_rate, 0.0, in_day, 0))
