@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from orbitmq.protocol.batch_cy import split_batch
 from orbitmq.protocol.compression import inflate
 from orbitmq.protocol.message import (
     COMPRESSED,
@@ -13,7 +14,6 @@ from orbitmq.protocol.message import (
     BadRecord,
     StoredMessage,
 )
-from orbitmq.protocol.message_cy import split_batch
 from orbitmq.protocol.properties import find_property
 
 

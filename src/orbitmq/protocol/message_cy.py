@@ -1,4 +1,4 @@
-"""Records of the commit log to bytes and back; batches; scans over many records.
+"""Records of the commit log to bytes and back, one or many.
 
 A record (all numbers big endian):
 
@@ -20,7 +20,7 @@ import mmap
 import struct
 import zlib
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from struct import Struct
 from typing import Any, NamedTuple, TypeAlias
@@ -30,6 +30,7 @@ try:
 except ModuleNotFoundError:
     from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
 
+from orbitmq.protocol.batch_cy import encode_batch, split_batch
 from orbitmq.protocol.message import (
     BLANK_BYTES,
     BORN_HOST_V6,
@@ -100,14 +101,12 @@ FIXED_BYTES = 91
 """Size of a v1 record with IPv4 hosts and without body, topic and properties."""
 
 _V1_TOPIC_BYTES = 127
-_BATCH_FIXED_BYTES = 22
 
 _HEAD = Struct(">iiiiiqqiq")
 _INT = Struct(">i")
 _LONG = Struct(">q")
 _RECONSUME = Struct(">iqi")
 _SHORT = Struct(">h")
-_BATCH_HEAD = Struct(">iiiii")
 _BLANK = Struct(">ii")
 
 
@@ -751,13 +750,9 @@ def locate_records(
                     stop = Stop.END
                     break
                 at = data + start
-                if end - start >= 8:
-                    if _int(at + 4) == -875286124:
-                        stop = Stop.BLANK
-                        break
-                    if _int(at) == 0 and _int(at + 4) == 0:
-                        stop = Stop.EMPTY
-                        break
+                if end - start >= 8 and (_int(at + 4) == -875286124 or (_int(at) == 0 and _int(at + 4) == 0)):
+                    stop = Stop.EMPTY if _int(at + 4) == 0 else Stop.BLANK
+                    break
                 (
                     stored,
                     body_length,
@@ -789,35 +784,11 @@ def locate_records(
             PyBuffer_Release(cython.address(view))
         del table[count * 64 :]
         return Located(table, start, stop, reason)
-    if not isinstance(buf, bytes | mmap.mmap):
-        buf = memoryview(buf).cast("B")
-    end = min(end, len(buf))
+    walk = _PlainWalk(buf, start, end, check_crc, max_records)
     numbers = array("q")
-    try:
-        while True:
-            if start >= end or count >= max_records:
-                stop = Stop.END
-                break
-            if end - start >= BLANK_BYTES:
-                size, magic = _BLANK.unpack_from(buf, start)
-                if magic == MAGIC_BLANK:
-                    stop = Stop.BLANK
-                    break
-                if size == magic == 0:
-                    stop = Stop.EMPTY
-                    break
-            stored, body_length, body_at, topic_length, topic_at, _, properties_at = _plain_parts(
-                buf, start, end
-            )
-            size, _, crc = _HEAD.unpack_from(buf, start)[:3]
-            if check_crc and crc != crc32(buf[body_at : body_at + body_length]):
-                raise BadRecord("the body does not have its checksum", start)
-            numbers.extend((start, size, stored, body_at, body_length, topic_at, topic_length, properties_at))
-            count += 1
-            start += size
-    except BadRecord as error:
-        reason = error.reason
-    return Located(bytearray(numbers.tobytes()), start, stop, reason)
+    for parts in walk:
+        numbers.extend(parts)
+    return Located(bytearray(numbers.tobytes()), walk.position, walk.stop, walk.reason)
 
 
 def scan_records(
@@ -865,13 +836,9 @@ def scan_records(
                     stop = Stop.END
                     break
                 at = data + start
-                if end - start >= 8:
-                    if _int(at + 4) == -875286124:
-                        stop = Stop.BLANK
-                        break
-                    if _int(at) == 0 and _int(at + 4) == 0:
-                        stop = Stop.EMPTY
-                        break
+                if end - start >= 8 and (_int(at + 4) == -875286124 or (_int(at) == 0 and _int(at + 4) == 0)):
+                    stop = Stop.EMPTY if _int(at + 4) == 0 else Stop.BLANK
+                    break
                 (
                     stored,
                     body_length,
@@ -882,17 +849,17 @@ def scan_records(
                     properties_at,
                 ) = _parts(data, start, end)
                 size = _int(at)
-                if _long(at + 28) != base_physical_offset + start:
-                    raise BadRecord(
-                        f"a record for physical offset {_long(at + 28)} is at {base_physical_offset + start}",
-                        start,
-                    )
                 if check_crc and _int(at + 8) != crc32(
                     PyMemoryView_FromMemory(cython.cast(cython.p_char, data + body_at), body_length, 0x100)
                 ):
                     raise BadRecord("the body does not have its checksum", start)
                 if check_property_crc and not _property_crc_holds(buf, start, size):
                     raise BadRecord("the record does not have its checksum", start)
+                if _long(at + 28) != base_physical_offset + start:
+                    raise BadRecord(
+                        f"a record for physical offset {_long(at + 28)} is at {base_physical_offset + start}",
+                        start,
+                    )
                 # Neighbours mostly have the same topic.
                 if (
                     last_topic == cython.NULL
@@ -924,131 +891,85 @@ def scan_records(
         finally:
             PyBuffer_Release(cython.address(view))
         return Scan(records, start, stop, reason)
-    if start < 0:
-        raise ValueError(f"a scan from byte {start}")
-    if not isinstance(buf, bytes | mmap.mmap):
-        buf = memoryview(buf).cast("B")
-    end = min(end, len(buf))
-    try:
-        while True:
-            if start >= end or len(records) >= max_records:
-                stop = Stop.END
-                break
-            if end - start >= BLANK_BYTES:
-                size, magic = _BLANK.unpack_from(buf, start)
-                if magic == MAGIC_BLANK:
-                    stop = Stop.BLANK
-                    break
-                if size == magic == 0:
-                    stop = Stop.EMPTY
-                    break
-            scanned = _scan_plain(buf, start, end, base_physical_offset, check_crc, check_property_crc)
-            records.append(scanned)
-            start += scanned[1]
-    except BadRecord as error:
-        reason = error.reason
-    return Scan(records, start, stop, reason)
-
-
-def _scan_plain(
-    buf: Any, start: int, end: int, base_physical_offset: int, check_crc: bool, check_property_crc: bool
-) -> ScannedRecord:
-    """One record of a scan, for the interpreter."""
-    stored, body_length, body_at, topic_length, topic_at, _, properties_at = _plain_parts(buf, start, end)
-    size, _, crc, queue_id, _, queue_offset, physical_offset, sys_flag, _ = _HEAD.unpack_from(buf, start)
-    if physical_offset != base_physical_offset + start:
-        raise BadRecord(
-            f"a record for physical offset {physical_offset} is at {base_physical_offset + start}", start
+    walk = _PlainWalk(buf, start, end, check_crc, max_records, check_property_crc)
+    for position, size, stored, _, _, topic_at, topic_length, properties_at in walk:
+        _, _, _, queue_id, _, queue_offset, physical_offset, sys_flag, _ = _HEAD.unpack_from(
+            walk.buf, position
         )
-    if check_crc and crc != crc32(buf[body_at : body_at + body_length]):
-        raise BadRecord("the body does not have its checksum", start)
-    if check_property_crc and not _property_crc_holds(buf, start, size):
-        raise BadRecord("the record does not have its checksum", start)
-    topic = _plain_topic(buf, topic_at, topic_length, start)
-    properties = bytes(buf[properties_at : start + size])
-    (store_timestamp,) = _LONG.unpack_from(buf, stored)
-    return (
-        physical_offset,
-        size,
-        queue_id,
-        queue_offset,
-        store_timestamp,
-        sys_flag,
-        topic,
-        tags_code(properties),
-        properties,
-    )
-
-
-# ---- batches ----
-
-
-def split_batch(body: bytes | memoryview) -> list[tuple[int, bytes, bytes]]:
-    """The messages in the body of a batch: (flag, body, properties) of each.
-
-    Each is `size i32 | 0 i32 | 0 i32 | flag i32 | body length i32, body | properties length i16, properties`.
-    Raises BadRecord where lengths do not add up or properties hold a zero byte. At most 190,000 messages fit
-    into the 4 MiB that a broker takes.
-    """
-    messages: list[tuple[int, bytes, bytes]] = []
-    if not isinstance(body, bytes):
-        body = bytes(body)
-    position: cython.Py_ssize_t = 0
-    end: cython.Py_ssize_t = len(body)
-    size: cython.Py_ssize_t
-    body_length: cython.Py_ssize_t
-    properties_length: cython.Py_ssize_t
-    body_at: cython.Py_ssize_t
-    properties_at: cython.Py_ssize_t
-    flag: cython.int
-    while position < end:
-        if end - position < 22:
-            raise BadRecord("a message of the batch is cut off", position)
-        if cython.compiled:
-            data: cython.pointer[cython.const[cython.uchar]] = cython.cast(
-                cython.pointer[cython.const[cython.uchar]], PyBytes_AS_STRING(body)
+        if physical_offset != base_physical_offset + position:
+            walk.step_back(
+                position,
+                f"a record for physical offset {physical_offset} is at {base_physical_offset + position}",
             )
-            size = _int(data + position)
-            flag = _int(data + position + 12)
-            body_length = _int(data + position + 16)
-        else:
-            size, _, _, flag, body_length = _BATCH_HEAD.unpack_from(body, position)
-        if size < 22 or size > end - position:
-            raise BadRecord(f"a message of {size} bytes in a batch with {end - position} left", position)
-        body_at = position + 20
-        if body_length < 0 or body_length > size - 22:
-            raise BadRecord(f"a body of {body_length} bytes in a message of {size}", position)
-        properties_at = body_at + body_length + 2
-        if cython.compiled:
-            properties_length = _short(data + properties_at - 2)
-        else:
-            (properties_length,) = _SHORT.unpack_from(body, properties_at - 2)
-        if properties_length != position + size - properties_at:
-            raise BadRecord(f"the parts of a message do not add up to its {size} bytes", position)
-        properties = body[properties_at : position + size]
-        if b"\x00" in properties:
-            raise BadRecord("a zero byte in the properties", position)
-        messages.append((flag, body[body_at : properties_at - 2], properties))
-        position += size
-    return messages
-
-
-def encode_batch(messages: Iterable[tuple[int, bytes, bytes]]) -> bytes:
-    """The body of a batch: from (flag, body, properties) of each message.
-
-    Raises RecordTooLarge for more than 32,767 bytes of properties.
-    """
-    parts: list[bytes] = []
-    for flag, body, properties in messages:
-        if len(properties) > MAX_PROPERTIES_BYTES:
-            raise RecordTooLarge(
-                f"{len(properties)} bytes of properties: {MAX_PROPERTIES_BYTES} can be stored"
+            break
+        properties = bytes(walk.buf[properties_at : position + size])
+        records.append(
+            (
+                physical_offset,
+                size,
+                queue_id,
+                queue_offset,
+                _LONG.unpack_from(walk.buf, stored)[0],
+                sys_flag,
+                _plain_topic(walk.buf, topic_at, topic_length, position),
+                tags_code(properties),
+                properties,
             )
-        size = _BATCH_FIXED_BYTES + len(body) + len(properties)
-        parts += (
-            _BATCH_HEAD.pack(size, 0, 0, flag, len(body)),
-            body,
-            _SHORT.pack(len(properties)),
-            properties,
         )
-    return b"".join(parts)
+    return Scan(records, walk.position, walk.stop, walk.reason)
+
+
+class _PlainWalk:
+    """The walk over records for the interpreter: a row of `Located` for each, and where and why it ended."""
+
+    def __init__(
+        self,
+        buf: Any,
+        start: int,
+        end: int,
+        check_crc: bool,
+        max_records: int,
+        check_property_crc: bool = False,
+    ) -> None:
+        if start < 0:
+            raise ValueError(f"a scan from byte {start}")
+        self.buf = buf if isinstance(buf, bytes | mmap.mmap) else memoryview(buf).cast("B")
+        self.position = start
+        self.stop = Stop.END
+        self.reason = ""
+        self._end = min(end, len(buf))
+        self._left = max_records
+        self._check_crc = check_crc
+        self._check_property_crc = check_property_crc
+
+    def __iter__(self) -> Iterator[tuple[int, ...]]:
+        while self.position < self._end and self._left > 0:
+            at = self.position
+            if self._end - at >= BLANK_BYTES:
+                size, magic = _BLANK.unpack_from(self.buf, at)
+                if magic == MAGIC_BLANK or size == magic == 0:
+                    self.stop = Stop.BLANK if magic else Stop.EMPTY
+                    return
+            try:
+                row = self._checked(at)
+            except BadRecord as error:
+                self.step_back(at, error.reason)
+                return
+            self.position += row[1]
+            self._left -= 1
+            yield row
+
+    def _checked(self, at: int) -> tuple[int, ...]:
+        stored, body_length, body_at, topic_length, topic_at, _, properties_at = _plain_parts(
+            self.buf, at, self._end
+        )
+        size, _, crc = _HEAD.unpack_from(self.buf, at)[:3]
+        if self._check_crc and crc != crc32(self.buf[body_at : body_at + body_length]):
+            raise BadRecord("the body does not have its checksum", at)
+        if self._check_property_crc and not _property_crc_holds(self.buf, at, size):
+            raise BadRecord("the record does not have its checksum", at)
+        return at, size, stored, body_at, body_length, topic_at, topic_length, properties_at
+
+    def step_back(self, position: int, reason: str) -> None:
+        """Ends the walk at a bad record."""
+        self.position, self.stop, self.reason = position, Stop.BAD, reason

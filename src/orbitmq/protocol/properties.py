@@ -37,11 +37,11 @@ def encode_properties(properties: Mapping[str, str | None]) -> bytes:
     Raises BadProperty where a name or value holds a separator or a zero byte: it would be read back as
     something else, and a record with a zero byte in its properties counts as damaged.
     """
-    text = "".join([f"{name}\x01{value}\x02" for name, value in properties.items() if value is not None])
-    entries = len(properties) - sum(value is None for value in properties.values())
+    entries = [f"{name}\x01{value}\x02" for name, value in properties.items() if value is not None]
+    text = "".join(entries)
     # Values may hold 0x01 (reading stops at the first one); names may not, and neither may hold 0x02.
-    if text.count("\x02") != entries or "\x00" in text:
+    if text.count("\x02") != len(entries) or "\x00" in text:
         raise BadProperty("a property holds a separator (0x02) or a zero byte")
-    if text.count("\x01") != entries and any("\x01" in name for name in properties):
+    if text.count("\x01") != len(entries) and any("\x01" in name for name in properties):
         raise BadProperty("the name of a property holds a separator (0x01)")
     return text.encode("utf-8", "replace")
