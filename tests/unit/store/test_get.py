@@ -70,7 +70,7 @@ def test_sizes_are_limited_but_the_first_always_comes(tmp_path: Path) -> None:
 def test_old_messages_have_limits_of_their_own(tmp_path: Path) -> None:
     store = opened(tmp_path, max_transfer_count_on_message_in_disk=3)
     filled(store, 30)
-    store._memory_bytes = 0
+    store._reader.memory_bytes = 0
     result = store.get("T", 0, 0, 32)
     assert result.count == 3
     assert result.suggest_slave

@@ -36,5 +36,5 @@ def test_times_of_messages(store: MessageStore) -> None:
 def test_what_counts_as_in_memory(store: MessageStore) -> None:
     assert store.is_in_memory("T", 0, 0)
     assert not store.is_in_memory("T", 0, 6)
-    store._memory_bytes = 0
+    store._reader.memory_bytes = 0
     assert not store.is_in_memory("T", 0, 0)

@@ -1,0 +1,91 @@
+"""Single messages: by physical offset, by queue offset, by store time. Belongs to the owner of the store."""
+
+from __future__ import annotations
+
+from orbitmq.protocol.message import BadRecord
+from orbitmq.protocol.message_cy import FIXED_BYTES, decode_record, read_header
+from orbitmq.store.arrivals import Arrivals
+from orbitmq.store.commit_log import CommitLog
+from orbitmq.store.consume_queue import ConsumeQueue, QueueTable
+from orbitmq.store.extension import ExtensionFiles
+
+NEVER = 1 << 62
+"""Later than any store time."""
+
+
+class Lookup:
+    """Answers from the log and the queues."""
+
+    def __init__(
+        self, commit_log: CommitLog, table: QueueTable, arrivals: Arrivals, extension: ExtensionFiles
+    ) -> None:
+        self._log = commit_log
+        self._table = table
+        self._arrivals = arrivals
+        self._extension = extension
+
+    def record_at(self, physical_offset: int) -> memoryview | None:
+        """See `MessageStore.record_at`."""
+        # Read, not viewed: a mapped page that is not in memory would stop everybody until the disk answers.
+        size = int.from_bytes(self._log.read(physical_offset, 4), "big", signed=True)
+        if size < FIXED_BYTES or physical_offset + size > self._arrivals.end_of_log:
+            return None
+        record = self._log.read(physical_offset, size)
+        try:
+            found = decode_record(record)
+        except BadRecord:
+            return None
+        return memoryview(record) if found.physical_offset == physical_offset else None
+
+    def unit(self, topic: str, queue_id: int, queue_offset: int) -> tuple[int, int, int] | None:
+        """See `MessageStore.physical_offset_of`."""
+        queue = self._table.find(topic, queue_id)
+        if queue is None or not queue.min_offset <= queue_offset < self._arrivals.end(queue):
+            return None
+        unit = self._table.unit(queue, queue_offset)
+        if unit is not None and topic in self._extension.topics:
+            return unit[0], unit[1], self._extension.tags_code(topic, queue_id, unit[2])
+        return unit
+
+    def store_time_at(self, physical_offset: int, size: int) -> int:
+        """When the record at a physical offset was stored, in ms; -1 if none is there."""
+        try:
+            return read_header(self._log.read(physical_offset, size))[6]
+        except BadRecord:
+            return -1
+
+    def earliest_store_time(self) -> int:
+        """See `MessageStore.earliest_store_time`."""
+        start = self._log.min_physical
+        size = int.from_bytes(self._log.read(start, 4), "big", signed=True)
+        return self.store_time_at(start, size) if size >= FIXED_BYTES else -1
+
+    def offset_by_time(self, topic: str, queue_id: int, time_ms: int, upper: bool) -> int:
+        """See `MessageStore.offset_by_time`."""
+        queue = self._table.find(topic, queue_id)
+        if queue is None:
+            return 0
+        low, end = queue.min_offset, self._arrivals.end(queue)
+        if low >= end:
+            return end
+        # The first message stored later than the time (upper), or not earlier (lower).
+        first, behind = low, end
+        while first < behind:
+            middle = (first + behind) // 2
+            stored = self._time_near(queue, middle, behind)
+            if stored < time_ms or (upper and stored == time_ms):
+                first = middle + 1
+            else:
+                behind = middle
+        return max(low, first - 1) if upper else first
+
+    def _time_near(self, queue: ConsumeQueue, queue_offset: int, end: int) -> int:
+        """The store time of a message, or of the next one that can be read."""
+        while queue_offset < end:
+            unit = self._table.unit(queue, queue_offset)
+            if unit is not None:
+                stored = self.store_time_at(unit[0], unit[1])
+                if stored >= 0:
+                    return stored
+            queue_offset += 1
+        return NEVER

@@ -1,0 +1,251 @@
+"""Reading a queue: as many messages as one answer may hold, checked, as views into the log.
+
+What this process wrote a moment ago is in memory. Of everything else it is asked first: touching a mapped
+page that is not there would stop the whole process until the disk has answered. Such a read ends with what
+has to be brought in.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import deque
+from collections.abc import Callable
+from typing import TypeAlias
+
+from orbitmq.store.arrivals import Arrivals
+from orbitmq.store.commit_log import CommitLog, Segment
+from orbitmq.store.consume_queue import UNIT_BYTES, ConsumeQueue, QueueTable
+from orbitmq.store.extension import ExtensionFiles
+from orbitmq.store.messages import GetResult, GetStatus
+from orbitmq.store.options import StoreOptions
+from orbitmq.store.scan_cy import Picked, pick_records
+
+log = logging.getLogger(__name__)
+
+Accept: TypeAlias = frozenset[int] | Callable[[int], bool] | None
+"""Which tags codes are wanted: those of a set, those a function takes, or all."""
+
+MAX_PULL_BYTES = 128 << 20
+HOT_BYTES = 64 << 20
+"""What this process wrote within this distance of the end is taken to be in memory without a look."""
+COLD_READ_BYTES = 256 << 10
+"""What is read from the disk at a time for a reader of old messages."""
+RESIDENCE_BYTES = 16 << 10
+"""How far ahead it is looked whether old messages are in memory."""
+MAX_BAD_RECORDS_KEPT = 1000
+UNITS_PER_READ = 256
+_READ_STEP_BYTES = 1 << 20
+
+
+class QueueReader:
+    """Reads for the owner of the store; `read_cold` is for a thread."""
+
+    def __init__(
+        self,
+        options: StoreOptions,
+        commit_log: CommitLog,
+        table: QueueTable,
+        arrivals: Arrivals,
+        extension: ExtensionFiles,
+    ) -> None:
+        self._options = options
+        self._log = commit_log
+        self._table = table
+        self._arrivals = arrivals
+        self._extension = extension
+        self._units_per_file = table.file_bytes // UNIT_BYTES
+        self.memory_bytes = memory_bytes() * options.access_message_in_memory_max_ratio // 100
+        """Messages within this distance of the end of the log count as in memory."""
+        self.opened_end = 0
+        """Where the log ended when this process opened it."""
+        self._warm: deque[tuple[int, int]] = deque(maxlen=16)
+        self.bad_records: dict[int, tuple[str, int, int]] = {}
+        self.bad_record_count = 0
+
+    def get(
+        self, topic: str, queue_id: int, queue_offset: int, max_count: int, max_bytes: int, accept: Accept
+    ) -> GetResult:
+        """See `MessageStore.get`."""
+        queue = self._table.find(topic, queue_id)
+        if queue is None:
+            return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
+        end = self._arrivals.end(queue)
+        low = queue.min_offset
+        if not low <= queue_offset < end:
+            return _outside(queue_offset, low, end)
+        picked = self._pick(queue, queue_offset, end, max_count, max_bytes, accept)
+        if picked.bad:
+            for bad_offset, physical_offset in picked.bad:
+                self.note_bad(physical_offset, topic, queue_id, bad_offset)
+        if picked.count:
+            return GetResult(
+                GetStatus.FOUND,
+                picked.next_offset,
+                low,
+                end,
+                picked.records,
+                picked.count,
+                picked.size_bytes,
+                picked.is_old,
+            )
+        return self._nothing(picked, queue_offset, low, end)
+
+    def _nothing(self, picked: Picked, queue_offset: int, low: int, end: int) -> GetResult:
+        """The answer where no message came of what the queue holds."""
+        if picked.cold is not None:
+            physical_offset, size = picked.cold
+            result = GetResult(GetStatus.NO_MATCHED_MESSAGE, picked.next_offset, low, end)
+            result.cold = (physical_offset, max(size, COLD_READ_BYTES))
+            return result
+        if picked.next_offset == queue_offset:
+            # No unit could be read in this file.
+            following = queue_offset - queue_offset % self._units_per_file + self._units_per_file
+            return GetResult(GetStatus.OFFSET_FOUND_NULL, min(end, following), low, end)
+        status = GetStatus.MESSAGE_WAS_REMOVING if picked.removed else GetStatus.NO_MATCHED_MESSAGE
+        return GetResult(status, picked.next_offset, low, end)
+
+    def _pick(
+        self,
+        queue: ConsumeQueue,
+        queue_offset: int,
+        end: int,
+        max_count: int,
+        max_bytes: int,
+        accept: Accept,
+    ) -> Picked:
+        options = self._options
+        limits = (
+            options.max_transfer_bytes_on_message_in_memory,
+            options.max_transfer_count_on_message_in_memory,
+            options.max_transfer_bytes_on_message_in_disk,
+            options.max_transfer_count_on_message_in_disk,
+        )
+        if max_count < 1:
+            max_count = 1
+        if not 0 < max_bytes < MAX_PULL_BYTES:
+            max_bytes = MAX_PULL_BYTES
+        if accept is not None and queue.topic in self._extension.topics:
+            accept = self._plain_codes(queue, accept)
+        is_set = isinstance(accept, frozenset)
+        stop = self._scan_end(queue_offset, end, max_count)
+        max_physical = self._log.max_physical
+        hot_from = max(self.opened_end, max_physical - HOT_BYTES)
+        # Without a filter as many units as messages; with one, more of them at a time.
+        chunk = min(max_count, limits[1]) if accept is None else UNITS_PER_READ
+        picked = Picked()
+        picked.next_offset = queue_offset
+        while picked.next_offset < stop:
+            units = self._table.read(queue, picked.next_offset, min(chunk, stop - picked.next_offset))
+            if not units:
+                break
+            more = pick_records(
+                picked,
+                units,
+                picked.next_offset,
+                queue.queue_id,
+                queue.topic_bytes,
+                accept,
+                is_set,
+                max_count,
+                max_bytes,
+                limits,
+                max_physical,
+                self.memory_bytes,
+                hot_from,
+                self,
+            )
+            if not more:
+                break
+            chunk = UNITS_PER_READ
+        return picked
+
+    def _scan_end(self, queue_offset: int, end: int, max_count: int) -> int:
+        """The queue offset at which a read ends even if it found nothing."""
+        per_file = self._units_per_file
+        files = self._options.travel_cq_file_num_when_get_message
+        file_end = queue_offset - queue_offset % per_file + per_file * files
+        units = max(self._options.max_filter_message_size // UNIT_BYTES, max_count)
+        return min(end, file_end, queue_offset + units)
+
+    def _plain_codes(
+        self, queue: ConsumeQueue, accept: frozenset[int] | Callable[[int], bool]
+    ) -> Callable[[int], bool]:
+        """`accept` for a queue whose tags codes may be addresses of extensions."""
+
+        def accepts(tags_code: int) -> bool:
+            tags_code = self._extension.tags_code(queue.topic, queue.queue_id, tags_code)
+            return tags_code in accept if isinstance(accept, frozenset) else accept(tags_code)
+
+        return accepts
+
+    # What `pick_records` asks for.
+
+    def find(self, physical_offset: int) -> Segment | None:
+        """The segment of the log that holds a byte."""
+        return self._log.find(physical_offset)
+
+    def next_segment_start(self, physical_offset: int) -> int:
+        """Where the segment after the one with this byte begins."""
+        return self._log.next_segment_start(physical_offset)
+
+    def resident_to(self, physical_offset: int, size: int) -> int:
+        """Up to which physical offset the log surely is in memory from another one on.
+
+        Looks a little further than `size`, for the messages that come next.
+        """
+        end = physical_offset + size
+        for start, stop in self._warm:
+            if start <= physical_offset and end <= stop:
+                return stop
+        segment = self._log.find(physical_offset)
+        if segment is None:
+            return end
+        position = physical_offset - segment.start
+        length = min(max(size, RESIDENCE_BYTES), segment.size - position)
+        return physical_offset + segment.file.resident_bytes(position, length)
+
+    def read_cold(self, physical_offset: int, size: int) -> None:
+        """See `MessageStore.read_cold`."""
+        segment = self._log.find(physical_offset)
+        if segment is not None:
+            position = physical_offset - segment.start
+            end = min(position + size, segment.size)
+            while position < end:
+                segment.file.read(position, min(_READ_STEP_BYTES, end - position))
+                position += _READ_STEP_BYTES
+        # Served next time even if memory is so short that it is gone again: a reader has to get on.
+        self._warm.append((physical_offset, physical_offset + size))
+
+    def note_bad(self, physical_offset: int, topic: str, queue_id: int, queue_offset: int) -> None:
+        """Counts a damaged record, once, and says where it is. Beyond a thousand of them they are only
+        counted.
+        """
+        if physical_offset in self.bad_records:
+            return
+        self.bad_record_count += 1
+        if len(self.bad_records) < MAX_BAD_RECORDS_KEPT:
+            self.bad_records[physical_offset] = (topic, queue_id, queue_offset)
+            log.error(
+                "the record at %d (%s, queue %d, offset %d) is damaged: it is not served",
+                physical_offset,
+                topic,
+                queue_id,
+                queue_offset,
+            )
+
+
+def _outside(queue_offset: int, low: int, end: int) -> GetResult:
+    """The answer to a read outside of what the queue holds."""
+    if end == 0:
+        return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, low, end)
+    if queue_offset < low:
+        return GetResult(GetStatus.OFFSET_TOO_SMALL, low, low, end)
+    if queue_offset == end:
+        return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, queue_offset, low, end)
+    return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, end, low, end)
+
+
+def memory_bytes() -> int:
+    """The machine's memory."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
