@@ -85,6 +85,8 @@ def stopped_at_exit(process: subprocess.Popen[bytes], name: str) -> Iterator[sub
     try:
         yield process
     finally:
+        # A second Ctrl-C must not cut short what the first one set off.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         for step in (signal.SIGTERM, signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, step)
@@ -93,6 +95,7 @@ def stopped_at_exit(process: subprocess.Popen[bytes], name: str) -> Iterator[sub
                 break
             except subprocess.TimeoutExpired:
                 print(f"{name} did not stop on {step.name}")
+        signal.signal(signal.SIGINT, before)
 
 
 def wait_for_port(port: int, process: subprocess.Popen[bytes], log: Path, limit_s: float = 300) -> None:

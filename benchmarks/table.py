@@ -43,7 +43,8 @@ def show(console: Console, run: Run) -> None:
                 figures.append(_number(run.median(row.name, broker, key), scale, form))
         figures.append(f"{run.errors(row.name, 'orbitmq')}/{run.errors(row.name, 'apache')}")
         table.add_row(row.title, *figures[: len(table.columns) - 1])
-    console.print(table)
+    if table.row_count:
+        console.print(table)
     starts = {broker: statistics.median(values) for broker, values in run.starts.items() if values}
     if starts:
         text = ", ".join(f"{broker} {seconds:.2f} s" for broker, seconds in sorted(starts.items()))
