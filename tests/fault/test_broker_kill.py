@@ -1,0 +1,141 @@
+"""A whole broker, killed or stopped while clients send: what was acknowledged is there afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from orbitmq.net.errors import NetError
+from orbitmq.net.pool import ConnectionPool
+from orbitmq.protocol.errors import BrokerRefused
+from orbitmq.protocol.message_cy import decode_record
+from orbitmq.protocol.requests.offset import GetMaxOffset
+from orbitmq.protocol.requests.pull import PullMessage
+from orbitmq.protocol.requests.send import SendMessageV2
+from orbitmq.testing import LocalBroker
+
+QUEUES = 4
+SENDERS = 16
+ENOUGH = 300
+
+
+@asynccontextmanager
+async def pool_of() -> AsyncIterator[ConnectionPool]:
+    pool = ConnectionPool()
+    try:
+        yield pool
+    finally:
+        await pool.close()
+
+
+def send(body: str, queue_id: int) -> SendMessageV2:
+    text = f"UNIQ_KEY\x01{body.encode().hex()}\x02WAIT\x01true\x02"
+    return SendMessageV2("P", "T", "TBW102", QUEUES, queue_id, 0, 0, 0, text, body=body.encode())
+
+
+class Load:
+    """Senders that go on until the broker is gone; `acknowledged` is what it said it had stored."""
+
+    def __init__(self, address: str, prefix: str) -> None:
+        self._address = address
+        self._prefix = prefix
+        self.acknowledged: set[str] = set()
+        self.enough = asyncio.Event()
+
+    async def run(self) -> None:
+        async with pool_of() as pool:
+            await asyncio.gather(*(self._send(pool, number) for number in range(SENDERS)))
+
+    async def _send(self, pool: ConnectionPool, number: int) -> None:
+        for count in range(100_000):
+            body = f"{self._prefix}-{number}-{count}"
+            try:
+                await pool.call(self._address, send(body, number % QUEUES), timeout_ms=10_000)
+            except (NetError, BrokerRefused):
+                return
+            self.acknowledged.add(body)
+            if len(self.acknowledged) >= ENOUGH:
+                self.enough.set()
+
+
+async def everything(address: str) -> list[str]:
+    """The bodies of all queues, each offset read once and in order."""
+    bodies = []
+    async with pool_of() as pool:
+        for queue_id in range(QUEUES):
+            end = (await pool.call(address, GetMaxOffset(topic="T", queue_id=queue_id))).offset
+            offset = 0
+            while offset < end:
+                pull = PullMessage("G", "T", queue_id, offset, 32, 4, 0, 0, 0, subscription="*")
+                reply = await pool.call(address, pull, timeout_ms=10_000)
+                data = bytes(reply.body or b"")
+                assert data, f"nothing at {queue_id}:{offset} of {end}"
+                while data:
+                    record = decode_record(data)
+                    assert record.queue_offset == offset
+                    bodies.append(record.body.decode())
+                    offset += 1
+                    data = data[int.from_bytes(data[:4], "big") :]
+    return bodies
+
+
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+def test_kills_lose_nothing_that_was_acknowledged(tmp_path: Path, flush: str) -> None:
+    acknowledged: set[str] = set()
+    broker = LocalBroker(tmp_path / "store", own_process=True, flushDiskType=flush)
+    for round_number in range(3):
+        broker.start()
+
+        async def until_killed(prefix: str) -> set[str]:
+            load = Load(broker.broker, prefix)
+            sending = asyncio.create_task(load.run())
+            await load.enough.wait()
+            broker.kill()
+            await sending
+            return load.acknowledged
+
+        acknowledged |= asyncio.run(until_killed(f"r{round_number}"))
+    broker.start()
+    found = asyncio.run(everything(broker.broker))
+    broker.stop()
+    assert len(found) == len(set(found)), "a message is there twice"
+    assert acknowledged - set(found) == set()
+
+
+def test_an_orderly_stop_under_load_loses_nothing_and_leaves_no_crash_behind(tmp_path: Path) -> None:
+    broker = LocalBroker(tmp_path / "store", own_process=True).start()
+
+    async def until_stopped() -> set[str]:
+        load = Load(broker.broker, "x")
+        sending = asyncio.create_task(load.run())
+        await load.enough.wait()
+        assert broker._process is not None
+        broker._process.send_signal(signal.SIGTERM)
+        await asyncio.wait_for(sending, 20)
+        return load.acknowledged
+
+    acknowledged = asyncio.run(until_stopped())
+    broker.halt()
+    assert not (tmp_path / "store" / "abort").exists()
+    broker.start()
+    found = set(asyncio.run(everything(broker.broker)))
+    broker.stop()
+    assert acknowledged - found == set()
+
+
+def test_a_stop_answers_pulls_that_are_held(tmp_path: Path) -> None:
+    async def held_while_stopping(broker: LocalBroker) -> str:
+        async with pool_of() as pool:
+            await pool.call(broker.broker, send("one", 0))
+            pull = PullMessage("G", "T", 0, 1, 32, 6, 0, 60_000, 0, subscription="*")
+            held = asyncio.create_task(pool.call(broker.broker, pull, timeout_ms=60_000))
+            await pool.call(broker.broker, GetMaxOffset(topic="T", queue_id=0))  # the pull was before this
+            await asyncio.to_thread(broker.halt)
+            return (await held).remark or ""
+
+    with LocalBroker(tmp_path / "store") as broker:
+        assert asyncio.run(held_while_stopping(broker)) == "OFFSET_OVERFLOW_ONE"
