@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -21,6 +21,23 @@ from orbitmq.testing import LocalBroker
 QUEUES = 4
 SENDERS = 16
 ENOUGH = 300
+
+
+OwnProcess = Callable[..., LocalBroker]
+
+
+@pytest.fixture
+def own_process(tmp_path: Path) -> Iterator[OwnProcess]:
+    """Makes brokers of a process of their own over one folder; none is left at the end."""
+    made: list[LocalBroker] = []
+
+    def make(**properties: object) -> LocalBroker:
+        made.append(LocalBroker(tmp_path / "store", own_process=True, **properties))
+        return made[-1]
+
+    yield make
+    for broker in made:
+        broker.kill()
 
 
 @asynccontextmanager
@@ -84,9 +101,9 @@ async def everything(address: str) -> list[str]:
 
 
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
-def test_kills_lose_nothing_that_was_acknowledged(tmp_path: Path, flush: str) -> None:
+def test_kills_lose_nothing_that_was_acknowledged(own_process: OwnProcess, flush: str) -> None:
     acknowledged: set[str] = set()
-    broker = LocalBroker(tmp_path / "store", own_process=True, flushDiskType=flush)
+    broker = own_process(flushDiskType=flush)
     for round_number in range(3):
         broker.start()
 
@@ -106,20 +123,20 @@ def test_kills_lose_nothing_that_was_acknowledged(tmp_path: Path, flush: str) ->
     assert acknowledged - set(found) == set()
 
 
-def test_an_orderly_stop_under_load_loses_nothing_and_leaves_no_crash_behind(tmp_path: Path) -> None:
-    broker = LocalBroker(tmp_path / "store", own_process=True).start()
+def test_an_orderly_stop_under_load_loses_nothing_and_leaves_no_crash_behind(
+    own_process: OwnProcess, tmp_path: Path
+) -> None:
+    broker = own_process().start()
 
     async def until_stopped() -> set[str]:
         load = Load(broker.broker, "x")
         sending = asyncio.create_task(load.run())
         await load.enough.wait()
-        assert broker._process is not None
-        broker._process.send_signal(signal.SIGTERM)
-        await asyncio.wait_for(sending, 20)
+        await asyncio.to_thread(broker.halt)
+        await sending
         return load.acknowledged
 
     acknowledged = asyncio.run(until_stopped())
-    broker.halt()
     assert not (tmp_path / "store" / "abort").exists()
     broker.start()
     found = set(asyncio.run(everything(broker.broker)))
