@@ -9,7 +9,9 @@ PAGE = (Path(__file__).parents[3] / "docs" / "commands.md").read_text()
 
 
 def test_the_page_of_commands_names_every_command_and_no_other() -> None:
-    named = re.findall(r"^\| `(?!orbitmq)(\w+) ([\w-]+)[^`]*` \|", PAGE.split("## Administration")[1], re.MULTILINE)
+    named = re.findall(
+        r"^\| `(?!orbitmq)(\w+) ([\w-]+)[^`]*` \|", PAGE.split("## Administration")[1], re.MULTILINE
+    )
     assert app.admin.name == "admin"
     assert sorted(named) == sorted((subject, name) for subject, names in COMMANDS.items() for name in names)
     assert set(re.findall(r"^\| `orbitmq (\w+)", PAGE, re.MULTILINE)) == set(PLACES) - {"completion"}
