@@ -358,7 +358,7 @@ class MessageStore:
         return self._lookup.offset_by_time(topic, queue_id, time_ms, upper)
 
     def is_in_memory(self, topic: str, queue_id: int, queue_offset: int) -> bool:
-        """Whether a message is near enough to the log's end to count as in memory; False if it is not there."""
+        """Whether a message is recent enough to count as in memory; False if it is not there."""
         unit = self._lookup.unit(topic, queue_id, queue_offset)
         return unit is not None and self._log.max_physical - unit[0] <= self._reader.memory_bytes
 
