@@ -309,22 +309,58 @@ class BrokerSettings(NetworkSettings, StoreSettings):
 
     # Shown, no more.
     send_thread_pool_queue_capacity: int = option(
-        "sendThreadPoolQueueCapacity", "int", 10_000, "", status=Status.NO_EFFECT, reason=_NO_QUEUES
+        "sendThreadPoolQueueCapacity",
+        "int",
+        10_000,
+        "",
+        mutable=True,
+        status=Status.NO_EFFECT,
+        reason=_NO_QUEUES,
     )
     pull_thread_pool_queue_capacity: int = option(
-        "pullThreadPoolQueueCapacity", "int", 100_000, "", status=Status.NO_EFFECT, reason=_NO_QUEUES
+        "pullThreadPoolQueueCapacity",
+        "int",
+        100_000,
+        "",
+        mutable=True,
+        status=Status.NO_EFFECT,
+        reason=_NO_QUEUES,
     )
     lite_pull_thread_pool_queue_capacity: int = option(
-        "litePullThreadPoolQueueCapacity", "int", 100_000, "", status=Status.NO_EFFECT, reason=_NO_QUEUES
+        "litePullThreadPoolQueueCapacity",
+        "int",
+        100_000,
+        "",
+        mutable=True,
+        status=Status.NO_EFFECT,
+        reason=_NO_QUEUES,
     )
     query_thread_pool_queue_capacity: int = option(
-        "queryThreadPoolQueueCapacity", "int", 20_000, "", status=Status.NO_EFFECT, reason=_NO_QUEUES
+        "queryThreadPoolQueueCapacity",
+        "int",
+        20_000,
+        "",
+        mutable=True,
+        status=Status.NO_EFFECT,
+        reason=_NO_QUEUES,
     )
     ack_thread_pool_queue_capacity: int = option(
-        "ackThreadPoolQueueCapacity", "int", 100_000, "", status=Status.NO_EFFECT, reason=_NO_QUEUES
+        "ackThreadPoolQueueCapacity",
+        "int",
+        100_000,
+        "",
+        mutable=True,
+        status=Status.NO_EFFECT,
+        reason=_NO_QUEUES,
     )
     end_transaction_pool_queue_capacity: int = option(
-        "endTransactionPoolQueueCapacity", "int", 100_000, "", status=Status.NO_EFFECT, reason=_NO_QUEUES
+        "endTransactionPoolQueueCapacity",
+        "int",
+        100_000,
+        "",
+        mutable=True,
+        status=Status.NO_EFFECT,
+        reason=_NO_QUEUES,
     )
 
     def complete(self) -> None:
