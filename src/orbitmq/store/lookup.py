@@ -17,12 +17,19 @@ class Lookup:
     """Answers from the log and the queues."""
 
     def __init__(
-        self, commit_log: CommitLog, table: QueueTable, arrivals: Arrivals, extension: ExtensionFiles
+        self,
+        commit_log: CommitLog,
+        table: QueueTable,
+        arrivals: Arrivals,
+        extension: ExtensionFiles,
+        whole: bool,
     ) -> None:
         self._log = commit_log
         self._table = table
         self._arrivals = arrivals
         self._extension = extension
+        self._whole = whole
+        """Whether the checksum over a whole record is looked at, where it has one."""
 
     def record_at(self, physical_offset: int) -> memoryview | None:
         """See `MessageStore.record_at`."""
@@ -32,7 +39,7 @@ class Lookup:
             return None
         record = self._log.read(physical_offset, size)
         try:
-            found = decode_record(record)
+            found = decode_record(record, 0, True, self._whole)
         except BadRecord:
             return None
         return memoryview(record) if found.physical_offset == physical_offset else None

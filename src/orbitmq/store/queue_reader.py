@@ -154,6 +154,7 @@ class QueueReader:
                 self.memory_bytes,
                 hot_from,
                 self,
+                options.enabled_append_prop_crc,
             )
             if not more:
                 break

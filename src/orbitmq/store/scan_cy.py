@@ -91,6 +91,7 @@ def pick_records(
     memory_bytes: cython.longlong,
     hot_from: cython.longlong,
     log: Any,
+    whole: cython.bint,
 ) -> bool:
     """Takes records for a range of units, the first of which has queue offset `first_offset`, into `picked`.
 
@@ -98,6 +99,8 @@ def pick_records(
     count of recent messages and bytes and count of old ones that one answer may hold; the first message is
     always taken. `log` has `find(physical)`, `next_segment_start(physical)` and `resident_to(physical,
     size)`; records from `hot_from` on are in memory for sure. Gives whether there is room for more.
+
+    `whole`: records that end with a checksum over all of them have to have the right one.
     """
     memory_size: cython.longlong = limits[0]
     memory_count: cython.Py_ssize_t = limits[1]
@@ -195,10 +198,18 @@ def pick_records(
                     first_offset + i,
                     cython.cast(cython.pointer[cython.const[cython.uchar]], PyBytes_AS_STRING(topic)),
                     topic_length,
+                    whole,
                 )
             else:
                 good = is_sound(
-                    view, segment_start, physical_offset, size, queue_id, first_offset + i, topic.decode()
+                    view,
+                    segment_start,
+                    physical_offset,
+                    size,
+                    queue_id,
+                    first_offset + i,
+                    topic.decode(),
+                    whole,
                 )
             if not good:
                 picked.bad.append((first_offset + i, physical_offset))
@@ -227,11 +238,18 @@ def pick_records(
 
 
 def is_sound(
-    view: Any, base: int, physical_offset: int, size: int, queue_id: int, queue_offset: int, topic: str
+    view: Any,
+    base: int,
+    physical_offset: int,
+    size: int,
+    queue_id: int,
+    queue_offset: int,
+    topic: str,
+    whole: bool,
 ) -> bool:
     """Whether the record at a physical offset is whole, in its place, and the one its unit means."""
     position = physical_offset - base
-    scan = scan_records(view, position, position + size, base, True, False, 1)
+    scan = scan_records(view, position, position + size, base, True, whole, 1)
     if len(scan.records) != 1:
         return False
     record = scan.records[0]
@@ -263,6 +281,7 @@ def _is_sound(
     queue_offset: cython.longlong,
     topic: cython.pointer[cython.const[cython.uchar]],
     topic_length: cython.Py_ssize_t,
+    whole: cython.bint,
 ) -> cython.bint:
     """`is_sound` on memory; the caller has made sure that `size` bytes are there. Compiled only."""
     magic: cython.int
@@ -271,6 +290,7 @@ def _is_sound(
     at_topic: cython.longlong
     length: cython.longlong
     crc: cython.uint
+    i: cython.int
     if size < 91 or _int(at) != size:
         return False
     magic = _int(at + 4)
@@ -301,6 +321,14 @@ def _is_sound(
     length = (at[at_topic - 2] << 8) | at[at_topic - 1]
     if length != size - at_topic or memchr(at + at_topic, 0, length) != cython.NULL:
         return False
+    if whole and length >= 20 and memcmp(at + size - 20, b"__CRC32#\x01", 9) == 0:
+        crc = crc32(PyMemoryView_FromMemory(cython.cast(cython.p_char, at), size - 20, 0x100))
+        for i in range(10):
+            if at[size - 11 + i] != 48 + crc % 10:
+                return False
+            crc //= 10
+        if crc or at[size - 1] != 2:
+            return False
     if body_length <= 512:
         crc = _small_crc(at + fixed, body_length)
     else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Container, Sequence
+from pathlib import Path
 
 from orbitmq.protocol.message import BLANK_BYTES
 from orbitmq.store import failpoints
@@ -72,7 +73,9 @@ class MessageStore:
         self._retention = Retention(options, disk, self._log, self._follow_log)
         self._limits = Limits(options.enabled_append_prop_crc)
         self._arrivals = Arrivals(self._log, self._queues)
-        self._lookup = Lookup(self._log, self._queues, self._arrivals, self._extension)
+        self._lookup = Lookup(
+            self._log, self._queues, self._arrivals, self._extension, options.enabled_append_prop_crc
+        )
         self._reader = QueueReader(options, self._log, self._queues, self._arrivals, self._extension)
         self._last_timestamp = 0
         self._last_record = -1
@@ -102,6 +105,12 @@ class MessageStore:
         try:
             store = cls(options, disk or RealDisk(), lock)
             store._start(now_ms)
+        except (PermissionError, IsADirectoryError, NotADirectoryError) as error:
+            lock.release()
+            path = Path(error.filename or root)
+            raise StoreCorrupt(
+                path, f"cannot be used ({error.strerror})", "make it readable and writable for this user"
+            ) from None
         except BaseException:
             lock.release()
             raise

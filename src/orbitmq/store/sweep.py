@@ -39,7 +39,8 @@ class Sweep:
         self.swept: deque[ConsumeQueue] = deque()
         """Queues whose tail begins with units that are in files by now."""
         self._doomed: deque[ConsumeQueue] = deque()
-        self._unsynced: dict[tuple[ConsumeQueue, int], StoreFile] = {}
+        self._unsynced: set[tuple[ConsumeQueue, int]] = set()
+        """Files, by their start, with something that is not on the disk. Not held open for that."""
         self.error: OSError | None = None
         """Why the last sweep did not get through; None after one that did."""
 
@@ -52,8 +53,9 @@ class Sweep:
         with self.busy:
             try:
                 self._remove_doomed()
-                for queue in self._table.all():
-                    if queue.swept_to < self._table.end(queue) and not queue.removed:
+                end = self._table.end
+                for queue in [queue for queue in self._table.all() if queue.swept_to < end(queue)]:
+                    if not queue.removed:
                         self._write(queue)
                         if queue.unsynced_bytes >= self._least_bytes > 0:
                             self._sync(queue)
@@ -81,7 +83,7 @@ class Sweep:
             file = self._file(queue, start)
             part = view[: start + self._table.file_bytes - position]
             file.write(position - start, part)
-            self._unsynced[queue, start] = file
+            self._unsynced.add((queue, start))
             view = view[len(part) :]
             position += len(part)
         queue.unsynced_bytes += len(units)
@@ -102,16 +104,21 @@ class Sweep:
 
     def _sync(self, queue: ConsumeQueue) -> None:
         for key in [key for key in self._unsynced if key[0] is queue]:
-            self._unsynced.pop(key).sync()
+            self._sync_file(*key)
         queue.unsynced_bytes = 0
+
+    def _sync_file(self, queue: ConsumeQueue, start: int) -> None:
+        if not queue.removed:
+            file = self.files.get(queue, start)
+            if file is not None:
+                file.sync()
+        self._unsynced.discard((queue, start))
 
     def sync_all(self) -> None:
         """Brings everything written so far to the disk. Raises OSError."""
         with self.busy:
-            while self._unsynced:
-                (queue, _), file = self._unsynced.popitem()
-                if not queue.removed:
-                    file.sync()
+            for queue, start in list(self._unsynced):
+                self._sync_file(queue, start)
                 queue.unsynced_bytes = 0
 
     def take_in(self) -> None:
@@ -135,8 +142,7 @@ class Sweep:
         while self._doomed:
             queue = self._doomed.popleft()
             self.files.forget(queue)
-            for key in [key for key in self._unsynced if key[0] is queue]:
-                del self._unsynced[key]
+            self._unsynced = {key for key in self._unsynced if key[0] is not queue}
             folder = queue_folder(self._table.folder, queue)
             for start in self._table.file_starts(queue):
                 self._disk.remove(folder / segment_name(start))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import os
 import tracemalloc
 from pathlib import Path
 
@@ -163,3 +164,16 @@ def test_the_first_message_from_a_physical_offset_on(table: QueueTable, sweep: S
     add(queue, 5)
     for physical_offset, first in ((0, 0), (1, 1), (100, 1), (11_950, 120), (12_400, 124), (99_999, 125)):
         assert table.first_from(queue, physical_offset) == first
+
+
+def test_unsynced_files_are_not_held_open(
+    table: QueueTable, sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweep.files, "_most", 10)
+    for number in range(60):
+        add(table.make("T", number), 3)
+    before = len(os.listdir("/proc/self/fd"))
+    sweep.run()
+    assert len(os.listdir("/proc/self/fd")) <= before + 11
+    sweep.sync_all()
+    assert len(os.listdir("/proc/self/fd")) <= before + 11

@@ -401,3 +401,9 @@ def test_torn_marks_do_not_count(tmp_path: Path, content: str) -> None:
     store = opened(tmp_path)
     assert numbers(store) == list(range(10))
     store.close()
+
+
+def test_a_folder_where_a_file_has_to_be_says_so(tmp_path: Path) -> None:
+    (tmp_path / "commitlog" / f"{0:020d}").mkdir(parents=True)
+    with pytest.raises(StoreCorrupt, match="cannot be used"):
+        opened(tmp_path)
