@@ -20,6 +20,7 @@ from orbitmq.protocol.bodies.offset import DelayOffsetSerializeWrapper
 from orbitmq.protocol.bodies.version import DataVersion
 from orbitmq.protocol.message import BadRecord, StoredMessage
 from orbitmq.protocol.message_cy import decode_record
+from orbitmq.protocol.names import SCHEDULE_TOPIC
 from orbitmq.protocol.properties import find_property
 from orbitmq.store import Appended, PendingMessage, PutStatus
 
@@ -71,7 +72,7 @@ class DelayLevels:
         waiting["DELAY"] = str(level)
         waiting["REAL_TOPIC"] = topic
         waiting["REAL_QID"] = str(queue_id)
-        return PutAside(names.SCHEDULE_TOPIC, level - 1, waiting, self.due(level, now))
+        return PutAside(SCHEDULE_TOPIC, level - 1, waiting, self.due(level, now))
 
 
 class PutAside(NamedTuple):
@@ -169,7 +170,7 @@ class DelayDelivery:
         latest_due = now + self.levels.delay_ms[level]
         start = position
         while position < end and position - start < limit:
-            unit = self._store.physical_offset_of(names.SCHEDULE_TOPIC, queue_id, position)
+            unit = self._store.physical_offset_of(SCHEDULE_TOPIC, queue_id, position)
             if unit is None:
                 break
             physical_offset, _, due_ms = unit
@@ -211,8 +212,8 @@ class DelayDelivery:
     def _range(self, level: int) -> tuple[int, int]:
         queue_id = level - 1
         return (
-            max(0, self._store.min_offset(names.SCHEDULE_TOPIC, queue_id)),
-            max(0, self._store.max_offset(names.SCHEDULE_TOPIC, queue_id)),
+            max(0, self._store.min_offset(SCHEDULE_TOPIC, queue_id)),
+            max(0, self._store.max_offset(SCHEDULE_TOPIC, queue_id)),
         )
 
     def _move(self, level: int, position: int, now: int) -> None:
@@ -234,7 +235,7 @@ class DelayDelivery:
         """The physical offset of the oldest message that still waits; None if none does."""
         oldest: int | None = None
         for level, position in self.positions.items():
-            unit = self._store.physical_offset_of(names.SCHEDULE_TOPIC, level - 1, position)
+            unit = self._store.physical_offset_of(SCHEDULE_TOPIC, level - 1, position)
             if unit is not None and (oldest is None or unit[0] < oldest):
                 oldest = unit[0]
         return oldest

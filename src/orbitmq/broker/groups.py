@@ -14,6 +14,7 @@ from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from orbitmq.protocol.bodies.version import DataVersion
 from orbitmq.protocol.fastjson import write_pretty
+from orbitmq.protocol.names import SYSTEM_GROUP_PREFIX
 
 FORBIDDEN_READ = 4
 """Bit of the forbidden table: the group may not read the topic."""
@@ -131,7 +132,7 @@ class GroupTable:
     def _may_create(self, group: str) -> bool:
         if not names.is_group_name(group):
             return False
-        return self._settings.auto_create_subscription_group or group.startswith(names.SYSTEM_GROUP_PREFIX)
+        return self._settings.auto_create_subscription_group or group.startswith(SYSTEM_GROUP_PREFIX)
 
     def _note(self, now: int) -> None:
         self.version.next(now)

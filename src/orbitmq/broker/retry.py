@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from orbitmq.broker import names
 from orbitmq.broker.delay import DelayLevels
 from orbitmq.protocol.ids import offset_message_id
 from orbitmq.protocol.message import StoredMessage
+from orbitmq.protocol.names import dlq_topic, retry_topic
 from orbitmq.protocol.properties import decode_properties, encode_properties
 from orbitmq.store import PendingMessage
 
@@ -48,10 +48,10 @@ def sent_back(
     properties["WAIT"] = "false"
     tags_code: int | None = None
     if is_dead(record, back):
-        topic, queue_id = names.dlq_topic(back.group), 0
+        topic, queue_id = dlq_topic(back.group), 0
         properties["DELAY"] = "0"
     else:
-        topic, queue_id = names.retry_topic(back.group), back.retry_queue_id
+        topic, queue_id = retry_topic(back.group), back.retry_queue_id
         level = back.delay_level or FIRST_RETRY_LEVEL + record.reconsume_times
         properties["DELAY"] = str(level)
         aside = levels.put_aside(topic, queue_id, properties, now)

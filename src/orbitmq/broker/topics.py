@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from orbitmq.broker import names
 from orbitmq.broker.attributes import TOPIC_ATTRIBUTES, alter
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.snapshots import EntryTexts, Snapshot, document_text, map_text
@@ -18,6 +17,13 @@ from orbitmq.protocol.bodies.version import DataVersion
 from orbitmq.protocol.codes import PERM_INHERIT, PERM_READ, PERM_WRITE, ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.fastjson import write_pretty
+from orbitmq.protocol.names import (
+    AUTO_CREATE_TOPIC,
+    REPLY_TOPIC_SUFFIX,
+    SCHEDULE_TOPIC,
+    SYSTEM_TOPIC_PREFIX,
+    SYSTEM_TOPICS,
+)
 
 SYS_FLAG_UNIT = 1
 SYS_FLAG_UNIT_SUB = 2
@@ -61,7 +67,7 @@ class TopicTable:
         self._settings = settings
         self._unsaved = unsaved
         self._changed: set[str] = set()
-        self._system: set[str] = set(names.SYSTEM_TOPICS)
+        self._system: set[str] = set(SYSTEM_TOPICS)
         self._texts = EntryTexts()
 
     def get(self, topic: str) -> TopicConfig | None:
@@ -117,7 +123,7 @@ class TopicTable:
         if pattern is None:
             return None
         perm = pattern.perm
-        if default_topic == names.AUTO_CREATE_TOPIC and not self._settings.auto_create_topic_enable:
+        if default_topic == AUTO_CREATE_TOPIC and not self._settings.auto_create_topic_enable:
             perm &= ~PERM_INHERIT
         if not perm & PERM_INHERIT:
             return None
@@ -170,7 +176,7 @@ class TopicTable:
 
     def is_system(self, topic: str) -> bool:
         """Whether a topic belongs to the system, here or on any broker."""
-        return topic in self._system or topic.startswith(names.SYSTEM_TOPIC_PREFIX)
+        return topic in self._system or topic.startswith(SYSTEM_TOPIC_PREFIX)
 
     @property
     def system_topics(self) -> frozenset[str]:
@@ -201,8 +207,8 @@ class TopicTable:
             ("SELF_TEST_TOPIC", 1, full),
             ("BenchmarkTest", BENCHMARK_QUEUES, full),
             ("OFFSET_MOVED_EVENT", 1, full),
-            (names.SCHEDULE_TOPIC, SCHEDULE_QUEUES, full),
-            (f"{identity.cluster}_{names.REPLY_TOPIC_SUFFIX}", 1, full),
+            (SCHEDULE_TOPIC, SCHEDULE_QUEUES, full),
+            (f"{identity.cluster}_{REPLY_TOPIC_SUFFIX}", 1, full),
             (f"rmq_sys_REVIVE_LOG_{identity.cluster}", settings.revive_queue_num, full),
             (f"rmq_sys_SYNC_BROKER_MEMBER_{identity.name}", 1, PERM_INHERIT),
             ("RMQ_SYS_TRANS_HALF_TOPIC", 1, full),
@@ -217,7 +223,7 @@ class TopicTable:
             (identity.name, 1, (full if settings.broker_topic_enable else 0) | PERM_INHERIT),
         ]
         if settings.auto_create_topic_enable:
-            wanted.append((names.AUTO_CREATE_TOPIC, settings.default_topic_queue_nums, full | PERM_INHERIT))
+            wanted.append((AUTO_CREATE_TOPIC, settings.default_topic_queue_nums, full | PERM_INHERIT))
         if settings.trace_topic_enable:
             wanted.append((settings.msg_trace_topic_name, 1, full))
         if settings.timer_wheel_enable:

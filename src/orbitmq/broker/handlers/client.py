@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from orbitmq.broker import names
 from orbitmq.broker.clients import Client, ClientTable, ConsumerGroup
 from orbitmq.broker.groups import GroupTable
 from orbitmq.broker.handlers import handlers
@@ -26,6 +25,7 @@ from orbitmq.protocol.call import Call, Result
 from orbitmq.protocol.codes import LanguageCode, ResponseCode
 from orbitmq.protocol.declare import Reply, Void
 from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.names import retry_topic
 from orbitmq.protocol.requests.client import (
     AllProducersReply,
     CheckClientConfig,
@@ -105,7 +105,7 @@ def _register(
     )
     if group.retry_queue_nums > 0:
         tables.topics.ensure(
-            names.retry_topic(data.group_name),
+            retry_topic(data.group_name),
             group.retry_queue_nums,
             now,
             unit_sub=data.unit_mode,

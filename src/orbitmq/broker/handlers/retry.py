@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from orbitmq.broker import names
 from orbitmq.broker.delay import DelayLevels
 from orbitmq.broker.groups import GroupTable
 from orbitmq.broker.handlers import handlers
@@ -20,6 +19,7 @@ from orbitmq.protocol.declare import Void
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.message import BadRecord, StoredMessage
 from orbitmq.protocol.message_cy import decode_record
+from orbitmq.protocol.names import RETRY_PREFIX, dlq_topic, retry_topic
 from orbitmq.protocol.requests.send import ConsumerSendMsgBack
 from orbitmq.store import MessageStore, PutStatus
 
@@ -55,7 +55,7 @@ def consumer_send_msg_back(tables: RetryTables, call: Call[ConsumerSendMsgBack],
     group = _check(tables, request, now)
     if group.retry_queue_nums <= 0:
         return Void()
-    made = _ensure_writable(tables, names.retry_topic(request.group), group.retry_queue_nums, request, now)
+    made = _ensure_writable(tables, retry_topic(request.group), group.retry_queue_nums, request, now)
     record = _record(tables, request.offset)
     max_times = group.retry_max_times
     if request.max_reconsume_times is not None and call.peer.version >= VERSION_WITH_MAX_RECONSUME:
@@ -63,7 +63,7 @@ def consumer_send_msg_back(tables: RetryTables, call: Call[ConsumerSendMsgBack],
     tables.next_queue = (tables.next_queue + 1) % group.retry_queue_nums
     back = SendBack(request.group, request.delay_level, max_times, tables.next_queue)
     if is_dead(record, back):
-        made = _ensure_writable(tables, names.dlq_topic(request.group), 1, request, now) or made
+        made = _ensure_writable(tables, dlq_topic(request.group), 1, request, now) or made
     appended = tables.store.append(sent_back(record, back, tables.levels, tables.identity.host, now), now)
     if appended.status is not PutStatus.PUT_OK:
         raise Refused(ResponseCode.SYSTEM_ERROR, appended.status.name)
@@ -108,7 +108,7 @@ def _ensure_writable(
     """Makes the topic where it is missing; whether it was. Raises Refused if it may not be written to."""
     missing = tables.topics.get(topic) is None
     config = tables.topics.ensure(
-        topic, queues, now, unit_sub=bool(request.unit_mode) and topic.startswith(names.RETRY_PREFIX)
+        topic, queues, now, unit_sub=bool(request.unit_mode) and topic.startswith(RETRY_PREFIX)
     )
     if not config.perm & PERM_WRITE:
         raise Refused(ResponseCode.NO_PERMISSION, f"the topic[{topic}] sending message is forbidden")

@@ -26,6 +26,7 @@ from orbitmq.protocol.command import LANGUAGE_PYTHON, LANGUAGES, VERSION, Comman
 from orbitmq.protocol.errors import Malformed, Refused
 from orbitmq.protocol.ids import offset_message_id
 from orbitmq.protocol.message_cy import split_batch
+from orbitmq.protocol.names import MAX_TOPIC_CHARACTERS, NO_SEND_TOPICS, RETRY_PREFIX, dlq_topic
 from orbitmq.protocol.properties import decode_properties, encode_properties
 from orbitmq.protocol.requests.send import SendBatchMessage, SendMessage, SendMessageV2, SendReply
 from orbitmq.store import Appended, MessageStore, PendingMessage, PutStatus
@@ -139,7 +140,7 @@ def send_many(tables: SendTables, commands: Sequence[Command], peer: Peer, now: 
             plain = plain_message(
                 command,
                 tables.topics.by_name,
-                names.NO_SEND_TOPICS,
+                NO_SEND_TOPICS,
                 own,
                 peer.host,
                 tables.identity.host,
@@ -225,7 +226,7 @@ def _accept(tables: SendTables, call: Call[AnySend], own: bytes, now: int) -> In
         topic = _make_topic(tables, request, now)
     else:
         _check_permission(tables, topic)
-        if name in names.NO_SEND_TOPICS:
+        if name in NO_SEND_TOPICS:
             names.refuse_send_to_system_topic(name)
     if not topic.perm & PERM_WRITE:
         raise Refused(ResponseCode.NO_PERMISSION, f"the topic[{name}] sending message is forbidden")
@@ -257,7 +258,7 @@ def _make_topic(tables: SendTables, request: AnySend, now: int) -> TopicConfig:
     topic = tables.topics.create_for_send(
         request.topic, request.default_topic, request.default_topic_queue_nums, bool(request.unit_mode), now
     )
-    if topic is None and request.topic.startswith(names.RETRY_PREFIX):
+    if topic is None and request.topic.startswith(RETRY_PREFIX):
         topic = tables.topics.ensure(request.topic, 1, now, unit_sub=bool(request.unit_mode))
     if topic is None:
         raise Refused(
@@ -311,7 +312,7 @@ def _rewrite(
         properties.pop(name, None)
     properties.setdefault("UNIQ_KEY", tables.new_unique_id(now))
     name = call.request.topic
-    if name.startswith(names.RETRY_PREFIX):
+    if name.startswith(RETRY_PREFIX):
         dead = _dead_letter_topic(tables, call, now)
         if dead is not None:
             properties["DELAY"] = "-1"
@@ -336,7 +337,7 @@ def _rewrite(
 def _dead_letter_topic(tables: SendTables, call: Call[AnySend], now: int) -> str | None:
     """The dead-letter topic, for a message of a retry topic that was delivered often enough."""
     request = call.request
-    group_name = request.topic.removeprefix(names.RETRY_PREFIX)
+    group_name = request.topic.removeprefix(RETRY_PREFIX)
     group = tables.groups.find(group_name, now)
     if group is None:
         raise Refused(
@@ -348,7 +349,7 @@ def _dead_letter_topic(tables: SendTables, call: Call[AnySend], now: int) -> str
     times = request.reconsume_times or 0
     if times <= most and not (times > 0 and tables.locks.group_holds(group_name, now)):
         return None
-    dead = names.dlq_topic(group_name)
+    dead = dlq_topic(group_name)
     tables.topics.ensure(dead, 1, now)
     return dead
 
@@ -376,7 +377,7 @@ def _accept_batch(tables: SendTables, call: Call[AnySend], queue_id: int, made_t
     """A batch is stored as its messages, with the properties they came with and nothing added."""
     request = call.request
     name = request.topic
-    if len(name) > names.MAX_TOPIC_LENGTH or name.startswith(names.RETRY_PREFIX):
+    if len(name) > MAX_TOPIC_CHARACTERS or name.startswith(RETRY_PREFIX):
         raise Refused(ResponseCode.MESSAGE_ILLEGAL, f"batch request does not support topic {name}")
     body = call.command.body or b""
     if len(body) > tables.settings.max_message_size:

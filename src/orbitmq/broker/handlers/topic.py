@@ -29,6 +29,7 @@ from orbitmq.protocol.call import Call, Result
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.declare import Reply, Void
 from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.names import retry_topic
 from orbitmq.protocol.requests.client import QueryTopicsByConsumer, TopicListReply
 from orbitmq.protocol.requests.topic import (
     AllTopicConfigReply,
@@ -143,7 +144,7 @@ def _pop_retry_topics(tables: TopicTables, topic: str) -> list[str]:
     if not tables.settings.clear_retry_topic_when_delete_topic:
         return []
     candidates = (
-        f"{names.retry_topic(group)}{separator}{topic}"
+        f"{retry_topic(group)}{separator}{topic}"
         for group in tables.offsets.groups_of(topic)
         for separator in ("_", "+")
     )
