@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 HA_DISTANCE = 1
 NOT_ON_VIP_PORT = frozenset({11, 361, 200050, 200052, 200054, 200055})
 """Pulls and pops are served on the main port only."""
+FIRST_REGISTRATION_SECONDS = 3.0
+"""How long a start waits for the name servers."""
 FAREWELL_SECONDS = 0.2
 """How long clients that still ask are told to go away before their connections end."""
 
@@ -160,7 +162,9 @@ class BrokerServer:
         for chore in self._all_chores():
             self._chores.start(chore)
         broker.topics.take_changed()
-        await self._registrar.register()
+        first = self._spawn(self._registrar.register())
+        # A name server that does not answer holds nobody up: it hears of us when it is back.
+        await asyncio.wait({first}, timeout=FIRST_REGISTRATION_SECONDS)
 
     def _load_tables(self, broker: Broker) -> dict[str, TableFile]:
         config = Path(self.settings.store_path_root_dir).expanduser() / "config"
@@ -202,10 +206,11 @@ class BrokerServer:
         )
         yield from self.store.chores()
 
-    def _spawn(self, coroutine: Any) -> None:
+    def _spawn(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+        return task
 
     # The turn.
 
@@ -273,6 +278,9 @@ class BrokerServer:
         await asyncio.sleep(FAREWELL_SECONDS)
         await self.turns.stop()
         await self._chores.stop()
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
         await self._saver.save_all()
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._threads.flush, self.store.close)
