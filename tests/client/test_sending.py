@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections import Counter
 
@@ -12,12 +13,16 @@ from orbitmq import (
     BrokerRefused,
     IllegalMessage,
     Message,
+    MessageQueue,
     MessageTooLarge,
     NoNameServer,
     NotRunning,
     Producer,
     PullConsumer,
+    ReceivedMessage,
+    SendResult,
     SendStatus,
+    TopicNotFound,
 )
 from orbitmq.protocol.names import IllegalName
 from tests.client.conftest import Cluster
@@ -30,14 +35,35 @@ async def reader(cluster: Cluster):
         yield started
 
 
-async def read_all(reader: PullConsumer, topic: str) -> list:
-    found = []
-    for queue in await reader.queues(topic):
-        offset = await reader.min_offset(queue)
-        while messages := await reader.pull(queue, offset):
-            found += messages
-            offset = messages.next_offset
+async def read_all(reader: PullConsumer, topic: str, count: int) -> list[ReceivedMessage]:
+    """Every message of a topic, once there are so many: what is stored can be pulled a little later."""
+    found: list[ReceivedMessage] = []
+    async with asyncio.timeout(20):
+        offsets = {queue: await reader.min_offset(queue) for queue in await reader.queues(topic)}
+        while len(found) < count:
+            for queue, offset in offsets.items():
+                messages = await reader.pull(queue, offset)
+                found += messages
+                offsets[queue] = messages.next_offset
     return found
+
+
+async def stored(reader: PullConsumer, result: SendResult, after: int = 0) -> ReceivedMessage:
+    """The message at the place that a send told, or so many after it."""
+    async with asyncio.timeout(10):
+        while True:
+            with contextlib.suppress(TopicNotFound):  # a broker may tell name servers of a new topic later
+                if messages := await reader.pull(result.queue, result.queue_offset + after, 1, wait_ms=1000):
+                    return messages[0]
+            await asyncio.sleep(0.05)
+
+
+async def settled(reader: PullConsumer, queue: MessageQueue, count: int) -> list[ReceivedMessage]:
+    """The first messages of a queue, once there are so many: what is stored can be pulled a little later."""
+    async with asyncio.timeout(10):
+        while len(messages := await reader.pull(queue, 0, wait_ms=1000)) < count:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    return messages
 
 
 async def test_a_message_arrives_as_it_was_sent(producer: Producer, reader: PullConsumer) -> None:
@@ -48,7 +74,7 @@ async def test_a_message_arrives_as_it_was_sent(producer: Producer, reader: Pull
     result = await producer.send(message)
     assert result.status is SendStatus.SEND_OK
     assert result.queue_offset == 0
-    [received] = await reader.pull(result.queue, result.queue_offset)
+    received = await stored(reader, result)
     assert received.body.decode() == "grüße"
     assert (received.tags, received.keys, received.flag) == ("TagA", ["k1", "k2"], 7)
     assert (received.properties["user"], received.sharding_key) == ("ö", "s")
@@ -69,7 +95,7 @@ async def test_each_queue_can_be_sent_to(producer: Producer, reader: PullConsume
     for queue in await producer.queues(topic):
         result = await producer.send(Message(topic, f"to {queue.queue_id}"), queue=queue)
         assert result.queue == queue
-        [received] = await reader.pull(queue, result.queue_offset)
+        received = await stored(reader, result)
         assert received.body.decode() == f"to {queue.queue_id}"
 
 
@@ -82,7 +108,7 @@ async def test_a_selector_and_a_key_decide_the_queue_and_so_the_order(
     last = await producer.send(Message(topic, b"chosen"), selector=lambda queues, message: queues[-1])
     assert last.queue == (await producer.queues(topic))[-1]
     by_queue: dict[int, list[int]] = {}
-    for message in await read_all(reader, topic):
+    for message in await read_all(reader, topic, 31):
         if message.body != b"chosen":
             by_queue.setdefault(message.queue.queue_id, []).append(int(message.body))
     assert sum(map(len, by_queue.values())) == 30
@@ -98,7 +124,7 @@ async def test_many_sends_under_way_at_a_time(producer: Producer, reader: PullCo
     await producer.send(Message(topic, b"first"))
     results = await asyncio.gather(*(producer.send(Message(topic, str(n))) for n in range(500)))
     assert len({(result.queue, result.queue_offset) for result in results}) == 500
-    assert {m.body for m in await read_all(reader, topic)} == {
+    assert {m.body for m in await read_all(reader, topic, 501)} == {
         b"first",
         *(str(n).encode() for n in range(500)),
     }
@@ -106,10 +132,9 @@ async def test_many_sends_under_way_at_a_time(producer: Producer, reader: PullCo
 
 async def test_oneway(producer: Producer, reader: PullConsumer) -> None:
     topic = fresh("oneway")
-    queue = (await producer.send(Message(topic, b"first"))).queue
-    await producer.send_oneway(Message(topic, b"oneway"), queue=queue)
-    messages = await reader.pull(queue, 1, wait_ms=5000)
-    assert [message.body for message in messages] == [b"oneway"]
+    first = await producer.send(Message(topic, b"first"))
+    await producer.send_oneway(Message(topic, b"oneway"), queue=first.queue)
+    assert (await stored(reader, first, after=1)).body == b"oneway"
 
 
 async def test_a_batch_has_a_result_for_each_message(producer: Producer, reader: PullConsumer) -> None:
@@ -117,7 +142,7 @@ async def test_a_batch_has_a_result_for_each_message(producer: Producer, reader:
     results = await producer.send_batch(Message(topic, f"m{n}", tags="t", keys=f"k{n}") for n in range(20))
     assert len({result.queue for result in results}) == 1
     assert [result.queue_offset for result in results] == list(range(20))
-    for number, message in enumerate(await reader.pull(results[0].queue, 0)):
+    for number, message in enumerate(await settled(reader, results[0].queue, 20)):
         assert message.body.decode() == f"m{number}"
         assert message.message_id == results[number].message_id
         assert message.offset_message_id == results[number].offset_message_id
@@ -130,14 +155,14 @@ async def test_a_batch_over_the_limit_is_split(producer: Producer, reader: PullC
     bodies = [bytes([n]) * 900_000 for n in range(10)]
     results = await producer.send_batch([Message(topic, body) for body in bodies], queue=queue)
     assert [result.queue_offset for result in results] == list(range(10))
-    assert [message.body for message in await read_all(reader, topic)] == bodies
+    assert [message.body for message in await read_all(reader, topic, 10)] == bodies
 
 
 async def test_large_bodies_come_back_whole(producer: Producer, reader: PullConsumer) -> None:
     topic = fresh("large")
     body = b"0123456789" * 100_000
     result = await producer.send(Message(topic, body))
-    [message] = await reader.pull(result.queue, result.queue_offset)
+    message = await stored(reader, result)
     assert message.body == body
     assert len(message.record.body) == len(body)
 
@@ -149,7 +174,7 @@ async def test_a_stream_keeps_the_order_of_its_keys(producer: Producer, reader: 
     count = await producer.send_all(messages, on_sent=lambda results: sent.append(len(results)))
     assert count == sum(sent) == 5000
     last: dict[int, int] = {}
-    found = await read_all(reader, topic)
+    found = await read_all(reader, topic, 5000)
     assert len(found) == 5000
     for message in found:
         number = int(message.body)
@@ -167,16 +192,18 @@ async def test_an_async_stream(producer: Producer, reader: PullConsumer) -> None
             yield Message(topic, str(number))
 
     assert await producer.send_all(source()) == 50
-    assert {int(message.body) for message in await read_all(reader, topic)} == set(range(50))
+    assert {int(message.body) for message in await read_all(reader, topic, 50)} == set(range(50))
 
 
 async def test_a_delayed_message_comes_later(producer: Producer, reader: PullConsumer) -> None:
     topic = fresh("delayed")
-    queue = (await producer.send(Message(topic, b"now"))).queue
-    await producer.send(Message(topic, b"later", delay_level=1), queue=queue)
-    assert await reader.pull(queue, 1) == []
-    [message] = await reader.pull(queue, 1, wait_ms=8000)
-    assert message.body == b"later"
+    now = await producer.send(Message(topic, b"now"))
+    await stored(reader, now)
+    await producer.send(Message(topic, b"later", delay_level=1), queue=now.queue)
+    assert await reader.pull(now.queue, 1) == []
+    later = await stored(reader, now, after=1)
+    assert later.body == b"later"
+    assert later.store_timestamp_ms - later.born_timestamp_ms >= 900
 
 
 async def test_what_no_broker_takes_is_refused_here(producer: Producer) -> None:

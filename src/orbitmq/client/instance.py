@@ -18,8 +18,9 @@ from orbitmq.net.address import parse_addresses
 from orbitmq.net.connection import Connection
 from orbitmq.net.errors import Closed
 from orbitmq.net.pool import ConnectionPool
+from orbitmq.net.replies import read_reply
 from orbitmq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
-from orbitmq.protocol.command import Command
+from orbitmq.protocol.command import VERSION, Command
 from orbitmq.protocol.declare import Reply, Request
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.protocol.requests.client import Heartbeat, UnregisterClient
@@ -77,6 +78,7 @@ class ClientInstance:
         self.tasks = Tasks(lambda error: self.report("background", error))
         self._beat_soon = asyncio.Event()
         self._told: set[str] = set()  # brokers that know what this client is
+        self._versions: dict[str, int] = {}
         self._refreshing: set[str] = set()
 
     @property
@@ -239,18 +241,27 @@ class ClientInstance:
         strangers = [address for address in addresses if address not in self._told]
         await asyncio.gather(*(self._beat(address, request) for address in strangers))
 
+    async def version_of(self, address: str) -> int:
+        """Which version a broker speaks as; ours, if it cannot be asked."""
+        if address not in self._told:
+            await self.introduce([address])
+        return self._versions.get(address, VERSION)
+
     async def beat(self, address: str) -> None:
         """Tells one broker what this client is."""
         await self._beat(address, self._heartbeat())
 
     async def _beat(self, address: str, request: Heartbeat) -> None:
         try:
-            await self.call(address, request)
+            connection = await self._pool.connection(address)
+            answer = await connection.submit(request, self.options.mq_client_api_timeout_ms)
+            read_reply(request, answer, address)
         except OrbitError as error:
             self._told.discard(address)
             self.report(f"heartbeat to {address}", error)
         else:
             self._told.add(address)
+            self._versions[address] = answer.version
             self.well(f"heartbeat to {address}")
 
 

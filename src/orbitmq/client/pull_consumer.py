@@ -179,7 +179,8 @@ class PullConsumer(ClientOptions):
         instance = self._running()
         address = address_to_read(instance.routes.members(queue.broker_name), broker_id)
         if address is None:
-            await instance.routes.refresh(queue.topic)
+            if await instance.routes.refresh(queue.topic) is None:
+                raise TopicNotFound(queue.topic)
             address = address_to_read(instance.routes.members(queue.broker_name), broker_id)
         if address is None:
             raise ConnectFailed(queue.broker_name, "the name servers know no address of this broker")

@@ -14,11 +14,16 @@ from orbitmq.net.errors import CallTimeout, Closed, NetError
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import BrokerRefused
+from orbitmq.protocol.names import UNIQ_KEY
+from orbitmq.protocol.properties import decode_properties, encode_properties
 from orbitmq.protocol.requests.send import SendBatchMessage, SendMessageV2, SendReply
 
 CONNECT_BROKER = 10001
 ACCESS_BROKER_TIMEOUT = 10002
 BROKER_NOT_EXIST = 10003
+
+V5_0_0 = 413
+"""Brokers before it give every message of a batch the batch's own properties, its id among them."""
 
 RETRY_CODES = frozenset(
     {
@@ -126,6 +131,8 @@ class Sender:
         self, request: SendMessageV2 | SendBatchMessage, queue: MessageQueue, timeout_ms: float
     ) -> SendReply:
         address = self._addressed(request, queue)
+        if isinstance(request, SendBatchMessage) and await self._instance.version_of(address) < V5_0_0:
+            request.properties = without_unique_id(request.properties or "")
         table = self._latencies
         if table is None:
             return await self._instance.call(address, request, timeout_ms)
@@ -147,6 +154,12 @@ class Sender:
         request.queue_id = queue.queue_id
         request.broker_name = queue.broker_name
         return address
+
+
+def without_unique_id(properties: str) -> str:
+    """A batch's properties as clients of old brokers sent them."""
+    kept = {name: value for name, value in decode_properties(properties).items() if name != UNIQ_KEY}
+    return encode_properties(kept).decode()
 
 
 def _code_of(error: Exception) -> int:

@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from orbitmq.client.options import ClientOptions
 from orbitmq.net.connection import Connection
 from orbitmq.protocol.bodies.heartbeat import GetConsumerListByGroupResponseBody
 from orbitmq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
-from orbitmq.protocol.command import FLAG_RESPONSE, Command
+from orbitmq.protocol.command import VERSION, Command
 from orbitmq.protocol.declare import REQUESTS, Reply, Request, Void
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests import (
@@ -34,6 +33,7 @@ class FakeBroker:
         self.name = name
         self.asked: list[Request[Any]] = []
         self.address = ""
+        self.version = VERSION
         self.connections: list[Connection] = []
         self.members: dict[str, list[str]] = {}
         self.topics: dict[str, TopicRouteData] = {}
@@ -99,7 +99,9 @@ class FakeBroker:
             answering = self._answers.get(kind)
             answer = answering(request) if answering else Refused(3, f"{kind.__name__} is not served")
             if answer is not None and not command.is_oneway:
-                connection.send(answer.to_command(command.opaque))
+                reply = answer.to_command(command.opaque)
+                reply.version = self.version
+                connection.send(reply)
         self._changed.set()
 
     def _route(self, request: GetRouteinfoByTopic) -> Reply | Refused:
@@ -118,10 +120,3 @@ class FakeBroker:
         for connection in self.connections:
             if not connection.is_closed:
                 connection.send(request.to_command(7, oneway))
-
-
-def options(broker: FakeBroker, group: str = "g") -> ClientOptions:
-    return ClientOptions(group, broker.address)
-
-
-__all__ = ["FLAG_RESPONSE", "FakeBroker", "options"]

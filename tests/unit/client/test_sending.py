@@ -12,6 +12,7 @@ from orbitmq.client.producer import BatchPartlySent, Producer
 from orbitmq.net.errors import CallTimeout, ConnectFailed
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.errors import BrokerRefused, MessageIllegal, Refused
+from orbitmq.protocol.properties import decode_properties
 from orbitmq.protocol.requests import SendBatchMessage, SendMessageV2, SendReply
 from tests.unit.client.fake_broker import FakeBroker
 
@@ -179,6 +180,19 @@ async def test_a_batch_that_fails_in_the_middle_tells_what_was_stored(broker: Fa
             await producer.send_batch([Message("T", b"x" * 60) for _ in range(6)])
     assert [result.offset_message_id for result in caught.value.sent] == ["A", "B"]
     assert isinstance(caught.value.__cause__, BrokerRefused)
+
+
+@pytest.mark.parametrize(("version", "names"), [(407, {"WAIT"}), (413, {"WAIT", "UNIQ_KEY"})])
+async def test_old_brokers_would_give_the_id_of_a_batch_to_its_messages(
+    broker: FakeBroker, version: int, names: set[str]
+) -> None:
+    broker.topic("T", 1)
+    broker.version = version
+    broker.on(SendBatchMessage, lambda request: SendReply("A,B", request.queue_id, 0))
+    async with Producer("g", broker.address) as producer:
+        await producer.send_batch([Message("T", b"x"), Message("T", b"y")])
+    [request] = broker.of(SendBatchMessage)
+    assert set(decode_properties(request.properties)) == names
 
 
 async def test_closing_waits_for_what_is_under_way(broker: FakeBroker) -> None:
