@@ -77,7 +77,11 @@ class SendBack:
         properties[RETRY_TOPIC] = message.topic
         properties[RECONSUME_TIME] = str(reconsume_times)
         properties[MAX_RECONSUME_TIMES] = str(session.max_reconsume_times)
-        properties[DELAY] = str(FIRST_DELAY_LEVEL + message.reconsume_times)
+        if reconsume_times <= session.max_reconsume_times:
+            properties[DELAY] = str(FIRST_DELAY_LEVEL + message.reconsume_times)
+        else:
+            # It becomes a dead letter: brokers before 5.0 would let it wait all the same.
+            properties.pop(DELAY, None)
         request = SendMessageV2(
             INNER_PRODUCER_GROUP,
             retry_topic(session.group),
