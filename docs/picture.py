@@ -20,12 +20,26 @@ def transcript(folder: Path, arguments: list[str]) -> str:
     """What the demo prints in colour, with the reader's folders in place of ours."""
     command = [sys.executable, str(ROOT / "examples" / "demo.py"), f"--data-dir={folder}", *arguments]
     environment = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": str(WIDTH)}
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, check=True)
-    said = done.stdout.replace(str(folder), "demo-data").replace(str(ROOT), ".")
-    # A progress bar redraws its lines: only what stands there at the end is kept.
-    lines = [line.rpartition("\r")[2] for line in said.split("\n")]
-    kept = [line for line in lines if not re.search(r"\x1b\[\d*A", line)]
-    return "\n".join(re.sub(r"\x1b\[\?25[lh]|\x1b\[\d*K", "", line) for line in kept).strip()
+    done = subprocess.run(command, stdout=subprocess.PIPE, env=environment, check=True)
+    said = done.stdout.decode().replace(str(folder), "demo-data").replace(str(ROOT), ".")
+    return "\n".join(screen(said)).strip()
+
+
+def screen(output: str) -> list[str]:
+    """The lines as they stand at the end, for progress bars redraw theirs; colours are kept."""
+    lines, row = [""], 0
+    for part in re.split(r"(\n|\r|\x1b\[[\d;?]*[A-Za-ln-z])", output):
+        if part == "\n":
+            row += 1
+            if row == len(lines):
+                lines.append("")
+        elif up := re.fullmatch(r"\x1b\[(\d*)A", part):
+            row = max(0, row - int(up[1] or 1))
+        elif re.fullmatch(r"\x1b\[\d*K", part):
+            lines[row] = ""
+        elif part != "\r" and not re.fullmatch(r"\x1b\[[\d;?]*[A-Za-ln-z]", part):
+            lines[row] += part
+    return lines
 
 
 def draw(text: str) -> str:
