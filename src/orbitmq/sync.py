@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
@@ -205,7 +205,7 @@ class PushConsumer(_Face[client.PushConsumer]):
     def __init__(self) -> None: ...
 
     def subscribe(
-        self, topic: str, tags: str | list[str] = "*", handler: client.Handler | None = None
+        self, topic: str, tags: str | Iterable[str] = "*", handler: client.Handler | None = None
     ) -> None:
         """Asks for messages of a topic; see `orbitmq.PushConsumer.subscribe`."""
         self._run(_later(self._core.subscribe, topic, tags, handler))
@@ -223,6 +223,11 @@ class PushConsumer(_Face[client.PushConsumer]):
     def healthy(self) -> bool:
         """Whether it runs and nothing fails at present."""
         return self._core.healthy
+
+    @property
+    def queues(self) -> list[MessageQueue]:
+        """The queues that are this member's now, sorted, without those of retry topics."""
+        return self._core.queues
 
     @property
     def trouble(self) -> dict[str, Exception]:

@@ -177,6 +177,11 @@ class ClientInstance:
             log.info("%s: works again", subject)
         self._on_well(subject)
 
+    def forget(self, subject: str) -> None:
+        """What failed is no business of this client's any more."""
+        self._heard.pop(subject, None)
+        self._on_well(subject)
+
     # Routes.
 
     async def _refresh_routes(self) -> None:

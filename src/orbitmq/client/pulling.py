@@ -95,7 +95,7 @@ class QueuePull:
         except Closed:
             pass
         finally:
-            session.trouble.pop(self._subject, None)
+            session.instance.forget(self._subject)
 
     async def _pull(self) -> float:
         """One question and what follows from its answer; gives the pause (ms) before the next one."""
