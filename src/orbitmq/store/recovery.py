@@ -356,10 +356,15 @@ class Recovery:
             following = self._sound_record_behind(segment, position)
             if following < 0:
                 return position, scan.stop is Stop.BAD
-            log.error("the record at %d is damaged (%s): stepped over", segment.start + position, scan.reason)
-            self.found.bad_records.append(segment.start + position)
+            self._note_damage(segment.start + position, scan.reason)
             position = following
         return segment.size, False
+
+    def _note_damage(self, physical_offset: int, reason: str) -> None:
+        # The log may be read twice.
+        if physical_offset not in self.found.bad_records:
+            log.error("the record at %d is damaged (%s): stepped over", physical_offset, reason or "zeros")
+            self.found.bad_records.append(physical_offset)
 
     def _is_cut_by_chunk(self, segment: Segment, position: int, left: int) -> bool:
         """Whether the record at a position is unsound only because the rest of it was not read."""

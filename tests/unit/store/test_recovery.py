@@ -407,3 +407,27 @@ def test_a_folder_where_a_file_has_to_be_says_so(tmp_path: Path) -> None:
     (tmp_path / "commitlog" / f"{0:020d}").mkdir(parents=True)
     with pytest.raises(StoreCorrupt, match="cannot be used"):
         opened(tmp_path)
+
+
+@pytest.mark.parametrize("chunk", [100, 700, 5000])
+def test_records_longer_than_what_is_read_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    monkeypatch.setattr("orbitmq.store.recovery.CHUNK_BYTES", chunk)
+    monkeypatch.setattr("orbitmq.store.index.SLICE_BYTES", chunk)
+    monkeypatch.setattr("orbitmq.store.commit_log._SEARCH_BYTES", chunk)
+    store = opened(tmp_path)
+    appended = [store.append(message(n, body=bytes(n * 997 % 6000)), NOW + n) for n in range(60)]
+    store._sweep_chore(NOW + 120_000)
+    store.append(message(60), NOW + 100)
+    store._log.segments[0].view[appended[3].physical_offset + 90] ^= 1
+    store._log.segments[0].view[appended[7].physical_offset] ^= 0x40
+    shutil.rmtree(tmp_path / "consumequeue")
+    crash(store)
+    store = opened(tmp_path)
+    assert numbers_with_gap(store) == [n for n in range(61) if n not in (3, 7)]
+    assert store.bad_record_count == 2
+    store._index_chore(NOW)
+    for number in (0, 2, 4, 60):
+        assert len(store.query("T", f"ID{number:08d}", 1, 0, 1 << 60, "U").records) == 1
+    store.close()
