@@ -218,7 +218,9 @@ class Connection(asyncio.Protocol):
         elif size <= JOIN_BYTES:
             transport.write(b"".join(out))
         else:
-            transport.writelines(out)
+            # Not writelines: in Python 3.12 and 3.13 it does not notice when a peer is too slow.
+            for piece in out:
+                transport.write(piece)
 
     @property
     def unsent_bytes(self) -> int:
