@@ -43,11 +43,6 @@ class Assignment:
         self.wake = asyncio.Event()
         """Set to have the queues shared out at once."""
 
-    @property
-    def locks(self) -> QueueLocks | None:
-        """The locks of an ordered consumer."""
-        return self._locks
-
     def feed(self, consumption: Consumption) -> None:
         """Says who works off what is pulled."""
         self._consumption = consumption

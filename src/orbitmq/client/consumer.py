@@ -105,6 +105,7 @@ class PushConsumer(ConsumerOptions):
             raise NotRunning("a consumer is started once: make another one")
         instance = ClientInstance(
             self,
+            await self.own_ip(),
             producer_groups=[INNER_PRODUCER_GROUP],
             consumers=self._consumer_data,
             on_requests=self._on_requests,

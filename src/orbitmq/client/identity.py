@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import socket
@@ -25,6 +26,16 @@ def local_ip(towards: str) -> str:
     except OSError:
         pass
     return LOOPBACK
+
+
+async def own_ip(towards: str) -> str:
+    """The same without making others wait while a host name is looked up."""
+    host, _ = parse_address(towards)
+    try:
+        ip_address(host)
+    except ValueError:
+        return await asyncio.to_thread(local_ip, towards)
+    return local_ip(towards)
 
 
 def client_id(ip: str, instance_name: str | None) -> str:

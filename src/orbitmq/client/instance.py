@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from orbitmq.client.background import Tasks
 from orbitmq.client.errors import NotRunning
-from orbitmq.client.identity import client_id, local_ip, unique_ids
+from orbitmq.client.identity import client_id, unique_ids
 from orbitmq.client.name_servers import NameServers
 from orbitmq.client.options import ClientOptions
 from orbitmq.client.route_table import RouteTable
@@ -41,13 +41,14 @@ class ClientInstance:
     """One client as brokers see it. Made within a running event loop.
 
     Every request leaves through `call` or `send_oneway`: what is to be added to all of them (a signature, a
-    tenant) has its place there. `on_requests` gets what brokers ask; `consumers` tells the consumer groups
-    for heartbeats.
+    tenant) has its place there. `ip` is the address in client and message ids, `on_requests` gets what
+    brokers ask, `consumers` tells the consumer groups for heartbeats.
     """
 
     def __init__(
         self,
         options: ClientOptions,
+        ip: str,
         *,
         producer_groups: list[str],
         consumers: Callable[[], list[ConsumerData]] | None = None,
@@ -58,9 +59,8 @@ class ClientInstance:
     ) -> None:
         addresses = parse_addresses(options.namesrv)
         self.options = options
-        self.ip = options.client_ip or local_ip(addresses[0])
-        self.client_id = client_id(self.ip, options.instance_name)
-        self.unique_ids = unique_ids(self.ip)
+        self.client_id = client_id(ip, options.instance_name)
+        self.unique_ids = unique_ids(ip)
         self.started_ms = now_ms()
         self._producer_groups = producer_groups
         self._consumers = consumers

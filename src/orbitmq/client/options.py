@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 
+from orbitmq.client.identity import own_ip
 from orbitmq.client.names import check_group
 from orbitmq.client.rebalance import STRATEGIES, Strategy
 from orbitmq.net.address import parse_addresses
@@ -63,6 +64,10 @@ class ClientOptions:
             _within(name, getattr(self, name), 10, 3_600_000)
         for name in ("mq_client_api_timeout_ms", "connect_timeout_ms"):
             _within(name, getattr(self, name), 1, 3_600_000)
+
+    async def own_ip(self) -> str:
+        """The address in client and message ids."""
+        return self.client_ip or await own_ip(parse_addresses(self.namesrv)[0])
 
 
 class Compression(Enum):

@@ -62,7 +62,9 @@ class Producer(ProducerOptions):
         """Makes it ready to send. `async with` does so."""
         if self._instance is not None:
             raise NotRunning("a producer is started once: make another one")
-        self._instance = ClientInstance(self, producer_groups=[self.group, INNER_PRODUCER_GROUP])
+        self._instance = ClientInstance(
+            self, await self.own_ip(), producer_groups=[self.group, INNER_PRODUCER_GROUP]
+        )
         self._preparation = Preparation(self, self._instance.unique_ids)
         self._sender = Sender(self._instance, self)
         self._instance.start()

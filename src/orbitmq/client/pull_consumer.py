@@ -72,7 +72,7 @@ class PullConsumer(ClientOptions):
         """Makes it ready. `async with` does so."""
         if self._instance is not None:
             raise NotRunning("a consumer is started once: make another one")
-        self._instance = ClientInstance(self, producer_groups=[])
+        self._instance = ClientInstance(self, await self.own_ip(), producer_groups=[])
         self._instance.start()
         return self
 

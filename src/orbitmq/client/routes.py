@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterable
-
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.route import TopicRouteData
 from orbitmq.protocol.codes import PERM_READ, PERM_WRITE
@@ -82,9 +79,3 @@ def address_to_read(
     if address is None and not only_wanted and members:
         address = members[min(members)]
     return address
-
-
-def any_address(brokers: Iterable[Addresses]) -> str | None:
-    """One member of one of the brokers: its master if it has one."""
-    choices = [members for members in brokers if members]
-    return address_to_read(random.choice(choices)) if choices else None

@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import re
 
-from orbitmq.client.identity import client_id, local_ip, unique_ids
+from orbitmq.client.identity import client_id, local_ip, own_ip, unique_ids
 from orbitmq.protocol.ids import parse_unique_id
 
 
@@ -14,6 +14,11 @@ def test_the_address_towards_this_machine_is_loopback() -> None:
 
 def test_an_address_that_cannot_be_found_leaves_loopback() -> None:
     assert local_ip("no.such.host.invalid:1") == "127.0.0.1"
+
+
+async def test_names_are_looked_up_aside() -> None:
+    assert await own_ip("127.0.0.1:9876") == "127.0.0.1"
+    assert await own_ip("localhost:9876") in ("127.0.0.1", "::1")
 
 
 def test_client_ids_do_not_come_twice() -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from orbitmq.client.routes import TopicRoute, address_to_read, any_address
+from orbitmq.client.routes import TopicRoute, address_to_read
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 
@@ -66,11 +66,6 @@ def test_reading_falls_back_to_whoever_is_there() -> None:
     assert address_to_read(members, 5, only_wanted=True) is None
     assert address_to_read({3: "slave"}) == "slave"
     assert address_to_read({}) is None
-
-
-def test_any_address_is_one_of_them() -> None:
-    assert any_address([{}, {0: "x"}]) == "x"
-    assert any_address([]) is None
 
 
 def test_routes_are_equal_when_they_say_the_same() -> None:
