@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq.store import MessageStore, PutStatus
+from orbitmq.store.files import StoreFile
 from tests.fault.simulated_disk import SimulatedDisk
 from tests.unit.store.kit import NOW, bodies, crash, filled, message, options
 
@@ -34,6 +35,7 @@ FILL = """
 import sys
 from pathlib import Path
 from orbitmq.store import MessageStore, PutStatus
+from orbitmq.store.files import StoreFile
 from tests.unit.store.kit import NOW, bodies, message, options
 
 root = Path(sys.argv[1])
@@ -95,3 +97,35 @@ def test_without_room_nothing_is_half_done(tmp_path: Path) -> None:
     store = MessageStore.open(options(tmp_path), NOW)
     assert len(bodies(store)) == 11 + len(taken)
     store.close()
+
+
+def test_a_start_on_a_full_disk_reads_what_is_there(tmp_path: Path) -> None:
+    store = MessageStore.open(options(tmp_path), NOW)
+    filled(store, 200)
+    crash(store)
+    disk = SimulatedDisk(tmp_path)
+    opened_before = disk.open
+
+    def only_abort(path: Path, size: int | None = None) -> StoreFile:
+        disk.full = not path.name.startswith("abort")
+        return opened_before(path, size)
+
+    disk.open = only_abort  # type: ignore[method-assign]
+    store = MessageStore.open(options(tmp_path), NOW, disk)
+    assert len(bodies(store)) == 200
+    assert store.append(message(), NOW).status is PutStatus.SERVICE_NOT_AVAILABLE
+    disk.open = opened_before  # type: ignore[method-assign]
+    disk.full = False
+    store._sweep_chore(NOW)
+    assert store.append(message(), NOW).status is PutStatus.PUT_OK
+    store.close()
+
+
+def test_a_start_without_room_for_its_mark_keeps_the_mark_of_a_crash(tmp_path: Path) -> None:
+    crash(MessageStore.open(options(tmp_path), NOW))
+    disk = SimulatedDisk(tmp_path)
+    disk.full = True
+    with pytest.raises(OSError, match="No space"):
+        MessageStore.open(options(tmp_path), NOW, disk)
+    assert (tmp_path / "abort").exists()
+    MessageStore.open(options(tmp_path), NOW).close()

@@ -14,6 +14,8 @@ from pathlib import Path
 
 from orbitmq.store.errors import StoreCorrupt, StoreLocked
 
+CONTENT = b"lock"
+
 _locked: set[tuple[int, int]] = set()
 """Device and inode of every lock file this process holds."""
 
@@ -54,9 +56,15 @@ class StoreLock:
             raise
         found = os.fstat(fd)
         identity = (found.st_dev, found.st_ino)
-        os.pwrite(fd, b"lock", 0)
         _locked.add(identity)
-        return cls(fd, identity)
+        lock = cls(fd, identity)
+        if found.st_size < len(CONTENT):
+            try:
+                os.pwrite(fd, CONTENT, 0)
+            except OSError:
+                lock.release()
+                raise
+        return lock
 
     def release(self) -> None:
         """Lets others in. May be called twice."""

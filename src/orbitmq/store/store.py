@@ -22,7 +22,7 @@ from orbitmq.store.consume_queue import ConsumeQueue, QueueTable, due_time
 from orbitmq.store.errors import FlushFailed, StoreCorrupt, StoreUnavailable
 from orbitmq.store.extension import ExtensionFiles
 from orbitmq.store.figures import StoreFigures
-from orbitmq.store.files import Disk, RealDisk
+from orbitmq.store.files import NO_SPACE, Disk, RealDisk
 from orbitmq.store.index import Index
 from orbitmq.store.lock import StoreLock
 from orbitmq.store.lookup import Lookup
@@ -135,7 +135,12 @@ class MessageStore:
             self.options, self._log, self._queues, self._sweep, self._checkpoint, marks, clean
         )
         self.recovered = found = recovery.run()
-        self._sweep.run()
+        try:
+            self._sweep.run()
+        except OSError as error:
+            if error.errno not in NO_SPACE:
+                raise
+            log.error("rebuilt consume queues cannot be written: %s; no messages are taken", error)
         self._sweep.take_in()
         self._last_record = found.last_record
         self._last_timestamp = found.last_timestamp_ms
@@ -151,13 +156,18 @@ class MessageStore:
         self._log.reserve_ahead()
 
     def _write_abort(self) -> None:
+        """Marks the folder as in use. At no moment is a mark that was there missing: it tells of a crash."""
         path = self.options.root / "abort"
+        beside = path.with_name("abort.tmp")
         data = str(os.getpid()).encode()
-        self._disk.remove(path)
-        file = self._disk.open(path, len(data))
-        file.write(0, data)
-        file.sync()
-        file.close()
+        self._disk.remove(beside)
+        file = self._disk.open(beside, len(data))
+        try:
+            file.write(0, data)
+            file.sync()
+        finally:
+            file.close()
+        self._disk.rename(beside, path)
         self._disk.sync_folder(self.options.root)
 
     def close(self) -> None:
