@@ -10,7 +10,6 @@ from orbitmq.store.errors import (
     StoreError,
     StoreLocked,
     StoreUnavailable,
-    StoreUnsupported,
 )
 from orbitmq.store.figures import StoreFigures
 from orbitmq.store.messages import Appended, GetResult, GetStatus, PendingMessage, PutStatus, QueryResult
@@ -33,5 +32,4 @@ __all__ = [
     "StoreLocked",
     "StoreOptions",
     "StoreUnavailable",
-    "StoreUnsupported",
 ]

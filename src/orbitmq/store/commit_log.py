@@ -156,16 +156,6 @@ class CommitLog:
         """The start of the segment after the one that holds a byte."""
         return physical_offset - physical_offset % self.segment_bytes + self.segment_bytes
 
-    def view(self, physical_offset: int, size: int) -> memoryview | None:
-        """A range of written bytes as a view, None if any of it is not there."""
-        segment = self.find(physical_offset)
-        if segment is None:
-            return None
-        position = physical_offset - segment.start
-        if size < 0 or position + size > segment.wrote:
-            return None
-        return segment.view[position : position + size]
-
     def read(self, physical_offset: int, size: int) -> bytes:
         """A copy of written bytes; what reaches beyond the segment or the log is missing."""
         segment = self.find(physical_offset)
@@ -244,11 +234,6 @@ class CommitLog:
         file.sync()
         self._disk.sync_folder(self.folder)
         return Segment(start, file)
-
-    def begin_at(self, start: int) -> None:
-        """Makes the first segment of an empty log begin there."""
-        assert not self.segments
-        self._next = self._create(start)
 
     def reserve_ahead(self) -> None:
         """Keeps blocks reserved in front of the writer, and the next segment ready. In a thread.

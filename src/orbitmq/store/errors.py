@@ -44,10 +44,6 @@ class StoreCorrupt(StoreError):
         return f"{self.path}: {self.what}; {self.what_to_do}"
 
 
-class StoreUnsupported(StoreCorrupt):
-    """The folder holds data of a feature that this store does not have; to go on would lose it from sight."""
-
-
 class StoreUnavailable(StoreError):
     """The store is closed, or has stopped taking writes."""
 

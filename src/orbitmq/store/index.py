@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 from orbitmq.protocol.hashing import index_hash
@@ -242,13 +241,9 @@ class Index:
                 self._disk.remove(index.file.path)
                 index.close()
 
-    def on_all_files(self, act: Callable[[IndexFile], None]) -> None:
-        """Does something with each file, while nobody else does."""
-        with self._lock:
-            for index in self.files:
-                act(index)
-
     def close(self) -> None:
         """Lets go of all files."""
-        self.on_all_files(lambda index: index.close())
-        self.files = []
+        with self._lock:
+            for index in self.files:
+                index.close()
+            self.files = []

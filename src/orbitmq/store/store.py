@@ -92,7 +92,7 @@ class MessageStore:
     def open(cls, options: StoreOptions, now_ms: int, disk: Disk | None = None) -> MessageStore:
         """Locks the folder, reads what is there and brings it in order.
 
-        Raises StoreLocked, StoreCorrupt, StoreUnsupported; OSError where the disk fails.
+        Raises StoreLocked, StoreCorrupt; OSError where the disk fails.
         """
         root = options.root
         try:
