@@ -38,7 +38,9 @@ def test_produce_then_consume(cluster: Cluster, tmp_path: Path) -> None:
     sent = run("produce", cluster).splitlines()
     assert [line.split(" is ")[0] for line in sent] == [f"order {number}" for number in range(10)]
     wanted = {f"order-{number} order {number}" for number in range(10)}
-    consumer = Process(command("consume"), tmp_path / "consumed", {"NAMESRV_ADDR": cluster.namesrv})
+    # A run in the background ignores Ctrl-C, and so would all that it starts.
+    heeding = ["env", "--default-signal=INT", *command("consume")]
+    consumer = Process(heeding, tmp_path / "consumed", {"NAMESRV_ADDR": cluster.namesrv})
     try:
         consumer.wait_until(
             "all orders came", lambda: wanted <= set(consumer.log.read_text().splitlines()), 60
