@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -218,3 +219,54 @@ def test_with_whole_checksums_no_flipped_bit_is_served(tmp_path: Path) -> None:
                 assert len(served) == first.size + last.size
             view[one.physical_offset + at] ^= 1 << bit
     assert store.get("T", 0, 0, 32).count == 3
+
+
+def test_tags_behind_addresses_of_extensions_select_too(tmp_path: Path) -> None:
+    folder = tmp_path / "consumequeue_ext" / "T" / "0"
+    folder.mkdir(parents=True)
+    codes = [java_hash("a"), java_hash("b")]
+    units = b"".join(struct.pack(">hqqh", 20, code, NOW, 0) for code in codes)
+    (folder / f"{0:020d}").write_bytes(units.ljust(4096, b"\x00"))
+    store = opened(tmp_path)
+    first_address = -(1 << 63)
+    store.append(message(0, tags_code=first_address), NOW)
+    store.append(message(1, tags_code=first_address + 20), NOW)
+    store.append(message(2, tag="b"), NOW)
+    wanted = frozenset({java_hash("b")})
+    for accept in (wanted, wanted.__contains__):
+        result = store.get("T", 0, 0, 32, accept=accept)
+        assert result.count == 2
+        assert result.next_offset == 3
+    unit = store.physical_offset_of("T", 0, 0)
+    assert unit is not None
+    assert unit[2] == codes[0]
+    crash(store)
+
+
+def test_messages_whose_segment_went_while_they_were_asked_for(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    filled(store, 60, body=bytes(3000))
+    store._log.remove_first()  # and the queues were not told yet
+    result = store.get("T", 0, 0, 1)
+    assert result.status is GetStatus.FOUND  # the first that is still there
+    assert result.next_offset > 1
+    while len(store._log.segments) > 1:
+        store._log.remove_first()
+    before_the_rest = result.next_offset - 1
+    assert store.get("T", 0, 0, 1, accept=lambda _: False).status is GetStatus.NO_MATCHED_MESSAGE
+    gone = store.get("T", 0, before_the_rest, 1)
+    assert gone.next_offset > before_the_rest
+    assert store.get("T", 0, gone.next_offset, 1).status in (GetStatus.FOUND, GetStatus.MESSAGE_WAS_REMOVING)
+
+
+def test_a_queue_file_that_is_missing_is_skipped(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    filled(store, 250)
+    store._sweep.run()
+    store._sweep.take_in()
+    store._queues.reading.clear()
+    (tmp_path / "consumequeue" / "T" / "0" / f"{2000:020d}").unlink()
+    result = store.get("T", 0, 150, 32)
+    assert result.status is GetStatus.OFFSET_FOUND_NULL
+    assert result.next_offset == 200
+    crash(store)
