@@ -1,0 +1,113 @@
+"""The file interface over real files."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from orbitmq.store import failpoints
+from orbitmq.store.files import RealDisk, is_segment_name, segment_name, segment_starts
+
+DISK = RealDisk()
+
+
+def test_a_file_is_made_at_its_size_without_blocks(tmp_path: Path) -> None:
+    file = DISK.open(tmp_path / "f", 1 << 20)
+    assert file.size == 1 << 20
+    assert (tmp_path / "f").stat().st_blocks == 0
+    file.reserve(0, 8192)
+    assert (tmp_path / "f").stat().st_blocks * 512 >= 8192
+    file.close()
+    assert DISK.open(tmp_path / "f").size == 1 << 20
+
+
+def test_an_existing_file_is_lengthened_but_never_shortened(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"x" * 100)
+    assert DISK.open(tmp_path / "f", 50).size == 100
+    assert DISK.open(tmp_path / "f", 200).size == 200
+    assert (tmp_path / "f").read_bytes() == b"x" * 100 + bytes(100)
+    with pytest.raises(FileNotFoundError):
+        DISK.open(tmp_path / "other")
+
+
+def test_view_write_and_read_are_one(tmp_path: Path) -> None:
+    file = DISK.open(tmp_path / "f", 8192)
+    file.write(10, b"written")
+    view = file.view()
+    assert bytes(view[10:17]) == b"written"
+    view[0:4] = b"view"
+    assert file.read(0, 20) == b"view\0\0\0\0\0\0written\0\0\0"
+    assert file.read(8190, 10) == b"\0\0"
+    file.cut(12)
+    assert file.read(10, 10) == b"wr" + bytes(8)
+    assert (tmp_path / "f").stat().st_size == 8192
+
+
+def test_memory_outlives_the_file_until_the_last_view(tmp_path: Path) -> None:
+    file = DISK.open(tmp_path / "f", 4096)
+    view = file.view()
+    view[0] = 7
+    DISK.remove(tmp_path / "f")
+    file.close()
+    file.close()
+    assert view[0] == 7
+
+
+def test_descriptors_go_with_their_files(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    files = [DISK.open(tmp_path / str(number), 100) for number in range(5)]
+    assert len(os.listdir("/proc/self/fd")) == before + 5
+    del files
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_what_was_just_written_is_in_memory(tmp_path: Path) -> None:
+    file = DISK.open(tmp_path / "f", 1 << 20)
+    file.write(0, b"x" * 100_000)
+    assert file.resident_bytes(0, 100_000) == 100_000
+    assert file.resident_bytes(50_000, 10) == 10
+
+
+def test_folders(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "b"
+    DISK.make_folder(folder)
+    DISK.make_folder(folder)
+    (folder / "z").touch()
+    (folder / "y").touch()
+    assert DISK.names(folder) == ["y", "z"]
+    assert DISK.names(tmp_path / "nowhere") == []
+    DISK.sync_folder(folder)
+    DISK.remove_folder(folder)  # not empty: stays
+    assert folder.exists()
+    DISK.remove(folder / "y")
+    DISK.remove(folder / "y")
+    DISK.rename(folder / "z", tmp_path / "z")
+    DISK.remove_folder(folder)
+    DISK.remove_folder(folder)
+    assert not folder.exists()
+    total, free = DISK.space(tmp_path)
+    assert 0 < free < total
+
+
+def test_segments_are_named_by_their_start() -> None:
+    assert segment_name(1 << 30) == "00000000001073741824"
+    assert is_segment_name(segment_name(0))
+    assert not is_segment_name("0" * 19)
+    assert not is_segment_name("٠" * 20)
+    assert segment_starts([segment_name(20), "README", segment_name(0)]) == [0, 20]
+
+
+def test_a_failpoint_acts_only_while_it_is_armed() -> None:
+    def fail() -> None:
+        raise OSError(errno.EIO, "no")
+
+    failpoints.hit("x")
+    with failpoints.armed_point("x", fail):
+        failpoints.hit("y")
+        with pytest.raises(OSError, match="no"):
+            failpoints.hit("x")
+    failpoints.hit("x")
+    assert not failpoints.armed
