@@ -56,10 +56,10 @@ class RestartableApache:
         self._apache._run({})
 
 
-@pytest.fixture(params=["orbitmq", "apache"])
-def own(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Restartable]:
-    """A cluster that a test may stop and kill."""
-    folder = tmp_path / "store"
+@pytest.fixture(scope="module", params=["orbitmq", "apache"])
+def own(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Restartable]:
+    """A cluster that a test may stop and kill, as long as it starts it again."""
+    folder = tmp_path_factory.mktemp("restarts") / "store"
     folder.mkdir()
     kind = RestartableOrbitMQ if request.param == "orbitmq" else RestartableApache
     server = kind(folder)

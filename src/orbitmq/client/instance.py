@@ -30,6 +30,9 @@ log = logging.getLogger(__name__)
 ReplyT = TypeVar("ReplyT", bound=Reply)
 
 IDLE_CHECK_MS = 10_000
+ROUTE_PAUSE_SECONDS = 1.0
+BEAT_AGAIN_SECONDS = 1.0
+"""When a broker is told again that could not be told of a consumer: until then it gives it nothing."""
 
 
 def now_ms() -> int:
@@ -193,17 +196,22 @@ class ClientInstance:
             self.well("routes")
 
     def refresh_route_soon(self, topic: str) -> None:
-        """Has a topic looked up again in the background, once a second at most.
+        """Has a topic looked up again in the background, once a second until a name server answers.
 
         For when what is known of it seems not to hold.
         """
 
         async def refresh() -> None:
-            try:
-                await self.routes.refresh(topic)
-            except OrbitError as error:
-                self.report("routes", error)
-            await asyncio.sleep(1)
+            fresh = False
+            while not fresh:
+                try:
+                    await self.routes.refresh(topic)
+                except OrbitError as error:
+                    self.report("routes", error)
+                else:
+                    self.well("routes")
+                    fresh = True
+                await asyncio.sleep(ROUTE_PAUSE_SECONDS)
             self._refreshing.discard(topic)
 
         if not self._closed and topic not in self._refreshing:
@@ -264,6 +272,8 @@ class ClientInstance:
         except OrbitError as error:
             self._told.discard(address)
             self.report(f"heartbeat to {address}", error)
+            if self._consumers is not None and not self._closed:
+                asyncio.get_running_loop().call_later(BEAT_AGAIN_SECONDS, self._beat_soon.set)
         else:
             self._told.add(address)
             self._versions[address] = answer.version
