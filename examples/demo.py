@@ -23,7 +23,7 @@ from pathlib import Path
 from types import FrameType
 
 import click
-from broker_process import Broker, NotStarted, child, standalone
+from broker_process import Broker, NotStarted, check_ports, child, standalone
 from flights import Event, Flights, Lake, same_figures
 from rich.console import Console
 from rich.progress import (
@@ -113,6 +113,8 @@ def main(rows: int | None, namesrv_port: int, broker_port: int, data_dir: Path) 
 def run(rows: int | None, namesrv_port: int, broker_port: int, places: Places) -> None:
     """The steps, one after the other."""
     began = time.monotonic()
+    # Before anything is read: an end right behind the reading, with its threads, is not always a clean one.
+    check_ports(namesrv_port, broker_port)
     _step(1, "Environment")
     java = find_java_home()
     version = java_version(java / "bin" / "java")
