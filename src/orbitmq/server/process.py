@@ -59,9 +59,10 @@ async def serve(server: Server, *, ready_line: str, ready_file: Path | None = No
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
     try:
-        print(ready_line.format(server=server), flush=True)
+        line = ready_line.format(server=server)
         if ready_file is not None:
-            _write(ready_file, ready_line.format(server=server))
+            _write(ready_file, line)
+        print(line, flush=True)
         await stop.wait()
     finally:
         await server.stop()
@@ -70,7 +71,10 @@ async def serve(server: Server, *, ready_line: str, ready_file: Path | None = No
 
 
 def _write(path: Path, line: str) -> None:
-    path.write_text(line + "\n")
+    """Writes the file under another name first: who waits for it finds it whole."""
+    beside = path.with_name(path.name + ".tmp")
+    beside.write_text(line + "\n")
+    beside.replace(path)
 
 
 def _remove(path: Path) -> None:

@@ -67,7 +67,7 @@ def servers(tmp_path: Path) -> Iterator[dict[str, Server]]:
     finally:
         for server in started.values():
             server.process.kill()
-            server.process.wait()
+            server.process.communicate()
 
 
 def test_two_processes_serve_and_end_in_order(
