@@ -67,7 +67,9 @@ def servers(tmp_path: Path) -> Iterator[dict[str, Server]]:
     finally:
         for server in started.values():
             server.process.kill()
-            server.process.communicate()
+            server.process.wait()
+            assert server.process.stdout is not None
+            server.process.stdout.close()
 
 
 def test_two_processes_serve_and_end_in_order(
