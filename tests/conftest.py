@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
 from orbitmq.compiled import stale_modules
-from tests.peers import machine
+from tests.peers.machine import MISSING, need
 
 if TYPE_CHECKING:
     from tests.peers.apache import Apache
@@ -25,10 +26,12 @@ def pytest_sessionstart() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Says in capitals which foreign peers were missing, so that nobody takes a skip for a pass."""
-    if machine.missing_tools:
+    """Says in capitals which tests had no foreign peers, so that nobody takes a skip for a pass."""
+    skipped = [str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", [])]
+    missed = Counter(reason.partition(MISSING)[2] for reason in skipped if MISSING in reason)
+    if missed:
         terminalreporter.section("FOREIGN PEERS WERE MISSING", sep="!", red=True, bold=True)
-        for what, count in machine.missing_tools.items():
+        for what, count in missed.items():
             terminalreporter.write_line(f"NOT RUN for want of {what}: {count} tests", red=True, bold=True)
 
 
@@ -40,7 +43,7 @@ def apache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apache]:
     """
     from tests.peers.apache import Apache
 
-    machine.need("java", "mvn")
+    need("java", "mvn")
     store = tmp_path_factory.mktemp("apache") / "store"
     server = Apache.start(store)
     yield server

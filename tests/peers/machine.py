@@ -26,8 +26,8 @@ import pytest
 REPOSITORY = Path(__file__).parents[2]
 LOOPBACK = "127.0.0.1"
 
-missing_tools: dict[str, int] = {}
-"""What was missing, and how often a test asked for it; the end of the run reports it."""
+MISSING = "foreign peers need "
+"""How the reason of a test begins that was skipped for want of a tool."""
 
 
 def cache() -> Path:
@@ -48,9 +48,7 @@ def need(*tools: str) -> None:
     absent = [what for what in map(_absent, tools) if what]
     if not absent:
         return
-    for what in absent:
-        missing_tools[what] = missing_tools.get(what, 0) + 1
-    reason = f"foreign peers need {' and '.join(absent)}"
+    reason = MISSING + " and ".join(absent)
     if os.environ.get("ORBITMQ_REQUIRE_PEERS") == "1":
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)
