@@ -20,6 +20,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -46,9 +47,13 @@ def java() -> str:
 def need(*tools: str) -> None:
     """Skips the test unless every tool (java, mvn, go) is there; fails it with ORBITMQ_REQUIRE_PEERS=1."""
     absent = [what for what in map(_absent, tools) if what]
-    if not absent:
-        return
-    reason = MISSING + " and ".join(absent)
+    if absent:
+        do_without(" and ".join(absent))
+
+
+def do_without(what: str) -> NoReturn:
+    """Skips the test for want of `what`, loudly; fails it with ORBITMQ_REQUIRE_PEERS=1."""
+    reason = MISSING + what
     if os.environ.get("ORBITMQ_REQUIRE_PEERS") == "1":
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)

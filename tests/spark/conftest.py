@@ -19,8 +19,8 @@ from orbitmq.protocol.requests.send import SendMessage
 from orbitmq.protocol.requests.topic import UpdateAndCreateTopic
 from orbitmq.spark.errors import JavaNotFound
 from orbitmq.spark.java import find_java_home
-from tests.peers import machine
 from tests.peers.apache import Apache
+from tests.peers.machine import do_without
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,11 +49,8 @@ def java_for_spark() -> None:
     pytest.importorskip("pyspark")
     try:
         find_java_home()
-    except JavaNotFound as error:
-        machine.missing_tools["a Java for Spark"] = machine.missing_tools.get("a Java for Spark", 0) + 1
-        if os.environ.get("ORBITMQ_REQUIRE_PEERS") == "1":
-            pytest.fail(str(error), pytrace=False)
-        pytest.skip(str(error))
+    except JavaNotFound:
+        do_without("a Java for Spark")
 
 
 @pytest.fixture(scope="session")
