@@ -14,7 +14,7 @@ import pytest
 
 from orbitmq.spark.errors import JavaNotFound
 from orbitmq.spark.java import find_java_home
-from tests.peers.machine import Process
+from tests.peers.machine import Process, do_without
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -53,8 +53,8 @@ def test_produce_then_consume(cluster: Cluster, tmp_path: Path) -> None:
 def test_read_with_spark(orbitmq_server: Cluster) -> None:
     try:
         find_java_home()
-    except JavaNotFound as error:
-        pytest.skip(str(error))
+    except JavaNotFound:
+        do_without("a Java for Spark")
     run("produce", orbitmq_server)
     rows = re.findall(r"\| *(order-\d)\| *(order \d)\|", run("read_topic", orbitmq_server))
     assert dict(rows) == {f"order-{n}": f"order {n}" for n in range(10)}
