@@ -66,6 +66,8 @@ class TopicTable:
         self._identity = identity
         self._settings = settings
         self._unsaved = unsaved
+        self.unsaved_names: set[str] = set()
+        """Topics that clients have made and that are in no file yet: who sends to them waits for it."""
         self._changed: set[str] = set()
         self._system: set[str] = set(SYSTEM_TOPICS)
         self._texts = EntryTexts()
@@ -137,6 +139,7 @@ class TopicTable:
             topic_sys_flag=SYS_FLAG_UNIT if unit_mode else 0,
         )
         self.put(config, now)
+        self.unsaved_names.add(topic)
         return config
 
     def ensure(
@@ -165,7 +168,12 @@ class TopicTable:
             order=bool(order),
         )
         self.put(config, now)
+        self.unsaved_names.add(topic)
         return config
+
+    def note_saved(self) -> None:
+        """Notes that the file holds every topic there is."""
+        self.unsaved_names.clear()
 
     def set_order(self, ordered: set[str], now: int) -> None:
         """Takes over what a name server says of ordered topics (the KV table that answers a registration)."""
@@ -232,6 +240,8 @@ class TopicTable:
             self._system.add(topic)
             if topic not in self.by_name:
                 self.ensure(topic, queues, now, perm=perm)
+        # No crash loses these: every start makes them.
+        self.note_saved()
 
     def snapshot(self) -> Snapshot:
         """The content of `topics.json`."""

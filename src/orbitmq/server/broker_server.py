@@ -147,7 +147,7 @@ class BrokerServer:
             not_on_port=self._not_on_vip,
             max_connections=settings.max_connections,
         )
-        self._saver = Saver(files, broker.unsaved, self._threads.save, self.turns.waits.saved)
+        self._saver = Saver(files, broker.unsaved, self._threads.save, self._saved)
         addresses = [
             part for part in (settings.namesrv_addr or "").replace(",", ";").split(";") if part.strip()
         ]
@@ -227,6 +227,12 @@ class BrokerServer:
         self._registrar.topics_changed()
         if not self._flushing and (self.turns.waits.waits_for_disk or self.store.wants_flush):
             self._flush()
+
+    def _saved(self, tables: Iterable[str]) -> None:
+        names = list(tables)
+        if self.broker.topics.NAME in names:
+            self.broker.topics.note_saved()
+        self.turns.waits.saved(names)
 
     def _flush(self) -> None:
         """Group commit: one flush for all who wait now; whoever comes meanwhile waits for the next."""

@@ -55,7 +55,7 @@ def consumer_send_msg_back(tables: RetryTables, call: Call[ConsumerSendMsgBack],
     group = _check(tables, request, now)
     if group.retry_queue_nums <= 0:
         return Void()
-    made = _ensure_writable(tables, retry_topic(request.group), group.retry_queue_nums, request, now)
+    unsaved = _ensure_writable(tables, retry_topic(request.group), group.retry_queue_nums, request, now)
     record = _record(tables, request.offset)
     max_times = group.retry_max_times
     if request.max_reconsume_times is not None and call.peer.version >= VERSION_WITH_MAX_RECONSUME:
@@ -63,12 +63,12 @@ def consumer_send_msg_back(tables: RetryTables, call: Call[ConsumerSendMsgBack],
     tables.next_queue = (tables.next_queue + 1) % group.retry_queue_nums
     back = SendBack(request.group, request.delay_level, max_times, tables.next_queue)
     if is_dead(record, back):
-        made = _ensure_writable(tables, dlq_topic(request.group), 1, request, now) or made
+        unsaved = _ensure_writable(tables, dlq_topic(request.group), 1, request, now) or unsaved
     appended = tables.store.append(sent_back(record, back, tables.levels, tables.identity.host, now), now)
     if appended.status is not PutStatus.PUT_OK:
         raise Refused(ResponseCode.SYSTEM_ERROR, appended.status.name)
     tables.stats.sent_back(request.group, record.topic)
-    if not made:
+    if not unsaved:
         return Void()
 
     def saved(outcome: Outcome, later: int) -> Result:
@@ -105,11 +105,10 @@ def _check(tables: RetryTables, request: ConsumerSendMsgBack, now: int) -> Subsc
 def _ensure_writable(
     tables: RetryTables, topic: str, queues: int, request: ConsumerSendMsgBack, now: int
 ) -> bool:
-    """Makes the topic where it is missing; whether it was. Raises Refused if it may not be written to."""
-    missing = tables.topics.get(topic) is None
+    """Makes the topic where it is missing; whether it is in no file yet. Raises Refused if it is read-only."""
     config = tables.topics.ensure(
         topic, queues, now, unit_sub=bool(request.unit_mode) and topic.startswith(RETRY_PREFIX)
     )
     if not config.perm & PERM_WRITE:
         raise Refused(ResponseCode.NO_PERMISSION, f"the topic[{topic}] sending message is forbidden")
-    return missing
+    return topic in tables.topics.unsaved_names

@@ -111,7 +111,8 @@ class Incoming:
     queue_id: int
     unique_id: str | None
     waits_for_disk: bool
-    made_topic: bool
+    is_topic_unsaved: bool
+    """The topic is new: a crash before it is in its file would lose it, and the way to the message."""
 
 
 @handlers(SendMessage, SendMessageV2, SendBatchMessage)
@@ -167,6 +168,7 @@ def _may_be_plain(tables: SendTables, now: int) -> bool:
     settings = tables.settings
     return (
         not tables.sync_flush
+        and not tables.topics.unsaved_names
         and now >= settings.start_accept_send_request_time_stamp
         and bool(settings.broker_permission & PERM_WRITE)
     )
@@ -218,7 +220,6 @@ def _accept(tables: SendTables, call: Call[AnySend], own: bytes, now: int) -> In
         )
     name = request.topic
     topic = tables.topics.by_name.get(name)
-    made_topic = topic is None
     if topic is None:
         _check_permission(tables, None)
         names.check_topic_name(name)
@@ -241,8 +242,8 @@ def _accept(tables: SendTables, call: Call[AnySend], own: bytes, now: int) -> In
         tables.next_queue += 1
         queue_id = tables.next_queue % max(1, topic.write_queue_nums)
     if request.batch or isinstance(request, SendBatchMessage):
-        return _accept_batch(tables, call, queue_id, made_topic)
-    return _accept_one(tables, call, topic, queue_id, made_topic, own, now)
+        return _accept_batch(tables, call, queue_id)
+    return _accept_one(tables, call, topic, queue_id, own, now)
 
 
 def _check_permission(tables: SendTables, topic: TopicConfig | None) -> None:
@@ -274,7 +275,6 @@ def _accept_one(
     call: Call[AnySend],
     topic: TopicConfig,
     queue_id: int,
-    made_topic: bool,
     own: bytes,
     now: int,
 ) -> Incoming:
@@ -296,7 +296,14 @@ def _accept_one(
         tags_code,
     )
     waits = tables.sync_flush and properties.get("WAIT") != "false"
-    return Incoming([message], name, queue_id, properties.get("UNIQ_KEY"), waits, made_topic)
+    return Incoming(
+        [message], name, queue_id, properties.get("UNIQ_KEY"), waits, _is_unsaved(tables, call, name)
+    )
+
+
+def _is_unsaved(tables: SendTables, call: Call[AnySend], stored_topic: str) -> bool:
+    unsaved = tables.topics.unsaved_names
+    return bool(unsaved) and (call.request.topic in unsaved or stored_topic in unsaved)
 
 
 def _rewrite(
@@ -373,7 +380,7 @@ def _extra(tables: SendTables) -> dict[str, str]:
     return {"MSG_REGION": settings.region_id, "TRACE_ON": "true" if settings.trace_on else "false"}
 
 
-def _accept_batch(tables: SendTables, call: Call[AnySend], queue_id: int, made_topic: bool) -> Incoming:
+def _accept_batch(tables: SendTables, call: Call[AnySend], queue_id: int) -> Incoming:
     """A batch is stored as its messages, with the properties they came with and nothing added."""
     request = call.request
     name = request.topic
@@ -414,7 +421,9 @@ def _accept_batch(tables: SendTables, call: Call[AnySend], queue_id: int, made_t
     ]
     messages[0].followers = len(messages) - 1
     waits = tables.sync_flush and batch_properties.get("WAIT") != "false"
-    return Incoming(messages, name, queue_id, batch_properties.get("UNIQ_KEY"), waits, made_topic)
+    return Incoming(
+        messages, name, queue_id, batch_properties.get("UNIQ_KEY"), waits, _is_unsaved(tables, call, name)
+    )
 
 
 def _result(tables: SendTables, incoming: Incoming, stored: list[Appended], now: int) -> ManyResult:
@@ -434,7 +443,7 @@ def _result(tables: SendTables, incoming: Incoming, stored: list[Appended], now:
     conditions: list[Condition] = []
     if incoming.waits_for_disk:
         conditions.append(Durable(stored[-1].physical_offset + stored[-1].size))
-    if incoming.made_topic:
+    if incoming.is_topic_unsaved:
         conditions.append(Saved(tables.topics.NAME))
     if not conditions:
         return reply

@@ -100,6 +100,15 @@ def test_the_first_send_makes_its_topic_and_waits_until_that_is_saved(broker: Re
     assert broker.broker.topics.take_changed() >= {"Fresh"}
 
 
+def test_whoever_sends_to_a_new_topic_waits_until_it_is_saved(broker: RealBroker) -> None:
+    first, second = broker.send_together([message(topic="Fresh", queue_id=0) for _ in range(2)])
+    assert isinstance(first, Wait)
+    assert isinstance(second, Wait)
+    assert isinstance(broker.send(topic="Fresh", queue_id=0), Wait)
+    broker.broker.topics.note_saved()
+    assert not isinstance(broker.send(topic="Fresh", queue_id=0), Wait)
+
+
 def test_without_auto_creation_an_unknown_topic_is_refused(tmp_path: Path) -> None:
     broker = RealBroker(tmp_path, autoCreateTopicEnable=False)
     refused = refusal(broker.send(topic="Unknown"))
