@@ -134,10 +134,11 @@ def send_many(tables: SendTables, commands: Sequence[Command], peer: Peer, now: 
     """Stores the sends of one peer that came together, in order; one result each."""
     own = _fixed(tables).own_properties
     may_be_plain = _may_be_plain(tables, now)
+    unsaved = tables.topics.unsaved_names
     messages: list[PendingMessage] = []
     accepted: list[Incoming | bytes | Exception] = []
     for command in commands:
-        if may_be_plain:
+        if may_be_plain and not unsaved:
             plain = plain_message(
                 command,
                 tables.topics.by_name,
@@ -168,7 +169,6 @@ def _may_be_plain(tables: SendTables, now: int) -> bool:
     settings = tables.settings
     return (
         not tables.sync_flush
-        and not tables.topics.unsaved_names
         and now >= settings.start_accept_send_request_time_stamp
         and bool(settings.broker_permission & PERM_WRITE)
     )
