@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.probe import seconds_to_first_send
-from benchmarks.processes import free_ports, stopped_at_exit, wait_for_port
+from benchmarks.processes import stopped_at_exit, wait_for_port
+from orbitmq.server.listener import free_ports
 
 NAMES = ("apache", "orbitmq")
 TITLES = {"apache": "Apache RocketMQ 5.4.0", "orbitmq": "OrbitMQ"}
@@ -96,8 +97,8 @@ def running(name: str, installed: Installed, folder: Path) -> Iterator[Running]:
 
 @contextlib.contextmanager
 def _apache(installed: Installed, folder: Path) -> Iterator[Running]:
-    namesrv_port = free_ports((0,))
-    broker_port = free_ports((-2, 0, 1))
+    namesrv_port = free_ports()
+    broker_port = free_ports(-2, 1)
     namesrv_conf = folder / "namesrv.conf"
     namesrv_conf.write_text(
         f"listenPort={namesrv_port}\nbindAddress=127.0.0.1\n"
@@ -156,8 +157,8 @@ def _apache(installed: Installed, folder: Path) -> Iterator[Running]:
 
 @contextlib.contextmanager
 def _orbitmq(installed: Installed, folder: Path) -> Iterator[Running]:
-    namesrv_port = free_ports((0,))
-    broker_port = free_ports((-2, 0, 1))
+    namesrv_port = free_ports()
+    broker_port = free_ports(-2, 1)
     log = folder / "orbitmq.out"
     command = [
         installed.orbitmq,

@@ -58,27 +58,6 @@ def anonymous_bytes(pid: int) -> int:
     return total
 
 
-def free_ports(offsets: tuple[int, ...]) -> int:
-    """A port P such that P + each of `offsets` is free on the loopback."""
-    for _ in range(200):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            base = int(probe.getsockname()[1])
-        if 2000 < base < 65000 and all(_is_free(base + offset) for offset in offsets):
-            return base
-    raise RuntimeError("no free ports found on 127.0.0.1")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
-
-
 @contextlib.contextmanager
 def stopped_at_exit(process: subprocess.Popen[bytes], name: str) -> Iterator[subprocess.Popen[bytes]]:
     """Ends a process that leads its own session, politely first, whatever happens in the block."""

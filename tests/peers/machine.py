@@ -24,6 +24,8 @@ from typing import NoReturn
 
 import pytest
 
+from orbitmq.server.listener import free_ports
+
 REPOSITORY = Path(__file__).parents[2]
 LOOPBACK = "127.0.0.1"
 
@@ -103,22 +105,7 @@ def jars(pom: Path, name: str) -> Path:
 
 def free_port(offsets: Sequence[int] = (0,)) -> int:
     """A port P such that P plus each of `offsets` is free on the loopback (a broker binds P-2, P and P+1)."""
-    for _ in range(100):
-        with socket.socket() as probe:
-            probe.bind((LOOPBACK, 0))
-            port = int(probe.getsockname()[1])
-        if all(_is_free(port + offset) for offset in offsets):
-            return port
-    raise RuntimeError("no free ports on the loopback")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind((LOOPBACK, port))
-        except (OSError, OverflowError):
-            return False
-    return True
+    return free_ports(*(offset for offset in offsets if offset), host=LOOPBACK)
 
 
 class Process:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import ipaddress
+import random
 import socket
 from collections.abc import Callable
 
@@ -112,17 +113,16 @@ def _reason(error: OSError) -> str:
     return error.strerror or str(error)
 
 
+FREE_PORTS = range(10_000, 32_000)
+"""Below the ports that systems give to outgoing connections: none of those gets in between."""
+
+
 def free_ports(*offsets: int, host: str = "127.0.0.1", tries: int = 200) -> int:
     """A port P such that P and P + each offset are free now, for servers that need several in a row."""
-    for _ in range(tries):
+    for port in random.sample(FREE_PORTS, tries):
         with contextlib.ExitStack() as stack:
-            first = stack.enter_context(socket.socket(_family(host)))
-            first.bind((host, 0))
-            port: int = first.getsockname()[1]
             try:
-                for offset in offsets:
-                    if not 1024 < port + offset < 65536:
-                        raise OSError(errno.EADDRNOTAVAIL, "out of range")
+                for offset in (0, *offsets):
                     stack.enter_context(socket.socket(_family(host))).bind((host, port + offset))
             except OSError:
                 continue
