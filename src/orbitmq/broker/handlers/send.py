@@ -16,6 +16,7 @@ from orbitmq.broker.groups import GroupTable
 from orbitmq.broker.handlers import handlers
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.locks import QueueLocks
+from orbitmq.broker.retry import VERSION_WITH_MAX_RECONSUME
 from orbitmq.broker.send_cy import ReplyTemplate, plain_message
 from orbitmq.broker.stats import BrokerStats
 from orbitmq.broker.topics import TopicTable
@@ -39,7 +40,6 @@ _REQUESTS: dict[int, type[AnySend]] = {
     kind.CODE: kind for kind in (SendMessage, SendMessageV2, SendBatchMessage)
 }
 
-VERSION_WITH_MAX_RECONSUME = 121
 SAVE_TIMEOUT_MS = 5_000
 
 _CODES = {
@@ -66,8 +66,6 @@ class SendSettings(Protocol):
     def region_id(self) -> str: ...
     @property
     def sync_flush_timeout(self) -> int: ...
-    @property
-    def auto_create_topic_enable(self) -> bool: ...
 
 
 @dataclass(slots=True, frozen=True)
@@ -243,7 +241,7 @@ def _accept(tables: SendTables, call: Call[AnySend], own: bytes, now: int) -> In
         queue_id = tables.next_queue % max(1, topic.write_queue_nums)
     if request.batch or isinstance(request, SendBatchMessage):
         return _accept_batch(tables, call, queue_id)
-    return _accept_one(tables, call, topic, queue_id, own, now)
+    return _accept_one(tables, call, queue_id, own, now)
 
 
 def _check_permission(tables: SendTables, topic: TopicConfig | None) -> None:
@@ -273,14 +271,13 @@ def _make_topic(tables: SendTables, request: AnySend, now: int) -> TopicConfig:
 def _accept_one(
     tables: SendTables,
     call: Call[AnySend],
-    topic: TopicConfig,
     queue_id: int,
     own: bytes,
     now: int,
 ) -> Incoming:
     request = call.request
     properties = decode_properties(request.properties or "")
-    name, queue_id, tags_code = _rewrite(tables, call, properties, topic, queue_id, now)
+    name, queue_id, tags_code = _rewrite(tables, call, properties, queue_id, now)
     message = PendingMessage(
         name,
         queue_id,
@@ -310,7 +307,6 @@ def _rewrite(
     tables: SendTables,
     call: Call[AnySend],
     properties: dict[str, str],
-    topic: TopicConfig,
     queue_id: int,
     now: int,
 ) -> tuple[str, int, int | None]:
