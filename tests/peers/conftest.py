@@ -9,7 +9,7 @@ import pytest
 from tests.peers.apache import Apache
 from tests.peers.machine import need
 from tests.peers.orbitmq_process import NOTES
-from tests.peers.suites import Server, SuiteRun, chosen, running, under_test
+from tests.peers.suites import SECOND_TRIES, Server, SuiteRun, chosen, running, under_test
 
 CASES_WANT = {
     "enablePropertyFilter": "true",
@@ -41,3 +41,11 @@ def suite(request: pytest.FixtureRequest, judged: Server) -> Iterator[SuiteRun]:
     """The module's SUITE, running the cases that were asked for."""
     with running(request.module.SUITE, chosen(request), judged) as run:
         yield run
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Lists the cases of the judge that needed a second try, so that none becomes a habit."""
+    if SECOND_TRIES:
+        terminalreporter.section("CASES THAT FAILED AT FIRST", sep="!", yellow=True, bold=True)
+        for line in SECOND_TRIES:
+            terminalreporter.write_line(line, yellow=True)
