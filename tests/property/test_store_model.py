@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from orbitmq.protocol.message_cy import decode_records
-from orbitmq.store import GetStatus, MessageStore, PutStatus
+from orbitmq.store import GetStatus, MessageStore, PendingMessage, PutStatus
 from tests.unit.store.kit import NOW, crash, message, opened
 
 TOPICS = ("T", "%RETRY%G")
@@ -54,22 +54,29 @@ class StoreAndModel(RuleBasedStateMachine):
             messages.append(message(self.number, topic, queue_id, body=body, keys=f"k{self.number % 7}"))
             self.number += 1
         if as_batch:
-            messages[0].followers = len(messages) - 1
-        results = self.store.append_many(messages, self.now)
-        if (
-            as_batch
-            and len({one.status for one in results}) == 1
-            and results[0].status is not PutStatus.PUT_OK
-        ):
-            assert sum(len(one.body) for one in messages) > 16 << 10  # more than one segment could take
-            return
-        for one, appended in zip(messages, results, strict=True):
-            assert appended.status is PutStatus.PUT_OK
-            queue = self.model.setdefault((one.topic, one.queue_id), [])
-            assert appended.queue_offset == len(queue)
-            queue.append((one.flag, bytes(one.body)))
+            self.append_batch(messages)
+        else:
+            for one, appended in zip(messages, self.store.append_many(messages, self.now), strict=True):
+                assert appended.status is PutStatus.PUT_OK
+                self.note(one, one, appended.queue_offset)
         if not self.sync:
             self.all_shown()
+
+    def append_batch(self, messages: list[PendingMessage]) -> None:
+        batch = messages[0]
+        batch.parts = [(one.flag, bytes(one.body), one.properties) for one in messages]
+        appended = self.store.append(batch, self.now)
+        if appended.status is not PutStatus.PUT_OK:
+            assert sum(len(one.body) for one in messages) > 16 << 10  # more than one segment could take
+            return
+        assert len(appended.parts) == len(messages)
+        for n, one in enumerate(messages):
+            self.note(batch, one, appended.queue_offset + n)
+
+    def note(self, place: PendingMessage, one: PendingMessage, queue_offset: int) -> None:
+        queue = self.model.setdefault((place.topic, place.queue_id), [])
+        assert queue_offset == len(queue)
+        queue.append((one.flag, bytes(one.body)))
 
     @rule()
     def flush(self) -> None:
@@ -111,7 +118,7 @@ class StoreAndModel(RuleBasedStateMachine):
     @rule(number=st.integers(0, 200))
     def query(self, number: int) -> None:
         shown = {flag for queue, end in self.shown.items() for flag, _ in self.model[queue][:end]}
-        found = []
+        found: list[bytes | memoryview] = []
         for topic in TOPICS:
             found += self.store.query(topic, f"ID{number:08d}", 9, 0, 1 << 60, "U").records
         assert len(found) == (number in shown)

@@ -7,6 +7,7 @@ hash i32 | milliseconds since the month began (local time) i32 | counter u16`, o
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -73,6 +74,12 @@ def _address_text(packed: bytes) -> str:
 def offset_message_id(store_host: bytes, physical_offset: int) -> str:
     """The id of the message stored at `physical_offset` by the broker at the packed address `store_host`."""
     return f"{_hex(store_host)}{physical_offset & 0xFFFFFFFFFFFFFFFF:016X}"
+
+
+def offset_message_ids(store_host: bytes, physical_offsets: Iterable[int]) -> str:
+    """The ids of several messages, as the answer to a batch lists them: with commas between."""
+    host = _hex(store_host)
+    return ",".join([f"{host}{offset:016X}" for offset in physical_offsets])
 
 
 @lru_cache(maxsize=256)

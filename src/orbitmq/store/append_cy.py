@@ -65,8 +65,8 @@ def append_messages(
     """Appends from `messages[index]` on into `out[position:limit]`, where byte 0 is physical `segment_start`.
 
     Gives (index, position, needed): where it ended, and how many bytes the message at `index` (its whole
-    batch, if it begins one) needs, 0 when all are done. One result per message is added to `results`: a
-    message that cannot be stored has a status that says so and costs the others nothing.
+    batch, if it is one) needs, 0 when all are done. One result per message or batch is added to `results`:
+    what cannot be stored has a status that says so and costs the others nothing.
 
     `make_queue(topic, queue_id)` gives a queue that is not in `tables`, None if its name is impossible;
     `due_time(message, store_timestamp)` the tags code of a message in the topic of delayed ones.
@@ -77,8 +77,6 @@ def append_messages(
     max_record: cython.Py_ssize_t = limits.max_record_bytes
     append_crc: cython.bint = limits.append_property_crc
     size: cython.Py_ssize_t
-    followers: cython.Py_ssize_t
-    checked: cython.Py_ssize_t = index
     physical_offset: cython.longlong
     queue_offset: cython.longlong
     tag: cython.longlong
@@ -87,18 +85,6 @@ def append_messages(
     queue: Any = None
     while index < count:
         message = messages[index]
-        followers = message.followers
-        if followers and checked <= index:
-            # A batch is looked at as a whole first: all of it is stored, in one segment, or nothing.
-            followers = min(followers, count - index - 1)
-            status, size = batch_size(messages, index, followers, limits)
-            if status is not None:
-                results += [Appended(status) for _ in range(followers + 1)]
-                index += followers + 1
-                continue
-            if size + _BLANK_BYTES > limit - position:
-                return index, position, size
-            checked = index + followers + 1
         body = message.body
         properties: bytes = message.properties
         if topic is None or message.queue_id != queue_id or message.topic != topic:
@@ -115,6 +101,18 @@ def append_messages(
                     continue
             topic = message.topic
             queue_id = message.queue_id
+        if message.parts:
+            size = _append_batch(
+                message, queue, out, position, limit, segment_start, store_timestamp, limits, results
+            )
+            if size < 0:
+                return index, position, -size
+            if size and not queue.dirty:
+                queue.dirty = True
+                dirty.append(queue)
+            position += size
+            index += 1
+            continue
         if len(body) > max_body or b"\x00" in properties or message.sys_flag & INNER_BATCH:
             results.append(Appended(_ILLEGAL))
             index += 1
@@ -212,30 +210,96 @@ def _put_unit(
         value >>= 8
 
 
-def batch_size(
-    messages: list[PendingMessage], index: int, followers: int, limits: Limits
-) -> tuple[PutStatus | None, int]:
+@cython.cfunc
+def _append_batch(
+    message: Any,
+    queue: Any,
+    out: Any,
+    position: cython.Py_ssize_t,
+    limit: cython.Py_ssize_t,
+    segment_start: cython.longlong,
+    store_timestamp: cython.longlong,
+    limits: Limits,
+    results: list[Appended],
+) -> cython.Py_ssize_t:
+    """Appends all messages of a batch; gives their bytes, 0 if none can be stored, -n if n bytes are needed.
+
+    The batch is looked at as a whole first: all of it is stored, or nothing.
+    """
+    first: cython.Py_ssize_t = position
+    size: cython.Py_ssize_t
+    refusal, size = _batch_size(message, len(queue.topic_bytes), limits)
+    if refusal is not None:
+        results.append(Appended(refusal))
+        return 0
+    if size + _BLANK_BYTES > limit - position:
+        return -size
+    queue_id: cython.int = message.queue_id
+    sys_flag: cython.int = message.sys_flag
+    born_timestamp: cython.longlong = message.born_timestamp
+    born_host: bytes = message.born_host
+    store_host: bytes = message.store_host
+    reconsume_times: cython.int = message.reconsume_times
+    topic_bytes: bytes = queue.topic_bytes
+    append_crc: cython.bint = limits.append_property_crc
+    first_offset: cython.longlong = queue.max_offset
+    queue_offset: cython.longlong = first_offset
+    offsets: list[int] = []
+    units = bytearray()
+    try:
+        for flag, body, properties in message.parts:
+            size = encode_record(
+                out,
+                position,
+                queue_id,
+                flag,
+                queue_offset,
+                segment_start + position,
+                sys_flag,
+                born_timestamp,
+                born_host,
+                store_timestamp,
+                store_host,
+                reconsume_times,
+                0,
+                body,
+                topic_bytes,
+                properties,
+                None,
+                append_crc,
+            )
+            offsets.append(segment_start + position)
+            if cython.compiled:
+                _put_unit(
+                    units, segment_start + position, cython.cast(cython.int, size), tags_code(properties)
+                )
+            else:
+                units += _UNIT.pack(segment_start + position, size, tags_code(properties))
+            position += size
+            queue_offset += 1
+    except (RecordTooLarge, OverflowError, ValueError, TypeError):
+        results.append(Appended(_ILLEGAL))
+        return 0
+    queue.tail += units
+    queue.max_offset = queue_offset
+    size = position - first
+    results.append(Appended(_OK, segment_start + first, size, first_offset, store_timestamp, offsets))
+    return size
+
+
+def _batch_size(message: PendingMessage, topic_bytes: int, limits: Limits) -> tuple[PutStatus | None, int]:
     """What keeps a batch from being stored, if anything does, and its size in bytes."""
+    if message.sys_flag & INNER_BATCH:
+        return _ILLEGAL, 0
+    fixed = record_size(
+        0, topic_bytes, 0, len(message.born_host), len(message.store_host), limits.append_property_crc
+    )
     total = 0
-    for message in messages[index : index + followers + 1]:
-        if len(message.properties) > 32767:
+    for _, body, properties in message.parts:
+        if len(properties) > 32767:
             return _PROPERTIES_SIZE_EXCEEDED, 0
-        size = record_size(
-            len(message.body),
-            len(message.topic.encode()),
-            len(message.properties),
-            len(message.born_host),
-            len(message.store_host),
-            limits.append_property_crc,
-        )
-        if (
-            len(message.body) > limits.max_body_bytes
-            or size > limits.max_record_bytes
-            or b"\x00" in message.properties
-            or message.sys_flag & INNER_BATCH
-        ):
+        size = fixed + len(body) + len(properties)
+        if len(body) > limits.max_body_bytes or size > limits.max_record_bytes or b"\x00" in properties:
             return _ILLEGAL, 0
         total += size
-    if total > limits.max_batch_bytes:
-        return _ILLEGAL, 0
-    return None, total
+    return (_ILLEGAL, 0) if total > limits.max_batch_bytes else (None, total)

@@ -57,9 +57,9 @@ class PendingMessage:
     properties: bytes
     tags_code: int | None = None
     """What stands in the consume queue; None: the hash of the tag (for a delay level: the time it is due)."""
-    followers: int = 0
-    """On the first message of a batch: how many of those after it belong to it. A batch is stored as a whole
-    or not at all, and within one segment."""
+    parts: Sequence[tuple[int, bytes, bytes]] = ()
+    """Of a batch: (flag, body, properties) of each message, instead of those above. A batch is stored as a
+    whole or not at all, and within one segment."""
 
 
 @dataclass(slots=True)
@@ -71,6 +71,8 @@ class Appended:
     size: int = 0
     queue_offset: int = 0
     store_timestamp: int = 0
+    parts: Sequence[int] = ()
+    """Of a batch: the physical offset of each message; the numbers above are of the first, `size` of all."""
 
     @property
     def end_offset(self) -> int:

@@ -203,7 +203,7 @@ class MessageStore:
         return self.append_many([message], now_ms)[0]
 
     def append_many(self, messages: Sequence[PendingMessage], now_ms: int) -> list[Appended]:
-        """Stores messages in order; one answer each, for those that cannot be stored as well."""
+        """Stores messages and batches in order; one answer each, for those that cannot be stored as well."""
         if not isinstance(messages, list):
             messages = list(messages)
         if not messages:
@@ -255,7 +255,7 @@ class MessageStore:
             failpoints.hit("commitlog.after_append")
         for appended in reversed(results):
             if appended.status is PutStatus.PUT_OK:
-                self._last_record = appended.physical_offset
+                self._last_record = appended.parts[-1] if appended.parts else appended.physical_offset
                 break
         return results
 

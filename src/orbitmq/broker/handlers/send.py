@@ -25,7 +25,7 @@ from orbitmq.protocol.call import Call, Condition, Durable, Outcome, Peer, Resul
 from orbitmq.protocol.codes import PERM_WRITE, ResponseCode
 from orbitmq.protocol.command import LANGUAGE_PYTHON, LANGUAGES, VERSION, Command
 from orbitmq.protocol.errors import Malformed, Refused
-from orbitmq.protocol.ids import offset_message_id
+from orbitmq.protocol.ids import offset_message_ids
 from orbitmq.protocol.message_cy import split_batch
 from orbitmq.protocol.names import MAX_TOPIC_CHARACTERS, NO_SEND_TOPICS, RETRY_PREFIX, dlq_topic
 from orbitmq.protocol.properties import decode_properties, encode_properties
@@ -102,11 +102,9 @@ class SendTables:
 
 @dataclass(slots=True)
 class Incoming:
-    """A send that passed the checks: its messages (several for a batch), and what its reply needs."""
+    """A send that passed the checks: its message or batch, and what its reply needs."""
 
-    messages: list[PendingMessage]
-    topic: str
-    queue_id: int
+    message: PendingMessage
     unique_id: str | None
     waits_for_disk: bool
     is_topic_unsaved: bool
@@ -121,7 +119,7 @@ def send(tables: SendTables, call: Call[AnySend], now: int) -> Result:
     except Refused as refused:
         refused.extra = _extra(tables)
         raise
-    (result,) = _results(tables, [call.command], [taken], taken.messages, now)
+    (result,) = _results(tables, [call.command], [taken], [taken.message], now)
     if isinstance(result, Exception):
         raise result
     assert not isinstance(result, bytes)
@@ -159,7 +157,7 @@ def send_many(tables: SendTables, commands: Sequence[Command], peer: Peer, now: 
             accepted.append(error)
         else:
             accepted.append(incoming)
-            messages += incoming.messages
+            messages.append(incoming.message)
     return _results(tables, commands, accepted, messages, now)
 
 
@@ -200,9 +198,8 @@ def _results(
                 )
             at += 1
         elif isinstance(incoming, Incoming):
-            count = len(incoming.messages)
-            results.append(_result(tables, incoming, stored[at : at + count], now))
-            at += count
+            results.append(_result(tables, incoming, stored[at], now))
+            at += 1
         else:
             results.append(incoming)
     return results
@@ -293,9 +290,7 @@ def _accept_one(
         tags_code,
     )
     waits = tables.sync_flush and properties.get("WAIT") != "false"
-    return Incoming(
-        [message], name, queue_id, properties.get("UNIQ_KEY"), waits, _is_unsaved(tables, call, name)
-    )
+    return Incoming(message, properties.get("UNIQ_KEY"), waits, _is_unsaved(tables, call, name))
 
 
 def _is_unsaved(tables: SendTables, call: Call[AnySend], stored_topic: str) -> bool:
@@ -397,48 +392,40 @@ def _accept_batch(tables: SendTables, call: Call[AnySend], queue_id: int) -> Inc
         raise Refused(ResponseCode.MESSAGE_ILLEGAL, f"the batch cannot be read: {error}") from None
     if not parts:
         raise Refused(ResponseCode.MESSAGE_ILLEGAL, "the batch is empty")
-    reconsume_times = request.reconsume_times or 0
-    messages = [
-        PendingMessage(
-            name,
-            queue_id,
-            flag,
-            request.sys_flag,
-            request.born_timestamp,
-            call.peer.host,
-            tables.identity.host,
-            reconsume_times,
-            0,
-            part,
-            properties,
-            None,
-        )
-        for flag, part, properties in parts
-    ]
-    messages[0].followers = len(messages) - 1
-    waits = tables.sync_flush and batch_properties.get("WAIT") != "false"
-    return Incoming(
-        messages, name, queue_id, batch_properties.get("UNIQ_KEY"), waits, _is_unsaved(tables, call, name)
+    message = PendingMessage(
+        name,
+        queue_id,
+        0,
+        request.sys_flag,
+        request.born_timestamp,
+        call.peer.host,
+        tables.identity.host,
+        request.reconsume_times or 0,
+        0,
+        b"",
+        b"",
+        parts=parts,
     )
+    waits = tables.sync_flush and batch_properties.get("WAIT") != "false"
+    return Incoming(message, batch_properties.get("UNIQ_KEY"), waits, _is_unsaved(tables, call, name))
 
 
-def _result(tables: SendTables, incoming: Incoming, stored: list[Appended], now: int) -> ManyResult:
-    for appended in stored:
-        if appended.status is not PutStatus.PUT_OK:
-            tables.stats.put_failed()
-            return _refusal(tables, appended.status)
-    size_bytes = sum(appended.size for appended in stored)
-    tables.stats.put_fresh(incoming.topic, incoming.queue_id, len(stored), size_bytes)
+def _result(tables: SendTables, incoming: Incoming, stored: Appended, now: int) -> ManyResult:
+    if stored.status is not PutStatus.PUT_OK:
+        tables.stats.put_failed()
+        return _refusal(tables, stored.status)
+    message = incoming.message
+    tables.stats.put_fresh(message.topic, message.queue_id, len(message.parts) or 1, stored.size)
     reply = SendReply(
-        msg_id=",".join([offset_message_id(tables.identity.host, one.physical_offset) for one in stored]),
-        queue_id=incoming.queue_id,
-        queue_offset=stored[0].queue_offset,
+        msg_id=offset_message_ids(tables.identity.host, stored.parts or (stored.physical_offset,)),
+        queue_id=message.queue_id,
+        queue_offset=stored.queue_offset,
         transaction_id=incoming.unique_id,
         extra=_extra(tables),
     )
     conditions: list[Condition] = []
     if incoming.waits_for_disk:
-        conditions.append(Durable(stored[-1].physical_offset + stored[-1].size))
+        conditions.append(Durable(stored.end_offset))
     if incoming.is_topic_unsaved:
         conditions.append(Saved(tables.topics.NAME))
     if not conditions:
