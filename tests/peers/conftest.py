@@ -18,7 +18,7 @@ CASES_WANT = {
     "transactionTimeOut": 3000,
     "transactionCheckInterval": 3000,
 }
-"""What Apache must be told for all cases of the judge."""
+"""What a broker must be told for all cases of the judge."""
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def judged(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     """The server that foreign clients are let loose on: a fresh OrbitMQ, for each module's SUITE."""
     need("java", "mvn", *(["go"] if request.module.SUITE == "go4" else []))
     kind = under_test()
-    server = kind.start(tmp_path_factory.mktemp("judged") / "store", CASES_WANT if kind is Apache else {})
+    server = kind.start(tmp_path_factory.mktemp("judged") / "store", CASES_WANT)
     yield server
     server.stop()
     notes = server.home / NOTES
