@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.peers.apache import Apache
 from tests.peers.machine import need
 from tests.peers.orbitmq_process import NOTES
 from tests.peers.suites import SECOND_TRIES, Server, SuiteRun, chosen, running, under_test
