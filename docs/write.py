@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import orbitmq.protocol.requests  # noqa: F401 (declares them)
+import orbitmq.protocol.requests.every  # noqa: F401 (declares them)
 from orbitmq.broker.broker import handlers as broker_handlers
 from orbitmq.broker.not_served import NOT_SERVED
 from orbitmq.broker.options import BROKER_TABLE

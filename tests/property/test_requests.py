@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from orbitmq.protocol.command import Command
 from orbitmq.protocol.errors import MalformedJson, MalformedReply, Refused
-from orbitmq.protocol.requests import REQUESTS
+from orbitmq.protocol.requests.every import REQUESTS
 
 CLASSES = sorted(REQUESTS.values(), key=lambda request: request.CODE)
 REPLIES = sorted({request.REPLY for request in CLASSES}, key=lambda reply: reply.__name__)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.protocol import bodies, codes
+from orbitmq.protocol import codes
 from orbitmq.protocol.json_body import JsonBody
+from tests.wire import all_bodies
 
 TEXTS = json.loads((Path(__file__).parent / "vectors" / "json_bodies.json").read_text())
 BODIES = TEXTS["bodies"]
@@ -24,7 +25,7 @@ def _utc(monkeypatch: pytest.MonkeyPatch):
 
 
 def _class(name: str) -> type[JsonBody]:
-    return getattr(bodies, name.rpartition(".")[2])
+    return all_bodies.BODIES[name.rpartition(".")[2]]
 
 
 def _text(name: str, form: str) -> str:
@@ -66,6 +67,6 @@ IN_NO_BODY = {"MessageQueueRouteState", "TopicMessageType"}
 
 @pytest.mark.parametrize("name", sorted(set(TEXTS["enums"]) - IN_NO_BODY))
 def test_enums(name: str) -> None:
-    enum = getattr(bodies, name, None) or getattr(codes, name)
+    enum = all_bodies.ENUMS.get(name) or getattr(codes, name)
     assert [member.name for member in enum] == TEXTS["enums"][name]
     assert [member.value for member in enum] == list(range(len(enum)))

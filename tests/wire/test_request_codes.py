@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq.protocol.codes import ResponseCode
-from orbitmq.protocol.requests import REQUESTS, UNUSED
+from orbitmq.protocol.requests.every import REQUESTS, UNUSED
 
 VECTORS = Path(__file__).parent / "vectors"
 ROWS = list(csv.DictReader((VECTORS / "request_codes.csv").read_text().splitlines()))

@@ -12,7 +12,7 @@
 A field's wire name is the camelCase of its attribute, unless `wire("a")` names it. Its type is `str`, `int`
 (32 bits, as peers hold it), `Long` (64 bits) or `bool`, each with `| None` where it may be absent. A field
 called `body` is the frame's body: bytes, or a class with JSON text. Constructors, encoders and decoders are
-generated once, when the class is made: plain slots, no loop over fields per message.
+generated once, at the first use: plain slots, no loop over fields per message.
 """
 
 from __future__ import annotations
@@ -58,34 +58,65 @@ def wire(name: str | None = None, *, default: Any = MISSING, kw_only: bool = Fal
 
 @dataclass_transform(field_specifiers=(wire,))
 class Declared(type):
-    """Makes classes of annotated fields: slots, a positional constructor, and derived codecs."""
+    """Makes classes of annotated fields: slots, a positional constructor, and derived codecs.
 
-    FIELDS: list[FieldRow]
+    A program uses few of the classes that it imports, so each function is generated when it is first called:
+    until then a class has the ones below that do it.
+    """
+
+    _fields: list[FieldRow] | None
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **_: Any) -> Declared:
         """Turns the annotations that are fields into slots."""
         annotations: dict[str, Any] = namespace.get("__annotations__", {})
         names = [field for field, hint in annotations.items() if not str(hint).startswith("ClassVar")]
-        inherited = {row.name for base in bases for row in getattr(base, "FIELDS", ())}
-        namespace["_defaults"] = {field: namespace.pop(field) for field in names if field in namespace}
-        namespace["_own_fields"] = names
+        inherited = {field for base in bases for of in base.__mro__ for field in vars(of).get("_own", ())}
+        namespace["_own"] = {field: namespace.pop(field, MISSING) for field in names}
         namespace["__slots__"] = tuple(field for field in names if field not in inherited)
         return super().__new__(mcs, name, bases, namespace)
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **_: Any) -> None:
         super().__init__(name, bases, namespace)
-        rows = {row.name: row for base in bases for row in getattr(base, "FIELDS", ())}
-        hints = get_type_hints(cls, include_extras=True) if namespace["_own_fields"] else {}
-        for field in namespace["_own_fields"]:
-            default = namespace["_defaults"].get(field, MISSING)
-            rows[field] = field_row(field, hints[field], default, namespace.get("_meta", False))
-        cls.FIELDS = list(rows.values())
-        cls.__init__ = make_init(cls.FIELDS)  # type: ignore[misc]
+        cls._fields = None
+        cls.__init__ = _first_init  # type: ignore[misc]
         if "to_command" not in namespace:
-            cls._derive()
+            cls.to_command = _first_to_command
+            cls.from_command = classmethod(_first_from_command)
 
-    def _derive(cls) -> None:
-        """Generates the codecs; overridden per family below."""
+    @property
+    def FIELDS(cls) -> list[FieldRow]:  # noqa: N802 (it is written like the other constants of a class)
+        """The fields, those of base classes first. Raises TypeError for a type that cannot be sent."""
+        if cls._fields is None:
+            rows = {row.name: row for base in cls.__bases__ for row in getattr(base, "FIELDS", ())}
+            own = vars(cls)["_own"]
+            hints = get_type_hints(cls, include_extras=True) if own else {}
+            is_meta = vars(cls).get("_meta", False)
+            for field, default in own.items():
+                rows[field] = field_row(field, hints[field], default, is_meta)
+            cls._fields = list(rows.values())
+        return cls._fields
+
+    def _encoder(cls) -> Callable[..., Command]:
+        raise NotImplementedError
+
+    def _decoder(cls) -> Callable[..., Any]:
+        raise NotImplementedError
+
+
+def _first_init(self: Any, *args: Any, **kwargs: Any) -> None:
+    cls = type(self)
+    cls.__init__ = make_init(cls.FIELDS)
+    self.__init__(*args, **kwargs)
+
+
+def _first_to_command(self: Any, *args: Any, **kwargs: Any) -> Any:
+    type(self).to_command = type(self)._encoder()
+    return self.to_command(*args, **kwargs)
+
+
+def _first_from_command(cls: Any, command: Command) -> Any:
+    cls.from_command = classmethod(cls._decoder())
+    return cls.from_command(command)
 
 
 class _Record(metaclass=Declared):
@@ -111,7 +142,10 @@ class _Record(metaclass=Declared):
 
 @dataclass_transform(field_specifiers=(wire,))
 class _ReplyFamily(Declared):
-    def _derive(cls) -> None:
+    def _encoder(cls) -> Callable[..., Command]:
+        return make_reply_encoder(cls.FIELDS)
+
+    def _decoder(cls) -> Callable[..., Any]:
         fields = cls.FIELDS
 
         def failed(of: type, command: Command, error: Exception) -> Exception:
@@ -119,8 +153,7 @@ class _ReplyFamily(Declared):
                 return error
             return MalformedReply(f"{of.__name__}: {explain(fields, command).remark}")
 
-        cls.to_command = make_reply_encoder(fields)
-        cls.from_command = classmethod(make_decoder(fields, failed))
+        return make_decoder(fields, failed)
 
 
 class Reply(_Record, metaclass=_ReplyFamily):
@@ -163,14 +196,16 @@ ReplyT_co = TypeVar("ReplyT_co", bound=Reply, covariant=True)
 class _RequestFamily(Declared):
     CODE: int
 
-    def _derive(cls) -> None:
+    def _encoder(cls) -> Callable[..., Command]:
+        return make_request_encoder(cls.FIELDS, cls.CODE)
+
+    def _decoder(cls) -> Callable[..., Any]:
         fields = cls.FIELDS
 
         def failed(of: type, command: Command, error: Exception) -> Exception:
             return MalformedBody(str(error)) if isinstance(error, Malformed) else explain(fields, command)
 
-        cls.to_command = make_request_encoder(fields, cls.CODE)
-        cls.from_command = classmethod(make_decoder(fields, failed))
+        return make_decoder(fields, failed)
 
 
 class Request(_Record, Generic[ReplyT_co], metaclass=_RequestFamily):
@@ -197,7 +232,7 @@ class Request(_Record, Generic[ReplyT_co], metaclass=_RequestFamily):
 
 
 REQUESTS: dict[int, type[Request[Any]]] = {}
-"""Every declared request by its code. Importing `orbitmq.protocol.requests` fills it."""
+"""The requests declared so far, by code; `orbitmq.protocol.requests.every` declares all."""
 
 RequestT = TypeVar("RequestT", bound=type[Request[Any]])
 
@@ -215,7 +250,6 @@ def request(code: int, *, name: str | None = None, to: str = "broker") -> Callab
         cls.NAME = name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).upper()
         cls.SERVED_BY = frozenset(to.split())
         cls.REPLY = _reply_of(cls)
-        cls._derive()
         REQUESTS[code] = cls
         return cls
 

@@ -6,8 +6,8 @@ import inspect
 import sys
 from typing import Any
 
-from orbitmq.protocol.declare import REQUESTS, FieldRow, Request
-from orbitmq.protocol.requests import UNUSED
+from orbitmq.protocol.declare import FieldRow, Request
+from orbitmq.protocol.requests.every import REQUESTS, UNUSED
 
 _HEAD = (
     "| code | request | to | header fields | body | answer: header fields | body |\n"

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Self
 
-import orbitmq.protocol.requests  # noqa: F401 (declares them)
+import orbitmq.protocol.requests.every  # noqa: F401 (declares them)
 from orbitmq.protocol.command import Command
 from orbitmq.protocol.declare import REQUESTS, Reply, Request
 from orbitmq.protocol.errors import Refused

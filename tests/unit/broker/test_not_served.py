@@ -1,4 +1,4 @@
-import orbitmq.protocol.requests  # noqa: F401
+import orbitmq.protocol.requests.every  # noqa: F401 (declares them)
 from orbitmq.broker.broker import handlers
 from orbitmq.broker.not_served import NOT_SERVED
 from orbitmq.protocol.declare import REQUESTS

@@ -12,15 +12,14 @@ from orbitmq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from orbitmq.protocol.command import VERSION, Command
 from orbitmq.protocol.declare import REQUESTS, Reply, Request, Void
 from orbitmq.protocol.errors import Refused
-from orbitmq.protocol.requests import (
+from orbitmq.protocol.requests.client import (
     ConsumerListReply,
     GetConsumerListByGroup,
-    GetRouteinfoByTopic,
     Heartbeat,
     HeartbeatReply,
-    RouteReply,
     UnregisterClient,
 )
+from orbitmq.protocol.requests.route import GetRouteinfoByTopic, RouteReply
 
 Answering = Callable[[Any], Reply | Refused | None]
 """None: no answer at all."""

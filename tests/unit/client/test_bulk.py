@@ -8,7 +8,7 @@ from orbitmq.client.message import Message, SendResult
 from orbitmq.client.producer import Producer
 from orbitmq.protocol.errors import MessageIllegal, Refused
 from orbitmq.protocol.message_cy import split_batch
-from orbitmq.protocol.requests import SendBatchMessage, SendReply
+from orbitmq.protocol.requests.send import SendBatchMessage, SendReply
 from tests.unit.client.fake_broker import FakeBroker
 
 

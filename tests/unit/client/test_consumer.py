@@ -12,34 +12,32 @@ from orbitmq.client.consumer import PushConsumer
 from orbitmq.client.handlers import RETRY, Retry
 from orbitmq.client.message import ReceivedMessage
 from orbitmq.client.options import FIRST_OFFSET, LAST_OFFSET, TIMESTAMP
-from orbitmq.protocol.bodies import LockBatchResponseBody, MessageQueue, ResetOffsetBody
+from orbitmq.protocol.bodies.offset import ResetOffsetBody
+from orbitmq.protocol.bodies.queue import LockBatchResponseBody, MessageQueue
 from orbitmq.protocol.bodies.running import CMResult
 from orbitmq.protocol.declare import Reply, Void
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.properties import decode_properties
-from orbitmq.protocol.requests import (
+from orbitmq.protocol.requests.client import (
     ConsumeMessageDirectly,
-    ConsumerOffset,
-    ConsumerSendMsgBack,
     GetConsumerRunningInfo,
+    Heartbeat,
+    NotifyConsumerIdsChanged,
+    UnregisterClient,
+)
+from orbitmq.protocol.requests.lock import LockBatchMq, LockBatchReply, UnlockBatchMq
+from orbitmq.protocol.requests.offset import (
+    ConsumerOffset,
     GetConsumerStatusFromClient,
     GetMaxOffset,
-    Heartbeat,
-    LockBatchMq,
-    LockBatchReply,
-    NotifyConsumerIdsChanged,
     OffsetReply,
-    PullMessage,
-    PullReply,
     QueryConsumerOffset,
     ResetConsumerClientOffset,
     SearchOffsetByTimestamp,
-    SendMessageV2,
-    SendReply,
-    UnlockBatchMq,
-    UnregisterClient,
     UpdateConsumerOffset,
 )
+from orbitmq.protocol.requests.pull import PullMessage, PullReply
+from orbitmq.protocol.requests.send import ConsumerSendMsgBack, SendMessageV2, SendReply
 from tests.unit.client.fake_broker import FakeBroker
 from tests.unit.client.making import record, stored
 

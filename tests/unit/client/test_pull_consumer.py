@@ -6,7 +6,7 @@ from orbitmq.client.errors import NotRunning, TopicNotFound
 from orbitmq.client.pull_consumer import PullConsumer
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.errors import Malformed, Refused, TopicNotExist
-from orbitmq.protocol.requests import PullMessage, PullReply
+from orbitmq.protocol.requests.pull import PullMessage, PullReply
 from tests.unit.client.fake_broker import FakeBroker
 from tests.unit.client.making import record, stored
 

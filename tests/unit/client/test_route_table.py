@@ -12,7 +12,7 @@ from orbitmq.client.name_servers import NameServers
 from orbitmq.client.route_table import RouteTable
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.errors import PeerFailed, Refused
-from orbitmq.protocol.requests import GetRouteinfoByTopic
+from orbitmq.protocol.requests.route import GetRouteinfoByTopic
 from tests.unit.client.fake_broker import FakeBroker
 
 

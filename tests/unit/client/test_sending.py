@@ -13,7 +13,7 @@ from orbitmq.net.errors import CallTimeout, ConnectFailed
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.errors import BrokerRefused, MessageIllegal, Refused
 from orbitmq.protocol.properties import decode_properties
-from orbitmq.protocol.requests import SendBatchMessage, SendMessageV2, SendReply
+from orbitmq.protocol.requests.send import SendBatchMessage, SendMessageV2, SendReply
 from tests.unit.client.fake_broker import FakeBroker
 
 

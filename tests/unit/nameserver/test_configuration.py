@@ -13,7 +13,7 @@ from orbitmq.options.properties import parse_properties
 from orbitmq.protocol.call import Outcome, Wait
 from orbitmq.protocol.declare import Void
 from orbitmq.protocol.errors import MalformedJson, Refused
-from orbitmq.protocol.requests import REQUESTS
+from orbitmq.protocol.requests.every import REQUESTS
 from orbitmq.protocol.requests.route import (
     DeleteKvConfig,
     GetKvConfig,

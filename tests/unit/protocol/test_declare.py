@@ -249,12 +249,30 @@ def test_a_request_has_to_say_its_reply() -> None:
 
 
 def test_a_type_that_has_no_place_in_a_header() -> None:
+    class Wrong(Request[Void]):
+        """Lists cannot be header fields."""
+
+        numbers: list[int]
+
     with pytest.raises(TypeError, match="numbers"):
+        Wrong([1])
 
-        class Wrong(Request[Void]):
-            """Lists cannot be header fields."""
 
-            numbers: list[int]
+def test_a_class_whose_base_was_used_first_has_codecs_of_its_own() -> None:
+    class Base(Request[Void]):
+        """Shared."""
+
+        topic: str
+
+    assert Base.from_command(Base("t").to_command()) == Base("t")
+
+    class More(Base):
+        """And more."""
+
+        key: str
+
+    assert More.from_command(More("t", "k").to_command()) == More("t", "k")
+    assert Base("t").to_command().ext == {"topic": "t"}
 
 
 def test_equality_and_printing() -> None:

@@ -1,4 +1,4 @@
-from orbitmq.protocol.requests import REQUESTS, UNUSED
+from orbitmq.protocol.requests.every import REQUESTS, UNUSED
 from orbitmq.protocol.wire_table import markdown
 
 
