@@ -93,7 +93,12 @@ class Warm:
     size_bytes: int
 
 
-Condition: TypeAlias = DataAt | Durable | Saved | Answer | Warm
+@dataclass(slots=True, frozen=True, eq=False)
+class Signal:
+    """The rules themselves say when, by naming this very object."""
+
+
+Condition: TypeAlias = DataAt | Durable | Saved | Answer | Warm | Signal
 
 
 @dataclass(slots=True)
@@ -108,7 +113,8 @@ class Outcome:
 class Wait:
     """The reply has to wait for all of `on`, or with `any_of` for the first; until `deadline` (ms).
 
-    `then(outcome, now)` gives the reply, or None. It may wait once more, but never twice for data.
+    `then(outcome, now)` gives the reply, or None. It may wait once more, but never twice for data; only a
+    call that was held for a Signal may be held for one again, until its deadline.
     """
 
     on: tuple[Condition, ...]

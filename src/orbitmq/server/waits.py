@@ -1,4 +1,4 @@
-"""Replies that wait: for a message, the disk, a saved table, a peer's answer, or for time to pass."""
+"""Replies that wait: for a message, the disk, a saved table, a peer's answer, a signal, or time to pass."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Container, Iterable
 from typing import TypeAlias
 
-from orbitmq.protocol.call import Answer, Condition, DataAt, Durable, Outcome, Saved, Wait, Warm
+from orbitmq.protocol.call import Answer, Condition, DataAt, Durable, Outcome, Saved, Signal, Wait, Warm
 from orbitmq.protocol.command import Command
 
 Arrival: TypeAlias = tuple[str, int, int, int]
@@ -52,6 +52,7 @@ class Waits:
         self._by_queue: dict[tuple[str, int], list[tuple[Waiting, DataAt]]] = {}
         self._durable: deque[tuple[int, Waiting]] = deque()
         self._saved: dict[str, list[Waiting]] = {}
+        self._signals: dict[Signal, Waiting] = {}
         self._by_connection: dict[int, set[Waiting]] = {}
 
     @property
@@ -95,6 +96,8 @@ class Waits:
                 self._ask(condition, left_ms, lambda command: self._answered(waiting, condition, command))
             case Warm():
                 self._warm(condition, lambda: self._met(waiting))
+            case Signal():
+                self._signals[condition] = waiting
 
     def _answered(self, waiting: Waiting, condition: Answer, command: Command | None) -> None:
         if command is not None:
@@ -119,10 +122,15 @@ class Waits:
             mine.discard(waiting)
             if not mine:
                 del self._by_connection[waiting.connection_id]
+        self._leave(waiting)
+        waiting.settle(Outcome(timed_out, waiting.answers))
+
+    def _leave(self, waiting: Waiting) -> None:
         for condition in waiting.wait.on:
             if isinstance(condition, DataAt):
                 self._leave_queue(waiting, condition)
-        waiting.settle(Outcome(timed_out, waiting.answers))
+            elif isinstance(condition, Signal):
+                self._signals.pop(condition, None)
 
     def _leave_queue(self, waiting: Waiting, condition: DataAt) -> None:
         key = (condition.topic, condition.queue_id)
@@ -152,6 +160,13 @@ class Waits:
         while waiting and waiting[0][0] <= physical_offset:
             self._met(waiting.popleft()[1])
 
+    def signalled(self, signals: Iterable[Signal]) -> None:
+        """Wakes the calls that wait for these."""
+        for signal in signals:
+            waiting = self._signals.pop(signal, None)
+            if waiting is not None:
+                self._met(waiting)
+
     def saved(self, tables: Iterable[str]) -> None:
         """Wakes the calls whose change of these tables is in its file now."""
         for table in tables:
@@ -164,9 +179,7 @@ class Waits:
             waiting.left = 0
             if waiting.timer is not None:
                 waiting.timer.cancel()
-            for condition in waiting.wait.on:
-                if isinstance(condition, DataAt):
-                    self._leave_queue(waiting, condition)
+            self._leave(waiting)
 
     def end_all(self) -> None:
         """Settles every call as if its time were over: the server stops."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from orbitmq.protocol.call import Answer, DataAt, Durable, Outcome, Saved, Wait, Warm
+from orbitmq.protocol.call import Answer, DataAt, Durable, Outcome, Saved, Signal, Wait, Warm
 from orbitmq.protocol.command import Command
 from orbitmq.protocol.requests.client import GetConsumerRunningInfo
 from orbitmq.server.waits import MAX_WAITS_PER_CONNECTION, Waits
@@ -146,4 +146,17 @@ async def test_a_server_that_stops_settles_everything() -> None:
     held = [bench.hold(DataAt("T", 0, 0)), bench.hold(Durable(1)), bench.hold(Saved("topics"))]
     bench.waits.end_all()
     assert all(one.timed_out is True for one in held)
+    assert bench.waits.count == 0
+
+
+async def test_a_signal_wakes_the_call_that_waits_for_this_very_one() -> None:
+    bench = Bench()
+    mine, other, late = Signal(), Signal(), Signal()
+    held, still = bench.hold(mine), bench.hold(other)
+    bench.waits.signalled([late, mine, mine])
+    assert held.timed_out is False
+    assert still.timed_out is None
+    bench.waits.connection_closed(1)
+    bench.waits.signalled([other])
+    assert still.timed_out is None
     assert bench.waits.count == 0
