@@ -1,17 +1,19 @@
-"""Flags that servers share, and how they become settings: flag over --set over environment over file."""
+"""Flags that servers share, and the sources of options: flag over --set over environment over file."""
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from orbitmq.cli.logs import FORMATS, LEVELS
+from orbitmq.cli.logs import FORMATS, LEVELS, set_up
 from orbitmq.net.address import parse_address
 from orbitmq.net.errors import BadAddress
 from orbitmq.options import (
@@ -63,62 +65,91 @@ BROKER_PORT = click.IntRange(3, 65534)
 """The VIP port, 2 below, and the port of replication, 1 above, have to be ports as well."""
 
 
-def server_flags(command: F) -> F:
-    """What every server takes."""
-    for flag in reversed(
-        [
-            click.option(
-                "--listen",
-                metavar="HOST",
-                help="Address to listen on; 0.0.0.0 for all of IPv4, :: for all. [default: 127.0.0.1]",
-            ),
-            click.option(
-                "--advertise",
-                type=Advertised(),
-                help="Address that clients are told, if it is not the one listened on.",
-            ),
-            click.option(
-                "--config",
-                "config",
-                type=click.Path(path_type=Path),
-                help="File of options: TOML if it ends in .toml, else properties as in Apache's broker.conf.",
-            ),
-            click.option(
-                "--set",
-                "assignments",
-                metavar="NAME=VALUE",
-                multiple=True,
-                help="Set an option by the name Apache gives it. Repeatable.",
-            ),
-            click.option(
-                "--ready-file",
-                type=click.Path(path_type=Path),
-                help="File that exists while the server is ready.",
-            ),
-            click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True),
-            click.option("--log-format", type=click.Choice(FORMATS), default="text", show_default=True),
-        ]
-    ):
-        command = flag(command)
-    return command
+@dataclass(frozen=True, slots=True)
+class ServerFlags:
+    """What every server can be told on its command line, beside what it alone takes."""
+
+    listen: str | None = None
+    advertise: tuple[str, int | None] | None = None
+    """Host and port; the port is the one listened on where it is None."""
+    config: Path | None = None
+    assignments: tuple[str, ...] = ()
+    """Of `--set`, as they were given."""
+    ready_file: Path | None = None
+
+    def layers(self, environment: Mapping[str, str] | None = None) -> list[Layer]:
+        """The sources that every server reads, the weakest first; flags come on top. Raises OptionError."""
+        environment = os.environ if environment is None else environment
+        found = []
+        if environment.get("NAMESRV_ADDR"):
+            # Apache's own variable: weaker than everything, and of interest to brokers only.
+            found.append(
+                Layer("NAMESRV_ADDR", {}, lenient=True, broker={"namesrvAddr": environment["NAMESRV_ADDR"]})
+            )
+        if self.config is not None:
+            found.append(read_file(self.config))
+        found.append(from_environment(environment))
+        found.append(from_assignments(self.assignments))
+        return found
 
 
-def layers(
-    config: Path | None, assignments: tuple[str, ...], environment: Mapping[str, str] | None = None
-) -> list[Layer]:
-    """The sources that every server reads, the weakest first; flags come on top."""
-    environment = os.environ if environment is None else environment
-    found = []
-    if environment.get("NAMESRV_ADDR"):
-        # Apache's own variable: weaker than everything, and of interest to brokers only.
-        found.append(
-            Layer("NAMESRV_ADDR", {}, lenient=True, broker={"namesrvAddr": environment["NAMESRV_ADDR"]})
-        )
-    if config is not None:
-        found.append(read_file(config))
-    found.append(from_environment(environment))
-    found.append(from_assignments(assignments))
-    return found
+FLAGS = (
+    click.option(
+        "--listen",
+        metavar="HOST",
+        help="Address to listen on; 0.0.0.0 for all of IPv4, :: for all. [default: 127.0.0.1]",
+    ),
+    click.option(
+        "--config",
+        type=click.Path(path_type=Path),
+        help="File of options: TOML if it ends in .toml, else properties as in Apache's broker.conf.",
+    ),
+    click.option(
+        "--set",
+        "assignments",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="Set an option by the name Apache gives it. Repeatable.",
+    ),
+    click.option(
+        "--ready-file", type=click.Path(path_type=Path), help="File that exists while the server is ready."
+    ),
+    click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True),
+    click.option("--log-format", type=click.Choice(FORMATS), default="text", show_default=True),
+)
+
+
+def server_flags(
+    advertise_help: str = "Address that clients are told, if it is not the one listened on.",
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Adds what every server takes: the command gets it as one ServerFlags, with logging set up by then."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def run(log_level: str, log_format: str, **values: Any) -> None:
+            common = {row.name: values.pop(row.name) for row in fields(ServerFlags)}
+            flags = ServerFlags(**common)
+            set_up(log_level, log_format)
+            clear_ready_file(flags.ready_file)
+            command(flags, **values)
+
+        advertise = click.option("--advertise", type=Advertised(), help=advertise_help)
+        for flag in reversed((FLAGS[0], advertise, *FLAGS[1:])):
+            run = flag(run)
+        return run
+
+    return decorate
+
+
+def data_dir_flag(name: str, about: str) -> Callable[[F], F]:
+    """`--data-dir`, which the command gets as `name`, and as an absolute path."""
+    return click.option(
+        "--data-dir",
+        name,
+        type=click.Path(),
+        callback=lambda _, __, value: None if value is None else os.path.abspath(value),
+        help=about,
+    )
 
 
 def clear_ready_file(path: Path | None) -> None:

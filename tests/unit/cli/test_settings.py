@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from orbitmq.broker.options import BROKER_TABLE, BrokerSettings
-from orbitmq.cli.flags import layers, warn_misspelt, warn_without_effect
-from orbitmq.cli.serving import broker_settings, namesrv_settings, standalone_settings
+from orbitmq.cli.flags import ServerFlags, warn_misspelt, warn_without_effect
+from orbitmq.cli.settings import broker_settings, namesrv_settings, standalone_settings
 from orbitmq.nameserver.options import NAMESRV_TABLE, NamesrvSettings
 from orbitmq.net.errors import BadAddress
 from orbitmq.options import OptionError, RefusedValue, UnknownOption
@@ -19,15 +19,19 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def broker(config: Path | None = None, *assignments: str, **flags: object) -> BrokerSettings:
-    return broker_settings(config, assignments, {"namesrvAddr": "127.0.0.1:9876", **flags})
+def broker(config: Path | None = None, *assignments: str, **given: object) -> BrokerSettings:
+    flags = ServerFlags(config=config, assignments=assignments)
+    return broker_settings(flags, {"namesrvAddr": "127.0.0.1:9876", **given})
 
 
 def standalone(
-    *assignments: str, config: Path | None = None, **flags: object
+    *assignments: str,
+    config: Path | None = None,
+    listen: str | None = None,
+    advertise: tuple[str, int | None] | None = None,
 ) -> tuple[BrokerSettings, NamesrvSettings]:
-    given = {"data_dir": None, "namesrv_port": None, "broker_port": None, "listen": None, "advertise": None}
-    return standalone_settings(**{**given, **flags}, config=config, assignments=assignments)  # type: ignore[arg-type]
+    flags = ServerFlags(listen, advertise, config, assignments)
+    return standalone_settings(flags, None, {})
 
 
 def test_defaults() -> None:
@@ -59,11 +63,11 @@ def test_apaches_own_variable_is_the_weakest_and_only_for_brokers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NAMESRV_ADDR", "env:9876")
-    assert broker_settings(None, (), {}).namesrv_addr == "env:9876"
+    assert broker_settings(ServerFlags(), {}).namesrv_addr == "env:9876"
     config = tmp_path / "broker.toml"
     config.write_text('namesrv_addr = "file:9876"\n')
-    assert broker_settings(config, (), {}).namesrv_addr == "file:9876"
-    assert namesrv_settings(None, None, None, ()).listen_port == 9876
+    assert broker_settings(ServerFlags(config=config), {}).namesrv_addr == "file:9876"
+    assert namesrv_settings(ServerFlags(), {}).listen_port == 9876
 
 
 def test_one_file_for_both_servers(tmp_path: Path) -> None:
@@ -139,7 +143,7 @@ def test_what_cannot_be(assignments: tuple[str, ...], error: type[Exception], wo
 
 def test_a_broker_has_a_name_server() -> None:
     with pytest.raises(OptionError, match="--namesrv HOST:PORT"):
-        broker_settings(None, (), {})
+        broker_settings(ServerFlags(), {})
 
 
 def test_one_warning_lists_what_has_no_effect(caplog: pytest.LogCaptureFixture) -> None:
@@ -173,5 +177,6 @@ def test_only_near_misses_among_variables_are_told(caplog: pytest.LogCaptureFixt
 def test_layers_are_weakest_first(tmp_path: Path) -> None:
     config = tmp_path / "a.conf"
     config.write_text("x=1")
-    sources = [layer.source for layer in layers(config, ("y=1",), {"NAMESRV_ADDR": "h:1"})]
+    flags = ServerFlags(config=config, assignments=("y=1",))
+    sources = [layer.source for layer in flags.layers({"NAMESRV_ADDR": "h:1"})]
     assert sources == ["NAMESRV_ADDR", str(config), "environment", "--set"]
