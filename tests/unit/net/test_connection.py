@@ -13,7 +13,7 @@ from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.command import FLAG_RESPONSE, Command
 from orbitmq.protocol.errors import BrokerRefused
-from orbitmq.protocol.frame import encode_command
+from orbitmq.protocol.frame import FrameSplitter, encode_command
 from orbitmq.protocol.requests.offset import GetMaxOffset, QueryConsumerOffset
 from orbitmq.server.listener import Listener, free_ports
 
@@ -61,6 +61,40 @@ REQUEST = GetMaxOffset(topic="T", queue_id=0)
 
 async def test_a_call_gets_its_typed_reply(peer: Peer, pool: ConnectionPool) -> None:
     assert (await pool.call(peer.address, REQUEST)).offset == 7
+
+
+class Transport:
+    """Notes what is written to it."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        pass
+
+    def get_extra_info(self, name: str) -> tuple[str, int]:
+        return "127.0.0.1", 1
+
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
+
+
+async def test_the_many_small_answers_of_one_read_leave_in_few_writes() -> None:
+    def answer(connection: Connection, commands: list[Command]) -> None:
+        for command in commands:
+            body = bytes(100_000) if command.opaque == 700 else bytes(300)
+            connection.send(Command(0, command.opaque, FLAG_RESPONSE, body=body))
+
+    transport = Transport()
+    connection = Connection(answer)
+    connection.connection_made(transport)  # type: ignore[arg-type]
+    connection.data_received(b"".join(encode_command(Command(1, opaque)) for opaque in range(1000)))
+    assert len(transport.written) < 25
+    split = FrameSplitter()
+    answers = [one for piece in transport.written for one in split.feed(piece)]
+    assert [(one.opaque, len(one.body or b"")) for one in answers] == [
+        (opaque, 100_000 if opaque == 700 else 300) for opaque in range(1000)
+    ]
 
 
 async def test_answers_may_come_in_any_order(peer: Peer, pool: ConnectionPool) -> None:
