@@ -9,16 +9,17 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from orbitmq.broker.identity import BrokerIdentity
+from orbitmq.broker.snapshots import on_wire
 from orbitmq.broker.topics import TopicTable
 from orbitmq.protocol.bodies.route import RegisterBrokerBody
-from orbitmq.protocol.bodies.topic import TopicConfig, TopicConfigAndMappingSerializeWrapper
-from orbitmq.protocol.bodies.version import DataVersion
+from orbitmq.protocol.bodies.topic import TopicConfigAndMappingSerializeWrapper
 from orbitmq.protocol.codes import PERM_READ, PERM_WRITE
 from orbitmq.protocol.requests.route import QueryDataVersion, RegisterBroker, UnregisterBroker
 
 READ_WRITE = PERM_READ | PERM_WRITE
 MIN_PERIOD_MS = 10_000
 MAX_PERIOD_MS = 60_000
+NO_TOPICS = '"topicConfigTable":{}'
 FIRST_TOPICS = 2
 """A name server refuses a broker's first registration if it has exactly one topic."""
 
@@ -36,13 +37,11 @@ def register_all(
     split_size: int | None = None,
 ) -> list[RegisterBroker]:
     """The requests that tell a name server every topic; several with `split_size`, else one."""
-    configs = list(topics.by_name.values())
-    size = split_size or max(1, len(configs))
+    names = list(topics.by_name)
+    size = split_size or max(1, len(names))
     return [
-        _request(
-            identity, configs[start : start + size], topics.version, broker_permission, heartbeat_timeout_ms
-        )
-        for start in range(0, max(1, len(configs)), size)
+        _request(identity, topics, names[start : start + size], broker_permission, heartbeat_timeout_ms)
+        for start in range(0, max(1, len(names)), size)
     ]
 
 
@@ -57,8 +56,8 @@ def register_changed(
 
     A topic that was deleted here is not told: its row falls with the table's own registration.
     """
-    configs = [config for name in sorted(changed) if (config := topics.get(name)) is not None]
-    return _request(identity, configs, topics.version, broker_permission, heartbeat_timeout_ms)
+    names = [name for name in sorted(changed) if topics.get(name) is not None]
+    return _request(identity, topics, names, broker_permission, heartbeat_timeout_ms)
 
 
 def ask_data_version(identity: BrokerIdentity, topics: TopicTable) -> QueryDataVersion:
@@ -93,13 +92,24 @@ def ordered_topics(order_conf: dict[str, str], broker_name: str) -> set[str]:
 
 def _request(
     identity: BrokerIdentity,
-    configs: list[TopicConfig],
-    version: DataVersion,
+    topics: TopicTable,
+    names: list[str],
     broker_permission: int,
     heartbeat_timeout_ms: int | None,
 ) -> RegisterBroker:
-    if broker_permission & READ_WRITE != READ_WRITE:
-        configs = [replace(config, perm=config.perm & broker_permission) for config in configs]
+    configs = {name: topics.by_name[name] for name in names}
+    if broker_permission & READ_WRITE == READ_WRITE:
+        texts = topics.wire_texts(configs)
+    else:
+        texts = [
+            on_wire(name, replace(config, perm=config.perm & broker_permission))
+            for name, config in configs.items()
+        ]
+    # The table's text is put together from those of its topics: it is sent twice a minute and rarely changes.
+    without = TopicConfigAndMappingSerializeWrapper(data_version=topics.version.copy())
+    frame = RegisterBrokerBody(without).to_json_text()
+    before, table, after = frame.partition(NO_TOPICS)
+    assert table, "an empty table is written as NO_TOPICS says"
     return RegisterBroker(
         broker_name=identity.name,
         broker_addr=identity.address,
@@ -110,10 +120,5 @@ def _request(
         enable_acting_master=False,
         compressed=False,
         body_crc32=0,
-        body=RegisterBrokerBody(
-            TopicConfigAndMappingSerializeWrapper(
-                topic_config_table={config.topic_name: config for config in configs},
-                data_version=version.copy(),
-            )
-        ).to_json(),
+        body=f"{before}{table[:-1]}{','.join(texts)}}}{after}".encode(),
     )

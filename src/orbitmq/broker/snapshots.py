@@ -12,10 +12,21 @@ Snapshot: TypeAlias = Callable[[], str]
 """Makes the text of a table as it was when the snapshot was taken; may be called in another thread."""
 
 
+def in_file(name: str, entry: JsonBody) -> str:
+    """`"name":{...}` as a member of a map in a document's first level."""
+    return f"{write_pretty(name)}:{write_pretty(entry.to_value(), 2)}"
+
+
+def on_wire(name: str, entry: JsonBody) -> str:
+    """The same without blanks."""
+    return f"{write_pretty(name)}:{entry.to_json_text()}"
+
+
 class EntryTexts:
     """The texts of a table's entries, so that a change of one among 10,000 costs the text of that one."""
 
-    def __init__(self) -> None:
+    def __init__(self, write: Callable[[str, JsonBody], str] = in_file) -> None:
+        self._write = write
         self._texts: dict[str, str] = {}
 
     def forget(self, name: str) -> None:
@@ -27,12 +38,20 @@ class EntryTexts:
         self._texts.clear()
 
     def of(self, entries: Mapping[str, JsonBody]) -> list[str]:
-        """`"name":{...}` of every entry, as a member of a map in a document's first level."""
+        """The text of every entry, in the order of `entries`."""
         texts = self._texts
         for name, entry in entries.items():
             if name not in texts:
-                texts[name] = f"{write_pretty(name)}:{write_pretty(entry.to_value(), 2)}"
+                texts[name] = self._write(name, entry)
         return [texts[name] for name in entries]
+
+    def make(self, entries: Mapping[str, JsonBody], most: int) -> bool:
+        """Makes up to `most` texts that are missing; whether all are there now."""
+        texts = self._texts
+        missing = [name for name in entries if name not in texts]
+        for name in missing[:most]:
+            texts[name] = self._write(name, entries[name])
+        return len(missing) <= most
 
 
 def map_text(members: Iterable[str]) -> str:

@@ -6,11 +6,12 @@ topic for registration.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from orbitmq.broker.attributes import TOPIC_ATTRIBUTES, alter
 from orbitmq.broker.identity import BrokerIdentity
-from orbitmq.broker.snapshots import EntryTexts, Snapshot, document_text, map_text
+from orbitmq.broker.snapshots import EntryTexts, Snapshot, document_text, map_text, on_wire
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.bodies.topic import TopicConfig, TopicConfigSerializeWrapper
 from orbitmq.protocol.bodies.version import DataVersion
@@ -71,6 +72,7 @@ class TopicTable:
         self._changed: set[str] = set()
         self._system: set[str] = set(SYSTEM_TOPICS)
         self._texts = EntryTexts()
+        self._wire_texts = EntryTexts(on_wire)
 
     def get(self, topic: str) -> TopicConfig | None:
         """The config of a topic, or None."""
@@ -171,6 +173,14 @@ class TopicTable:
         self.unsaved_names.add(topic)
         return config
 
+    def wire_texts(self, topics: Mapping[str, TopicConfig]) -> list[str]:
+        """`"name":{...}` of topics of this table, as registrations carry them."""
+        return self._wire_texts.of(topics)
+
+    def make_wire_texts(self, most: int) -> bool:
+        """Makes up to `most` of the texts that `wire_texts` would have to make; whether none is left."""
+        return self._wire_texts.make(self.by_name, most)
+
     def note_saved(self) -> None:
         """Notes that the file holds every topic there is."""
         self.unsaved_names.clear()
@@ -257,10 +267,12 @@ class TopicTable:
         }
         self.version = wrapper.data_version
         self._texts.clear()
+        self._wire_texts.clear()
         self._texts.of(self.by_name)  # made here, so that no first change has to make them all
 
     def _note(self, topic: str, now: int) -> None:
         self.version.next(now)
         self._changed.add(topic)
         self._texts.forget(topic)
+        self._wire_texts.forget(topic)
         self._unsaved.mark(self.NAME)

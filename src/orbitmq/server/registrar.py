@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 
 from orbitmq.broker import registration
+from orbitmq.broker.auth.reading import own_credentials
 from orbitmq.broker.broker import Broker
 from orbitmq.net.errors import NetError
 from orbitmq.net.pool import ConnectionPool
@@ -16,6 +17,8 @@ from orbitmq.protocol.requests.route import RegisterBroker
 log = logging.getLogger(__name__)
 
 FAREWELL_TIMEOUT_MS = 3_000
+TEXTS_PER_TURN = 1_000
+"""How many topics are written out for the name servers before others have a turn: some 5 ms."""
 
 
 class Registrar:
@@ -26,7 +29,7 @@ class Registrar:
         self._addresses = addresses
         self._now = now
         self._timeout_ms = broker.settings.register_broker_timeout_mills
-        self._pool = ConnectionPool()
+        self._pool = ConnectionPool(credentials=own_credentials(broker.settings))
         self._tasks: set[asyncio.Task[None]] = set()
         self._unreachable: set[str] = set()
 
@@ -35,6 +38,10 @@ class Registrar:
 
         Without `force` a name server that has the present table is only told that the broker lives.
         """
+        for _ in range(0, len(self._broker.topics.by_name), TEXTS_PER_TURN):
+            if self._broker.topics.make_wire_texts(TEXTS_PER_TURN):
+                break
+            await asyncio.sleep(0)
         results = await asyncio.gather(*(self._register_with(address, force) for address in self._addresses))
         return sum(results)
 
