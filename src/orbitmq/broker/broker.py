@@ -10,6 +10,9 @@ from functools import partial
 from typing import Any
 
 from orbitmq.broker import handlers as subjects
+from orbitmq.broker.auth.gate import Gate
+from orbitmq.broker.auth.reading import first_user, own_credentials
+from orbitmq.broker.auth.table import AuthTable
 from orbitmq.broker.clients import ClientTable
 from orbitmq.broker.config import BrokerConfig
 from orbitmq.broker.delay import DelayDelivery, DelayLevels
@@ -69,6 +72,7 @@ class Broker:
         self.offsets = OffsetTable(self.unsaved, now, settings.consumer_offset_update_version_step)
         self.clients = ClientTable(self.outbox)
         self.locks = QueueLocks()
+        self.auth = AuthTable(self.unsaved)
         self.levels = DelayLevels(settings.message_delay_level)
         self.delay = DelayDelivery(
             self.levels, store, self.unsaved, now, settings.delay_offset_update_version_step
@@ -82,14 +86,54 @@ class Broker:
         """The tables that live in files: name -> file name, `snapshot`, `load_text`."""
         return {
             table.NAME: (table.FILE, table.snapshot, table.load_text)
-            for table in (self.topics, self.groups, self.offsets, self.delay)
+            for table in (
+                self.topics,
+                self.groups,
+                self.offsets,
+                self.delay,
+                self.auth,
+                self.order,
+                self.modes,
+            )
         }
 
     def start(self, now: int) -> None:
         """Makes what every broker has; call once, after the tables were loaded."""
         self.topics.add_system_topics(now)
         self.groups.add_system_groups(now)
+        for credentials in (first_user(self.settings), own_credentials(self.settings)):
+            if credentials is not None:
+                self.auth.ensure_super_user(credentials.access_key, credentials.secret_key)
         self.delay.start()
+
+    @property
+    def gate(self) -> Gate | None:
+        """What every request has to pass; None where everything is let in."""
+        settings = self.settings
+        if not (settings.authentication_enabled or settings.authorization_enabled):
+            return None
+        return Gate(settings, self.auth, self.identity.cluster)
+
+    def stop(self, now: int) -> None:
+        """Puts into the store what is in memory only; call once, before the tables are saved for the last time."""
+        self.points.store_all(now)
+
+    def connection_closed(self, connection_id: int) -> None:
+        """Forgets what a peer was and waited for."""
+        self.clients.connection_closed(connection_id)
+        self.held_pops.connection_closed(connection_id)
+        self.held_notices.connection_closed(connection_id)
+
+    def run_pop(self, now: int) -> bool:
+        """Stores check points that were long enough in memory, lets those know whose ordered queues are free
+        by the clock, and revives what was not acknowledged; whether there is more to do at once.
+        """
+        self.points.run(now)
+        if self.settings.enable_notify_after_pop_order_lock_release:
+            for topic, group, queue_id in self.order.take_released(now):
+                self.held_pops.wake(topic, group, queue_id)
+                self.held_notices.wake(topic, group, queue_id)
+        return self.reviver.run(now, now)
 
     def bind(self) -> tuple[dict[int, BoundHandler], dict[int, ManyHandler]]:
         """The handlers by request code: those that take one call, and those that take many."""

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 _TRANSACTIONS = "transactions are not served yet"
 _TIMER = "timer messages are not served yet; the 18 delay levels are"
-_POP = "POP consumption is not served yet"
 _ROCKSDB = "this broker keeps nothing in RocksDB"
 _REPLICATION = "replication and the controller are not served yet"
-_ACCESS = "users and access rules are not served yet"
 _COLD = "reads of cold data are not limited per group"
 
 NOT_SERVED: dict[int, str] = {
@@ -35,24 +33,7 @@ NOT_SERVED: dict[int, str] = {
     2002: _COLD,
     2003: _COLD,
     2004: "the commit log is not read ahead by advice that can be switched",
-    3001: _ACCESS,
-    3002: _ACCESS,
-    3003: _ACCESS,
-    3004: _ACCESS,
-    3005: _ACCESS,
-    3006: _ACCESS,
-    3007: _ACCESS,
-    3008: _ACCESS,
-    3009: _ACCESS,
-    3010: _ACCESS,
     5001: _TIMER,
-    200050: _POP,
-    200051: _POP,
-    200052: _POP,
-    200053: _POP,
-    200054: _POP,
-    200055: _POP,
-    200056: _POP,
-    200151: _POP,
+    200056: _ROCKSDB,
 }
 """Request code -> reason."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from orbitmq.broker.auth.options import AUTH_ROWS, AuthSettings
 from orbitmq.options import Option, OptionTable, RefusedValue, Status, option, refused, without_effect
 from orbitmq.options.network import NETWORK_ROWS, NetworkSettings
 from orbitmq.store.option_rows import STORE_ROWS, StoreSettings
@@ -20,7 +21,7 @@ _NO_QUEUES = (
 
 
 @dataclass(kw_only=True)
-class BrokerSettings(NetworkSettings, StoreSettings):
+class BrokerSettings(AuthSettings, NetworkSettings, StoreSettings):
     """What one broker is told; handlers read it at every request, so that updates count at once."""
 
     # Who it is, and who knows it.
@@ -597,7 +598,7 @@ _OTHER_ROWS: list[Option] = [
         ("enableControllerMode", "boolean", False),
     ),
     *refused(
-        "access control is not implemented yet, and a broker without it must not look guarded",
+        "access control 1.0 is gone upstream as well: see authenticationEnabled and authorizationEnabled",
         "BrokerConfig",
         ("aclEnable", "boolean", False),
     ),
@@ -624,41 +625,7 @@ _OTHER_ROWS: list[Option] = [
         ("isBrokerContainer", "boolean", False),
         ("isInBrokerContainer", "boolean", False),
     ),
-    *refused(
-        "access control is not implemented yet, and a broker without it must not look guarded",
-        "AuthConfig",
-        ("authenticationEnabled", "boolean", False),
-        ("authorizationEnabled", "boolean", False),
-        ("migrateAuthFromV1Enabled", "boolean", False),
-    ),
-    *without_effect(
-        "access control is not implemented yet",
-        "AuthConfig",
-        ("configName", "String", None),
-        ("clusterName", "String", None),
-        ("authConfigPath", "String", None),
-        ("authenticationProvider", "String", None),
-        ("authenticationMetadataProvider", "String", None),
-        ("authenticationStrategy", "String", None),
-        ("authenticationWhitelist", "String", None),
-        ("initAuthenticationUser", "String", None),
-        ("innerClientAuthenticationCredentials", "String", None),
-        ("authorizationProvider", "String", None),
-        ("authorizationMetadataProvider", "String", None),
-        ("authorizationStrategy", "String", None),
-        ("authorizationWhitelist", "String", None),
-        ("userCacheMaxNum", "int", 1000),
-        ("userCacheExpiredSecond", "int", 600),
-        ("userCacheRefreshSecond", "int", 60),
-        ("aclCacheMaxNum", "int", 1000),
-        ("aclCacheExpiredSecond", "int", 600),
-        ("aclCacheRefreshSecond", "int", 60),
-        ("statefulAuthenticationCacheMaxNum", "int", 10_000),
-        ("statefulAuthenticationCacheExpiredSecond", "int", 60),
-        ("statefulAuthorizationCacheMaxNum", "int", 10_000),
-        ("statefulAuthorizationCacheExpiredSecond", "int", 60),
-    ),
 ]
 
-BROKER_TABLE = OptionTable(BrokerSettings, _OTHER_ROWS, STORE_ROWS, NETWORK_ROWS)
+BROKER_TABLE = OptionTable(BrokerSettings, _OTHER_ROWS, AUTH_ROWS, STORE_ROWS, NETWORK_ROWS)
 """Every option of a broker."""

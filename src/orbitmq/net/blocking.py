@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from orbitmq.net.address import parse_address
-from orbitmq.net.errors import CallTimeout, Closed, ConnectFailed, ConnectionLost
+from orbitmq.net.errors import CallTimeout, Closed, ConnectFailed, ConnectionLost, why_not_connected
 from orbitmq.net.replies import read_reply
 from orbitmq.protocol.command import Command
 from orbitmq.protocol.errors import MalformedFrame
@@ -22,6 +22,7 @@ from orbitmq.protocol.header_cy import decode_frames
 
 if TYPE_CHECKING:
     from orbitmq.protocol.declare import Reply, Request
+    from orbitmq.protocol.signing import Credentials
 
 ReplyT = TypeVar("ReplyT", bound="Reply")
 
@@ -34,10 +35,16 @@ class BlockingConnection:
     """
 
     def __init__(
-        self, address: str, *, connect_timeout_ms: int = 3000, ssl: tls.SSLContext | None = None
+        self,
+        address: str,
+        *,
+        connect_timeout_ms: int = 3000,
+        ssl: tls.SSLContext | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         host, port = parse_address(address)
         self.address = address
+        self._credentials = credentials
         self._opaque = 0
         try:
             connected = socket.create_connection((host, port), timeout=connect_timeout_ms / 1000)
@@ -47,7 +54,7 @@ class BlockingConnection:
         except TimeoutError:
             raise ConnectFailed(address, f"no answer within {connect_timeout_ms} ms") from None
         except OSError as error:
-            raise ConnectFailed(address, error.strerror or str(error)) from None
+            raise ConnectFailed(address, why_not_connected(error)) from None
         self._socket: socket.socket | None = connected
         self._reader = connected.makefile("rb")
 
@@ -61,8 +68,11 @@ class BlockingConnection:
         if self._socket is None:
             raise Closed(f"the connection to {self.address} is closed")
         self._opaque = (self._opaque + 1) & 0x7FFFFFFF
+        command = request.to_command(self._opaque)
+        if self._credentials is not None:
+            self._credentials.sign(command)
         try:
-            self._socket.sendall(encode_command(request.to_command(self._opaque)))
+            self._socket.sendall(encode_command(command))
         except OSError as error:
             self.close()
             raise ConnectionLost(self.address, error.strerror or str(error)) from None

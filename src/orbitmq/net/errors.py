@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import ssl
+
 from orbitmq.protocol.errors import OrbitError
 
 
@@ -39,3 +42,13 @@ class Closed(NetError):
 
 class BadAddress(NetError, ValueError):
     """An address that is not `host:port`."""
+
+
+def why_not_connected(error: OSError) -> str:
+    """The reason of a failed connect, in words for a person."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return f"no TLS connection: {(error.reason or str(error)).replace('_', ' ').lower()}"
+    # asyncio's own words are "Connect call failed (...)": the system's say why.
+    return os.strerror(error.errno) if error.errno else str(error)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import ssl as tls
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from orbitmq.net.address import parse_address
 from orbitmq.net.connection import Connection
-from orbitmq.net.errors import CallTimeout, Closed, ConnectFailed
+from orbitmq.net.errors import CallTimeout, Closed, ConnectFailed, why_not_connected
 from orbitmq.net.replies import read_reply
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.command import Command
 
 if TYPE_CHECKING:
     from orbitmq.protocol.declare import Reply, Request
+    from orbitmq.protocol.signing import Credentials
 
 ReplyT = TypeVar("ReplyT", bound="Reply")
 
@@ -31,7 +31,8 @@ SILENT_SECONDS = 2.5
 class ConnectionPool:
     """Calls to any address: `await pool.call("127.0.0.1:9876", GetRouteinfoByTopic(...))`.
 
-    `on_requests` gets what the other sides ask of us. After `close` nothing reconnects.
+    `on_requests` gets what the other sides ask of us. With `ssl` connections are encrypted, with
+    `credentials` requests are signed. After `close` nothing reconnects.
     """
 
     def __init__(
@@ -40,12 +41,14 @@ class ConnectionPool:
         *,
         connect_timeout_ms: int = 3000,
         ssl: tls.SSLContext | None = None,
+        credentials: Credentials | None = None,
         on_lost: Callable[[str], None] | None = None,
     ) -> None:
         self._on_requests = on_requests or _ignore
         self._on_lost = on_lost
         self._connect_timeout_ms = connect_timeout_ms
         self._ssl = ssl
+        self._credentials = credentials
         self._connections: dict[str, Connection] = {}
         self._connecting: dict[str, asyncio.Task[Connection]] = {}
         self._closed = False
@@ -94,9 +97,8 @@ class ConnectionPool:
         except TimeoutError:
             raise ConnectFailed(address, f"no answer within {self._connect_timeout_ms} ms") from None
         except OSError as error:
-            # asyncio's own words are "Connect call failed (...)": the system's say why.
-            reason = os.strerror(error.errno) if error.errno else str(error)
-            raise ConnectFailed(address, reason) from None
+            raise ConnectFailed(address, why_not_connected(error)) from None
+        connection.credentials = self._credentials
         if self._closed:
             connection.abort("pool closed")
             raise Closed("this pool of connections is closed")

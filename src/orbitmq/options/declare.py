@@ -30,6 +30,7 @@ def option(
     minimum: int | None = None,
     maximum: int | None = None,
     status: Status = Status.HONOURED,
+    secret: bool = False,
 ) -> Any:
     """A field of a settings class: an option that code reads. The field is called `name` in snake case.
 
@@ -50,6 +51,7 @@ def option(
         only,
         minimum,
         maximum,
+        secret,
     )
     return field(default=default, metadata={_ROW: row})
 

@@ -46,6 +46,8 @@ class Option:
     """Where not empty: the values accepted; others are refused with `reason`."""
     minimum: int | None = None
     maximum: int | None = None
+    secret: bool = False
+    """Its value is shown to nobody: neither in answers nor in what is said to be wrong with it."""
 
     @property
     def key(self) -> str:
@@ -122,8 +124,8 @@ INTEGER_LIMITS = {"int": (-(2**31), 2**31 - 1), "long": (-(2**63), 2**63 - 1)}
 
 
 def snake_case(name: str) -> str:
-    """`brokerIP1` as `broker_ip1`, `enableDLegerCommitLog` as `enable_d_leger_commit_log`."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+    """`brokerIP1` as `broker_ip1`, `enableDLegerCommitLog` as `enable_d_leger_commit_log`, dots as `_`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|\.", "_", name).lower()
 
 
 def to_text(value: Value) -> str:

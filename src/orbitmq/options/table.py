@@ -13,6 +13,9 @@ from orbitmq.options.sources import Layer
 
 S = TypeVar("S", bound=Settings)
 
+HIDDEN = "******"
+"""What is shown in the place of a secret."""
+
 
 class OptionTable(Generic[S]):
     """The rows of a settings class and those that no code reads, each property once."""
@@ -82,10 +85,15 @@ class OptionTable(Generic[S]):
     def as_properties(self, settings: S) -> dict[str, str]:
         """Every property and its value as text, sorted: what GET_BROKER_CONFIG answers.
 
-        Properties of which there is no value are left out, as Java leaves out null.
+        Properties of which there is no value are left out, as Java leaves out null. A secret is told to be
+        there, not what it is.
         """
-        values = {row.name: self.value(settings, row) for row in self.rows}
-        return {name: to_text(values[name]) for name in sorted(values) if values[name] is not None}
+        values = {
+            row.name: HIDDEN if row.secret else self.value(settings, row)
+            for row in self.rows
+            if self.value(settings, row) is not None
+        }
+        return {name: to_text(values[name]) for name in sorted(values)}
 
     def apply_update(self, settings: S, properties: Mapping[str, str], black_list: str = "") -> list[str]:
         """Changes settings while the process runs; gives the properties whose value is another one now.

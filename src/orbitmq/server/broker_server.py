@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from orbitmq.broker.auth.table import AuthTable
 from orbitmq.broker.broker import Broker
 from orbitmq.broker.delay import FIRST_SCAN_MS, SCAN_INTERVAL_MS
 from orbitmq.broker.identity import BrokerIdentity
@@ -146,6 +147,7 @@ class BrokerServer:
             warm=self._warm,
             not_on_port=self._not_on_vip,
             max_connections=settings.max_connections,
+            gate=broker.gate,
         )
         self._saver = Saver(files, broker.unsaved, self._threads.save, self._saved)
         addresses = [
@@ -170,6 +172,12 @@ class BrokerServer:
         config = Path(self.settings.store_path_root_dir).expanduser() / "config"
         files = {}
         for name, (file_name, snapshot, load_text) in broker.files.items():
+            if name == AuthTable.NAME:
+                # Secrets are for their owner alone; without a user there is no file.
+                path = Path(self.settings.auth_config_path or config).expanduser() / file_name
+                _load_table(path, load_text, store_is_empty=True)
+                files[name] = TableFile(path, snapshot, is_ours=False, mode=0o600)
+                continue
             path = config / file_name
             _load_table(path, load_text, store_is_empty=not self.store.max_physical)
             files[name] = TableFile(path, snapshot)

@@ -39,6 +39,8 @@ class TableFile:
     snapshot: Callable[[], Callable[[], str]]
     is_ours: bool = True
     """Written at the end even if nothing changed; a file of the user's is not."""
+    mode: int = 0o644
+    """Who may read and write it."""
 
 
 def made_at_once(to_text: Callable[[], str]) -> Callable[[], Callable[[], str]]:
@@ -88,7 +90,7 @@ class Saver:
 
     async def _write(self, tables: set[str]) -> bool:
         snapshots = [
-            (self._files[table].path, self._files[table].snapshot())
+            (self._files[table].path, self._files[table].snapshot(), self._files[table].mode)
             for table in tables
             if table in self._files
         ]
@@ -114,6 +116,6 @@ class Saver:
         )
 
 
-def _write_all(snapshots: list[tuple[Path, Callable[[], str]]]) -> None:
-    for path, text_of in snapshots:
-        write_text(path, text_of())
+def _write_all(snapshots: list[tuple[Path, Callable[[], str], int]]) -> None:
+    for path, text_of, mode in snapshots:
+        write_text(path, text_of(), mode)

@@ -12,6 +12,7 @@ from orbitmq.protocol.call import Answer, BoundHandler, Warm
 from orbitmq.protocol.command import Command
 from orbitmq.protocol.declare import REQUESTS
 from orbitmq.server.dispatcher import Dispatcher, ManyHandler
+from orbitmq.server.guard import Gate, Guard
 from orbitmq.server.listener import Listener
 from orbitmq.server.waits import Waits
 
@@ -33,6 +34,7 @@ class Turns:
         warm: Callable[[Warm, Callable[[], None]], None] = lambda condition, then: then(),
         not_on_port: Callable[[int, int], bool] = lambda code, port: False,
         max_connections: int = 20_000,
+        gate: Gate | None = None,
     ) -> None:
         self.waits = Waits(now, self._ask, warm)
         self.dispatcher = Dispatcher(
@@ -45,8 +47,9 @@ class Turns:
             not_on_port=not_on_port,
         )
         self._on_closed = on_closed
+        self.guard = None if gate is None else Guard(gate, self.dispatcher.on_requests, now)
         self.listener = Listener(
-            self.dispatcher.on_requests,
+            self.dispatcher.on_requests if self.guard is None else self.guard.on_requests,
             self._connection_closed,
             max_connections=max_connections,
         )

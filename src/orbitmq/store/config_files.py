@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,12 +99,17 @@ def _brackets_match(text: str) -> bool:
     return closed
 
 
-def write_text(path: Path, text: str) -> None:
-    """Puts a text in the place of a file, durably; what was there becomes the `.bak`. Raises OSError."""
+def write_text(path: Path, text: str, mode: int = 0o644) -> None:
+    """Puts a text in the place of a file, durably; what was there becomes the `.bak`. Raises OSError.
+
+    `mode` is the file's own, whatever it was before.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(path.name + ".tmp")
-    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
     try:
+        if stat.S_IMODE(os.fstat(fd).st_mode) & ~mode:
+            os.fchmod(fd, mode)
         view = memoryview(text.encode())
         while view:
             view = view[os.write(fd, view) :]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
+from orbitmq.broker.auth.table import AuthTable
 from orbitmq.broker.broker import handlers
 from orbitmq.broker.clients import ClientTable
 from orbitmq.broker.delay import DelayDelivery, DelayLevels
@@ -58,6 +59,9 @@ class Settings:
     query_thread_pool_queue_capacity: int = 20_000
     ack_thread_pool_queue_capacity: int = 100_000
     end_transaction_pool_queue_capacity: int = 100_000
+    authentication_enabled: bool = False
+    authorization_enabled: bool = False
+    auth_secrets_shown_to: str = "superUsers"
 
 
 class World:
@@ -76,6 +80,7 @@ class World:
         self.offsets = OffsetTable(self.unsaved, NOW)
         self.clients = ClientTable(self.outbox)
         self.locks = QueueLocks()
+        self.auth = AuthTable(self.unsaved)
         self.levels = DelayLevels()
         self.delay = DelayDelivery(self.levels, self.store, self.unsaved, NOW)
         self.stats = BrokerStats("DefaultCluster", NOW)

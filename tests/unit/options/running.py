@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from ssl import SSLContext
 from typing import Any, TypeVar
 
 from orbitmq.broker.options import BROKER_TABLE
@@ -15,6 +16,7 @@ from orbitmq.options import Layer
 from orbitmq.protocol.declare import Reply, Request
 from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.protocol.requests.send import SendMessage, SendReply
+from orbitmq.protocol.signing import Credentials
 from orbitmq.server.broker_server import BrokerServer
 from orbitmq.server.listener import free_ports
 from orbitmq.server.standalone import StandaloneServer
@@ -71,16 +73,21 @@ class Running:
 
 @contextlib.asynccontextmanager
 async def running(
-    data_dir: Path, namesrv: Mapping[str, object] | None = None, **properties: object
+    data_dir: Path,
+    namesrv: Mapping[str, object] | None = None,
+    *,
+    credentials: Credentials | None = None,
+    ssl: SSLContext | None = None,
+    **properties: object,
 ) -> AsyncIterator[Running]:
-    """Starts both; stops them behind the test."""
+    """Starts both; stops them behind the test. `credentials` and `ssl` are what it is asked with."""
     port = free_ports(-2, 1, 2)
     values = {"storePathRootDir": str(data_dir), "listenPort": port, **SMALL_SEGMENTS, **properties}
     broker = BROKER_TABLE.load([Layer("the test", values)])
     name_server = NAMESRV_TABLE.load([Layer("the test", {"listenPort": port + 2, **(namesrv or {})})])
     server = StandaloneServer(broker, name_server)
     await server.start()
-    pool = ConnectionPool()
+    pool = ConnectionPool(credentials=credentials, ssl=ssl)
     try:
         yield Running(server, pool)
     finally:

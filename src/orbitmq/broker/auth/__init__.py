@@ -1,0 +1,1 @@
+"""Who may do what: users, their rules, what each request needs, and the gate that asks all three."""

@@ -1,0 +1,83 @@
+"""The gate before the dispatcher: requests that may not be served are answered here, and logged.
+
+A broker without access control has none of this in its way.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from orbitmq.net.connection import Connection
+from orbitmq.protocol.call import Peer
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.command import FLAG_RESPONSE, Command
+from orbitmq.protocol.declare import REQUESTS
+
+log = logging.getLogger(__name__)
+
+MAX_LOGGED_CHARACTERS = 400
+LOG_LINES_PER_SECOND = 10
+"""Refusals logged one by one; of more than that only the number is."""
+
+
+class Gate(Protocol):
+    """What decides."""
+
+    def refusal(self, command: Command, peer: Peer, now: int) -> str | None: ...
+
+
+class Guard:
+    """Hands on what may pass. `refused` counts the rest."""
+
+    def __init__(
+        self,
+        gate: Gate,
+        hand_on: Callable[[Connection, list[Command]], None],
+        now: Callable[[], int],
+    ) -> None:
+        self._gate = gate
+        self._hand_on = hand_on
+        self._now = now
+        self.refused = 0
+        self._second = 0
+        self._lines = 0
+
+    def on_requests(self, connection: Connection, commands: list[Command]) -> None:
+        """Takes the place of the dispatcher's method of this name."""
+        now = self._now()
+        refusal = self._gate.refusal
+        peer = connection.peer
+        passed = []
+        for command in commands:
+            remark = refusal(command, peer, now)
+            if remark is None:
+                passed.append(command)
+                continue
+            self._log(command, peer, remark, now)
+            if not command.flag & 2:
+                connection.send(
+                    Command(ResponseCode.NO_PERMISSION, command.opaque, FLAG_RESPONSE, None, None, remark)
+                )
+        if passed:
+            self._hand_on(connection, passed)
+
+    def _log(self, command: Command, peer: Peer, remark: str, now: int) -> None:
+        self.refused += 1
+        second = now // 1000
+        if second != self._second:
+            if self._lines > LOG_LINES_PER_SECOND:
+                log.warning("%d more requests were refused", self._lines - LOG_LINES_PER_SECOND)
+            self._second, self._lines = second, 0
+        self._lines += 1
+        if self._lines <= LOG_LINES_PER_SECOND:
+            kind = REQUESTS.get(command.code)
+            name = kind.NAME if kind is not None else f"request {command.code}"
+            # The remark holds what the sender calls itself: nothing of that may break out of the line.
+            log.warning("refused %s of %s: %s", name, peer.address, _one_line(remark))
+
+
+def _one_line(remark: str) -> str:
+    text = remark.encode("unicode_escape").decode()
+    return text if len(text) <= MAX_LOGGED_CHARACTERS else text[:MAX_LOGGED_CHARACTERS] + "..."
