@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self, TypeVar
 
-from orbitmq.net.address import parse_addresses
+from orbitmq.net.address import default_namesrv, parse_addresses
 from orbitmq.net.errors import ConnectFailed, NetError
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.bodies.route import ClusterInfo, TopicRouteData
@@ -20,7 +20,6 @@ ReplyT = TypeVar("ReplyT", bound=Reply)
 T = TypeVar("T")
 R = TypeVar("R")
 
-DEFAULT_NAMESRV = "127.0.0.1:9876"
 AT_ONCE = 32
 """Questions that are under way at the same time."""
 
@@ -45,10 +44,14 @@ class BrokerAt:
 
 
 class Admin:
-    """An operator's connections. `namesrv` is `host:port`, several with `;` between; one is enough to ask."""
+    """An operator's connections.
 
-    def __init__(self, namesrv: str = DEFAULT_NAMESRV, *, timeout_ms: int = 5000) -> None:
-        self.namesrv = parse_addresses(namesrv)
+    `namesrv` is `host:port`, several with `;` between; empty: NAMESRV_ADDR of the environment, else
+    127.0.0.1:9876. One that answers is enough to ask.
+    """
+
+    def __init__(self, namesrv: str = "", *, timeout_ms: int = 5000) -> None:
+        self.namesrv = parse_addresses(namesrv or default_namesrv())
         self.timeout_ms = timeout_ms
         self._pool = ConnectionPool(connect_timeout_ms=min(timeout_ms, 3000))
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import os
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from orbitmq.admin.admin import DEFAULT_NAMESRV, Admin
+from orbitmq.admin.admin import Admin
 from orbitmq.admin.output import Result, show
+from orbitmq.net.address import DEFAULT_NAMESRV, NAMESRV_VARIABLE
 
 Face = Callable[..., Awaitable[Result]]
 
@@ -36,9 +36,9 @@ def face(subject: str, name: str, examples: str = "") -> Callable[[Face], click.
         parameters = getattr(function, "__click_params__", [])
 
         @functools.wraps(function)
-        def run(namesrv: str | None, as_json: bool, timeout: float, **values: Any) -> None:
+        def run(namesrv: str, as_json: bool, timeout: float, **values: Any) -> None:
             async def act() -> Result:
-                async with Admin(namesrv or default_namesrv(), timeout_ms=int(timeout * 1000)) as admin:
+                async with Admin(namesrv, timeout_ms=int(timeout * 1000)) as admin:
                     return await function(admin, **values)
 
             try:
@@ -57,11 +57,6 @@ def face(subject: str, name: str, examples: str = "") -> Callable[[Face], click.
     return register
 
 
-def default_namesrv() -> str:
-    """NAMESRV_ADDR of the environment, as Apache's tools read it, or this machine's name server."""
-    return os.environ.get("NAMESRV_ADDR") or DEFAULT_NAMESRV
-
-
 def _common_flags() -> list[click.Parameter]:
     return [
         click.Option(
@@ -71,7 +66,11 @@ def _common_flags() -> list[click.Parameter]:
         click.Option(
             ["-n", "--namesrv"],
             metavar="HOST:PORT[;...]",
-            help=f"Name servers. [default: NAMESRV_ADDR of the environment, or {DEFAULT_NAMESRV}]",
+            envvar=NAMESRV_VARIABLE,
+            show_envvar=True,
+            default=DEFAULT_NAMESRV,
+            show_default=True,
+            help="Name servers.",
         ),
     ]
 

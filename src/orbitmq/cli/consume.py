@@ -8,6 +8,7 @@ import sys
 
 import click
 
+from orbitmq.cli.asking import namesrv_flag
 from orbitmq.client.consumer import PushConsumer
 from orbitmq.client.message import ReceivedMessage
 from orbitmq.client.options import FIRST_OFFSET, LAST_OFFSET
@@ -50,7 +51,7 @@ Examples:
     metavar="SECONDS",
     help="With --no-follow: end after so long without a message.",
 )
-@click.option("-n", "--namesrv", default="", metavar="HOST:PORT[;...]", help="Name servers.")
+@namesrv_flag
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per message and line.")
 def consume(
     topic: str,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from orbitmq.cli.logs import FORMATS, LEVELS, set_up
-from orbitmq.net.address import parse_address
+from orbitmq.net.address import NAMESRV_VARIABLE, parse_address
 from orbitmq.net.errors import BadAddress
 from orbitmq.options import (
     Layer,
@@ -81,11 +81,9 @@ class ServerFlags:
         """The sources that every server reads, the weakest first; flags come on top. Raises OptionError."""
         environment = os.environ if environment is None else environment
         found = []
-        if environment.get("NAMESRV_ADDR"):
+        if namesrv := environment.get(NAMESRV_VARIABLE):
             # Apache's own variable: weaker than everything, and of interest to brokers only.
-            found.append(
-                Layer("NAMESRV_ADDR", {}, lenient=True, broker={"namesrvAddr": environment["NAMESRV_ADDR"]})
-            )
+            found.append(Layer(NAMESRV_VARIABLE, {}, lenient=True, broker={"namesrvAddr": namesrv}))
         if self.config is not None:
             found.append(read_file(self.config))
         found.append(from_environment(environment))

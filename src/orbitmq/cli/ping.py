@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 
 import click
+from click.core import ParameterSource
 
-from orbitmq.admin.face import default_namesrv
+from orbitmq.cli.asking import namesrv_flag
 from orbitmq.net.address import parse_addresses
 from orbitmq.net.blocking import BlockingConnection
-from orbitmq.protocol.errors import OrbitError
+from orbitmq.net.errors import BadAddress, NetError
+from orbitmq.protocol.errors import BrokerRefused, OrbitError
 from orbitmq.protocol.requests.admin import GetBrokerRuntimeInfo
 from orbitmq.protocol.requests.route import GetBrokerClusterInfo
+
+BETWEEN_SECONDS = 0.1
+"""Between two questions of `--wait`."""
 
 
 class NotWell(OrbitError):
@@ -22,47 +29,78 @@ class NotWell(OrbitError):
     epilog="""\b
 Examples:
   orbitmq ping
+  orbitmq ping --wait 30 && ./start-the-application
   orbitmq ping --broker 127.0.0.1:10911 --timeout 1
   orbitmq ping --namesrv "ns1:9876;ns2:9876"
 
 \b
 Exit code 0: all that were asked are well; 1: one is not."""
 )
-@click.option("-b", "--broker", metavar="HOST:PORT", help="Ask this broker.")
+@click.option("-b", "--broker", metavar="HOST:PORT", help="Ask this broker, and no name server unless named.")
+@namesrv_flag
 @click.option(
-    "-n",
-    "--namesrv",
-    metavar="HOST:PORT[;...]",
-    help="Ask these name servers. [default: NAMESRV_ADDR of the environment, or 127.0.0.1:9876]",
+    "--timeout",
+    type=click.FloatRange(0.05),
+    default=3.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time for one question.",
 )
-@click.option("--timeout", type=click.FloatRange(0.05), default=3.0, show_default=True, metavar="SECONDS")
+@click.option(
+    "--wait",
+    type=click.FloatRange(0, min_open=True),
+    metavar="SECONDS",
+    help="Ask until all are well, at most so long. A name server is well then once it knows a broker.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing if all is well.")
-def ping(broker: str | None, namesrv: str | None, timeout: float, quiet: bool) -> None:
+@click.pass_context
+def ping(
+    ctx: click.Context, broker: str | None, namesrv: str, timeout: float, wait: float | None, quiet: bool
+) -> None:
     """Ask a name server, or a broker, whether it is well."""
+    asked: list[Callable[[], str]] = []
     if broker is not None:
-        _say(quiet, f"broker {broker}", *_ask_broker(broker, timeout))
-    if namesrv is not None or broker is None:
-        for address in parse_addresses(namesrv or default_namesrv()):
-            _say(quiet, f"name server {address}", *_ask_namesrv(address, timeout))
+        asked.append(partial(_ask_broker, broker, timeout))
+    if broker is None or ctx.get_parameter_source("namesrv") is ParameterSource.COMMANDLINE:
+        for address in parse_addresses(namesrv):
+            asked.append(partial(_ask_namesrv, address, timeout, 0 if wait is None else 1))
+    deadline = time.monotonic() + (wait or 0)
+    for ask in asked:
+        answer = _ask_until(deadline, ask)
+        if not quiet:
+            click.echo(answer)
 
 
-def _ask_namesrv(address: str, timeout: float) -> tuple[float, str]:
+def _ask_until(deadline: float, ask: Callable[[], str]) -> str:
+    """The first good answer; what went wrong last is raised after the deadline."""
+    while True:
+        try:
+            return ask()
+        except (NetError, BrokerRefused, NotWell) as error:
+            if isinstance(error, BadAddress) or time.monotonic() >= deadline:
+                raise
+        time.sleep(BETWEEN_SECONDS)
+
+
+def _ask_namesrv(address: str, timeout: float, least: int) -> str:
     started = time.monotonic()
     with BlockingConnection(address, connect_timeout_ms=int(timeout * 1000)) as connection:
         info = connection.call(GetBrokerClusterInfo(), timeout * 1000).body
     brokers = sum(len(data.broker_addrs or {}) for data in (info.broker_addr_table or {}).values())
-    return time.monotonic() - started, f"knows {brokers} broker{'' if brokers == 1 else 's'}"
+    known = f"{brokers} broker{'' if brokers == 1 else 's'}"
+    if brokers < least:
+        raise NotWell(f"name server {address} answers, but knows {known}")
+    return _well(f"name server {address}", f"knows {known}", started)
 
 
-def _ask_broker(address: str, timeout: float) -> tuple[float, str]:
+def _ask_broker(address: str, timeout: float) -> str:
     started = time.monotonic()
     with BlockingConnection(address, connect_timeout_ms=int(timeout * 1000)) as connection:
         table = connection.call(GetBrokerRuntimeInfo(), timeout * 1000).body.table
     if table.get("brokerActive") == "false":
         raise NotWell(f"broker {address} answers, but is not active")
-    return time.monotonic() - started, f"version {table.get('brokerVersionDesc', 'unknown')}"
+    return _well(f"broker {address}", f"version {table.get('brokerVersionDesc', 'unknown')}", started)
 
 
-def _say(quiet: bool, who: str, seconds: float, what: str) -> None:
-    if not quiet:
-        click.echo(f"{who} is well: {what}, {seconds * 1000:.1f} ms")
+def _well(who: str, what: str, started: float) -> str:
+    return f"{who} is well: {what}, {(time.monotonic() - started) * 1000:.1f} ms"

@@ -14,6 +14,7 @@ from concurrent.futures import CancelledError
 
 import click
 
+from orbitmq.cli.asking import namesrv_flag
 from orbitmq.client.message import Message, SendResult
 from orbitmq.client.producer import Producer
 
@@ -39,12 +40,16 @@ Examples:
 @click.option("--property", "properties", metavar="NAME=VALUE", multiple=True, help="Repeatable.")
 @click.option("--sharding-key", metavar="TEXT", help="Messages with the same one keep their order.")
 @click.option(
-    "--delay-level", type=click.IntRange(0, 18), default=0, help="1 is 1 s, 2 is 5 s, ... 18 is 2 h."
+    "--delay-level",
+    type=click.IntRange(0, 18),
+    default=0,
+    show_default=True,
+    help="When it is delivered: 0 at once, 1 after 1 s, 2 after 5 s, ... 18 after 2 h.",
 )
 @click.option("--count", type=click.IntRange(1), default=1, show_default=True, help="Send the body so often.")
 @click.option("--rate", type=click.FloatRange(0, min_open=True), help="Messages per second at most.")
 @click.option("--group", default="orbitmq-produce", show_default=True, metavar="NAME")
-@click.option("-n", "--namesrv", default="", metavar="HOST:PORT[;...]", help="Name servers.")
+@namesrv_flag
 @click.option(
     "--json", "as_json", is_flag=True, help="Print what became of each message as JSON, one per line."
 )

@@ -9,7 +9,6 @@ Options are read when the producer or consumer starts; changing them later has n
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from enum import Enum
@@ -17,11 +16,9 @@ from enum import Enum
 from orbitmq.client.identity import own_ip
 from orbitmq.client.names import check_group
 from orbitmq.client.rebalance import STRATEGIES, Strategy
-from orbitmq.net.address import parse_addresses
+from orbitmq.net.address import default_namesrv, parse_addresses
 from orbitmq.protocol.bodies.heartbeat import ConsumeFromWhere
 from orbitmq.protocol.names import AUTO_CREATE_TOPIC
-
-DEFAULT_NAMESRV = "127.0.0.1:9876"
 
 
 def _within(name: str, value: float, low: float, high: float) -> None:
@@ -58,7 +55,7 @@ class ClientOptions:
     def __post_init__(self) -> None:
         """Checks what was set. Raises ValueError."""
         check_group(self.group)
-        self.namesrv = self.namesrv or os.environ.get("NAMESRV_ADDR", "") or DEFAULT_NAMESRV
+        self.namesrv = self.namesrv or default_namesrv()
         parse_addresses(self.namesrv)
         for name in ("poll_name_server_interval_ms", "heartbeat_broker_interval_ms"):
             _within(name, getattr(self, name), 10, 3_600_000)

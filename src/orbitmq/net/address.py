@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+import os
+
 from orbitmq.net.errors import BadAddress
+
+NAMESRV_VARIABLE = "NAMESRV_ADDR"
+"""The variable of the environment in which RocketMQ's clients and tools look for name servers."""
+DEFAULT_NAMESRV = "127.0.0.1:9876"
+
+
+def default_namesrv() -> str:
+    """The name servers where nothing else is said: the environment's, or this machine's."""
+    return os.environ.get(NAMESRV_VARIABLE) or DEFAULT_NAMESRV
 
 
 def parse_address(text: str) -> tuple[str, int]:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import difflib
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from orbitmq.net.address import parse_addresses
+from orbitmq.net.address import default_namesrv, parse_addresses
 from orbitmq.net.errors import BadAddress
 from orbitmq.spark.columns import BY_NAME, NAMES
 from orbitmq.spark.errors import BadOption
@@ -23,7 +22,6 @@ EARLIEST = -2
 LATEST = -1
 """Stands for the offset after a queue's last message, in JSON as well."""
 
-DEFAULT_NAMESRV = "127.0.0.1:9876"
 DEFAULT_GROUP = "TOOLS_CONSUMER"
 """A group that every broker knows without being told: nothing is committed under it."""
 DEFAULT_MAX_BATCH_BYTES = 4 << 20
@@ -130,7 +128,7 @@ def _topics(values: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _namesrv(values: Mapping[str, str]) -> tuple[str, ...]:
-    text = values.get("namesrv") or os.environ.get("NAMESRV_ADDR") or DEFAULT_NAMESRV
+    text = values.get("namesrv") or default_namesrv()
     try:
         return tuple(parse_addresses(text))
     except BadAddress as error:
