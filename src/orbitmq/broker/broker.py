@@ -86,15 +86,7 @@ class Broker:
         """The tables that live in files: name -> file name, `snapshot`, `load_text`."""
         return {
             table.NAME: (table.FILE, table.snapshot, table.load_text)
-            for table in (
-                self.topics,
-                self.groups,
-                self.offsets,
-                self.delay,
-                self.auth,
-                self.order,
-                self.modes,
-            )
+            for table in (self.topics, self.groups, self.offsets, self.delay, self.auth)
         }
 
     def start(self, now: int) -> None:
@@ -113,27 +105,6 @@ class Broker:
         if not (settings.authentication_enabled or settings.authorization_enabled):
             return None
         return Gate(settings, self.auth, self.identity.cluster)
-
-    def stop(self, now: int) -> None:
-        """Puts into the store what is in memory only; call once, before the tables are saved for the last time."""
-        self.points.store_all(now)
-
-    def connection_closed(self, connection_id: int) -> None:
-        """Forgets what a peer was and waited for."""
-        self.clients.connection_closed(connection_id)
-        self.held_pops.connection_closed(connection_id)
-        self.held_notices.connection_closed(connection_id)
-
-    def run_pop(self, now: int) -> bool:
-        """Stores check points that were long enough in memory, lets those know whose ordered queues are free
-        by the clock, and revives what was not acknowledged; whether there is more to do at once.
-        """
-        self.points.run(now)
-        if self.settings.enable_notify_after_pop_order_lock_release:
-            for topic, group, queue_id in self.order.take_released(now):
-                self.held_pops.wake(topic, group, queue_id)
-                self.held_notices.wake(topic, group, queue_id)
-        return self.reviver.run(now, now)
 
     def bind(self) -> tuple[dict[int, BoundHandler], dict[int, ManyHandler]]:
         """The handlers by request code: those that take one call, and those that take many."""

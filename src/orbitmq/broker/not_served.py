@@ -8,6 +8,7 @@ from __future__ import annotations
 
 _TRANSACTIONS = "transactions are not served yet"
 _TIMER = "timer messages are not served yet; the 18 delay levels are"
+_POP = "POP consumption is not served yet"
 _ROCKSDB = "this broker keeps nothing in RocksDB"
 _REPLICATION = "replication and the controller are not served yet"
 _COLD = "reads of cold data are not limited per group"
@@ -34,6 +35,13 @@ NOT_SERVED: dict[int, str] = {
     2003: _COLD,
     2004: "the commit log is not read ahead by advice that can be switched",
     5001: _TIMER,
-    200056: _ROCKSDB,
+    200050: _POP,
+    200051: _POP,
+    200052: _POP,
+    200053: _POP,
+    200054: _POP,
+    200055: _POP,
+    200056: _POP,
+    200151: _POP,
 }
 """Request code -> reason."""
