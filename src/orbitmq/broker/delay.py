@@ -9,7 +9,7 @@ level -> next queue offset. After a crash a few seconds may be delivered again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -129,6 +129,8 @@ class DelayDelivery:
         self.version = DataVersion(timestamp=now)
         self.skipped = 0
         """Waiting records that could not be read, or were of no deliverable kind."""
+        self.on_delivered: Callable[[str, int], None] = lambda topic, size_bytes: None
+        """Hears of the topic and size of every message whose time came."""
         self._store = store
         self._unsaved = unsaved
         self._savable: dict[int, int] = {}
@@ -186,6 +188,7 @@ class DelayDelivery:
                     )
                     break
                 self._delivered_to = appended.physical_offset + appended.size
+                self.on_delivered(message.topic, appended.size)
             position += 1
         if position != self.positions.get(level):
             self._move(level, position, now)

@@ -153,6 +153,10 @@ class OffsetTable:
         """The groups that have offsets for a topic."""
         return {group for group, topics in self._stored.items() if topic in topics}
 
+    def pairs(self) -> list[tuple[str, str]]:
+        """Group and topic of everything stored, as it is now."""
+        return [(group, topic) for group, topics in self._stored.items() for topic in topics]
+
     def __iter__(self) -> Iterator[tuple[str, str, Queues]]:
         """Group, topic and offsets by queue id, of everything stored."""
         for group, topics in self._stored.items():

@@ -5,19 +5,58 @@ Handlers add to plain counters; `tick`, called once a second, samples them.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from orbitmq.broker.flows import DAY_STEP_MS, HOUR_STEP_MS, MINUTE_STEP_MS, Flow, Flows
+from orbitmq.broker.metric_families import SIZE_BOUNDS
 
 PUT_TIME_BOUNDS_MS = (0, 10, 50, 100, 200, 500, 1_000, 2_000, 3_000, 4_000, 5_000, 10_000)
 PUT_TIME_NAMES = (
     "[<=0ms]", "[0~10ms]", "[10~50ms]", "[50~100ms]", "[100~200ms]", "[200~500ms]", "[500ms~1s]",
     "[1~2s]", "[2~3s]", "[3~4s]", "[4~5s]", "[5~10s]", "[10s~]",
 )  # fmt: skip
+
+
+SMALL_BYTES = SIZE_BOUNDS[0]
+
+
+@dataclass(slots=True)
+class SizeClasses:
+    """Messages, their bytes, and how many are in each class above the smallest, where nearly all are."""
+
+    messages: int = 0
+    size_bytes: int = 0
+    large: Sequence[int] = ()
+
+    def add(self, messages: int, size_bytes: int) -> None:
+        """Counts messages of about the same size."""
+        self.messages += messages
+        self.size_bytes += size_bytes
+        if size_bytes > SMALL_BYTES * messages:
+            self.large = _with_large(self.large, messages, size_bytes)
+
+    def without(self, others: SizeClasses) -> SizeClasses:
+        """What is left if `others` are among these."""
+        large = list(self.large) or [0] * len(SIZE_BOUNDS)
+        for index, count in enumerate(others.large):
+            large[index] -= count
+        return SizeClasses(self.messages - others.messages, self.size_bytes - others.size_bytes, large)
+
+    def counts(self, above: int) -> tuple[int, ...]:
+        """Messages in each class, the smallest first; `above` is the number of classes above it."""
+        large = tuple(self.large) or (0,) * above
+        return (self.messages - sum(large), *large)
+
+
+def _with_large(large: Sequence[int], messages: int, size_bytes: int) -> list[int]:
+    counts = large if isinstance(large, list) else [0] * len(SIZE_BOUNDS)
+    counts[bisect_left(SIZE_BOUNDS, size_bytes / messages) - 1] += messages
+    return counts
 
 
 @dataclass(slots=True)
@@ -55,6 +94,14 @@ class BrokerStats:
         """Which topics are none of the users'; set by whoever knows."""
         self._fresh: dict[str, dict[int, list[int]]] = {}
         self._totals = StoreTotals()
+        self.large: dict[str, list[int]] = {}
+        """Of what clients sent, messages above 1 KiB by topic: how many in each class of sizes."""
+        self.fifo: dict[str, SizeClasses] = {}
+        """Of what clients sent, messages with a sharding key, by topic."""
+        self.delivered: dict[str, SizeClasses] = {}
+        """Messages whose time came, by the topic they were put into then."""
+        self.dead: dict[tuple[str, str], int] = {}
+        """Messages that became dead letters, by topic and group."""
         self.topic_put: Flows[str] = Flows()
         self.queue_put: Flows[tuple[str, int]] = Flows()
         self.group_get: Flows[tuple[str, str]] = Flows()
@@ -92,6 +139,20 @@ class BrokerStats:
             fresh[0] += 1
             fresh[1] += messages
             fresh[2] += size_bytes
+        if size_bytes > SMALL_BYTES * messages:
+            self.large[topic] = _with_large(self.large.get(topic, ()), messages, size_bytes)
+
+    def put_fifo(self, topic: str, messages: int, size_bytes: int) -> None:
+        """Notes that some of what `put_fresh` counts has a sharding key."""
+        self.fifo.setdefault(topic, SizeClasses()).add(messages, size_bytes)
+
+    def put_delivered(self, topic: str, size_bytes: int) -> None:
+        """Counts a message whose time came."""
+        self.delivered.setdefault(topic, SizeClasses()).add(1, size_bytes)
+
+    def died(self, group: str, topic: str) -> None:
+        """Counts a message that was delivered too often, or that its consumer gave up."""
+        self.dead[topic, group] = self.dead.get((topic, group), 0) + 1
 
     def settle(self) -> None:
         """Adds up what `put_fresh` has counted."""
@@ -201,11 +262,15 @@ class BrokerStats:
     def forget_topic(self, topic: str) -> None:
         """Forgets the flows of a topic that was deleted."""
         self.topic_put.remove(lambda key: key == topic)
+        for table in (self.large, self.fifo, self.delivered):
+            table.pop(topic, None)
+        self.dead = {key: count for key, count in self.dead.items() if key[0] != topic}
         for flows in (self.queue_put, self.group_get, self.queue_get, self.group_acked, self.put_back):
             flows.remove(lambda key: key[0] == topic)
 
     def forget_group(self, group: str) -> None:
         """Forgets the flows of a group that was deleted."""
+        self.dead = {key: count for key, count in self.dead.items() if key[1] != group}
         for flows in (self.group_get, self.queue_get, self.group_acked, self.put_back):
             flows.remove(lambda key: key[-1] == group)
 

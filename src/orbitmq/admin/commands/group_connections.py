@@ -9,10 +9,10 @@ import click
 from orbitmq.admin.admin import Admin, BrokerAt
 from orbitmq.admin.face import face
 from orbitmq.admin.output import Column, Rows
-from orbitmq.admin.versions import version_name
 from orbitmq.protocol.bodies.heartbeat import ConsumerConnection
 from orbitmq.protocol.errors import ConsumerNotOnline
 from orbitmq.protocol.requests.client import GetConsumerConnectionList
+from orbitmq.protocol.versions import version_name
 
 
 async def group_connections(

@@ -62,12 +62,15 @@ def consumer_send_msg_back(tables: RetryTables, call: Call[ConsumerSendMsgBack],
         max_times = request.max_reconsume_times
     tables.next_queue = (tables.next_queue + 1) % group.retry_queue_nums
     back = SendBack(request.group, request.delay_level, max_times, tables.next_queue)
-    if is_dead(record, back):
+    dead = is_dead(record, back)
+    if dead:
         unsaved = _ensure_writable(tables, dlq_topic(request.group), 1, request, now) or unsaved
     appended = tables.store.append(sent_back(record, back, tables.levels, tables.identity.host, now), now)
     if appended.status is not PutStatus.PUT_OK:
         raise Refused(ResponseCode.SYSTEM_ERROR, appended.status.name)
     tables.stats.sent_back(request.group, record.topic)
+    if dead:
+        tables.stats.died(request.group, request.origin_topic or record.topic)
     if not unsaved:
         return Void()
 

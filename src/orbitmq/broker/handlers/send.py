@@ -313,6 +313,7 @@ def _rewrite(
     if name.startswith(RETRY_PREFIX):
         dead = _dead_letter_topic(tables, call, now)
         if dead is not None:
+            tables.stats.died(name.removeprefix(RETRY_PREFIX), properties.get("RETRY_TOPIC", name))
             properties["DELAY"] = "-1"
             return dead, 0, None
     if properties.get("TRAN_MSG") == "true":
@@ -416,6 +417,8 @@ def _result(tables: SendTables, incoming: Incoming, stored: Appended, now: int) 
         return _refusal(tables, stored.status)
     message = incoming.message
     tables.stats.put_fresh(message.topic, message.queue_id, len(message.parts) or 1, stored.size)
+    if b"__SHARDINGKEY\x01" in message.properties:
+        tables.stats.put_fifo(message.topic, 1, stored.size)
     reply = SendReply(
         msg_id=offset_message_ids(tables.identity.host, stored.parts or (stored.physical_offset,)),
         queue_id=message.queue_id,

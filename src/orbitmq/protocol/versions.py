@@ -15,3 +15,10 @@ def version_name(number: int) -> str:
     major, minor = divmod(_FIRST_MINOR + minors, 10)
     patch, released = divmod(within, 2)
     return f"{major}.{minor}.{patch}{'' if released else '-SNAPSHOT'}"
+
+
+def version_description(number: int) -> str:
+    """`v5_4_0` for 493, as metrics have it; the number itself for those before 4.9."""
+    if number < _FIRST:
+        return str(number)
+    return "v" + version_name(number).replace(".", "_").replace("-", "_").lower()

@@ -1,0 +1,278 @@
+"""The samples of a broker's metrics, made out of its tables when somebody asks for them.
+
+Nothing here runs for a message: handlers count in plain integers (see `stats`), and this reads them.
+`samples` is a generator, so that whoever runs it can let others have their turn in between; all tables may
+change then.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from orbitmq.broker.metric_families import SIZE_BOUNDS
+from orbitmq.broker.stats import SizeClasses
+from orbitmq.protocol.bodies.heartbeat import ConsumeType
+from orbitmq.protocol.command import LANGUAGES
+from orbitmq.protocol.names import (
+    DLQ_PREFIX,
+    HALF_TOPIC,
+    RETRY_PREFIX,
+    ROCKSDB_HALF_TOPIC,
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+    is_system_group,
+    is_system_topic,
+)
+from orbitmq.protocol.versions import version_description
+
+if TYPE_CHECKING:
+    from orbitmq.broker.broker import Broker
+
+LOCAL_DISK = ("disk", "local")
+"""The labels `storage_medium` and `storage_type`."""
+
+PROCESSORS = (
+    "ack", "admin", "async_put", "client_manager", "consumer_manager", "heartbeat", "lite_pull", "pull",
+    "query_message", "reply", "send", "transaction",
+)  # fmt: skip
+"""Apache's thread pools, which this broker does not have."""
+
+_MODES = {
+    ConsumeType.CONSUME_ACTIVELY: "pull",
+    ConsumeType.CONSUME_PASSIVELY: "push",
+    ConsumeType.CONSUME_POP: "pop",
+}
+_TYPE_BY_TOPIC = {
+    SCHEDULE_TOPIC: "delay",
+    TIMER_TOPIC: "delay",
+    HALF_TOPIC: "transaction",
+    ROCKSDB_HALF_TOPIC: "transaction",
+}
+
+Position = tuple[str, int, int]
+"""Topic, queue id, queue offset of a message."""
+
+
+class Distribution(NamedTuple):
+    """What a histogram holds: how many values each class has, the last one without a bound, and their sum."""
+
+    counts: tuple[int, ...]
+    total: float
+
+
+@dataclass(slots=True, frozen=True)
+class AgeOf:
+    """A value that is the age of the oldest of some messages, in ms: for whoever may wait for the disk."""
+
+    positions: tuple[Position, ...]
+    unit: float = 1.0
+    """Milliseconds in the unit of the metric."""
+
+
+class Sample(NamedTuple):
+    """A value of a metric; `labels` are in the order of the family's."""
+
+    family: str
+    labels: tuple[str, ...]
+    value: float | Distribution | AgeOf
+
+
+def samples(broker: Broker, now: int) -> Iterator[Sample]:
+    """Every sample there is now. Cheap ones come first; what is switched off is left out by the caller."""
+    yield from _broker(broker, now)
+    yield from _store(broker, now)
+    yield from _connections(broker)
+    yield from _stored(broker)
+    yield from _handed_out(broker)
+    yield from _dead_letters(broker)
+    yield from _lag(broker)
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _is_retry(topic: str) -> bool:
+    return topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
+
+
+def _broker(broker: Broker, now: int) -> Iterator[Sample]:
+    yield Sample("rocketmq_broker_permission", (), broker.settings.broker_permission)
+    yield Sample("rocketmq_topic_number", (), len(broker.topics.by_name))
+    yield Sample("rocketmq_consumer_group_number", (), len(broker.groups.by_name))
+    for processor in PROCESSORS:
+        yield Sample("rocketmq_processor_watermark", (processor,), 0)
+    yield Sample("orbitmq_start_time_seconds", (), broker.boot_ms / 1000)
+    for level in sorted(broker.levels.delay_ms):
+        waiting = broker.delay.max_offset(level) - broker.delay.positions.get(level, 0)
+        yield Sample("orbitmq_pending_delayed_messages", (str(level),), max(0, waiting))
+
+
+def _store(broker: Broker, now: int) -> Iterator[Sample]:
+    figures = broker.figures()
+    unflushed_bytes, unflushed_ms = broker.store.unflushed(now)
+    used = figures.disk_total_bytes - figures.disk_free_bytes
+    yield Sample("rocketmq_storage_size_bytes", LOCAL_DISK, used)
+    yield Sample("rocketmq_storage_flush_behind_bytes", LOCAL_DISK, unflushed_bytes)
+    yield Sample("rocketmq_storage_dispatch_behind_bytes", LOCAL_DISK, figures.dispatch_behind_bytes)
+    if figures.earliest_store_time_ms > 0:
+        age_ms = max(0, now - figures.earliest_store_time_ms)
+        yield Sample("rocketmq_storage_message_reserve_time_milliseconds", LOCAL_DISK, age_ms)
+    yield Sample("orbitmq_unflushed_bytes", (), unflushed_bytes)
+    yield Sample("orbitmq_unflushed_seconds", (), unflushed_ms / 1000)
+    yield Sample("orbitmq_put_failed_total", (), broker.stats.totals.put_failed)
+    yield Sample("orbitmq_bad_records_total", (), figures.bad_records)
+    yield Sample("orbitmq_index_behind_bytes", (), figures.index_behind_bytes)
+    yield Sample("orbitmq_store_writable", (), int(figures.writable))
+    yield Sample("orbitmq_disk_total_bytes", (), figures.disk_total_bytes)
+    yield Sample("orbitmq_disk_free_bytes", (), figures.disk_free_bytes)
+    yield Sample("orbitmq_log_bytes", (), figures.max_physical_offset - figures.min_physical_offset)
+    yield Sample("orbitmq_queues", (), figures.queues)
+
+
+def _connections(broker: Broker) -> Iterator[Sample]:
+    producers: Counter[tuple[int, int]] = Counter()
+    for members in list(broker.clients.producers.values()):
+        producers.update((client.language, client.version) for client in members.values())
+    for (language, version), count in producers.items():
+        labels = (_language(language), "remoting", version_description(version))
+        yield Sample("rocketmq_producer_connections", labels, count)
+    for group in list(broker.clients.consumers.values()):
+        mode = _MODES.get(group.consume_type, "pull")
+        consumers = Counter((client.language, client.version) for client in group.members.values())
+        for (language, version), count in consumers.items():
+            yield Sample(
+                "rocketmq_consumer_connections",
+                (
+                    mode,
+                    group.name,
+                    _flag(is_system_group(group.name)),
+                    _language(language),
+                    "remoting",
+                    version_description(version),
+                ),
+                count,
+            )
+
+
+def _language(code: int) -> str:
+    return LANGUAGES[code].lower() if 0 <= code < len(LANGUAGES) else str(code)
+
+
+def _stored(broker: Broker) -> Iterator[Sample]:
+    """What came in, by the topic it is stored in; retries and dead letters are no new messages."""
+    stats = broker.stats
+    stats.settle()
+    for topic, flow in list(stats.topic_put.by_key.items()):
+        if _is_retry(topic):
+            continue
+        system = _flag(is_system_topic(topic))
+        ordered = stats.fifo.get(topic)
+        plain = SizeClasses(flow.messages, flow.size_bytes, stats.large.get(topic, ()))
+        if ordered is not None:
+            yield from _sized((system, "fifo", topic), ordered)
+            plain = plain.without(ordered)
+        if plain.messages:
+            yield from _sized((system, _TYPE_BY_TOPIC.get(topic, "normal"), topic), plain)
+    for topic, sizes in list(stats.delivered.items()):
+        yield from _sized((_flag(is_system_topic(topic)), "delay", topic), sizes)
+
+
+def _sized(labels: tuple[str, str, str], sizes: SizeClasses) -> Iterator[Sample]:
+    yield Sample("rocketmq_messages_in_total", labels, sizes.messages)
+    yield Sample("rocketmq_throughput_in_total", labels, sizes.size_bytes)
+    counts = sizes.counts(len(SIZE_BOUNDS))
+    yield Sample("rocketmq_message_size", labels, Distribution(counts, sizes.size_bytes))
+
+
+def _handed_out(broker: Broker) -> Iterator[Sample]:
+    for (topic, group), flow in list(broker.stats.group_get.by_key.items()):
+        system = _flag(is_system_topic(topic) or is_system_group(group))
+        labels = (group, _flag(_is_retry(topic)), system, topic)
+        yield Sample("rocketmq_messages_out_total", labels, flow.messages)
+        yield Sample("rocketmq_throughput_out_total", labels, flow.size_bytes)
+
+
+def _dead_letters(broker: Broker) -> Iterator[Sample]:
+    for (topic, group), count in list(broker.stats.dead.items()):
+        system = _flag(is_system_topic(topic) or is_system_group(group))
+        yield Sample("rocketmq_send_to_dlq_messages_total", (group, system, topic), count)
+    store = broker.store
+    for topic in list(broker.topics.by_name):
+        if topic.startswith(DLQ_PREFIX):
+            there = sum(
+                store.max_offset(topic, queue_id) - max(0, store.min_offset(topic, queue_id))
+                for queue_id in store.queue_ids(topic)
+            )
+            yield Sample("orbitmq_dead_letters", (topic.removeprefix(DLQ_PREFIX),), max(0, there))
+
+
+@dataclass(slots=True)
+class _Lag:
+    """How far a group is behind on a topic."""
+
+    lag: int = 0
+    inflight: int = 0
+    ready: int = 0
+    uncommitted: list[Position] = field(default_factory=list)
+    untaken: list[Position] = field(default_factory=list)
+
+
+def _lag(broker: Broker) -> Iterator[Sample]:
+    """Of every group that has an offset of a topic, and of those that subscribe to it now.
+
+    Apache's broker tells of groups with a consumer only: the lag of a group whose consumers are all gone is
+    what an operator wants to know of first.
+    """
+    for group, topic in _consumed(broker):
+        if topic not in broker.topics.by_name:
+            continue
+        found = _Lag()
+        yield from _lag_of_queues(broker, group, topic, found)
+        system = _flag(is_system_topic(topic) or is_system_group(group))
+        labels = (group, _flag(_is_retry(topic)), system, topic)
+        yield Sample("rocketmq_consumer_lag_messages", labels, found.lag)
+        yield Sample("rocketmq_consumer_lag_latency_milliseconds", labels, AgeOf(tuple(found.uncommitted)))
+        yield Sample("rocketmq_consumer_inflight_messages", labels, found.inflight)
+        yield Sample("rocketmq_consumer_queueing_latency_milliseconds", labels, AgeOf(tuple(found.untaken)))
+        yield Sample("rocketmq_consumer_ready_messages", labels, found.ready)
+
+
+def _consumed(broker: Broker) -> Iterator[tuple[str, str]]:
+    known: set[tuple[str, str]] = set()
+    for key in broker.offsets.pairs():
+        known.add(key)
+        yield key
+    for group in list(broker.clients.consumers.values()):
+        for topic in list(group.subscriptions):
+            if (group.name, topic) not in known and not topic.startswith(RETRY_PREFIX):
+                yield group.name, topic
+
+
+def _lag_of_queues(broker: Broker, group: str, topic: str, found: _Lag) -> Iterator[Sample]:
+    store, offsets = broker.store, broker.offsets
+    for queue_id in store.queue_ids(topic):
+        end = store.max_offset(topic, queue_id)
+        committed = offsets.get(group, topic, queue_id)
+        if committed < 0:
+            # Where it will begin is the consumer's choice: nothing is owed to it yet.
+            continue
+        low = max(0, store.min_offset(topic, queue_id))
+        committed = min(max(committed, low), end)
+        taken = min(max(offsets.pulled(group, topic, queue_id), committed), end)
+        found.lag += end - committed
+        found.inflight += taken - committed
+        found.ready += end - taken
+        labels = (group, topic, str(queue_id))
+        yield Sample("orbitmq_consumer_queue_lag_messages", labels, end - committed)
+        if committed < end:
+            oldest = (topic, queue_id, committed)
+            found.uncommitted.append(oldest)
+            yield Sample("orbitmq_consumer_queue_lag_seconds", labels, AgeOf((oldest,), 1000.0))
+        else:
+            yield Sample("orbitmq_consumer_queue_lag_seconds", labels, 0)
+        if taken < end:
+            found.untaken.append((topic, queue_id, taken))
