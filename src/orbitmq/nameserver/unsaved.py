@@ -1,14 +1,6 @@
-"""Which of the name server's tables differ from their files, and replies that wait until they do not."""
+"""Which of the name server's tables differ from their files."""
 
 from __future__ import annotations
-
-from orbitmq.protocol.call import Outcome, Result, Saved, Wait
-from orbitmq.protocol.codes import ResponseCode
-from orbitmq.protocol.declare import Reply
-from orbitmq.protocol.errors import Refused
-
-SAVE_TIMEOUT_MS = 3_000
-"""A reply waits no longer for its table to be written; it is then an error, since the change may be lost."""
 
 
 class Unsaved:
@@ -49,16 +41,3 @@ class Unsaved:
     def take_all(self) -> set[str]:
         """The same, for the last write before the end."""
         return self.take_soon()
-
-
-def after_saving(unsaved: Unsaved, table: str, reply: Reply, now: int) -> Result:
-    """The reply, held until a change of `table` is in its file."""
-    if table not in unsaved:
-        return reply
-
-    def settled(outcome: Outcome, later: int) -> Result:
-        if outcome.timed_out:
-            raise Refused(ResponseCode.SYSTEM_ERROR, "the change is made but could not be saved")
-        return reply
-
-    return Wait((Saved(table),), now + SAVE_TIMEOUT_MS, settled)

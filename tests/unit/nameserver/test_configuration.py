@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 
 from orbitmq.nameserver.options import NAMESRV_TABLE
-from orbitmq.nameserver.unsaved import Unsaved, after_saving
+from orbitmq.nameserver.unsaved import Unsaved
 from orbitmq.options.properties import parse_properties
-from orbitmq.protocol.call import Outcome, Wait
-from orbitmq.protocol.declare import Void
-from orbitmq.protocol.errors import MalformedJson, Refused
+from orbitmq.protocol.errors import MalformedJson
 from orbitmq.protocol.requests.every import REQUESTS
 from orbitmq.protocol.requests.route import (
     DeleteKvConfig,
@@ -75,17 +73,6 @@ def test_a_change_is_answered_when_it_is_saved() -> None:
 def test_a_file_that_cannot_be_read(text: str) -> None:
     with pytest.raises(MalformedJson):
         Story().server.kv.load_text(text)
-
-
-def test_a_save_that_takes_too_long_is_an_error() -> None:
-    unsaved = Unsaved()
-    assert isinstance(after_saving(unsaved, "t", Void(), 0), Void)
-    unsaved.mark("t")
-    wait = after_saving(unsaved, "t", Void(), 1000)
-    assert isinstance(wait, Wait)
-    assert wait.deadline == 4000
-    with pytest.raises(Refused, match="could not be saved"):
-        wait.then(Outcome(timed_out=True), 4000)
 
 
 def test_unsaved_tables() -> None:

@@ -20,7 +20,6 @@ from orbitmq.broker.auth.policies import (
 )
 from orbitmq.broker.auth.table import USER_PREFIX, AuthTable
 from orbitmq.broker.handlers import handlers
-from orbitmq.broker.saving import after_saving
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.bodies.auth import (
     Acl,
@@ -56,6 +55,7 @@ from orbitmq.protocol.requests.auth import (
     UserReply,
     UsersReply,
 )
+from orbitmq.protocol.saving import after_saving
 from orbitmq.protocol.signing import ACCESS_KEY
 
 MAX_NAME_CHARACTERS = 255

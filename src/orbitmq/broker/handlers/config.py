@@ -7,7 +7,6 @@ from typing import Protocol
 
 from orbitmq.broker.config import BrokerConfig
 from orbitmq.broker.handlers import handlers
-from orbitmq.broker.saving import after_saving
 from orbitmq.broker.topics import TopicTable
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.options.errors import NotAtRunTime, OptionError
@@ -17,6 +16,7 @@ from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.declare import Reply, Void
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.admin import BrokerConfigReply, GetBrokerConfig, UpdateBrokerConfig
+from orbitmq.protocol.saving import after_saving
 
 MAX_UPDATE_BYTES = 1 << 16
 

@@ -10,7 +10,6 @@ from orbitmq.broker.groups import GroupTable
 from orbitmq.broker.handlers import handlers
 from orbitmq.broker.offsets import OffsetTable
 from orbitmq.broker.pages import page
-from orbitmq.broker.saving import after_saving
 from orbitmq.broker.stats import BrokerStats
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.bodies.group import GroupForbidden, SubscriptionGroupWrapper
@@ -29,6 +28,7 @@ from orbitmq.protocol.requests.group import (
     UpdateAndCreateSubscriptiongroupList,
     UpdateAndGetGroupForbidden,
 )
+from orbitmq.protocol.saving import after_saving
 
 
 class GroupAdminSettings(Protocol):

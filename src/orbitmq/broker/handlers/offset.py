@@ -13,7 +13,6 @@ from orbitmq.broker.handlers import handlers
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.offsets import OffsetTable
 from orbitmq.broker.outbox import Outbox
-from orbitmq.broker.saving import after_saving
 from orbitmq.broker.topics import TopicTable
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.bodies.offset import (
@@ -50,6 +49,7 @@ from orbitmq.protocol.requests.offset import (
     StoretimeReply,
     UpdateConsumerOffset,
 )
+from orbitmq.protocol.saving import after_saving
 from orbitmq.store import MessageStore
 
 VERSION_WITH_OFFSET_CONTROL = 28

@@ -12,7 +12,6 @@ from orbitmq.broker.handlers import handlers
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.offsets import OffsetTable
 from orbitmq.broker.pages import page
-from orbitmq.broker.saving import after_saving
 from orbitmq.broker.stats import BrokerStats
 from orbitmq.broker.topics import TopicTable
 from orbitmq.broker.unsaved import Unsaved
@@ -45,6 +44,7 @@ from orbitmq.protocol.requests.topic import (
     UpdateAndCreateTopic,
     UpdateAndCreateTopicList,
 )
+from orbitmq.protocol.saving import after_saving
 from orbitmq.store import MessageStore
 
 MESSAGE_TYPE = "message.type"

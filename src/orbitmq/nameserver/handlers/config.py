@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from orbitmq.nameserver.options import NAMESRV_TABLE
 from orbitmq.nameserver.tables import ConfigTables, handlers
-from orbitmq.nameserver.unsaved import after_saving
 from orbitmq.options import NotAtRunTime, OptionError
 from orbitmq.options.properties import parse_properties
 from orbitmq.protocol.bodies.route import KVTable
@@ -22,6 +21,7 @@ from orbitmq.protocol.requests.route import (
     PutKvConfig,
     UpdateNamesrvConfig,
 )
+from orbitmq.protocol.saving import after_saving
 
 NEVER_OVER_THE_NETWORK = "configBlackList;configStorePath;kvConfigPath;rocketmqHome"
 """What UPDATE_NAMESRV_CONFIG may not change, whatever the black list says: it would move files."""
@@ -35,7 +35,7 @@ def put_kv_config(tables: ConfigTables, call: Call[PutKvConfig], now: int) -> Re
     """Sets a value; answered once the file holds it."""
     request = call.request
     tables.kv.put(request.namespace, request.key, request.value)
-    return after_saving(tables.unsaved, tables.kv.NAME, Void(), now)
+    return after_saving(tables.unsaved, Void(), now, tables.kv.NAME)
 
 
 @handlers(GetKvConfig)
@@ -55,7 +55,7 @@ def get_kv_config(tables: ConfigTables, call: Call[GetKvConfig], now: int) -> Re
 def delete_kv_config(tables: ConfigTables, call: Call[DeleteKvConfig], now: int) -> Result:
     """Removes a value; answered once the file holds it no more."""
     tables.kv.delete(call.request.namespace, call.request.key)
-    return after_saving(tables.unsaved, tables.kv.NAME, Void(), now)
+    return after_saving(tables.unsaved, Void(), now, tables.kv.NAME)
 
 
 @handlers(GetKvlistByNamespace)
@@ -86,7 +86,7 @@ def update_namesrv_config(tables: ConfigTables, call: Call[UpdateNamesrvConfig],
         raise Refused(ResponseCode.NO_PERMISSION, str(error)) from None
     except OptionError as error:
         raise Refused(ResponseCode.INVALID_PARAMETER, str(error)) from None
-    return after_saving(tables.unsaved, OPTIONS_FILE, Void(), now)
+    return after_saving(tables.unsaved, Void(), now, OPTIONS_FILE)
 
 
 @handlers(GetNamesrvConfig)

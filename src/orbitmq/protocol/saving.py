@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from orbitmq.broker.unsaved import Unsaved
+from typing import Protocol
+
 from orbitmq.protocol.call import Outcome, Result, Saved, Wait
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.declare import Reply
@@ -10,6 +11,12 @@ from orbitmq.protocol.errors import Refused
 
 SAVE_TIMEOUT_MS = 3_000
 """A reply waits no longer for its table to be written; it is then an error, since the change may be lost."""
+
+
+class Unsaved(Protocol):
+    """Knows which tables are about to be written to their files."""
+
+    def is_due(self, table: str) -> bool: ...
 
 
 def after_saving(unsaved: Unsaved, reply: Reply, now: int, *tables: str) -> Result:

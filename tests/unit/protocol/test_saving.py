@@ -1,10 +1,11 @@
 import pytest
 
-from orbitmq.broker.saving import after_saving
 from orbitmq.broker.unsaved import Unsaved
+from orbitmq.nameserver.unsaved import Unsaved as UnsavedOfNamesrv
 from orbitmq.protocol.call import Outcome, Saved, Wait
 from orbitmq.protocol.declare import Void
 from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.saving import after_saving
 
 
 def test_only_what_is_about_to_be_written_is_waited_for() -> None:
@@ -19,10 +20,12 @@ def test_only_what_is_about_to_be_written_is_waited_for() -> None:
     assert wait.then(Outcome(timed_out=False), 5) is reply
 
 
-def test_a_change_that_cannot_be_saved_is_no_success() -> None:
-    unsaved = Unsaved()
+@pytest.mark.parametrize("unsaved", [Unsaved(), UnsavedOfNamesrv()])
+def test_a_change_that_cannot_be_saved_is_no_success(unsaved: Unsaved | UnsavedOfNamesrv) -> None:
+    assert isinstance(after_saving(unsaved, Void(), 1000, "topics"), Void)
     unsaved.mark("topics")
-    wait = after_saving(unsaved, Void(), 0, "topics")
+    wait = after_saving(unsaved, Void(), 1000, "topics")
     assert isinstance(wait, Wait)
-    with pytest.raises(Refused):
-        wait.then(Outcome(timed_out=True), 3000)
+    assert wait.deadline == 4000
+    with pytest.raises(Refused, match="could not be saved"):
+        wait.then(Outcome(timed_out=True), 4000)
