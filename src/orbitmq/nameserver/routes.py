@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from orbitmq.protocol.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
 from orbitmq.protocol.bodies.topic import TopicConfig, TopicQueueMappingInfo
 from orbitmq.protocol.bodies.version import DataVersion
 from orbitmq.protocol.codes import PERM_READ, PERM_WRITE
+from orbitmq.protocol.errors import Malformed
 from orbitmq.protocol.requests.ha import NotifyMinBrokerIdChange
 
 MASTER_ID = 0
@@ -86,6 +88,8 @@ class Registration:
     enable_acting_master: bool | None = None
     """None: the broker is too old to know of acting masters."""
     connection_id: int = 0
+    may_write: bool = True
+    """Whether its topics take messages: not those of a slave that stands in for its master."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -121,6 +125,8 @@ class RouteTable:
         self.filter_servers: dict[Address, list[str]] = {}
         self.mappings: dict[str, dict[str, TopicQueueMappingInfo]] = {}
         """Static topic -> broker name -> what it leads."""
+        self._waiting: dict[Address, dict[str, Registration]] = {}
+        """Topics whose row is still to be written, with the registration that named them last."""
         self._notices: list[Notice] = []
 
     # Brokers come.
@@ -130,8 +136,9 @@ class RouteTable:
     ) -> Master | None:
         """Takes a broker in, or its news; for a slave gives its living master.
 
-        With `delete_absent` topics that the broker no longer names lose their rows; with `notify` members
-        hear of a new smallest id. Raises RegistrationRefused.
+        The rows of its topics are only noted: `take_rows` writes them. With `delete_absent` topics that the
+        broker no longer names lose their rows; with `notify` members hear of a new smallest id. Raises
+        RegistrationRefused.
         """
         group = self.groups.get(registration.broker_name)
         if group is None:
@@ -139,6 +146,7 @@ class RouteTable:
         smallest_before = min(group.addresses, default=None)
         if self._is_outdated(group, registration):
             self.live.pop((registration.cluster, registration.address), None)
+            self._waiting.pop((registration.cluster, registration.address), None)
             return None
         known = group.addresses.get(registration.broker_id)
         if known is None and len(registration.topics) == 1:
@@ -152,12 +160,35 @@ class RouteTable:
             and registration.broker_id == min(group.addresses)
         )
         if is_master or is_prime_slave:
-            may_write = is_master or not group.enable_acting_master
-            self._take_topics(registration, first, may_write, delete_absent)
+            registration.may_write = is_master or not group.enable_acting_master
+            self._take_topics(registration, first, delete_absent)
         self._note_alive(registration, now)
         if notify and smallest_before is not None and registration.broker_id < smallest_before:
             self._notify(group, None, registration.ha_address)
         return None if is_master else self._master_of(group)
+
+    def take_rows(self, cluster: str, address: str, most: int) -> bool:
+        """Writes up to `most` rows that a broker's registrations brought; whether none is left.
+
+        A row stands for the registration that named its topic last. Raises Malformed, and forgets the rest.
+        """
+        waiting = self._waiting.get((cluster, address))
+        if waiting is None:
+            return True
+        try:
+            for topic in list(islice(waiting, most)):
+                registration = waiting.pop(topic)
+                row = _row(registration.broker_name, registration.topics[topic])
+                if not registration.may_write:
+                    row.perm &= ~PERM_WRITE
+                self.topics.setdefault(topic, {})[registration.broker_name] = row
+        except Malformed:
+            waiting.clear()
+            raise
+        finally:
+            if not waiting:
+                del self._waiting[cluster, address]
+        return not waiting
 
     def _is_outdated(self, group: BrokerGroup, registration: Registration) -> bool:
         """Whether another address holds the id, with a newer state version."""
@@ -178,22 +209,17 @@ class RouteTable:
                 del group.addresses[broker_id]
         group.addresses[registration.broker_id] = registration.address
 
-    def _take_topics(
-        self, registration: Registration, first: bool, may_write: bool, delete_absent: bool
-    ) -> None:
+    def _take_topics(self, registration: Registration, first: bool, delete_absent: bool) -> None:
         name = registration.broker_name
         if delete_absent and not registration.mappings:
             for topic in [topic for topic, rows in self.topics.items() if name in rows]:
                 if topic not in registration.topics:
                     self._drop_row(topic, name)
         all_news = first or self.is_changed(registration.cluster, registration.address, registration.version)
-        for topic in registration.topics:
-            rows = self.topics.get(topic)
-            if all_news or rows is None or name not in rows:
-                row = _row(name, registration.topics[topic])
-                if not may_write:
-                    row.perm &= ~PERM_WRITE
-                self.topics.setdefault(topic, {})[name] = row
+        rows = [topic for topic in registration.topics if all_news or name not in self.topics.get(topic, ())]
+        if rows:
+            waiting = self._waiting.setdefault((registration.cluster, registration.address), {})
+            waiting.update(dict.fromkeys(rows, registration))
         for topic, mapping in registration.mappings.items():
             leaders = self.mappings.setdefault(topic, {})
             if all_news or mapping.bname not in leaders:
@@ -238,6 +264,7 @@ class RouteTable:
         """Takes a broker out, whatever id it has."""
         self.live.pop((cluster, address), None)
         self.filter_servers.pop((cluster, address), None)
+        self._waiting.pop((cluster, address), None)
         group = self.groups.get(broker_name)
         if group is None:
             return

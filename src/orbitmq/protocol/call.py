@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
 from orbitmq.protocol.command import Command
 
@@ -98,7 +98,12 @@ class Signal:
     """The rules themselves say when, by naming this very object."""
 
 
-Condition: TypeAlias = DataAt | Durable | Saved | Answer | Warm | Signal
+@dataclass(slots=True, frozen=True, eq=False)
+class Pause:
+    """Everybody else had a turn: between the parts of work that would hold them up."""
+
+
+Condition: TypeAlias = DataAt | Durable | Saved | Answer | Warm | Signal | Pause
 
 
 @dataclass(slots=True)
@@ -124,6 +129,22 @@ class Wait:
 
 
 Result: TypeAlias = "Reply | Wait | None"
+
+TURNS_TIMEOUT_MS = 60_000
+
+
+def in_turns(work: Generator[None, None, Result], now: int) -> Result:
+    """Does long work one part per turn: `work` yields where others may come in, and returns the result.
+
+    What it works on may have changed behind each yield. It is given up where the peer goes away meanwhile.
+    """
+    try:
+        next(work)
+    except StopIteration as done:
+        return cast("Result", done.value)
+    return Wait((Pause(),), now + TURNS_TIMEOUT_MS, lambda outcome, later: in_turns(work, later))
+
+
 Handler: TypeAlias = Callable[[Any, Any, int], Result]
 BoundHandler: TypeAlias = Callable[[Call[Any], int], Result]
 

@@ -7,7 +7,18 @@ from collections import deque
 from collections.abc import Callable, Container, Iterable
 from typing import TypeAlias
 
-from orbitmq.protocol.call import Answer, Condition, DataAt, Durable, Outcome, Saved, Signal, Wait, Warm
+from orbitmq.protocol.call import (
+    Answer,
+    Condition,
+    DataAt,
+    Durable,
+    Outcome,
+    Pause,
+    Saved,
+    Signal,
+    Wait,
+    Warm,
+)
 from orbitmq.protocol.command import Command
 
 Arrival: TypeAlias = tuple[str, int, int, int]
@@ -98,6 +109,8 @@ class Waits:
                 self._warm(condition, lambda: self._met(waiting))
             case Signal():
                 self._signals[condition] = waiting
+            case Pause():
+                self._loop.call_soon(self._met, waiting)
 
     def _answered(self, waiting: Waiting, condition: Answer, command: Command | None) -> None:
         if command is not None:
