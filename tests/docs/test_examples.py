@@ -49,6 +49,17 @@ def test_produce_then_consume(cluster: Cluster, tmp_path: Path) -> None:
         consumer.end(signal.SIGINT)
 
 
+def test_a_test_of_the_reader_s(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(EXAMPLES / "test_orders.py")],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert "1 passed" in done.stdout, done.stdout
+
+
 @pytest.mark.timeout(600)
 def test_read_with_spark(orbitmq_server: Cluster) -> None:
     try:

@@ -14,4 +14,4 @@ def test_the_page_of_commands_names_every_command_and_no_other() -> None:
     )
     assert app.admin.name == "admin"
     assert sorted(named) == sorted((subject, name) for subject, names in COMMANDS.items() for name in names)
-    assert set(re.findall(r"^\| `orbitmq (\w+)", PAGE, re.MULTILINE)) == set(PLACES) - {"completion"}
+    assert set(re.findall(r"^\| `orbitmq (\w+)", PAGE, re.MULTILINE)) == set(PLACES)
