@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from orbitmq.broker.identity import BrokerIdentity
-from orbitmq.broker.snapshots import on_wire
+from orbitmq.broker.snapshots import on_wire, with_items
 from orbitmq.broker.topics import TopicTable
 from orbitmq.protocol.bodies.route import RegisterBrokerBody
 from orbitmq.protocol.bodies.topic import TopicConfigAndMappingSerializeWrapper
@@ -19,7 +19,6 @@ from orbitmq.protocol.requests.route import QueryDataVersion, RegisterBroker, Un
 READ_WRITE = PERM_READ | PERM_WRITE
 MIN_PERIOD_MS = 10_000
 MAX_PERIOD_MS = 60_000
-NO_TOPICS = '"topicConfigTable":{}'
 FIRST_TOPICS = 2
 """A name server refuses a broker's first registration if it has exactly one topic."""
 
@@ -105,11 +104,9 @@ def _request(
             on_wire(name, replace(config, perm=config.perm & broker_permission))
             for name, config in configs.items()
         ]
-    # The table's text is put together from those of its topics: it is sent twice a minute and rarely changes.
-    without = TopicConfigAndMappingSerializeWrapper(data_version=topics.version.copy())
-    frame = RegisterBrokerBody(without).to_json_text()
-    before, table, after = frame.partition(NO_TOPICS)
-    assert table, "an empty table is written as NO_TOPICS says"
+    # Put together from texts that are kept: it is sent twice a minute and rarely changes.
+    wrapper = TopicConfigAndMappingSerializeWrapper(data_version=topics.version.copy())
+    body = with_items(RegisterBrokerBody(wrapper).to_json_text(), "topicConfigTable", texts)
     return RegisterBroker(
         broker_name=identity.name,
         broker_addr=identity.address,
@@ -120,5 +117,5 @@ def _request(
         enable_acting_master=False,
         compressed=False,
         body_crc32=0,
-        body=f"{before}{table[:-1]}{','.join(texts)}}}{after}".encode(),
+        body=body.encode(),
     )

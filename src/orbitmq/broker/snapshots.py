@@ -62,3 +62,15 @@ def map_text(members: Iterable[str]) -> str:
 def document_text(fields: Mapping[str, str]) -> str:
     """A document of fields whose texts are made already."""
     return "{\n\t" + ",\n\t".join(f"{write_pretty(name)}:{text}" for name, text in fields.items()) + "\n}"
+
+
+def with_items(text: str, field: str, items: Iterable[str]) -> str:
+    """The text of an object, with texts of items (or members) put into its empty list (or map) `field`.
+
+    So a body of megabytes is put together from what was written before, or in several turns.
+    """
+    for empty in (f'"{field}":[]', f'"{field}":{{}}'):
+        before, found, after = text.partition(empty)
+        if found:
+            return f"{before}{found[:-1]}{','.join(items)}{found[-1]}{after}"
+    raise ValueError(f"no empty {field} in {text[:200]}")

@@ -18,7 +18,7 @@ from orbitmq.broker.stats import BrokerStats
 from orbitmq.broker.topics import TopicTable
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.call import Call, Outcome, Peer, Wait, tables_of
-from orbitmq.protocol.declare import Reply, Request
+from orbitmq.protocol.declare import Blob, Reply, Request
 from orbitmq.protocol.errors import Refused
 from orbitmq.store import PendingMessage, StoreFigures
 from tests.unit.broker.memory_store import MemoryStore
@@ -117,7 +117,8 @@ class World:
             result = result.then(Outcome(timed_out=False), now)
         assert isinstance(result, Reply)
         # What goes over the wire has to be readable at the other end.
-        return type(result).from_command(result.to_command(1))
+        kind = request.REPLY if isinstance(result, Blob) else type(result)
+        return kind.from_command(result.to_command(1))
 
     def refusal(self, request: Request[Any], peer: Peer | None = None) -> Refused:
         """How the handler refuses a request."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
 
 from orbitmq.broker.clients import ClientTable
@@ -10,8 +11,10 @@ from orbitmq.broker.groups import GroupTable
 from orbitmq.broker.handlers import handlers
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.offsets import OffsetTable
+from orbitmq.broker.snapshots import with_items
 from orbitmq.broker.stats import BrokerStats
 from orbitmq.broker.topics import TopicTable
+from orbitmq.protocol import fastjson
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.stats import (
     BrokerStatsData,
@@ -23,13 +26,12 @@ from orbitmq.protocol.bodies.stats import (
     QueueTimeSpan,
 )
 from orbitmq.protocol.bodies.topic import TopicConfig
-from orbitmq.protocol.call import Call
+from orbitmq.protocol.call import Call, Result, in_turns
 from orbitmq.protocol.codes import ResponseCode
-from orbitmq.protocol.declare import Reply
+from orbitmq.protocol.declare import Blob, Reply
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.admin import BrokerStatsReply, ViewBrokerStatsData
 from orbitmq.protocol.requests.group import (
-    ConsumeStatsListReply,
     ConsumeStatsReply,
     GetBrokerConsumeStats,
     GetConsumeStats,
@@ -73,33 +75,41 @@ def get_consume_stats(tables: StatsTables, call: Call[GetConsumeStats], now: int
     return ConsumeStatsReply(body=stats)
 
 
+QUEUES_PER_TURN = 500
+"""How many queues are looked at before others have a turn: some 10 ms."""
+
+
 @handlers(GetBrokerConsumeStats)
-def get_broker_consume_stats(tables: StatsTables, call: Call[GetBrokerConsumeStats], now: int) -> Reply:
-    """How far all groups have got; with `isOrder` on ordered topics only."""
-    table = []
-    total = in_flight = 0
+def get_broker_consume_stats(tables: StatsTables, call: Call[GetBrokerConsumeStats], now: int) -> Result:
+    """How far all groups have got, some queues per turn; with `isOrder` on ordered topics only."""
+    return in_turns(_all_groups(tables, call.request.is_order), now)
+
+
+def _all_groups(tables: StatsTables, ordered_only: bool) -> Generator[None, None, Result]:
+    texts = []
+    total = in_flight = queues = 0
     for group in sorted(tables.groups.by_name):
         by_topic = []
         for topic in sorted(tables.offsets.topics_of(group)):
             config = tables.topics.get(topic)
-            if config is None or (call.request.is_order and not config.order):
+            if config is None or (ordered_only and not config.order):
                 continue
             if not _consumes(tables, group, topic):
                 continue
+            if queues >= QUEUES_PER_TURN:
+                queues = 0
+                yield
             stats = ConsumeStats(consume_tps=tables.stats.tps(topic, group))
             _add_queues(tables, stats, group, config, remembered_pull=True)
+            queues += len(stats.offset_table)
             total += sum(row.broker_offset - row.consumer_offset for row in stats.offset_table.values())
             in_flight += sum(row.pull_offset - row.consumer_offset for row in stats.offset_table.values())
-            by_topic.append(stats)
-        table.append({group: by_topic})
-    return ConsumeStatsListReply(
-        body=ConsumeStatsList(
-            consume_stats_list=table,
-            broker_addr=tables.identity.address,
-            total_diff=total,
-            total_inflight_diff=in_flight,
-        )
+            by_topic.append(stats.to_json_text())
+        texts.append(f"{{{fastjson.write(group)}:[{','.join(by_topic)}]}}")
+    whole = ConsumeStatsList(
+        broker_addr=tables.identity.address, total_diff=total, total_inflight_diff=in_flight
     )
+    return Blob(body=with_items(whole.to_json_text(), "consumeStatsList", texts).encode())
 
 
 def _consumes(tables: StatsTables, group: str, topic: str) -> bool:

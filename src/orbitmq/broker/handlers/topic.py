@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,6 +13,7 @@ from orbitmq.broker.handlers import handlers
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.offsets import OffsetTable
 from orbitmq.broker.pages import page
+from orbitmq.broker.snapshots import with_items
 from orbitmq.broker.stats import BrokerStats
 from orbitmq.broker.topics import TopicTable
 from orbitmq.broker.unsaved import Unsaved
@@ -24,14 +26,13 @@ from orbitmq.protocol.bodies.topic import (
     TopicConfigAndQueueMapping,
     TopicList,
 )
-from orbitmq.protocol.call import Call, Result
+from orbitmq.protocol.call import Call, Result, in_turns
 from orbitmq.protocol.codes import ResponseCode
-from orbitmq.protocol.declare import Reply, Void
+from orbitmq.protocol.declare import Blob, Reply, Void
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.names import retry_topic
 from orbitmq.protocol.requests.client import QueryTopicsByConsumer, TopicListReply
 from orbitmq.protocol.requests.topic import (
-    AllTopicConfigReply,
     DeleteTopicInBroker,
     GetAllTopicConfig,
     GetSystemTopicListFromBroker,
@@ -151,11 +152,20 @@ def _pop_retry_topics(tables: TopicTables, topic: str) -> list[str]:
     return [retry for retry in candidates if tables.topics.get(retry) is not None]
 
 
+TEXTS_PER_TURN = 1_000
+"""How many topics are written out before others have a turn: some 5 ms."""
+
+
 @handlers(GetAllTopicConfig)
-def get_all_topic_config(tables: TopicTables, call: Call[GetAllTopicConfig], now: int) -> Reply:
-    """All topics, or a page of them by name."""
-    request = call.request
+def get_all_topic_config(tables: TopicTables, call: Call[GetAllTopicConfig], now: int) -> Result:
+    """The table of topics, or the page that is asked for; a long one is written out over several turns."""
+    return in_turns(_all_topics(tables, call.request), now)
+
+
+def _all_topics(tables: TopicTables, request: GetAllTopicConfig) -> Generator[None, None, Result]:
     topics = tables.topics
+    while not topics.make_wire_texts(TEXTS_PER_TURN):
+        yield
     found = page(
         topics.by_name,
         request.topic_seq,
@@ -164,12 +174,11 @@ def get_all_topic_config(tables: TopicTables, call: Call[GetAllTopicConfig], now
         topics.version,
         tables.settings.split_metadata_size if tables.settings.enable_split_metadata else None,
     )
-    return AllTopicConfigReply(
-        total_topic_num=len(topics.by_name),
-        body=TopicConfigAndMappingSerializeWrapper(
-            data_version=topics.version, topic_config_table=found, mapping_data_version=topics.version
-        ),
+    wrapper = TopicConfigAndMappingSerializeWrapper(
+        data_version=topics.version, mapping_data_version=topics.version
     )
+    text = with_items(wrapper.to_json_text(), "topicConfigTable", topics.wire_texts(found))
+    return Blob(body=text.encode(), extra={"totalTopicNum": str(len(topics.by_name))})
 
 
 @handlers(GetTopicConfig)

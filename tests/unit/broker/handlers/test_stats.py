@@ -1,5 +1,8 @@
+from orbitmq.broker.handlers.stats import QUEUES_PER_TURN
 from orbitmq.protocol.bodies.heartbeat import ConsumerData, ConsumeType, MessageModel, SubscriptionData
 from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.bodies.stats import ConsumeStatsList
+from orbitmq.protocol.call import Outcome, Pause, Wait
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.requests.admin import ViewBrokerStatsData
 from orbitmq.protocol.requests.group import GetBrokerConsumeStats, GetConsumeStats, QueryConsumeTimeSpan
@@ -90,3 +93,20 @@ def test_a_statistic_or_that_there_is_none() -> None:
     assert (body.stats_minute.sum, body.stats_minute.tps) == (3, 0.3)
     refused = broker.refusal(ViewBrokerStatsData("TOPIC_PUT_NUMS", "U"))
     assert (refused.code, refused.remark) == (1, "The stats <TOPIC_PUT_NUMS> <U> not exist")
+
+
+def test_the_lag_of_very_many_queues_is_told_over_several_turns() -> None:
+    broker = world()
+    for n in range(300):
+        broker.groups.find(f"many-{n}", NOW)
+        for topic in ("T", "U"):
+            broker.offsets.commit(f"many-{n}", topic, 0, 1, NOW)
+    result, turns = broker.handle(GetBrokerConsumeStats(False)), 0
+    while isinstance(result, Wait):
+        assert [type(condition) for condition in result.on] == [Pause]
+        result = result.then(Outcome(timed_out=False), NOW)
+        turns += 1
+    body = ConsumeStatsList.from_json(result.body)
+    assert turns == 1202 // QUEUES_PER_TURN
+    assert len(body.consume_stats_list) == 301
+    assert body.total_diff == 3 + 300 * 7 - 300, "T has 8 messages, U has none and is said to be past its end"

@@ -1,7 +1,8 @@
 import pytest
 
+from orbitmq.broker.handlers.topic import TEXTS_PER_TURN
 from orbitmq.protocol.bodies.topic import CreateTopicListRequestBody, TopicConfig
-from orbitmq.protocol.call import Saved
+from orbitmq.protocol.call import Saved, Wait
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.requests.client import QueryTopicsByConsumer
 from orbitmq.protocol.requests.topic import (
@@ -129,3 +130,15 @@ def test_the_topics_of_the_system() -> None:
     world = World()
     world.topics.add_system_topics(NOW)
     assert "SCHEDULE_TOPIC_XXXX" in world.ask(GetSystemTopicListFromBroker()).body.topic_list
+
+
+def test_a_long_table_is_written_out_over_several_turns() -> None:
+    world = World()
+    for n in range(2 * TEXTS_PER_TURN):
+        world.topics.ensure(f"many-{n}", 1, NOW)
+    assert isinstance(world.handle(GetAllTopicConfig()), Wait)
+    whole = world.ask(GetAllTopicConfig())
+    assert whole.total_topic_num == len(whole.body.topic_config_table) == len(world.topics.by_name)
+    assert whole.body.topic_config_table == world.topics.by_name
+    world.topics.ensure("one more", 1, NOW)
+    assert not isinstance(world.handle(GetAllTopicConfig()), Wait), "the rest is kept"
