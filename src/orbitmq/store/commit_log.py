@@ -9,12 +9,20 @@ block, and on a full disk a write there would be a SIGBUS. Blocks are reserved a
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
-from orbitmq.protocol.message import BLANK_BYTES
-from orbitmq.protocol.message_cy import FIXED_BYTES, ScannedRecord, encode_blank, scan_records
+from orbitmq.protocol.message import BLANK_BYTES, BadRecord, StoredMessage
+from orbitmq.protocol.message_cy import (
+    FIXED_BYTES,
+    ScannedRecord,
+    decode_record,
+    encode_blank,
+    scan_records,
+)
 from orbitmq.store import failpoints
 from orbitmq.store.errors import FlushFailed, StoreCorrupt
 from orbitmq.store.files import NO_SPACE, Disk, StoreFile, is_segment_name, segment_name, segment_starts
@@ -26,6 +34,7 @@ RESERVE_STEP_BYTES = 64 << 20
 RESERVE_LEAST_BYTES = 1 << 20
 """The step on a disk that has no room for the large one."""
 
+_PIECE_BYTES = 4 << 20
 _SEARCH_BYTES = 4 << 20
 _MAGIC_START = b"\xda\xa3\x20"
 """What the magic numbers of both kinds of records begin with."""
@@ -164,6 +173,26 @@ class CommitLog:
         position = physical_offset - segment.start
         size = min(size, segment.wrote - position)
         return segment.file.read(position, size) if size > 0 else b""
+
+    def records(self, physical_offset: int) -> Iterator[StoredMessage]:
+        """The records from a physical offset on, read a piece at a time and not through the map.
+
+        What cannot be read as a record is passed over, up to the next segment. Raises OSError.
+        """
+        position = max(physical_offset, self.min_physical)
+        while position < self.max_physical:
+            data = self.read(position, _PIECE_BYTES)
+            size = int.from_bytes(data[:4], "big", signed=True)
+            if size > len(data):
+                data = self.read(position, size)
+            at = 0
+            while FIXED_BYTES <= (size := int.from_bytes(data[at : at + 4], "big", signed=True)):
+                if size > len(data) - at:
+                    break
+                with contextlib.suppress(BadRecord):
+                    yield decode_record(data, at, False)
+                at += size
+            position = position + at if at else self.next_segment_start(position)
 
     def next_sound_record(self, segment: Segment, position: int) -> tuple[int, ScannedRecord] | None:
         """The first sound record of a segment from a position on: its position, and itself.

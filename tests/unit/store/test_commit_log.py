@@ -10,6 +10,7 @@ import pytest
 from orbitmq.store import FlushFailed, failpoints
 from orbitmq.store.commit_log import CommitLog
 from orbitmq.store.files import RealDisk
+from tests.unit.store.kit import filled, opened
 
 SEGMENT = 1 << 20
 
@@ -143,3 +144,26 @@ def test_the_last_segment_is_never_removed(commit_log: CommitLog) -> None:
     assert commit_log.min_physical == SEGMENT
     assert commit_log.remove_first() == 0
     assert bytes(view) == b"x" * 10
+
+
+def test_records_are_read_from_a_physical_offset_on_over_segments_and_damage(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    appended = filled(store, 100, body=bytes(3000))
+    start = appended[30].physical_offset
+    broken = appended[60].physical_offset
+    segment = store._log.find(broken)
+    assert segment is not None
+    segment.view[broken - segment.start + 4] ^= 0xFF
+    read = [record.physical_offset for record in store._log.records(start)]
+    assert read == [one.physical_offset for one in appended[30:] if one.physical_offset != broken]
+    assert list(store._log.records(appended[-1].end_offset)) == []
+    assert next(store._log.records(-5)).physical_offset == 0
+    store.close()
+
+
+def test_a_record_longer_than_a_piece_is_read(tmp_path: Path) -> None:
+    size = 5 << 20
+    store = opened(tmp_path, mapped_file_size_commit_log=16 << 20, max_message_size=8 << 20)
+    filled(store, 2, body=bytes(size))
+    assert [len(record.body) for record in store._log.records(0)] == [size, size]
+    store.close()
