@@ -186,7 +186,7 @@ class CommitLog:
             if size > len(data):
                 data = self.read(position, size)
             at = 0
-            while FIXED_BYTES <= (size := int.from_bytes(data[at : at + 4], "big", signed=True)):
+            while (size := int.from_bytes(data[at : at + 4], "big", signed=True)) >= FIXED_BYTES:
                 if size > len(data) - at:
                     break
                 with contextlib.suppress(BadRecord):
