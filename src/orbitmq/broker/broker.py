@@ -80,6 +80,7 @@ class Broker:
         self.config = BrokerConfig(BROKER_TABLE, settings, self.unsaved, now, store.options)
         self.stats = BrokerStats(identity.cluster, now)
         self.stats.is_system = self.topics.is_system
+        self.delay.on_delivered = self.stats.put_delivered
 
     @property
     def files(self) -> Mapping[str, tuple[str, Callable[[], Snapshot], Callable[[str], None]]]:

@@ -388,6 +388,16 @@ FAMILIES: dict[str, Family] = {
         Family("orbitmq_connections", GAUGE, "Open connections of clients, tools and other brokers."),
         Family("orbitmq_held_requests", GAUGE, "Requests held until there is something to answer."),
         Family("orbitmq_start_time_seconds", GAUGE, "When the broker started, in seconds since 1970."),
+        Family(
+            "process_cpu_seconds_total", COUNTER, "Processor time used by the process, of system and user."
+        ),
+        Family(
+            "process_resident_memory_bytes", GAUGE, "Memory of the process, mapped files it touched included."
+        ),
+        Family("process_virtual_memory_bytes", GAUGE, "Addresses of the process, mapped files included."),
+        Family("process_open_fds", GAUGE, "Open files and connections."),
+        Family("process_max_fds", GAUGE, "How many of them the process may have."),
+        Family("process_threads", GAUGE, "Threads of the process."),
         Family("orbitmq_build_info", GAUGE, "Always 1; the labels tell the release.", ("version",)),
     )
 }

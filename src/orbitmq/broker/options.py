@@ -9,8 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orbitmq.broker.auth.options import AUTH_ROWS, AuthSettings
+from orbitmq.broker.metrics_options import METRICS_ROWS, MetricsOptions
 from orbitmq.options import Option, OptionTable, RefusedValue, Status, option, refused, without_effect
 from orbitmq.options.network import NETWORK_ROWS, NetworkSettings
+from orbitmq.options.reporting import ReportingSettings
 from orbitmq.store.option_rows import STORE_ROWS, StoreSettings
 
 VIP_DISTANCE = 2
@@ -21,7 +23,7 @@ _NO_QUEUES = (
 
 
 @dataclass(kw_only=True)
-class BrokerSettings(AuthSettings, NetworkSettings, StoreSettings):
+class BrokerSettings(AuthSettings, MetricsOptions, NetworkSettings, ReportingSettings, StoreSettings):
     """What one broker is told; handlers read it at every request, so that updates count at once."""
 
     # Who it is, and who knows it.
@@ -501,35 +503,6 @@ _OTHER_ROWS: list[Option] = [
         ("transactionOpBatchInterval", "int", 3000),
     ),
     *without_effect(
-        "the export of metrics is not implemented yet",
-        "BrokerConfig",
-        Option(
-            "metricsExporterType",
-            "MetricsExporterType",
-            "DISABLE",
-            choices=("DISABLE", "OTLP_GRPC", "PROM", "LOG"),
-        ),
-        ("metricsOtelCardinalityLimit", "int", 50_000),
-        ("metricsGrpcExporterTarget", "String", ""),
-        ("metricsGrpcExporterHeader", "String", ""),
-        ("metricGrpcExporterTimeOutInMills", "long", 3000),
-        ("metricGrpcExporterIntervalInMills", "long", 60_000),
-        ("metricLoggingExporterIntervalInMills", "long", 10_000),
-        ("metricsPromExporterPort", "int", 5557),
-        ("metricsPromExporterHost", "String", ""),
-        ("metricsLabel", "String", ""),
-        ("metricsInDelta", "boolean", False),
-        ("enableRemotingMetrics", "boolean", True),
-        ("enableMessageStoreMetrics", "boolean", True),
-        ("enablePopMetrics", "boolean", True),
-        ("enableConnectionMetrics", "boolean", True),
-        ("enableTransactionMetrics", "boolean", True),
-        ("enableStatsMetrics", "boolean", True),
-        ("enableRequestMetrics", "boolean", True),
-        ("enableLagAndDlqMetrics", "boolean", True),
-        ("estimateAccumulation", "boolean", True),
-    ),
-    *without_effect(
         "SQL filters are not implemented yet",
         "BrokerConfig",
         ("enablePropertyFilter", "boolean", False),
@@ -627,5 +600,5 @@ _OTHER_ROWS: list[Option] = [
     ),
 ]
 
-BROKER_TABLE = OptionTable(BrokerSettings, _OTHER_ROWS, AUTH_ROWS, STORE_ROWS, NETWORK_ROWS)
+BROKER_TABLE = OptionTable(BrokerSettings, _OTHER_ROWS, AUTH_ROWS, METRICS_ROWS, STORE_ROWS, NETWORK_ROWS)
 """Every option of a broker."""

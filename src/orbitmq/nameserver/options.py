@@ -7,12 +7,13 @@ from pathlib import Path
 
 from orbitmq.options import Option, OptionTable, option, refused, without_effect
 from orbitmq.options.network import NETWORK_ROWS, NetworkSettings
+from orbitmq.options.reporting import ReportingSettings
 
 _OWNER = "NamesrvConfig"
 
 
 @dataclass(kw_only=True)
-class NamesrvSettings(NetworkSettings):
+class NamesrvSettings(NetworkSettings, ReportingSettings):
     """What one name server is told; handlers read it at every request, so that updates count at once."""
 
     listen_port: int = option(

@@ -26,6 +26,7 @@ from orbitmq.server.clock import Clock
 from orbitmq.server.errors import StartError
 from orbitmq.server.listener import advertised_host, resolve
 from orbitmq.server.registrar import Registrar
+from orbitmq.server.reports import Reports
 from orbitmq.server.saver import Saver, TableFile
 from orbitmq.server.threads import Threads
 from orbitmq.server.turn import Turns
@@ -81,6 +82,7 @@ class BrokerServer:
         self._port = settings.listen_port
         self._clock = Clock()
         self._threads = Threads()
+        self._reports = Reports(settings)
         self._background: set[asyncio.Task[Any]] = set()
         self._flushing = False
         self._stopped = False
@@ -100,11 +102,16 @@ class BrokerServer:
         self.identity = self._identify()
         loop = asyncio.get_running_loop()
         options = StoreOptions.from_settings(self.settings)
-        self.store = await loop.run_in_executor(self._threads.chores, MessageStore.open, options, now)
+        await self._reports.open()
         try:
-            await self._start_on_store()
+            self.store = await loop.run_in_executor(self._threads.chores, MessageStore.open, options, now)
+            try:
+                await self._start_on_store()
+            except BaseException:
+                self.store.close()
+                raise
         except BaseException:
-            self.store.close()
+            await self._reports.close()
             raise
 
     def _identify(self) -> BrokerIdentity:
@@ -148,6 +155,7 @@ class BrokerServer:
             not_on_port=self._not_on_vip,
             max_connections=settings.max_connections,
             gate=broker.gate,
+            latency=self._reports.latency,
         )
         self._saver = Saver(files, broker.unsaved, self._threads.save, self._saved)
         addresses = [
@@ -164,6 +172,7 @@ class BrokerServer:
         for chore in self._all_chores():
             self._chores.start(chore)
         broker.topics.take_changed()
+        self._reports.serve(broker, self.turns, self._clock.now)
         first = self._spawn(self._registrar.register())
         # A name server that does not answer holds nobody up: it hears of us when it is back.
         await asyncio.wait({first}, timeout=FIRST_REGISTRATION_SECONDS)
@@ -286,6 +295,7 @@ class BrokerServer:
         if self._stopped:
             return
         self._stopped = True
+        self._reports.stopping()
         await self._registrar.unregister()
         self.turns.dispatcher.going_away = True
         self.turns.waits.end_all()
@@ -298,4 +308,5 @@ class BrokerServer:
         await self._saver.save_all()
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._threads.flush, self.store.close)
+        await self._reports.close()
         self._threads.stop()

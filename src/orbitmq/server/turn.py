@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from orbitmq.net.connection import Connection
@@ -13,6 +14,7 @@ from orbitmq.protocol.command import Command
 from orbitmq.protocol.declare import REQUESTS
 from orbitmq.server.dispatcher import Dispatcher, ManyHandler
 from orbitmq.server.guard import Gate, Guard
+from orbitmq.server.latency import MeasuredDispatcher, RpcLatency
 from orbitmq.server.listener import Listener
 from orbitmq.server.waits import Waits
 
@@ -35,9 +37,11 @@ class Turns:
         not_on_port: Callable[[int, int], bool] = lambda code, port: False,
         max_connections: int = 20_000,
         gate: Gate | None = None,
+        latency: RpcLatency | None = None,
     ) -> None:
         self.waits = Waits(now, self._ask, warm)
-        self.dispatcher = Dispatcher(
+        kind = Dispatcher if latency is None else partial(MeasuredDispatcher, latency=latency)
+        self.dispatcher = kind(
             REQUESTS,
             handlers,
             now=now,

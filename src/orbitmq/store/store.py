@@ -361,6 +361,10 @@ class MessageStore:
         unit = self._lookup.unit(topic, queue_id, queue_offset)
         return -1 if unit is None else self._lookup.store_time_at(unit[0], unit[1])
 
+    def store_time_at(self, physical_offset: int, size: int) -> int:
+        """When a record was stored, in ms; -1 if none is there. May be called in a thread; may block."""
+        return self._lookup.store_time_at(physical_offset, size)
+
     def earliest_time(self, topic: str, queue_id: int) -> int:
         """When the first message of a queue was stored, in ms; -1 without one."""
         return self.store_time(topic, queue_id, max(0, self.min_offset(topic, queue_id)))

@@ -1,0 +1,92 @@
+"""The rows about metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from orbitmq.options import Option, Settings, option, without_effect
+
+
+@dataclass(kw_only=True)
+class MetricsOptions(Settings):
+    """Where metrics are told, and which."""
+
+    metrics_exporter_type: str = option(
+        "metricsExporterType",
+        "MetricsExporterType",
+        "DISABLE",
+        "PROM serves metrics to Prometheus at http://HOST:PORT/metrics.",
+        choices=("DISABLE", "OTLP_GRPC", "PROM", "LOG"),
+        only=("DISABLE", "PROM"),
+        reason="metrics are scraped, not pushed or logged; an OpenTelemetry collector can do that",
+    )
+    metrics_prom_exporter_port: int = option(
+        "metricsPromExporterPort", "int", 5557, "Port of the metrics.", minimum=1, maximum=65535
+    )
+    metrics_prom_exporter_host: str = option(
+        "metricsPromExporterHost",
+        "String",
+        "",
+        "Address of that port; bindAddress if empty (Apache: brokerIP1).",
+    )
+    metrics_label: str = option(
+        "metricsLabel", "String", "", "Labels that every sample gets besides: NAME:VALUE with `,` between."
+    )
+    metrics_in_delta: bool = option(
+        "metricsInDelta",
+        "boolean",
+        False,
+        "Give every sample the label aggregation=delta; as with Apache, counters add up all the same.",
+    )
+    metrics_otel_cardinality_limit: int = option(
+        "metricsOtelCardinalityLimit",
+        "int",
+        50_000,
+        "Samples of one metric; what is beyond is added up in one with the label otel_metric_overflow.",
+        mutable=True,
+        minimum=1,
+    )
+    enable_remoting_metrics: bool = option(
+        "enableRemotingMetrics", "boolean", True, "Tell how long requests take."
+    )
+    enable_message_store_metrics: bool = option(
+        "enableMessageStoreMetrics", "boolean", True, "Tell of the store and of timers.", mutable=True
+    )
+    enable_pop_metrics: bool = option("enablePopMetrics", "boolean", True, "Tell of pops.", mutable=True)
+    enable_connection_metrics: bool = option(
+        "enableConnectionMetrics", "boolean", True, "Tell of producers and consumers.", mutable=True
+    )
+    enable_transaction_metrics: bool = option(
+        "enableTransactionMetrics", "boolean", True, "Tell of transactions.", mutable=True
+    )
+    enable_stats_metrics: bool = option(
+        "enableStatsMetrics", "boolean", True, "Tell of topics, groups and permissions.", mutable=True
+    )
+    enable_request_metrics: bool = option(
+        "enableRequestMetrics", "boolean", True, "Tell of messages in and out.", mutable=True
+    )
+    enable_lag_and_dlq_metrics: bool = option(
+        "enableLagAndDlqMetrics",
+        "boolean",
+        True,
+        "Tell how far consumers are behind, and of dead letters.",
+        mutable=True,
+    )
+
+
+METRICS_ROWS: list[Option] = [
+    *without_effect(
+        "metrics are neither pushed nor logged: metricsExporterType is DISABLE or PROM",
+        "BrokerConfig",
+        ("metricsGrpcExporterTarget", "String", ""),
+        ("metricsGrpcExporterHeader", "String", ""),
+        ("metricGrpcExporterTimeOutInMills", "long", 3000),
+        ("metricGrpcExporterIntervalInMills", "long", 60_000),
+        ("metricLoggingExporterIntervalInMills", "long", 10_000),
+    ),
+    *without_effect(
+        "the lag of a group counts all messages of its queues, whatever its filter would take",
+        "BrokerConfig",
+        ("estimateAccumulation", "boolean", True),
+    ),
+]
