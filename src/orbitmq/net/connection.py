@@ -190,6 +190,10 @@ class Connection(asyncio.Protocol):
         if self._on_closed is not None:
             self._on_closed(self)
 
+    def change_transport(self, transport: asyncio.Transport) -> None:
+        """Goes on over another transport for the same peer: the encrypted one."""
+        self._transport = transport
+
     # Writing.
 
     def send(self, command: Command) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from orbitmq.options.declare import Settings, option, without_effect
+from orbitmq.options.declare import option, without_effect
 from orbitmq.options.option import Option
+from orbitmq.options.tls import TlsSettings
 
 _OWNER = "NettyServerConfig"
 
 
 @dataclass(kw_only=True)
-class NetworkSettings(Settings):
+class NetworkSettings(TlsSettings):
     """What a server listens on, and how much of it."""
 
     bind_address: str = option(

@@ -26,9 +26,9 @@ from orbitmq.server.clock import Clock
 from orbitmq.server.errors import StartError
 from orbitmq.server.listener import advertised_host, resolve
 from orbitmq.server.registrar import Registrar
-from orbitmq.server.reports import Reports
 from orbitmq.server.saver import Saver, TableFile
 from orbitmq.server.threads import Threads
+from orbitmq.server.tls import client_context, open_tls
 from orbitmq.server.turn import Turns
 from orbitmq.store import Chore, MessageStore, StoreOptions
 from orbitmq.store.config_files import read_text
@@ -82,7 +82,6 @@ class BrokerServer:
         self._port = settings.listen_port
         self._clock = Clock()
         self._threads = Threads()
-        self._reports = Reports(settings)
         self._background: set[asyncio.Task[Any]] = set()
         self._flushing = False
         self._stopped = False
@@ -102,16 +101,11 @@ class BrokerServer:
         self.identity = self._identify()
         loop = asyncio.get_running_loop()
         options = StoreOptions.from_settings(self.settings)
-        await self._reports.open()
+        self.store = await loop.run_in_executor(self._threads.chores, MessageStore.open, options, now)
         try:
-            self.store = await loop.run_in_executor(self._threads.chores, MessageStore.open, options, now)
-            try:
-                await self._start_on_store()
-            except BaseException:
-                self.store.close()
-                raise
+            await self._start_on_store()
         except BaseException:
-            await self._reports.close()
+            self.store.close()
             raise
 
     def _identify(self) -> BrokerIdentity:
@@ -144,6 +138,7 @@ class BrokerServer:
         )
         files = self._load_tables(broker)
         broker.start(now)
+        self._tls = await open_tls(settings, self._threads.chores)
         handlers, many = broker.bind()
         self.turns = Turns(
             handlers,
@@ -155,13 +150,18 @@ class BrokerServer:
             not_on_port=self._not_on_vip,
             max_connections=settings.max_connections,
             gate=broker.gate,
-            latency=self._reports.latency,
+            tls=self._tls,
         )
         self._saver = Saver(files, broker.unsaved, self._threads.save, self._saved)
         addresses = [
             part for part in (settings.namesrv_addr or "").replace(",", ";").split(";") if part.strip()
         ]
-        self._registrar = Registrar(broker, addresses, self._clock.now)
+        self._registrar = Registrar(
+            broker,
+            addresses,
+            self._clock.now,
+            ssl=client_context(settings),
+        )
         await self.turns.listener.listen(
             settings.bind_address,
             self._port,
@@ -172,7 +172,6 @@ class BrokerServer:
         for chore in self._all_chores():
             self._chores.start(chore)
         broker.topics.take_changed()
-        self._reports.serve(broker, self.turns, self._clock.now)
         first = self._spawn(self._registrar.register())
         # A name server that does not answer holds nobody up: it hears of us when it is back.
         await asyncio.wait({first}, timeout=FIRST_REGISTRATION_SECONDS)
@@ -221,6 +220,8 @@ class BrokerServer:
             period_ms(settings.register_name_server_period),
             lambda now: self._spawn(self._registrar.register(force=settings.force_register)),
         )
+        if self._tls is not None:
+            yield self._tls.chore
         yield from self.store.chores()
 
     def _spawn(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -295,7 +296,6 @@ class BrokerServer:
         if self._stopped:
             return
         self._stopped = True
-        self._reports.stopping()
         await self._registrar.unregister()
         self.turns.dispatcher.going_away = True
         self.turns.waits.end_all()
@@ -308,5 +308,4 @@ class BrokerServer:
         await self._saver.save_all()
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._threads.flush, self.store.close)
-        await self._reports.close()
         self._threads.stop()

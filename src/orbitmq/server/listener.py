@@ -13,6 +13,7 @@ from collections.abc import Callable
 from orbitmq.net.address import format_address
 from orbitmq.net.connection import Connection
 from orbitmq.net.pool import IDLE_SECONDS
+from orbitmq.net.tls import Contexts, FirstByte
 from orbitmq.protocol.command import Command
 from orbitmq.server.errors import CannotListen
 
@@ -28,11 +29,13 @@ class Listener:
         on_closed: Callable[[Connection], None],
         *,
         max_connections: int = 20_000,
+        tls: Contexts | None = None,
     ) -> None:
         self.connections: dict[int, Connection] = {}
         self._on_requests = on_requests
         self._on_closed = on_closed
         self._max_connections = max_connections
+        self._tls = tls
         self._servers: list[asyncio.Server] = []
 
     @property
@@ -46,12 +49,16 @@ class Listener:
         for port in ports:
             try:
                 server = await loop.create_server(
-                    lambda: _Accepted(self), host, port, backlog=backlog, reuse_address=True
+                    self._accept, host, port, backlog=backlog, reuse_address=True
                 )
             except OSError as error:
                 await self.stop_listening()
                 raise CannotListen(format_address(host, port), _reason(error)) from None
             self._servers.append(server)
+
+    def _accept(self) -> asyncio.Protocol:
+        connection = _Accepted(self)
+        return connection if self._tls is None else FirstByte(connection, self._tls)
 
     def accepted(self, connection: Connection) -> None:
         """Takes a new connection, or refuses it."""

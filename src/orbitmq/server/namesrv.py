@@ -21,6 +21,7 @@ from orbitmq.server.clock import Clock
 from orbitmq.server.errors import StartError
 from orbitmq.server.saver import Saver, TableFile, made_at_once
 from orbitmq.server.threads import Threads
+from orbitmq.server.tls import client_context, open_tls
 from orbitmq.server.turn import Turns
 from orbitmq.store.chores import Chore
 from orbitmq.store.config_files import read_text
@@ -89,12 +90,14 @@ class NamesrvServer:
     async def _start(self) -> None:
         self.nameserver = nameserver = NameServer(self._settings, self._clock.now())
         await asyncio.get_running_loop().run_in_executor(self._threads.save, self._load_kv)
+        tls = await open_tls(self._settings, self._threads.chores)
         self.turns = Turns(
             nameserver.bind(),
             now=self._clock.now,
             after_turn=self._after_turn,
             on_closed=self._connection_closed,
             max_connections=self._settings.max_connections,
+            tls=tls,
         )
         texts = nameserver.files
         self._saver = Saver(
@@ -103,7 +106,7 @@ class NamesrvServer:
             self._threads.save,
             self.turns.waits.saved,
         )
-        self._pool = ConnectionPool(connect_timeout_ms=NOTICE_TIMEOUT_MS)
+        self._pool = ConnectionPool(connect_timeout_ms=NOTICE_TIMEOUT_MS, ssl=client_context(self._settings))
         await self.turns.listener.listen(
             self._listen, self._port, backlog=self._settings.server_socket_backlog
         )
@@ -113,6 +116,8 @@ class NamesrvServer:
             Chore("expire brokers", self._settings.scan_not_active_broker_interval, self._expire)
         )
         self._chores.start(Chore("close idle connections", IDLE_CHECK_MS, self._close_idle))
+        if tls is not None:
+            self._chores.start(tls.chore)
 
     def _load_kv(self) -> None:
         path = self._files[KVConfig.NAME]

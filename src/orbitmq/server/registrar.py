@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from ssl import SSLContext
 
 from orbitmq.broker import registration
 from orbitmq.broker.auth.reading import own_credentials
@@ -24,12 +25,19 @@ TEXTS_PER_TURN = 1_000
 class Registrar:
     """Registers one broker with each of its name servers, none of which waits for another."""
 
-    def __init__(self, broker: Broker, addresses: list[str], now: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        addresses: list[str],
+        now: Callable[[], int],
+        *,
+        ssl: SSLContext | None = None,
+    ) -> None:
         self._broker = broker
         self._addresses = addresses
         self._now = now
         self._timeout_ms = broker.settings.register_broker_timeout_mills
-        self._pool = ConnectionPool(credentials=own_credentials(broker.settings))
+        self._pool = ConnectionPool(ssl=ssl, credentials=own_credentials(broker.settings))
         self._tasks: set[asyncio.Task[None]] = set()
         self._unreachable: set[str] = set()
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from orbitmq.net.connection import Connection
 from orbitmq.net.errors import NetError
+from orbitmq.net.tls import Contexts
 from orbitmq.protocol.call import Answer, BoundHandler, Warm
 from orbitmq.protocol.command import Command
 from orbitmq.protocol.declare import REQUESTS
@@ -38,6 +39,7 @@ class Turns:
         max_connections: int = 20_000,
         gate: Gate | None = None,
         latency: RpcLatency | None = None,
+        tls: Contexts | None = None,
     ) -> None:
         self.waits = Waits(now, self._ask, warm)
         kind = Dispatcher if latency is None else partial(MeasuredDispatcher, latency=latency)
@@ -56,6 +58,7 @@ class Turns:
             self.dispatcher.on_requests if self.guard is None else self.guard.on_requests,
             self._connection_closed,
             max_connections=max_connections,
+            tls=tls,
         )
 
     def push(self, connection_id: int, request: Request[Any]) -> None:
