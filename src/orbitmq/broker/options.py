@@ -237,6 +237,13 @@ class BrokerSettings(AuthSettings, MetricsOptions, NetworkSettings, ReportingSet
         "Hold a pull that finds nothing for as long as it asks.",
         mutable=True,
     )
+    slave_read_enable: bool = option(
+        "slaveReadEnable",
+        "boolean",
+        False,
+        "Whether pulls of messages that hardly are in memory any more name the slave to go on with (the "
+        "group's whichBrokerWhenConsumeSlowly), and others the group's brokerId.",
+    )
     short_polling_time_mills: int = option(
         "shortPollingTimeMills",
         "long",
@@ -515,7 +522,6 @@ _OTHER_ROWS: list[Option] = [
     *without_effect(
         "there are no slaves and no controller yet",
         "BrokerConfig",
-        ("slaveReadEnable", "boolean", False),
         ("sendHeartbeatTimeoutMillis", "int", 1000),
         ("brokerHeartbeatInterval", "int", 1000),
         ("brokerNotActiveTimeoutMillis", "long", 10_000),

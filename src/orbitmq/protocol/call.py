@@ -87,10 +87,14 @@ class Answer:
 
 @dataclass(slots=True, frozen=True)
 class Warm:
-    """A range of the commit log is in memory, so that reading it does not stop everybody else."""
+    """A range of the commit log is in memory, so that reading it does not stop everybody else.
 
-    physical_offset: int
+    Or, with `queue`, units of that queue of the store from queue offset `offset` on.
+    """
+
+    offset: int
     size_bytes: int
+    queue: object | None = None
 
 
 @dataclass(slots=True, frozen=True, eq=False)

@@ -272,7 +272,7 @@ class BrokerServer:
     def _warm(self, condition: Warm, then: Callable[[], None]) -> None:
         loop = asyncio.get_running_loop()
         future = loop.run_in_executor(
-            self._threads.read, self.store.read_cold, condition.physical_offset, condition.size_bytes
+            self._threads.read, self.store.read_cold, condition.offset, condition.size_bytes, condition.queue
         )
         future.add_done_callback(lambda _: then())
 

@@ -202,6 +202,20 @@ class QueueTable:
         data = file.read(position - start, length)
         return data[: len(data) - len(data) % UNIT_BYTES]
 
+    def open_files(self, most: int) -> OpenFiles:
+        """Open files for another thread than the owner's."""
+        return OpenFiles(self.disk, self.folder, self.file_bytes, most)
+
+    def is_resident(self, queue: ConsumeQueue, queue_offset: int, count: int) -> bool:
+        """Whether units can be read without waiting for the disk; those in a file that is not there can."""
+        position = queue_offset * UNIT_BYTES
+        start = position - position % self.file_bytes
+        file = self.reading.get(queue, start)
+        if file is None:
+            return True
+        length = min(count * UNIT_BYTES, start + self.file_bytes - position)
+        return file.resident_bytes(position - start, length) >= length
+
     def unit(
         self, queue: ConsumeQueue, queue_offset: int, files: OpenFiles | None = None
     ) -> tuple[int, int, int] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 
 class PutStatus(Enum):
@@ -80,6 +81,15 @@ class Appended:
         return self.physical_offset + self.size
 
 
+class Cold(NamedTuple):
+    """A range that is on the disk only: of the log, or of a queue's file."""
+
+    offset: int
+    """Physical offset; with `queue` the first queue offset."""
+    size_bytes: int
+    queue: object | None = None
+
+
 @dataclass(slots=True)
 class GetResult:
     """Messages of one queue, and where to go on.
@@ -97,9 +107,9 @@ class GetResult:
     size_bytes: int = 0
     suggest_slave: bool = False
     """The last message read is so old that it hardly is in memory any more."""
-    cold: tuple[int, int] | None = None
-    """(physical offset, bytes) of what has to come from the disk first. Nothing was read then: warm it with
-    `MessageStore.read_cold` in a thread, and ask again."""
+    cold: Cold | None = None
+    """What has to come from the disk first. Nothing was read then: warm it with `MessageStore.read_cold` in a
+    thread, and ask again."""
 
     @classmethod
     def without_records(

@@ -17,7 +17,7 @@ from orbitmq.store.arrivals import Arrivals
 from orbitmq.store.commit_log import CommitLog, Segment
 from orbitmq.store.consume_queue import UNIT_BYTES, ConsumeQueue, QueueTable
 from orbitmq.store.extension import ExtensionFiles
-from orbitmq.store.messages import GetResult, GetStatus
+from orbitmq.store.messages import Cold, GetResult, GetStatus
 from orbitmq.store.options import StoreOptions
 from orbitmq.store.scan_cy import Picked, pick_records
 
@@ -31,6 +31,8 @@ HOT_BYTES = 64 << 20
 """What this process wrote within this distance of the end is taken to be in memory without a look."""
 COLD_READ_BYTES = 256 << 10
 """What is read from the disk at a time for a reader of old messages."""
+COLD_UNITS = 3200
+"""Units of a queue that are read from the disk at a time: 64,000 bytes."""
 RESIDENCE_BYTES = 16 << 10
 """How far ahead it is looked whether old messages are in memory."""
 MAX_BAD_RECORDS_KEPT = 1000
@@ -60,6 +62,7 @@ class QueueReader:
         self.opened_end = 0
         """Where the log ended when this process opened it."""
         self._warm: deque[tuple[int, int]] = deque(maxlen=16)
+        self._warm_units: deque[tuple[ConsumeQueue, int, int]] = deque(maxlen=16)
         self.bad_records: dict[int, tuple[str, int, int]] = {}
         self.bad_record_count = 0
 
@@ -74,6 +77,12 @@ class QueueReader:
         low = queue.min_offset
         if not low <= queue_offset < end:
             return _outside(queue_offset, low, end)
+        if queue_offset < queue.tail_start:
+            cold = self._cold_units(queue, queue_offset, max_count, accept)
+            if cold is not None:
+                result = GetResult(GetStatus.NO_MATCHED_MESSAGE, queue_offset, low, end)
+                result.cold = cold
+                return result
         picked = self._pick(queue, queue_offset, end, max_count, max_bytes, accept)
         if picked.bad:
             for bad_offset, physical_offset in picked.bad:
@@ -96,7 +105,7 @@ class QueueReader:
         if picked.cold is not None:
             physical_offset, size = picked.cold
             result = GetResult(GetStatus.NO_MATCHED_MESSAGE, picked.next_offset, low, end)
-            result.cold = (physical_offset, max(size, COLD_READ_BYTES))
+            result.cold = Cold(physical_offset, max(size, COLD_READ_BYTES))
             return result
         if picked.next_offset == queue_offset:
             # No unit could be read in this file.
@@ -206,8 +215,25 @@ class QueueReader:
         length = min(max(size, RESIDENCE_BYTES), segment.size - position)
         return physical_offset + segment.file.resident_bytes(position, length)
 
-    def read_cold(self, physical_offset: int, size: int) -> None:
+    def _cold_units(
+        self, queue: ConsumeQueue, queue_offset: int, max_count: int, accept: Accept
+    ) -> Cold | None:
+        """The units that a read begins with, where they are neither in memory nor just brought in."""
+        for warm_queue, start, stop in self._warm_units:
+            if warm_queue is queue and start <= queue_offset < stop:
+                return None
+        count = max(max_count, 1) if accept is None else UNITS_PER_READ
+        if self._table.is_resident(queue, queue_offset, min(count, UNITS_PER_READ)):
+            return None
+        return Cold(queue_offset, COLD_UNITS * UNIT_BYTES, queue)
+
+    def read_cold(self, physical_offset: int, size: int, queue: object | None = None) -> None:
         """See `MessageStore.read_cold`."""
+        if isinstance(queue, ConsumeQueue):
+            count = size // UNIT_BYTES
+            self._table.read_file(self._table.open_files(1), queue, physical_offset, count)
+            self._warm_units.append((queue, physical_offset, physical_offset + count))
+            return
         segment = self._log.find(physical_offset)
         if segment is not None:
             position = physical_offset - segment.start

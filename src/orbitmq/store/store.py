@@ -320,9 +320,9 @@ class MessageStore:
             self._sweep.take_in()
         return self._reader.get(topic, queue_id, queue_offset, max_count, max_bytes, accept)
 
-    def read_cold(self, physical_offset: int, size: int) -> None:
-        """Brings a range of the log into memory. Blocks, without the GIL: for a thread."""
-        self._reader.read_cold(physical_offset, size)
+    def read_cold(self, offset: int, size: int, queue: object | None = None) -> None:
+        """Brings what `get` named as cold into memory. Blocks, without the GIL: for a thread."""
+        self._reader.read_cold(offset, size, queue)
 
     def is_resident(self, physical_offset: int, size: int) -> bool:
         """Whether a range of the log can be read without waiting for the disk."""

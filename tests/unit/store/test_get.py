@@ -9,6 +9,9 @@ import pytest
 
 from orbitmq.protocol.hashing import java_hash
 from orbitmq.store import GetStatus, MessageStore
+from orbitmq.store.consume_queue import UNIT_BYTES, OpenFiles
+from orbitmq.store.messages import Cold
+from orbitmq.store.queue_reader import COLD_UNITS
 from tests.unit.store.kit import NOW, SEGMENT, bodies, crash, filled, message, opened
 
 
@@ -185,6 +188,26 @@ def test_what_is_not_in_memory_is_announced_and_then_served(tmp_path: Path) -> N
     store.read_cold(*result.cold)
     assert store.get("T", 0, 0, 32).count == 5
     segment.file = file
+    crash(store)
+
+
+def test_units_that_are_not_in_memory_are_announced_and_then_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = opened(tmp_path)
+    filled(store, 5)
+    store.close()
+    store = opened(tmp_path)
+    queue = store._queues.find("T", 0)
+    assert queue is not None
+    files = store._queues.reading
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "get", lambda queue, start: ColdFile(OpenFiles.get(files, queue, start)))
+        result = store.get("T", 0, 2, 32)
+        assert result.cold == Cold(2, COLD_UNITS * UNIT_BYTES, queue)
+        assert (result.count, result.next_offset) == (0, 2)
+        store.read_cold(*result.cold)
+        assert store.get("T", 0, 2, 32).count == 3
     crash(store)
 
 

@@ -35,6 +35,8 @@ FORBIDDEN_SUBSCRIPTION = "5"
 MAX_SUSPEND_MS = 10 * 60_000
 """Longest time a pull is held, whatever the client asks for."""
 WARM_TIMEOUT_MS = 30_000
+COLD_READS = 2
+"""How often a pull waits for the disk: for units of its queue, and for messages."""
 
 AnyPull: TypeAlias = PullMessage | LitePullMessage
 
@@ -60,6 +62,8 @@ class PullSettings(Protocol):
     def broker_permission(self) -> int: ...
     @property
     def lite_pull_message_enable(self) -> bool: ...
+    @property
+    def slave_read_enable(self) -> bool: ...
 
 
 @dataclass(slots=True)
@@ -92,14 +96,25 @@ def pull(tables: PullTables, call: Call[AnyPull], now: int) -> Result:
         tables.offsets.commit(
             request.consumer_group, request.topic, request.queue_id, request.commit_offset, now
         )
+    return _read_warm(tables, request, topic, group, wanted, now, COLD_READS)
+
+
+def _read_warm(
+    tables: PullTables,
+    request: AnyPull,
+    topic: TopicConfig,
+    group: SubscriptionGroupConfig,
+    wanted: frozenset[int] | None,
+    now: int,
+    cold_reads: int,
+) -> Result:
+    """Reads the queue; what has to come from the disk is read off the loop first, and looked at again."""
     result = _read(tables, request, wanted, now)
-    if result.cold is None:
+    if result.cold is None or not cold_reads:
         return _reply_or_hold(tables, request, topic, group, wanted, result, now)
 
-    # What has to come from the disk is read off the loop first; then the queue is looked at once more.
     def warmed(outcome: Outcome, later: int) -> Result:
-        again = _read(tables, request, wanted, later)
-        return _reply_or_hold(tables, request, topic, group, wanted, again, later)
+        return _read_warm(tables, request, topic, group, wanted, later, cold_reads - 1)
 
     return Wait((Warm(*result.cold),), now + WARM_TIMEOUT_MS, warmed)
 
@@ -253,7 +268,7 @@ def _reply(
     return PullReply(
         code=code,
         remark=status.name,
-        suggest_which_broker_id=0,
+        suggest_which_broker_id=_suggested(tables, group, result),
         next_begin_offset=result.next_offset,
         min_offset=result.min_offset,
         max_offset=result.max_offset,
@@ -261,3 +276,10 @@ def _reply(
         group_sys_flag=group.group_sys_flag,
         body=result.records[0] if len(result.records) == 1 else b"".join(result.records) or None,
     )
+
+
+def _suggested(tables: PullTables, group: SubscriptionGroupConfig, result: GetResult) -> int:
+    """Which member of the broker group the client should go on with."""
+    if not tables.settings.slave_read_enable:
+        return 0
+    return group.which_broker_when_consume_slowly if result.suggest_slave else group.broker_id

@@ -17,12 +17,14 @@ from orbitmq.protocol.bodies.heartbeat import (
     SubscriptionData,
 )
 from orbitmq.protocol.bodies.topic import TopicConfig
-from orbitmq.protocol.call import DataAt, Wait
+from orbitmq.protocol.call import DataAt, Wait, Warm
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.hashing import java_hash
 from orbitmq.protocol.message_cy import decode_record
 from orbitmq.protocol.requests.pull import LitePullMessage, PullMessage
+from orbitmq.store import GetResult, GetStatus
+from orbitmq.store.messages import Cold
 from tests.unit.broker.handlers.real_broker import NOW, PEER, RealBroker, settled
 
 SUSPEND, COMMIT, SUBSCRIPTION = 2, 1, 4
@@ -218,3 +220,39 @@ def test_what_was_pulled_is_counted(broker: RealBroker) -> None:
     broker.handle(pull(queue_offset=4))
     totals = broker.broker.stats.totals
     assert (totals.get_messages, totals.get_found_times, totals.get_miss_times) == (4, 1, 1)
+
+
+def test_a_reader_of_old_messages_is_pointed_to_the_slave_where_slaves_may_be_read(tmp_path: Path) -> None:
+    broker = RealBroker(tmp_path, slaveReadEnable="true")
+    broker.store._reader.memory_bytes = 0
+    broker.broker.topics.put(TopicConfig(topic_name="TopicTest", read_queue_nums=4, write_queue_nums=4), NOW)
+    broker.broker.groups.put(
+        SubscriptionGroupConfig(group_name="CG", broker_id=0, which_broker_when_consume_slowly=1), NOW
+    )
+    send(broker, 2)
+    assert broker.handle(pull(max_msg_nums=1)).suggest_which_broker_id == 1
+    broker.broker.settings.slave_read_enable = False
+    assert broker.handle(pull(max_msg_nums=1)).suggest_which_broker_id == 0
+    broker.close()
+
+
+def test_units_and_messages_that_are_on_the_disk_only_are_waited_for_in_turn(
+    broker: RealBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(broker, 1)
+    real, colds = broker.store.get, [Cold(0, 64_000, object()), Cold(0, 262_144)]
+
+    def get(*args: Any) -> Any:
+        result = real(*args)
+        if colds:
+            result = GetResult.without_records(GetStatus.NO_MATCHED_MESSAGE, 0, 0, 1)
+            result.cold = colds.pop(0)
+        return result
+
+    monkeypatch.setattr(broker.store, "get", get)
+    units = broker.handle(pull())
+    assert isinstance(units.on[0], Warm)
+    assert units.on[0].queue is not None
+    messages = settled(units)
+    assert messages.on == (Warm(0, 262_144),)
+    assert settled(messages).code == ResponseCode.SUCCESS
