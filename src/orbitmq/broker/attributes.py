@@ -79,15 +79,15 @@ def alter(
         if key in named:
             raise _wrong(f"alter duplication key. key: {key}")
         named.add(key)
-        attribute = known.get(key)
-        if attribute is None:
-            raise _wrong(f"unsupported key: {key}")
         if sign == "-":
             if current is None:
                 raise _wrong(f"only add attribute is supported while creating topic. key: {signed_key}")
             if key not in current:
                 raise _wrong(f"attempt to delete a nonexistent key: {key}")
-        elif not attribute.accepts(value):
+        attribute = known.get(key)
+        if attribute is None:
+            raise _wrong(f"unsupported key: {key}")
+        if sign == "+" and not attribute.accepts(value):
             raise _wrong(f"value is not in range or set: {key}={value}")
         if current is not None and not attribute.changeable and result.get(key) != value:
             raise _wrong(f"attempt to update an unchangeable attribute. key: {key}")

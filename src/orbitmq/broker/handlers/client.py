@@ -200,7 +200,7 @@ def get_all_producer_info(tables: ClientTables, call: Call[GetAllProducerInfo], 
                 client_id=client.client_id,
                 language=_language(client),
                 last_update_timestamp=client.last_seen_ms,
-                remote_ip=client.address,
+                remote_ip=f"/{client.address}",  # as Java writes an address that was not looked up
                 version=client.version,
             )
             for client in members.values()
