@@ -1,0 +1,167 @@
+import java.io.BufferedReader;
+import java.io.ByteArrayOutputStream;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Base64;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicInteger;
+
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
+import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.tools.command.MQAdminStartup;
+import org.apache.rocketmq.tools.command.SubCommand;
+
+/**
+ * mqadmin without a new JVM for each command. Reads one command per line, its words joined by 0x1f; answers each
+ * with a line of two base64 texts, what went to the output and to the error stream.
+ *
+ * Words that begin with @ are not mqadmin's: clients that stay while mqadmin looks at them.
+ */
+public final class Shell {
+    private static final PrintStream ANSWERS = System.out;
+    private static final Map<String, DefaultMQProducer> PRODUCERS = new HashMap<>();
+    private static final Map<String, DefaultMQPushConsumer> CONSUMERS = new HashMap<>();
+    private static final Map<String, AtomicInteger> SEEN = new HashMap<>();
+
+    public static void main(String[] args) throws Exception {
+        String namesrv = args[0];
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line; (line = in.readLine()) != null; ) {
+            List<String> words = new ArrayList<>(Arrays.asList(line.split("\u001f", -1)));
+            ByteArrayOutputStream out = new ByteArrayOutputStream(), err = new ByteArrayOutputStream();
+            PrintStream stdout = System.out, stderr = System.err;
+            System.setOut(new PrintStream(out, true, "UTF-8"));
+            System.setErr(new PrintStream(err, true, "UTF-8"));
+            try {
+                if (words.get(0).startsWith("@")) {
+                    own(namesrv, words);
+                } else {
+                    words.addAll(1, Arrays.asList("-n", namesrv));
+                    MQAdminStartup.main0(words.toArray(new String[0]), null);
+                }
+            } catch (Throwable t) {
+                t.printStackTrace();
+            } finally {
+                System.out.flush();
+                System.err.flush();
+                System.setOut(stdout);
+                System.setErr(stderr);
+            }
+            Base64.Encoder text = Base64.getEncoder();
+            ANSWERS.println(text.encodeToString(out.toByteArray()) + " " + text.encodeToString(err.toByteArray()));
+            ANSWERS.flush();
+        }
+        Runtime.getRuntime().halt(0);
+    }
+
+    private static void own(String namesrv, List<String> words) throws Exception {
+        switch (words.get(0)) {
+            case "@commands":
+                commands();
+                break;
+            case "@send":
+                send(namesrv, words.get(1), words.get(2), Integer.parseInt(words.get(3)));
+                break;
+            case "@consume":
+                consume(namesrv, words.get(1), words.get(2), words.get(3), Integer.parseInt(words.get(4)));
+                break;
+            case "@until":
+                until(namesrv, words.get(1), words.subList(2, words.size()));
+                break;
+            case "@leave":
+                CONSUMERS.remove(words.get(1)).shutdown();
+                break;
+            default:
+                throw new IllegalArgumentException(words.get(0));
+        }
+    }
+
+    /** One of mqadmin's commands that never end, until its output holds a pattern. */
+    private static void until(String namesrv, String pattern, List<String> words) throws Exception {
+        List<String> command = new ArrayList<>(words);
+        command.addAll(1, Arrays.asList("-n", namesrv));
+        PrintStream outer = System.out;
+        ByteArrayOutputStream out = new ByteArrayOutputStream();
+        System.setOut(new PrintStream(out, true, "UTF-8"));
+        Thread runner = new Thread(() -> MQAdminStartup.main0(command.toArray(new String[0]), null));
+        runner.setDaemon(true);
+        runner.start();
+        long deadline = System.currentTimeMillis() + 60_000;
+        while (!java.util.regex.Pattern.compile(pattern).matcher(out.toString("UTF-8")).find() && runner.isAlive()
+            && System.currentTimeMillis() < deadline) {
+            Thread.sleep(20);
+        }
+        runner.interrupt();
+        runner.join(10_000);
+        System.setOut(outer);
+        System.out.print(out.toString("UTF-8"));
+    }
+
+    /** Every subcommand that this release of mqadmin knows. */
+    @SuppressWarnings("unchecked")
+    private static void commands() throws Exception {
+        MQAdminStartup.initCommand();
+        java.lang.reflect.Field field = MQAdminStartup.class.getDeclaredField("SUB_COMMANDS");
+        field.setAccessible(true);
+        for (SubCommand command : (List<SubCommand>) field.get(null)) {
+            System.out.println(command.commandName());
+        }
+    }
+
+    /** Sends messages to the queues in turn, with a producer that stays; prints unique and offset ids. */
+    private static void send(String namesrv, String group, String topic, int count) throws Exception {
+        DefaultMQProducer producer = PRODUCERS.get(group);
+        if (producer == null) {
+            producer = new DefaultMQProducer(group);
+            producer.setNamesrvAddr(namesrv);
+            producer.setHeartbeatBrokerInterval(500);
+            producer.start();
+            PRODUCERS.put(group, producer);
+        }
+        List<MessageQueue> queues = producer.fetchPublishMessageQueues(topic);
+        for (int i = 0; i < count; i++) {
+            byte[] body = ("hello" + i).getBytes(StandardCharsets.UTF_8);
+            SendResult result = producer.send(new Message(topic, "TagA", topic + "_k" + i, body), queues.get(i % queues.size()));
+            System.out.println(result.getMsgId() + " " + result.getOffsetMsgId());
+        }
+    }
+
+    /** A consumer that stays; returns once it has had so many messages and the broker knows how far it is. */
+    private static void consume(String namesrv, String group, String topic, String expression, int count) throws Exception {
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
+        AtomicInteger seen = new AtomicInteger();
+        SEEN.put(group, seen);
+        consumer.setNamesrvAddr(namesrv);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.setHeartbeatBrokerInterval(500);
+        consumer.setPersistConsumerOffsetInterval(500);
+        consumer.subscribe(topic, expression);
+        consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+            seen.addAndGet(messages.size());
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+        });
+        consumer.start();
+        CONSUMERS.put(group, consumer);
+        long deadline = System.currentTimeMillis() + 60_000;
+        while (seen.get() < count && System.currentTimeMillis() < deadline) {
+            Thread.sleep(50);
+        }
+        if (seen.get() < count) {
+            throw new IllegalStateException("had " + seen.get() + " of " + count + " messages");
+        }
+        consumer.getDefaultMQPushConsumerImpl().getOffsetStore().persistAll(
+            consumer.getDefaultMQPushConsumerImpl().getRebalanceImpl().getProcessQueueTable().keySet());
+        Thread.sleep(300);
+    }
+}
