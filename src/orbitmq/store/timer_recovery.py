@@ -1,0 +1,248 @@
+"""The start of timers: timer log and wheel brought in order, and what was delivered since they last were.
+
+After a clean stop the files are taken as they are. Otherwise the whole timer log is read, the wheel is made
+anew from it, and the commit log is searched for what was delivered behind the last mark: a kill at any point
+neither loses a message nor delivers one twice.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from orbitmq.protocol.message import BadRecord
+from orbitmq.protocol.message_cy import FIXED_BYTES, decode_record, read_header
+from orbitmq.protocol.names import TIMER_TOPIC
+from orbitmq.protocol.properties import find_property
+from orbitmq.store.commit_log import CommitLog
+from orbitmq.store.timer_check import TimerCheck, TimerMark
+from orbitmq.store.timer_log import BLANK, DELETE, NO_UNIT, UNIT_BYTES, TimerLog
+from orbitmq.store.timer_wheel import Slot, TimerWheel
+
+log = logging.getLogger(__name__)
+
+LOOK_BACK_MS = 7 * 86_400_000 - 60_000
+"""Where nobody knows what was delivered, everything due within this time is delivered again, as by Apache."""
+_CHUNK_BYTES = 8 << 20
+
+Identity: TypeAlias = tuple[str, int, bytes | None, bytes | None, bytes | None, int, int]
+"""What tells one delivery from every other."""
+
+
+def identity(topic: str, queue_id: int, properties: bytes, born_timestamp: int, body_length: int) -> Identity:
+    """The identity of a record that a timer has put where it belongs, or around for another turn."""
+    return (
+        topic,
+        queue_id,
+        find_property(properties, b"UNIQ_KEY"),
+        find_property(properties, b"TIMER_OUT_MS"),
+        find_property(properties, b"TIMER_ROLL_TIMES"),
+        born_timestamp,
+        body_length,
+    )
+
+
+@dataclass(slots=True)
+class TimerStart:
+    """Where to go on."""
+
+    read_ms: int
+    due_ms: int
+    position: int
+    queue_offset: int
+    passed_to: int = 0
+    """Messages of the timer topic before this queue offset whose time is over were delivered."""
+    known: frozenset[int] = frozenset()
+    """Physical offsets of messages from `queue_offset` on that have units already."""
+    delivered: Counter[Identity] = field(default_factory=Counter)
+    """What was delivered since the mark."""
+    pending: Counter[int] | None = None
+    """How many wait, by the hash of their topic; None: as the file `timermetrics` says."""
+    head: int = 0
+    """No unit before this position of the timer log waits."""
+    caught_up_ms: int = 0
+    """Slots before this are over,"""
+    overdue: list[int] = field(default_factory=list)
+    """and of those behind `read_ms` these are not empty, in order."""
+
+
+@dataclass(slots=True, kw_only=True)
+class TimerRecovery:
+    """One start."""
+
+    timer_log: TimerLog
+    wheel: TimerWheel
+    check: TimerCheck
+    commit_log: CommitLog
+    queue_min: int
+    """The first queue offset of the timer topic, and the one behind its last."""
+    queue_max: int
+    physical_of: Callable[[int], int]
+    """Where the message at a queue offset of the timer topic stands; the end of the log if there is none."""
+    clean: bool
+    """Whether the store was closed in order."""
+
+    def run(self, now_ms: int) -> TimerStart:
+        """Brings everything in order. Raises OSError."""
+        start = self._begin(now_ms)
+        mark = self.check.mark
+        if self.clean and mark is not None and self._is_whole(mark):
+            self.timer_log.end = mark.log_end
+            start.head = self.timer_log.start
+        else:
+            self._read_log(start, self.physical_of(start.queue_offset))
+        start.delivered = self._delivered_since(None if mark is None else mark.physical_offset, start.read_ms)
+        precision = self.wheel.precision_ms
+        start.caught_up_ms = now_ms // precision * precision - precision
+        start.overdue = [time for time in self.wheel.times() if start.read_ms < time < start.caught_up_ms]
+        return start
+
+    def _begin(self, now_ms: int) -> TimerStart:
+        precision = self.wheel.precision_ms
+        fields, mark = self.check.fields, self.check.mark
+        if mark is not None:
+            return TimerStart(mark.read_ms, mark.due_ms, mark.position, mark.queue_offset)
+        if fields is not None:
+            read_ms = fields.read_ms // precision * precision
+            return TimerStart(read_ms, read_ms, NO_UNIT, max(0, fields.master_queue_offset))
+        if self.wheel.exists or not self.timer_log.is_empty:
+            log.warning("config/timercheck is missing: timers of the last days may be delivered again")
+            read_ms = (now_ms - LOOK_BACK_MS) // precision * precision
+            return TimerStart(read_ms, read_ms, NO_UNIT, 0, passed_to=self.queue_max)
+        read_ms = now_ms // precision * precision
+        return TimerStart(read_ms, read_ms, NO_UNIT, self.queue_min)
+
+    def _is_whole(self, mark: TimerMark) -> bool:
+        """Whether log and wheel are what the mark was written beside."""
+        if self.timer_log.is_empty:
+            return mark.log_end == 0
+        end = mark.log_end
+        in_segment = end % self.timer_log.segment_bytes
+        if in_segment and self.timer_log.unit(end) is not None:
+            return False
+        return self.wheel.exists and self.timer_log.start <= end
+
+    def _read_log(self, start: TimerStart, taken_in_to: int) -> None:
+        """Makes the wheel anew. Messages from the physical offset `taken_in_to` on may have units already."""
+        timer_log, wheel = self.timer_log, self.wheel
+        precision = wheel.precision_ms
+        end_of_log = self.commit_log.max_physical
+        slots: dict[int, Slot] = {}
+        known: set[int] = set()
+        waiting: set[int] = set()
+        pending: Counter[int] = Counter()
+        position = timer_log.start
+        head = -1
+        for at, unit in timer_log.units(position, 1 << 62):
+            if unit.physical_offset + unit.size_bytes > end_of_log:
+                # What it stands for was lost with the end of the commit log, and so is everything behind it.
+                break
+            position = at + UNIT_BYTES
+            if unit.physical_offset >= taken_in_to:
+                known.add(unit.physical_offset)
+            time_ms = unit.slot_ms // precision * precision
+            if time_ms < start.read_ms:
+                continue
+            if head < 0:
+                head = at
+            waiting.add(unit.physical_offset)
+            slot = slots.get(time_ms)
+            previous = NO_UNIT if slot is None else slot.last
+            if unit.previous != previous:
+                timer_log.relink(at, previous)
+            is_delete = bool(unit.magic & DELETE)
+            number = (0 if slot is None else slot.number) + (-1 if is_delete else 1)
+            slots[time_ms] = Slot(at if slot is None else slot.first, at, number)
+            if not is_delete:
+                pending[unit.topic_hash] += 1
+        flushed = self._flushed()
+        is_damaged = position < flushed and not self._ends_blank(position, flushed)
+        timer_log.truncate(position)
+        if slots or wheel.exists:
+            wheel.refill(slots)
+        start.head = position if head < 0 else head
+        start.known = frozenset(known)
+        start.pending = pending
+        if is_damaged or (timer_log.is_empty and start.queue_offset > self.queue_min):
+            log.warning(
+                "the timer log ends at %d instead of %d: what waits is read from the topic %s again",
+                position, flushed, TIMER_TOPIC,
+            )  # fmt: skip
+            start.passed_to = max(start.passed_to, start.queue_offset)
+            start.queue_offset = self.queue_min
+            start.known = frozenset(waiting | known)
+
+    def _flushed(self) -> int:
+        if self.check.mark is not None:
+            return self.check.mark.log_end
+        return 0 if self.check.fields is None else self.check.fields.log_flushed
+
+    def _ends_blank(self, position: int, end: int) -> bool:
+        """Whether nothing but the blank end of a segment lies between two positions."""
+        segment = self.timer_log.segment_bytes
+        return end == position - position % segment + segment and end - position < UNIT_BYTES + BLANK.size
+
+    # What was delivered already.
+
+    def _delivered_since(self, physical_offset: int | None, read_ms: int) -> Counter[Identity]:
+        """What timers have put into the commit log from a physical offset on, or else from a time on."""
+        commit_log = self.commit_log
+        found: Counter[Identity] = Counter()
+        since_ms = 0
+        if physical_offset is None:
+            if self.check.fields is None:
+                return found
+            since_ms = read_ms
+            physical_offset = commit_log.min_physical
+            for segment in reversed(commit_log.segments):
+                first = self._stored_ms(segment.start)
+                if first is not None and first < since_ms:
+                    physical_offset = segment.start
+                    break
+        position = max(physical_offset, commit_log.min_physical)
+        end = commit_log.max_physical
+        while position < end:
+            data = commit_log.read(position, _CHUNK_BYTES)
+            at = 0
+            while len(data) - at >= FIXED_BYTES:
+                size = int.from_bytes(data[at : at + 4], "big", signed=True)
+                if not FIXED_BYTES <= size <= len(data) - at:
+                    break
+                self._note(found, data, at, since_ms)
+                at += size
+            if at:
+                position += at
+                continue
+            size = int.from_bytes(commit_log.read(position, 4), "big", signed=True)
+            record = commit_log.read(position, size) if size >= FIXED_BYTES else b""
+            if len(record) == size:
+                self._note(found, record, 0, since_ms)
+                position += size
+            else:
+                position = commit_log.next_segment_start(position)
+        return found
+
+    def _note(self, found: Counter[Identity], data: bytes, at: int, since_ms: int) -> None:
+        try:
+            if since_ms and read_header(data, at)[6] < since_ms:
+                return
+            record = decode_record(data, at, False)
+        except BadRecord:
+            return
+        properties = record.properties
+        if find_property(properties, b"TIMER_DEQUEUE_MS") is None:
+            return
+        if record.topic == TIMER_TOPIC and find_property(properties, b"TIMER_ROLL_TIMES") is None:
+            return
+        key = identity(record.topic, record.queue_id, properties, record.born_timestamp, len(record.body))
+        found[key] += 1
+
+    def _stored_ms(self, physical_offset: int) -> int | None:
+        size = int.from_bytes(self.commit_log.read(physical_offset, 4), "big", signed=True)
+        try:
+            return read_header(self.commit_log.read(physical_offset, max(0, size)))[6]
+        except BadRecord:
+            return None
