@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from orbitmq.options import Option, Settings, option, without_effect
+from orbitmq.options import InvalidValue, Option, Settings, option, without_effect
+
+_LABEL_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
 
 
 @dataclass(kw_only=True)
@@ -72,6 +76,26 @@ class MetricsOptions(Settings):
         "Tell how far consumers are behind, and of dead letters.",
         mutable=True,
     )
+
+    def complete(self) -> None:
+        super().complete()
+        try:
+            list(parse_labels(self.metrics_label))
+        except ValueError as error:
+            raise InvalidValue(
+                "metricsLabel", self.metrics_label, str(error), self.sources.get("metricsLabel", "settings")
+            ) from None
+
+
+def parse_labels(text: str) -> Iterator[tuple[str, str]]:
+    """Names and values of `name:value,name:value`. Raises ValueError, which says what it wants."""
+    for item in text.split(","):
+        if not item.strip():
+            continue
+        name, colon, value = (part.strip() for part in item.partition(":"))
+        if not colon or ":" in value or not _LABEL_NAME.fullmatch(name):
+            raise ValueError("NAME:VALUE, several with `,` between; a name has letters, digits and _")
+        yield name, value
 
 
 METRICS_ROWS: list[Option] = [

@@ -76,6 +76,7 @@ class ServerFlags:
     assignments: tuple[str, ...] = ()
     """Of `--set`, as they were given."""
     ready_file: Path | None = None
+    log_level: str | None = None
 
     def layers(self, environment: Mapping[str, str] | None = None) -> list[Layer]:
         """The sources that every server reads, the weakest first; flags come on top. Raises OptionError."""
@@ -88,6 +89,8 @@ class ServerFlags:
             found.append(read_file(self.config))
         found.append(from_environment(environment))
         found.append(from_assignments(self.assignments))
+        if self.log_level is not None:
+            found.append(Layer("command line", {"logLevel": self.log_level}))
         return found
 
 
@@ -112,7 +115,11 @@ FLAGS = (
     click.option(
         "--ready-file", type=click.Path(path_type=Path), help="File that exists while the server is ready."
     ),
-    click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True),
+    click.option(
+        "--log-level",
+        type=click.Choice(LEVELS),
+        help="The option logLevel: can be changed while the server runs. [default: info]",
+    ),
     click.option("--log-format", type=click.Choice(FORMATS), default="text", show_default=True),
 )
 
@@ -124,10 +131,10 @@ def server_flags(
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
-        def run(log_level: str, log_format: str, **values: Any) -> None:
+        def run(log_format: str, **values: Any) -> None:
             common = {row.name: values.pop(row.name) for row in fields(ServerFlags)}
             flags = ServerFlags(**common)
-            set_up(log_level, log_format)
+            set_up(flags.log_level or "info", log_format)
             clear_ready_file(flags.ready_file)
             command(flags, **values)
 

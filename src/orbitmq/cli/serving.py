@@ -58,7 +58,8 @@ def standalone(flags: ServerFlags, namesrv_port: int | None, **given: object) ->
         f"data folder {_literal(broker_settings.store_path_root_dir)}"
     )
     server = StandaloneServer(broker_settings, namesrv_settings)
-    run(serve(server, ready_line=ready_line, ready_file=flags.ready_file))
+    followed = (broker_settings, namesrv_settings)
+    run(serve(server, ready_line=ready_line, ready_file=flags.ready_file, settings=followed))
 
 
 @click.command(
@@ -83,7 +84,7 @@ def namesrv(flags: ServerFlags, data_dir: str | None, **given: object) -> None:
         host, port = flags.advertise
         ready_line = f"ready: name server {format_address(host, port or settings.listen_port)}"
     server = NamesrvServer(settings, data_dir=Path(data_dir) if data_dir else None)
-    run(serve(server, ready_line=ready_line, ready_file=flags.ready_file))
+    run(serve(server, ready_line=ready_line, ready_file=flags.ready_file, settings=[settings]))
 
 
 @click.command(
@@ -125,7 +126,8 @@ def broker(flags: ServerFlags, **given: object) -> None:
         f"data folder {_literal(settings.store_path_root_dir)}, "
         f"name servers {_literal(settings.namesrv_addr or '')}"
     )
-    run(serve(BrokerServer(settings), ready_line=ready_line, ready_file=flags.ready_file))
+    server = BrokerServer(settings)
+    run(serve(server, ready_line=ready_line, ready_file=flags.ready_file, settings=[settings]))
 
 
 def _literal(text: str) -> str:

@@ -19,6 +19,7 @@ from orbitmq import __version__
 from orbitmq.broker.broker import Broker
 from orbitmq.broker.metric_families import FAMILIES
 from orbitmq.broker.metrics import AgeOf, Position, Sample, samples
+from orbitmq.broker.metrics_options import parse_labels
 from orbitmq.server.exposition import OPEN_METRICS_TYPE, TEXT_TYPE, Exposition, wants_open_metrics
 from orbitmq.server.http import HttpRequest, HttpResponse
 from orbitmq.server.latency import RpcLatency
@@ -171,20 +172,3 @@ def common_labels(settings: MetricsSettings, cluster: str, name: str) -> dict[st
     if settings.metrics_in_delta:
         labels["aggregation"] = "delta"
     return {**labels, "cluster": cluster, "node_id": name, "node_type": "broker"}
-
-
-def parse_labels(text: str) -> Iterator[tuple[str, str]]:
-    """Names and values of `name:value,name:value`. Raises ValueError for what is no such list."""
-    for item in text.split(","):
-        if not item.strip():
-            continue
-        name, colon, value = (part.strip() for part in item.partition(":"))
-        if (
-            not colon
-            or ":" in value
-            or not name.isascii()
-            or not name.isidentifier()
-            or name.startswith("__")
-        ):
-            raise ValueError(f"{item!r} is not NAME:VALUE with a name of letters, digits and _")
-        yield name, value

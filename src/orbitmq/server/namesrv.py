@@ -19,6 +19,7 @@ from orbitmq.protocol.errors import Malformed, OrbitError
 from orbitmq.server.chores import ChoreRunner
 from orbitmq.server.clock import Clock
 from orbitmq.server.errors import StartError
+from orbitmq.server.health import Health
 from orbitmq.server.saver import Saver, TableFile, made_at_once
 from orbitmq.server.threads import Threads
 from orbitmq.server.tls import client_context, open_tls
@@ -64,6 +65,7 @@ class NamesrvServer:
         settings.config_store_path = str(self._files[OPTIONS_FILE])
         self._clock = Clock()
         self._threads = Threads()
+        self._health = Health()
         self._telling: set[asyncio.Task[None]] = set()
         self._stopped = False
         self.nameserver: NameServer
@@ -82,10 +84,13 @@ class NamesrvServer:
     async def start(self) -> None:
         """Raises StartError if its KV file cannot be read, or CannotListen."""
         try:
+            await self._health.listen(self._settings)
             await self._start()
         except BaseException:
+            await self._health.close()
             self._threads.stop()
             raise
+        self._health.why_not = lambda: ""
 
     async def _start(self) -> None:
         self.nameserver = nameserver = NameServer(self._settings, self._clock.now())
@@ -168,6 +173,7 @@ class NamesrvServer:
         if self._stopped:
             return
         self._stopped = True
+        self._health.stopping()
         self.turns.dispatcher.going_away = True
         await self._chores.stop()
         for task in list(self._telling):
@@ -176,4 +182,5 @@ class NamesrvServer:
             await self._saver.save(name)
         await self.turns.stop()
         await self._pool.close()
+        await self._health.close()
         self._threads.stop()

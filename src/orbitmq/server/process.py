@@ -9,13 +9,19 @@ import importlib
 import logging
 import signal
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
+
+from orbitmq.server.log_levels import LogLevels, LogSettings
+from orbitmq.server.notify import Notifier
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+LOOK_SECONDS = 1.0
+"""How soon a change of the level of logs holds."""
 
 
 class Server(Protocol):
@@ -35,12 +41,35 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
         return runner.run(coroutine)
 
 
-async def serve(server: Server, *, ready_line: str, ready_file: Path | None = None) -> None:
+async def serve(
+    server: Server, *, ready_line: str, ready_file: Path | None = None, settings: Sequence[LogSettings] = ()
+) -> None:
     """Starts a server, says so, and stops it in order on SIGTERM or SIGINT.
 
-    The readiness line goes to standard output and into `ready_file`, which is removed at the end. A second
-    signal while the server stops ends the process at once.
+    The readiness line goes to standard output, to systemd where it started the process, and into
+    `ready_file`, which is removed at the end. A second signal while the server stops ends the process at
+    once. The level of logs follows `settings`.
     """
+    notifier = Notifier()
+    beside = [
+        asyncio.create_task(notifier.keep_alive(), name="tell systemd"),
+        asyncio.create_task(_follow_log_level(LogLevels(settings)), name="follow the level of logs"),
+    ]
+    try:
+        await _serve(server, notifier, ready_line, ready_file)
+    finally:
+        for task in beside:
+            task.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
+
+
+async def _follow_log_level(levels: LogLevels) -> None:
+    while True:
+        levels.look()
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+async def _serve(server: Server, notifier: Notifier, ready_line: str, ready_file: Path | None) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
 
@@ -63,8 +92,10 @@ async def serve(server: Server, *, ready_line: str, ready_file: Path | None = No
         if ready_file is not None:
             _write(ready_file, line)
         print(line, flush=True)
+        notifier.ready(line)
         await stop.wait()
     finally:
+        notifier.stopping()
         await server.stop()
         if ready_file is not None:
             _remove(ready_file)

@@ -10,10 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from orbitmq.broker.broker import Broker
-from orbitmq.options import InvalidValue
 from orbitmq.server.health import Health, HealthSettings
 from orbitmq.server.latency import RpcLatency
-from orbitmq.server.metrics import Metrics, MetricsSettings, parse_labels
+from orbitmq.server.metrics import Metrics, MetricsSettings
 from orbitmq.server.turn import Turns
 
 
@@ -40,12 +39,6 @@ class Reports(Health):
         self.has_metrics = settings.metrics_exporter_type == "PROM"
         self.latency = RpcLatency() if self.has_metrics and settings.enable_remoting_metrics else None
         """Notes how long requests take; None where nobody asks."""
-        try:
-            dict(parse_labels(settings.metrics_label))
-        except ValueError as error:
-            raise InvalidValue(
-                "metricsLabel", settings.metrics_label, f"NAME:VALUE,NAME:VALUE ({error})", "settings"
-            ) from None
 
     async def open(self) -> None:
         """Listens where the options say. Raises CannotListen."""

@@ -17,6 +17,8 @@ class StandaloneServer:
     """Starts the name server first and stops it last, so that the broker can register and say farewell."""
 
     def __init__(self, broker: BrokerSettings, namesrv: NamesrvSettings) -> None:
+        if namesrv.health_port == broker.health_port:
+            namesrv.health_port = 0  # one process has one health: the broker's
         data_dir = Path(broker.store_path_root_dir).expanduser() / NAMESRV_FOLDER
         self.namesrv = NamesrvServer(namesrv, data_dir=data_dir)
         if not broker.namesrv_addr:
