@@ -16,6 +16,7 @@ from orbitmq.broker.auth.table import AuthTable
 from orbitmq.broker.clients import ClientTable
 from orbitmq.broker.config import BrokerConfig
 from orbitmq.broker.delay import DelayDelivery, DelayLevels
+from orbitmq.broker.filters import FilterTable
 from orbitmq.broker.groups import GroupTable
 from orbitmq.broker.handlers import handlers
 from orbitmq.broker.handlers.send import ManyResult, SendTables, send_many
@@ -71,6 +72,7 @@ class Broker:
         self.groups = GroupTable(settings, self.unsaved, now)
         self.offsets = OffsetTable(self.unsaved, now, settings.consumer_offset_update_version_step)
         self.clients = ClientTable(self.outbox)
+        self.filters = FilterTable(settings, self.unsaved, now)
         self.locks = QueueLocks()
         self.auth = AuthTable(self.unsaved)
         self.levels = DelayLevels(settings.message_delay_level)
@@ -87,7 +89,7 @@ class Broker:
         """The tables that live in files: name -> file name, `snapshot`, `load_text`."""
         return {
             table.NAME: (table.FILE, table.snapshot, table.load_text)
-            for table in (self.topics, self.groups, self.offsets, self.delay, self.auth)
+            for table in (self.topics, self.groups, self.offsets, self.delay, self.auth, self.filters)
         }
 
     def start(self, now: int) -> None:

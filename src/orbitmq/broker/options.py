@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orbitmq.broker.auth.options import AUTH_ROWS, AuthSettings
+from orbitmq.broker.filter_options import FilterSettings
 from orbitmq.broker.metrics_options import METRICS_ROWS, MetricsOptions
 from orbitmq.options import Option, OptionTable, RefusedValue, Status, option, refused, without_effect
 from orbitmq.options.network import NETWORK_ROWS, NetworkSettings
@@ -23,7 +24,9 @@ _NO_QUEUES = (
 
 
 @dataclass(kw_only=True)
-class BrokerSettings(AuthSettings, MetricsOptions, NetworkSettings, ReportingSettings, StoreSettings):
+class BrokerSettings(
+    AuthSettings, FilterSettings, MetricsOptions, NetworkSettings, ReportingSettings, StoreSettings
+):
     """What one broker is told; handlers read it at every request, so that updates count at once."""
 
     # Who it is, and who knows it.
@@ -508,16 +511,6 @@ _OTHER_ROWS: list[Option] = [
         ("transactionMetricFlushInterval", "long", 10_000),
         ("transactionOpMsgMaxSize", "int", 4096),
         ("transactionOpBatchInterval", "int", 3000),
-    ),
-    *without_effect(
-        "SQL filters are not implemented yet",
-        "BrokerConfig",
-        ("enablePropertyFilter", "boolean", False),
-        ("enableCalcFilterBitMap", "boolean", False),
-        ("expectConsumerNumUseFilter", "int", 32),
-        ("maxErrorRateOfBloomFilter", "int", 20),
-        ("filterDataCleanTimeSpan", "long", 86_400_000),
-        ("filterSupportRetry", "boolean", False),
     ),
     *without_effect(
         "there are no slaves and no controller yet",

@@ -18,6 +18,19 @@ def is_tag_type(expression_type: str | None) -> bool:
     return not expression_type or expression_type == TYPE_TAG
 
 
+def not_supported(expression_type: str | None) -> Refused:
+    """What is said to who wants another filter than tags from a broker without enablePropertyFilter."""
+    return Refused(
+        ResponseCode.SYSTEM_ERROR,
+        f"The broker does not support consumer to filter message by {expression_type}",
+    )
+
+
+def parse_failed() -> Refused:
+    """What is said of an expression that cannot be read."""
+    return Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed")
+
+
 @lru_cache(maxsize=4096)
 def tag_codes(expression: str | None) -> frozenset[int] | None:
     """The hashes of `TagA || TagB`; None for every message (`*`, blank or absent).
@@ -29,5 +42,5 @@ def tag_codes(expression: str | None) -> frozenset[int] | None:
     tags = [tag.strip() for tag in expression.split("||")]
     codes = frozenset(java_hash(tag) for tag in tags if tag)
     if not codes:
-        raise Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed")
+        raise parse_failed()
     return codes

@@ -55,12 +55,16 @@ class Call(Generic[R]):
 
 @dataclass(slots=True, frozen=True)
 class DataAt:
-    """A message at or behind `queue_offset` of a queue, whose tag hash is in `tag_codes` (None: any)."""
+    """A message at or behind `queue_offset` of a queue, whose tag hash is in `tag_codes` (None: any).
+
+    `accepts(queue_offset)` looks at a message that has come, where the hash of its tag does not tell.
+    """
 
     topic: str
     queue_id: int
     queue_offset: int
     tag_codes: frozenset[int] | None = None
+    accepts: Callable[[int], bool] | None = None
 
 
 @dataclass(slots=True, frozen=True)

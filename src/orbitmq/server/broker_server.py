@@ -17,6 +17,7 @@ from orbitmq.broker.delay import FIRST_SCAN_MS, SCAN_INTERVAL_MS
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.options import VIP_DISTANCE, BrokerSettings
 from orbitmq.broker.registration import period_ms
+from orbitmq.broker.sql92 import load_parser
 from orbitmq.net.address import format_address
 from orbitmq.protocol.call import Warm
 from orbitmq.protocol.errors import Malformed
@@ -36,6 +37,7 @@ from orbitmq.store.config_files import read_text
 log = logging.getLogger(__name__)
 
 HA_DISTANCE = 1
+FILTER_INTERVAL_MS = 10_000
 NOT_ON_VIP_PORT = frozenset({11, 361, 200050, 200052, 200054, 200055})
 """Pulls and pops are served on the main port only."""
 FIRST_REGISTRATION_SECONDS = 3.0
@@ -171,6 +173,9 @@ class BrokerServer:
         self._chores = ChoreRunner(self._clock.now, self._threads.chores)
         for chore in self._all_chores():
             self._chores.start(chore)
+        if settings.enable_property_filter:
+            # In a thread: nobody is to wait for it when the first filter comes.
+            asyncio.get_running_loop().run_in_executor(self._threads.chores, load_parser)
         broker.topics.take_changed()
         first = self._spawn(self._registrar.register())
         # A name server that does not answer holds nobody up: it hears of us when it is back.
@@ -202,6 +207,7 @@ class BrokerServer:
         yield Chore("deliver delayed messages", SCAN_INTERVAL_MS, self._deliver_due, first_ms=FIRST_SCAN_MS)
         yield Chore("sample statistics", 1000, broker.stats.tick)
         yield Chore("expire clients", 10_000, self._expire_clients)
+        yield Chore("look after filters", FILTER_INTERVAL_MS, self._tend_filters)
         yield Chore("expire locks", 60_000, broker.locks.sweep)
         yield Chore("save what is due", 1000, lambda now: saver.notice())
         yield Chore(
@@ -287,6 +293,10 @@ class BrokerServer:
             self.turns.close_connection(connection_id, "no heartbeat in time")
         self.turns.listener.close_idle(self.settings.server_channel_max_idle_time_seconds)
         self._after_turn(now)
+
+    def _tend_filters(self, now: int) -> None:
+        self.broker.filters.tend(self.broker.clients, now)
+        self._spawn(self._saver.save(self.broker.filters.NAME))
 
     def _not_on_vip(self, code: int, port: int) -> bool:
         return port == self._port - VIP_DISTANCE and code in NOT_ON_VIP_PORT

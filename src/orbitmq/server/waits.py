@@ -162,8 +162,10 @@ class Waits:
             if entries is None:
                 continue
             for waiting, condition in list(entries):
-                if max_offset > condition.queue_offset and (
-                    condition.tag_codes is None or tag_code in condition.tag_codes
+                if (
+                    max_offset > condition.queue_offset
+                    and (condition.tag_codes is None or tag_code in condition.tag_codes)
+                    and (condition.accepts is None or condition.accepts(max_offset - 1))
                 ):
                     self._met(waiting)
 

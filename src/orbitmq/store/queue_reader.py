@@ -11,20 +11,17 @@ import logging
 import os
 from collections import deque
 from collections.abc import Callable
-from typing import TypeAlias
 
 from orbitmq.store.arrivals import Arrivals
 from orbitmq.store.commit_log import CommitLog, Segment
 from orbitmq.store.consume_queue import UNIT_BYTES, ConsumeQueue, QueueTable
 from orbitmq.store.extension import ExtensionFiles
+from orbitmq.store.filtering import Accept, MessageFilter
 from orbitmq.store.messages import Cold, GetResult, GetStatus
 from orbitmq.store.options import StoreOptions
 from orbitmq.store.scan_cy import Picked, pick_records
 
 log = logging.getLogger(__name__)
-
-Accept: TypeAlias = frozenset[int] | Callable[[int], bool] | None
-"""Which tags codes are wanted: those of a set, those a function takes, or all."""
 
 MAX_PULL_BYTES = 128 << 20
 HOT_BYTES = 64 << 20
@@ -134,6 +131,7 @@ class QueueReader:
             max_count = 1
         if not 0 < max_bytes < MAX_PULL_BYTES:
             max_bytes = MAX_PULL_BYTES
+        matches = accept.matches if isinstance(accept, MessageFilter) else None
         if accept is not None and queue.topic in self._extension.topics:
             accept = self._plain_codes(queue, accept)
         is_set = isinstance(accept, frozenset)
@@ -164,6 +162,7 @@ class QueueReader:
                 hot_from,
                 self,
                 options.enabled_append_prop_crc,
+                matches,
             )
             if not more:
                 break

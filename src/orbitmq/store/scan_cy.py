@@ -31,6 +31,8 @@ if cython.compiled:
 
 _UNIT = Struct(">qiq")
 BLANK_SIZE = 0x7FFFFFFF
+_LONG_TOPIC_MAGIC = (-626843477).to_bytes(4, "big", signed=True)
+"""What records begin with, behind their size, whose topics are longer than 127 bytes."""
 
 SMALL_BODY_BYTES = 512
 """Bodies up to this size get their checksum here: a call to the library costs more than they do."""
@@ -92,6 +94,7 @@ def pick_records(
     hot_from: cython.longlong,
     log: Any,
     whole: cython.bint,
+    matches: Any = None,
 ) -> bool:
     """Takes records for a range of units, the first of which has queue offset `first_offset`, into `picked`.
 
@@ -101,6 +104,7 @@ def pick_records(
     size)`; records from `hot_from` on are in memory for sure. Gives whether there is room for more.
 
     `whole`: records that end with a checksum over all of them have to have the right one.
+    `matches(properties)` is asked of every sound record; None takes all.
     """
     memory_size: cython.longlong = limits[0]
     memory_count: cython.Py_ssize_t = limits[1]
@@ -215,6 +219,11 @@ def pick_records(
                 picked.bad.append((first_offset + i, physical_offset))
                 i += 1
                 continue
+            if matches is not None and not matches(
+                properties_of(view, physical_offset - segment_start, size)
+            ):
+                i += 1
+                continue
             if physical_offset == run_end:
                 run_end += size
             else:
@@ -235,6 +244,22 @@ def pick_records(
     picked.next_offset = first_offset + i
     picked.is_old = is_old
     return more
+
+
+def properties_of(view: Any, position: cython.Py_ssize_t, size: cython.Py_ssize_t) -> bytes:
+    """The property string of a sound record of `size` bytes at a position."""
+    head: bytes = bytes(view[position + 4 : position + 40])
+    at: cython.Py_ssize_t = position + 88
+    if head[35] & 0x10:
+        at += 12
+    if head[35] & 0x20:
+        at += 12
+    at += int.from_bytes(view[at - 4 : at], "big")
+    if head[:4] == _LONG_TOPIC_MAGIC:
+        at += 2 + int.from_bytes(view[at : at + 2], "big")
+    else:
+        at += 1 + view[at]
+    return bytes(view[at + 2 : position + size])
 
 
 def is_sound(

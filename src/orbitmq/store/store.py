@@ -23,15 +23,17 @@ from orbitmq.store.errors import FlushFailed, StoreCorrupt, StoreUnavailable
 from orbitmq.store.extension import ExtensionFiles
 from orbitmq.store.figures import StoreFigures
 from orbitmq.store.files import NO_SPACE, Disk, RealDisk
+from orbitmq.store.filtering import Accept, MessageFilter
 from orbitmq.store.index import Index
 from orbitmq.store.lock import StoreLock
 from orbitmq.store.lookup import Lookup
 from orbitmq.store.marks import Marks
 from orbitmq.store.messages import Appended, GetResult, PendingMessage, PutStatus, QueryResult
 from orbitmq.store.options import StoreOptions, delays_ms
-from orbitmq.store.queue_reader import Accept, QueueReader
+from orbitmq.store.queue_reader import QueueReader
 from orbitmq.store.recovery import Recovered, Recovery, load_queues
 from orbitmq.store.retention import Retention
+from orbitmq.store.scan_cy import properties_of
 from orbitmq.store.sweep import Sweep
 
 log = logging.getLogger(__name__)
@@ -313,8 +315,8 @@ class MessageStore:
     ) -> GetResult:
         """Messages of a queue from an offset on, as many as one answer may hold.
 
-        `accept` is a set of tags codes, or a function of one; None takes all. `max_bytes` 0: no limit but the
-        store's. A damaged record is stepped over and counted, never served.
+        `accept` is a set of tags codes, a function of one, or a filter; None takes all. `max_bytes` 0: no
+        limit but the store's. A damaged record is stepped over and counted, never served.
         """
         if self._sweep.swept:
             self._sweep.take_in()
@@ -345,6 +347,12 @@ class MessageStore:
     def physical_offset_of(self, topic: str, queue_id: int, queue_offset: int) -> tuple[int, int, int] | None:
         """(physical offset, size, tags code) of a message, None if the queue does not have it."""
         return self._lookup.unit(topic, queue_id, queue_offset)
+
+    def matches_at(self, topic: str, queue_id: int, queue_offset: int, wanted: MessageFilter) -> bool:
+        """Whether a filter wants a message of a queue; one that is not there it does not."""
+        unit = self._lookup.unit(topic, queue_id, queue_offset)
+        record = None if unit is None else self.record_at(unit[0])
+        return record is not None and wanted.matches(properties_of(record, 0, len(record)))
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         """The first queue offset that is still there; -1 for a queue that does not exist."""

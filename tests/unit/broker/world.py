@@ -9,6 +9,7 @@ from orbitmq.broker.auth.table import AuthTable
 from orbitmq.broker.broker import handlers
 from orbitmq.broker.clients import ClientTable
 from orbitmq.broker.delay import DelayDelivery, DelayLevels
+from orbitmq.broker.filters import FilterTable
 from orbitmq.broker.groups import GroupTable
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.locks import QueueLocks
@@ -62,6 +63,12 @@ class Settings:
     authentication_enabled: bool = False
     authorization_enabled: bool = False
     auth_secrets_shown_to: str = "superUsers"
+    enable_property_filter: bool = True
+    enable_calc_filter_bit_map: bool = False
+    expect_consumer_num_use_filter: int = 32
+    max_error_rate_of_bloom_filter: int = 20
+    filter_data_clean_time_span: int = 86_400_000
+    filter_support_retry: bool = False
 
 
 class World:
@@ -79,6 +86,7 @@ class World:
         self.groups = GroupTable(self.settings, self.unsaved, NOW)
         self.offsets = OffsetTable(self.unsaved, NOW)
         self.clients = ClientTable(self.outbox)
+        self.filters = FilterTable(self.settings, self.unsaved, NOW)
         self.locks = QueueLocks()
         self.auth = AuthTable(self.unsaved)
         self.levels = DelayLevels()

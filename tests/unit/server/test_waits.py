@@ -54,6 +54,22 @@ async def test_a_pull_wakes_for_its_queue_offset_and_tag_only() -> None:
     assert bench.waits.count == 0
 
 
+async def test_a_pull_with_a_filter_looks_at_each_message_that_comes() -> None:
+    bench = Bench()
+    asked: list[int] = []
+
+    def accepts(queue_offset: int) -> bool:
+        asked.append(queue_offset)
+        return queue_offset == 7
+
+    held = bench.hold(DataAt("T", 1, 5, None, accepts))
+    bench.waits.arrived([("T", 1, 5, 0), ("T", 1, 6, 0), ("T", 1, 7, 0)])
+    assert held.timed_out is None
+    bench.waits.arrived([("T", 1, 8, 0), ("T", 1, 9, 0)])
+    assert held.timed_out is False
+    assert asked == [5, 6, 7]
+
+
 async def test_many_pulls_of_one_queue_wake_together() -> None:
     bench = Bench()
     all_held = [bench.hold(DataAt("T", 0, 0)) for _ in range(100)]

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from orbitmq.broker.clients import Client, ClientTable, ConsumerGroup
+from orbitmq.broker.filters import FilterTable
 from orbitmq.broker.groups import GroupTable
 from orbitmq.broker.handlers import handlers
-from orbitmq.broker.subscription import is_tag_type
+from orbitmq.broker.sql92 import BadExpression, compile_filter
+from orbitmq.broker.subscription import TYPE_SQL92, is_tag_type, not_supported
 from orbitmq.broker.topics import TopicTable
 from orbitmq.protocol.bodies.heartbeat import (
     Connection,
@@ -53,6 +55,8 @@ class ClientSettings(Protocol):
     def notify_consumer_ids_changed_enable(self) -> bool: ...
     @property
     def enable_register_producer(self) -> bool: ...
+    @property
+    def enable_property_filter(self) -> bool: ...
 
 
 @dataclass(slots=True)
@@ -63,6 +67,7 @@ class ClientTables:
     topics: TopicTable
     groups: GroupTable
     clients: ClientTable
+    filters: FilterTable
 
 
 @handlers(Heartbeat)
@@ -120,6 +125,8 @@ def _register(
         and group.notify_consumer_ids_changed_enable,
         with_subscriptions=with_subscriptions,
     )
+    if with_subscriptions:
+        tables.filters.register(data.group_name, data.subscription_data_set, now)
     return True
 
 
@@ -141,11 +148,19 @@ def check_client_config(tables: ClientTables, call: Call[CheckClientConfig], now
     if body.subscription_data is None:
         return Void()
     expression_type = body.subscription_data.expression_type
-    if not is_tag_type(expression_type):
+    if is_tag_type(expression_type):
+        return Void()
+    if not tables.settings.enable_property_filter:
+        raise not_supported(expression_type)
+    if expression_type != TYPE_SQL92:
         raise Refused(
-            ResponseCode.SYSTEM_ERROR,
-            f"The broker does not support consumer to filter message by {expression_type}",
+            ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+            f"there is no filter of type {expression_type}, but TAG and {TYPE_SQL92}",
         )
+    try:
+        compile_filter(body.subscription_data.sub_string)
+    except BadExpression as error:
+        raise Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"Invalid MessageSelector. {error}") from None
     return Void()
 
 

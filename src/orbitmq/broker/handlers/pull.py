@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from orbitmq.broker.clients import ClientTable
+from orbitmq.broker.filters import FilterTable
 from orbitmq.broker.groups import GroupTable
 from orbitmq.broker.handlers import handlers
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.offsets import OffsetTable
 from orbitmq.broker.stats import BrokerStats
-from orbitmq.broker.subscription import is_tag_type, tag_codes
+from orbitmq.broker.subscription import is_tag_type, not_supported, tag_codes
 from orbitmq.broker.topics import TopicTable
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.bodies.topic import TopicConfig
@@ -20,6 +21,7 @@ from orbitmq.protocol.codes import PERM_READ, ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.pull import LitePullMessage, PullMessage, PullReply
 from orbitmq.store import GetResult, GetStatus, MessageStore
+from orbitmq.store.filtering import Accept, MessageFilter
 
 FLAG_COMMIT_OFFSET = 1
 FLAG_SUSPEND = 2
@@ -63,6 +65,8 @@ class PullSettings(Protocol):
     @property
     def lite_pull_message_enable(self) -> bool: ...
     @property
+    def enable_property_filter(self) -> bool: ...
+    @property
     def slave_read_enable(self) -> bool: ...
 
 
@@ -75,6 +79,7 @@ class PullTables:
     topics: TopicTable
     groups: GroupTable
     clients: ClientTable
+    filters: FilterTable
     offsets: OffsetTable
     store: MessageStore
     stats: BrokerStats
@@ -104,7 +109,7 @@ def _read_warm(
     request: AnyPull,
     topic: TopicConfig,
     group: SubscriptionGroupConfig,
-    wanted: frozenset[int] | None,
+    wanted: Accept,
     now: int,
     cold_reads: int,
 ) -> Result:
@@ -150,15 +155,11 @@ def _check_topic(tables: PullTables, request: AnyPull) -> TopicConfig:
     return topic
 
 
-def _subscription(
-    tables: PullTables, call: Call[AnyPull], group: SubscriptionGroupConfig
-) -> frozenset[int] | None:
-    """The tag hashes the client wants, from the request or from its group's heartbeats."""
+def _subscription(tables: PullTables, call: Call[AnyPull], group: SubscriptionGroupConfig) -> Accept:
+    """What the client wants, from the request or from its group's heartbeats."""
     request = call.request
     if request.sys_flag & FLAG_SUBSCRIPTION:
-        if not is_tag_type(request.expression_type):
-            raise _no_property_filter(request.expression_type)
-        return tag_codes(request.subscription)
+        return tables.filters.of_request(request.topic, request.subscription, request.expression_type)
     members = tables.clients.consumers.get(request.consumer_group)
     if members is None:
         raise Refused(ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's group info not exist")
@@ -177,23 +178,33 @@ def _subscription(
         raise Refused(ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's subscription not exist")
     if subscription.sub_version < request.sub_version:
         raise Refused(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
-    if not is_tag_type(subscription.expression_type):
-        raise _no_property_filter(subscription.expression_type)
-    return tag_codes(subscription.sub_string)
+    if is_tag_type(subscription.expression_type):
+        return tag_codes(subscription.sub_string) or tables.filters.of_retries(request.topic)
+    return _registered_filter(tables, request, subscription.expression_type)
+
+
+def _registered_filter(tables: PullTables, request: AnyPull, expression_type: str) -> Accept:
+    """The group's filter, which its heartbeats have brought."""
+    if not tables.settings.enable_property_filter:
+        raise not_supported(expression_type)
+    known = tables.filters.get(request.topic, request.consumer_group)
+    if known is None:
+        raise Refused(
+            ResponseCode.FILTER_DATA_NOT_EXIST,
+            "The broker's consumer filter data is not exist!Your expression may be wrong!",
+        )
+    if known.data.client_version < request.sub_version:
+        raise Refused(
+            ResponseCode.FILTER_DATA_NOT_LATEST, "the consumer's consumer filter data not latest"
+        )
+    return tables.filters.wanted(known)
 
 
 def _forbidden(remark: str, kind: str) -> Refused:
     return Refused(ResponseCode.NO_PERMISSION, remark, {"forbiddenType": kind})
 
 
-def _no_property_filter(expression_type: str | None) -> Refused:
-    return Refused(
-        ResponseCode.SYSTEM_ERROR,
-        f"The broker does not support consumer to filter message by {expression_type}",
-    )
-
-
-def _read(tables: PullTables, request: AnyPull, wanted: frozenset[int] | None, now: int) -> GetResult:
+def _read(tables: PullTables, request: AnyPull, wanted: Accept, now: int) -> GetResult:
     reset = tables.offsets.take_reset(request.consumer_group, request.topic, request.queue_id)
     if reset is not None:
         store = tables.store
@@ -218,7 +229,7 @@ def _reply_or_hold(
     request: AnyPull,
     topic: TopicConfig,
     group: SubscriptionGroupConfig,
-    wanted: frozenset[int] | None,
+    wanted: Accept,
     result: GetResult,
     now: int,
 ) -> Result:
@@ -236,9 +247,20 @@ def _reply_or_hold(
         again = _read(tables, request, wanted, later)
         return _reply(tables, request, topic, group, again, later)
 
-    return Wait(
-        (DataAt(request.topic, request.queue_id, request.queue_offset, wanted),), now + held_ms, woken
-    )
+    return Wait((_data_for(tables.store, request, wanted),), now + held_ms, woken)
+
+
+def _data_for(store: MessageStore, request: AnyPull, wanted: Accept) -> DataAt:
+    """What a held pull waits for: a message that it wants, not just any."""
+    topic, queue_id, queue_offset = request.topic, request.queue_id, request.queue_offset
+    if not isinstance(wanted, MessageFilter):
+        codes = wanted if isinstance(wanted, frozenset) else None
+        return DataAt(topic, queue_id, queue_offset, codes)
+
+    def accepts(arrived_at: int) -> bool:
+        return store.matches_at(topic, queue_id, arrived_at, wanted)
+
+    return DataAt(topic, queue_id, queue_offset, None, accepts)
 
 
 def _reply(

@@ -112,7 +112,7 @@ def test_connections_show_who_is_here_and_what_it_consumes() -> None:
 
 
 def test_an_expression_that_cannot_be_filtered_by_is_refused_at_the_start() -> None:
-    world = World()
+    world = World(enable_property_filter=False)
     world.ask(CheckClientConfig(CheckClientRequestBody("c", "G", SubscriptionData("T", "A || B"))))
     sql = SubscriptionData("T", "a > 5", expression_type="SQL92")
     assert world.refusal(CheckClientConfig(CheckClientRequestBody("c", "G", sql))).code == 1
