@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import partial
 from typing import Any
@@ -20,6 +20,7 @@ from orbitmq.broker.filters import FilterTable
 from orbitmq.broker.groups import GroupTable
 from orbitmq.broker.handlers import handlers
 from orbitmq.broker.handlers.send import ManyResult, SendTables, send_many
+from orbitmq.broker.handlers.transaction import TransactionTables, end_many
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.locks import QueueLocks
 from orbitmq.broker.offsets import OffsetTable
@@ -28,6 +29,9 @@ from orbitmq.broker.outbox import Outbox
 from orbitmq.broker.snapshots import Snapshot
 from orbitmq.broker.stats import BrokerStats
 from orbitmq.broker.topics import TopicTable
+from orbitmq.broker.transactions import Transactions
+from orbitmq.broker.transactions_check import CheckBack
+from orbitmq.broker.transactions_loading import TransactionLoading
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.call import BoundHandler, Peer
 from orbitmq.protocol.command import Command
@@ -39,6 +43,7 @@ for _module in pkgutil.iter_modules(subjects.__path__):
 ManyHandler = Callable[[Sequence[Command], Peer, int], list[ManyResult]]
 
 SEND_CODES = (10, 310, 320)
+END_TRANSACTION = 37
 """Requests of which consecutive ones are handled together."""
 
 
@@ -82,6 +87,12 @@ class Broker:
         self.config = BrokerConfig(BROKER_TABLE, settings, self.unsaved, now, store.options)
         self.stats = BrokerStats(identity.cluster, now)
         self.stats.is_system = self.topics.is_system
+        self.transactions = Transactions(
+            identity, settings, store, self.offsets, self.stats, self.unsaved, now
+        )
+        self.check_back = CheckBack(
+            identity, settings, self.transactions, self.topics, self.clients, self.outbox, now
+        )
         self.delay.on_delivered = self.stats.put_delivered
 
     @property
@@ -89,7 +100,15 @@ class Broker:
         """The tables that live in files: name -> file name, `snapshot`, `load_text`."""
         return {
             table.NAME: (table.FILE, table.snapshot, table.load_text)
-            for table in (self.topics, self.groups, self.offsets, self.delay, self.auth, self.filters)
+            for table in (
+                self.topics,
+                self.groups,
+                self.offsets,
+                self.delay,
+                self.transactions,
+                self.auth,
+                self.filters,
+            )
         }
 
     def start(self, now: int) -> None:
@@ -101,6 +120,11 @@ class Broker:
                 self.auth.ensure_super_user(credentials.access_key, credentials.secret_key)
         self.delay.start()
 
+    def take_up(self, now: int) -> Iterator[None]:
+        """Takes up the work that the log holds, a slice at a step; call once, after `start`."""
+        loading = TransactionLoading(self.transactions, self.settings, self.store, self.offsets)
+        yield from loading.run(now)
+
     @property
     def gate(self) -> Gate | None:
         """What every request has to pass; None where everything is let in."""
@@ -109,11 +133,18 @@ class Broker:
             return None
         return Gate(settings, self.auth, self.identity.cluster)
 
+    def oldest_waiting(self) -> int | None:
+        """The physical offset of the oldest message that waits for something; None if none does."""
+        waiting = (self.delay.oldest_waiting(), self.transactions.oldest_waiting())
+        return min((offset for offset in waiting if offset is not None), default=None)
+
     def bind(self) -> tuple[dict[int, BoundHandler], dict[int, ManyHandler]]:
         """The handlers by request code: those that take one call, and those that take many."""
         tables = _Tables(self)
         together = partial(send_many, tables[SendTables])
-        return handlers.bind(tables), dict.fromkeys(SEND_CODES, together)
+        many: dict[int, ManyHandler] = dict.fromkeys(SEND_CODES, together)
+        many[END_TRANSACTION] = partial(end_many, tables[TransactionTables])
+        return handlers.bind(tables), many
 
 
 class _Tables(dict[type, Any]):

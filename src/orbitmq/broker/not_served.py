@@ -6,7 +6,6 @@ has a handler or stands here.
 
 from __future__ import annotations
 
-_TRANSACTIONS = "transactions are not served yet"
 _TIMER = "timer messages are not served yet; the 18 delay levels are"
 _POP = "POP consumption is not served yet"
 _ROCKSDB = "this broker keeps nothing in RocksDB"
@@ -14,10 +13,8 @@ _REPLICATION = "replication and the controller are not served yet"
 _COLD = "reads of cold data are not limited per group"
 
 NOT_SERVED: dict[int, str] = {
-    37: _TRANSACTIONS,
     60: _TIMER,
     61: _TIMER,
-    323: _TRANSACTIONS,
     354: _ROCKSDB,
     355: _ROCKSDB,
     370: _TIMER,

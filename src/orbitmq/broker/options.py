@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from orbitmq.broker.auth.options import AUTH_ROWS, AuthSettings
 from orbitmq.broker.filter_options import FilterSettings
 from orbitmq.broker.metrics_options import METRICS_ROWS, MetricsOptions
+from orbitmq.broker.transactions_options import TRANSACTION_ROWS, TransactionOptions
 from orbitmq.options import Option, OptionTable, RefusedValue, Status, option, refused, without_effect
 from orbitmq.options.network import NETWORK_ROWS, NetworkSettings
 from orbitmq.options.reporting import ReportingSettings
@@ -25,7 +26,13 @@ _NO_QUEUES = (
 
 @dataclass(kw_only=True)
 class BrokerSettings(
-    AuthSettings, FilterSettings, MetricsOptions, NetworkSettings, ReportingSettings, StoreSettings
+    AuthSettings,
+    FilterSettings,
+    MetricsOptions,
+    NetworkSettings,
+    ReportingSettings,
+    StoreSettings,
+    TransactionOptions,
 ):
     """What one broker is told; handlers read it at every request, so that updates count at once."""
 
@@ -502,17 +509,6 @@ _OTHER_ROWS: list[Option] = [
         ("loadBalancePollNameServerInterval", "long", 30_000),
     ),
     *without_effect(
-        "transactions are not implemented yet: every half message is refused",
-        "BrokerConfig",
-        ("rejectTransactionMessage", "boolean", False),
-        ("transactionTimeOut", "long", 6000),
-        ("transactionCheckMax", "int", 15),
-        ("transactionCheckInterval", "long", 30_000),
-        ("transactionMetricFlushInterval", "long", 10_000),
-        ("transactionOpMsgMaxSize", "int", 4096),
-        ("transactionOpBatchInterval", "int", 3000),
-    ),
-    *without_effect(
         "there are no slaves and no controller yet",
         "BrokerConfig",
         ("sendHeartbeatTimeoutMillis", "int", 1000),
@@ -599,5 +595,7 @@ _OTHER_ROWS: list[Option] = [
     ),
 ]
 
-BROKER_TABLE = OptionTable(BrokerSettings, _OTHER_ROWS, AUTH_ROWS, METRICS_ROWS, STORE_ROWS, NETWORK_ROWS)
+BROKER_TABLE = OptionTable(
+    BrokerSettings, _OTHER_ROWS, AUTH_ROWS, METRICS_ROWS, STORE_ROWS, NETWORK_ROWS, TRANSACTION_ROWS
+)
 """Every option of a broker."""

@@ -37,6 +37,8 @@ from orbitmq.store.config_files import read_text
 log = logging.getLogger(__name__)
 
 HA_DISTANCE = 1
+TRANSACTION_INTERVAL_MS = 1000
+SLICE_PAUSE_SECONDS = 0.005
 FILTER_INTERVAL_MS = 10_000
 NOT_ON_VIP_PORT = frozenset({11, 361, 200050, 200052, 200054, 200055})
 """Pulls and pops are served on the main port only."""
@@ -86,6 +88,7 @@ class BrokerServer:
         self._threads = Threads()
         self._background: set[asyncio.Task[Any]] = set()
         self._flushing = False
+        self._round_goes_on = False
         self._stopped = False
         self.broker: Broker
         self.identity: BrokerIdentity
@@ -140,6 +143,8 @@ class BrokerServer:
         )
         files = self._load_tables(broker)
         broker.start(now)
+        for _ in broker.take_up(now):
+            await asyncio.sleep(0)
         self._tls = await open_tls(settings, self._threads.chores)
         handlers, many = broker.bind()
         self.turns = Turns(
@@ -170,6 +175,7 @@ class BrokerServer:
             self._port - VIP_DISTANCE,
             backlog=settings.server_socket_backlog,
         )
+        broker.check_back.keeps_up = self._keeps_up
         self._chores = ChoreRunner(self._clock.now, self._threads.chores)
         for chore in self._all_chores():
             self._chores.start(chore)
@@ -220,7 +226,13 @@ class BrokerServer:
             settings.flush_delay_offset_interval,
             lambda now: self._spawn(saver.save(broker.delay.NAME)),
         )
-        yield Chore("keep what waits", 1000, lambda now: self.store.keep_from(broker.delay.oldest_waiting()))
+        yield Chore("ask about half messages", TRANSACTION_INTERVAL_MS, self._check_back)
+        yield Chore(
+            "save transaction counts",
+            settings.transaction_metric_flush_interval,
+            lambda now: self._spawn(saver.save(broker.transactions.NAME)),
+        )
+        yield Chore("keep what waits", 1000, lambda now: self.store.keep_from(broker.oldest_waiting()))
         yield Chore(
             "register",
             period_ms(settings.register_name_server_period),
@@ -287,6 +299,24 @@ class BrokerServer:
         self._after_turn(now)
         if more:
             asyncio.get_running_loop().call_soon(self._deliver_due, self._clock.now())
+
+    def _check_back(self, now: int) -> None:
+        if self._round_goes_on:
+            return
+        self._next_slice(now)
+
+    def _next_slice(self, now: int) -> None:
+        self._round_goes_on = False
+        self._round_goes_on = self.broker.check_back.tick(now)
+        self._after_turn(now)
+        if self._round_goes_on and not self._stopped:
+            # A breath between two slices: who sends meanwhile does not wait for a whole round.
+            loop = asyncio.get_running_loop()
+            loop.call_later(SLICE_PAUSE_SECONDS, lambda: self._next_slice(self._clock.now()))
+
+    def _keeps_up(self, connection_id: int) -> bool:
+        connection = self.turns.listener.connections.get(connection_id)
+        return connection is not None and connection.is_writable
 
     def _expire_clients(self, now: int) -> None:
         for connection_id in self.broker.clients.expire(now, self.settings.channel_expired_timeout):

@@ -20,14 +20,17 @@ from orbitmq.broker.retry import VERSION_WITH_MAX_RECONSUME
 from orbitmq.broker.send_cy import ReplyTemplate, plain_message
 from orbitmq.broker.stats import BrokerStats
 from orbitmq.broker.topics import TopicTable
+from orbitmq.broker.transactions import Transactions
+from orbitmq.broker.transactions_records import QUEUE_ID, has_delay_level, is_delayed, set_aside
 from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.call import Call, Condition, Durable, Outcome, Peer, Result, Saved, Wait
 from orbitmq.protocol.codes import PERM_WRITE, ResponseCode
 from orbitmq.protocol.command import LANGUAGE_PYTHON, LANGUAGES, VERSION, Command
 from orbitmq.protocol.errors import Malformed, Refused
 from orbitmq.protocol.ids import offset_message_ids
+from orbitmq.protocol.message import TRANSACTION_MASK
 from orbitmq.protocol.message_cy import split_batch
-from orbitmq.protocol.names import MAX_TOPIC_CHARACTERS, NO_SEND_TOPICS, RETRY_PREFIX, dlq_topic
+from orbitmq.protocol.names import HALF_TOPIC, MAX_TOPIC_CHARACTERS, NO_SEND_TOPICS, RETRY_PREFIX, dlq_topic
 from orbitmq.protocol.properties import decode_properties, encode_properties
 from orbitmq.protocol.requests.send import SendBatchMessage, SendMessage, SendMessageV2, SendReply
 from orbitmq.store import Appended, MessageStore, PendingMessage, PutStatus
@@ -66,6 +69,8 @@ class SendSettings(Protocol):
     def region_id(self) -> str: ...
     @property
     def sync_flush_timeout(self) -> int: ...
+    @property
+    def reject_transaction_message(self) -> bool: ...
 
 
 @dataclass(slots=True, frozen=True)
@@ -88,6 +93,7 @@ class SendTables:
     topics: TopicTable
     groups: GroupTable
     locks: QueueLocks
+    transactions: Transactions
     levels: DelayLevels
     store: MessageStore
     stats: BrokerStats
@@ -279,7 +285,8 @@ def _accept_one(
         name,
         queue_id,
         request.flag,
-        request.sys_flag,
+        # Marked as prepared, a record would get no place in its queue: half messages are told by their topic.
+        request.sys_flag & ~TRANSACTION_MASK,
         request.born_timestamp,
         call.peer.host,
         tables.identity.host,
@@ -316,11 +323,12 @@ def _rewrite(
             tables.stats.died(name.removeprefix(RETRY_PREFIX), properties.get("RETRY_TOPIC", name))
             properties["DELAY"] = "-1"
             return dead, 0, None
-    if properties.get("TRAN_MSG") == "true":
-        raise Refused(
-            ResponseCode.NO_PERMISSION,
-            f"the broker[{tables.identity.address}] sending transaction message is forbidden",
-        )
+    if properties.get("TRAN_MSG") == "true" and not (
+        call.request.reconsume_times and has_delay_level(properties)
+    ):
+        _check_half(tables, properties)
+        set_aside(properties, name, queue_id, call.request.producer_group)
+        return HALF_TOPIC, QUEUE_ID, None
     aside = tables.levels.put_aside(name, queue_id, properties, now)
     if aside is not None:
         properties.update(aside.properties)
@@ -331,6 +339,20 @@ def _rewrite(
             "timer messages are not served by this broker; use one of its delay levels",
         )
     return name, queue_id, None
+
+
+def _check_half(tables: SendTables, properties: dict[str, str]) -> None:
+    """Raises Refused for a half message that the broker does not take, or that nobody could publish."""
+    if tables.settings.reject_transaction_message:
+        raise Refused(
+            ResponseCode.NO_PERMISSION,
+            f"the broker[{tables.identity.address}] sending transaction message is forbidden",
+        )
+    if is_delayed(properties):
+        raise Refused(
+            ResponseCode.MESSAGE_ILLEGAL,
+            "a message of a transaction cannot be delayed: it has DELAY or TIMER_*",
+        )
 
 
 def _dead_letter_topic(tables: SendTables, call: Call[AnySend], now: int) -> str | None:
@@ -417,6 +439,8 @@ def _result(tables: SendTables, incoming: Incoming, stored: Appended, now: int) 
         return _refusal(tables, stored.status)
     message = incoming.message
     tables.stats.put_fresh(message.topic, message.queue_id, len(message.parts) or 1, stored.size)
+    if message.topic == HALF_TOPIC:
+        tables.transactions.stored(message, now)
     if b"__SHARDINGKEY\x01" in message.properties:
         tables.stats.put_fifo(message.topic, 1, stored.size)
     reply = SendReply(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orbitmq.protocol.declare import Bytes, Long, Request, Void, request
+from orbitmq.protocol.declare import Bytes, Long, Request, Void, request, wire
 
 
 @request(37)
@@ -31,6 +31,7 @@ class CheckTransactionState(Request[Void]):
     msg_id: str | None = None
     transaction_id: str | None = None
     offset_msg_id: str | None = None
+    broker_name: str | None = wire("bname", default=None)
     body: Bytes | None = None
 
 

@@ -1,0 +1,288 @@
+"""Transactions: half messages, what is decided about them, and how that is put into the log.
+
+A decision is written in the turn in which the producer's word came: the published message first, then the op
+record that names its half message. Nothing decided waits in memory, so a crash can only fall between those
+two, and then the published messages are the last records of the log: `TransactionLoading` finds them there.
+A half message that stays open is copied to the end of its queue when its producers are asked; an op record
+names the old copy at once. So of every half message there is one open copy at most, after any crash; a
+decision that names an older one counts for it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from orbitmq.broker.identity import BrokerIdentity
+from orbitmq.broker.offsets import OffsetTable
+from orbitmq.broker.snapshots import Snapshot
+from orbitmq.broker.stats import BrokerStats
+from orbitmq.broker.transactions_figures import Latencies, TransactionFigures
+from orbitmq.broker.transactions_records import QUEUE_ID, Half, committed, copied, op_records, read_half
+from orbitmq.broker.transactions_window import HalfState, HalfWindow, OpWindow
+from orbitmq.broker.unsaved import Unsaved
+from orbitmq.protocol.names import HALF_TOPIC, OP_HALF_TOPIC
+from orbitmq.protocol.properties import find_property
+from orbitmq.store import Appended, PendingMessage, PutStatus
+
+log = logging.getLogger(__name__)
+
+GROUP = "CID_RMQ_SYS_TRANS"
+"""Whose offsets in the topics of half messages and op records say from where on they matter."""
+
+
+class TransactionSettings(Protocol):
+    """What the broker's options say about transactions."""
+
+    @property
+    def transaction_time_out(self) -> int: ...
+    @property
+    def transaction_check_interval(self) -> int: ...
+    @property
+    def transaction_check_max(self) -> int: ...
+    @property
+    def transaction_op_msg_max_size(self) -> int: ...
+    @property
+    def file_reserved_time(self) -> int: ...
+    @property
+    def mapped_file_size_commit_log(self) -> int: ...
+
+
+class TransactionStore(Protocol):
+    """What transactions need of the message store."""
+
+    @property
+    def durable_offset(self) -> int: ...
+    @property
+    def max_physical(self) -> int: ...
+    def min_offset(self, topic: str, queue_id: int) -> int: ...
+    def max_offset(self, topic: str, queue_id: int) -> int: ...
+    def physical_offset_of(
+        self, topic: str, queue_id: int, queue_offset: int
+    ) -> tuple[int, int, int] | None: ...
+    def record_at(self, physical_offset: int) -> memoryview | bytes | None: ...
+    def append_many(self, messages: Sequence[PendingMessage], now_ms: int) -> list[Appended]: ...
+
+
+@dataclass(slots=True)
+class Decision:
+    """What a producer decided about a half message, and what came of it."""
+
+    half: Half
+    """The newest copy."""
+    is_commit: bool
+    status: PutStatus = PutStatus.PUT_OK
+    end_offset: int = 0
+    """The physical offset behind what the decision put into the log."""
+
+
+@dataclass(slots=True)
+class _Reached:
+    """Offsets that may be saved once the log is on the disk up to `physical_offset`."""
+
+    physical_offset: int
+    half_offset: int
+    op_offset: int
+
+
+class Transactions:
+    """The half messages of one broker. `load` (of `TransactionLoading`) comes first, once."""
+
+    FILE = "transactionMetrics"
+    NAME = "transactions"
+
+    def __init__(
+        self,
+        identity: BrokerIdentity,
+        settings: TransactionSettings,
+        store: TransactionStore,
+        offsets: OffsetTable,
+        stats: BrokerStats,
+        unsaved: Unsaved,
+        now: int,
+    ) -> None:
+        self.window = HalfWindow()
+        self.ops = OpWindow()
+        self.newest: dict[int, int] = {}
+        """First half message -> its open copy, for those that were copied."""
+        self.figures = TransactionFigures(now)
+        self._identity = identity
+        self._settings = settings
+        self._store = store
+        self._offsets = offsets
+        self._stats = stats
+        self._unsaved = unsaved
+        self._owed: list[int] = []
+        """Half messages whose op record could not be stored."""
+        self._reached: _Reached | None = None
+        self._saved = (-1, -1)
+
+    # Half messages.
+
+    @property
+    def end(self) -> int:
+        """The queue offset behind the last half message."""
+        return max(0, self._store.max_offset(HALF_TOPIC, QUEUE_ID))
+
+    def stored(self, message: PendingMessage, now: int) -> None:
+        """Notes that a half message of a client was stored."""
+        topic, group = (find_property(message.properties, name) or b"" for name in (b"REAL_TOPIC", b"PGROUP"))
+        self.begun(topic.decode("utf-8", "replace"), group.decode("utf-8", "replace"), now)
+
+    def begun(self, topic: str, group: str, now: int) -> None:
+        """Notes that a half message was stored."""
+        self.figures.opened(topic, group, now)
+        self._unsaved.mark(self.NAME, soon=False)
+
+    def half_at(self, physical_offset: int) -> Half | None:
+        """The half message that begins at a physical offset."""
+        return read_half(self._store.record_at(physical_offset)) if physical_offset >= 0 else None
+
+    def half(self, offset: int) -> Half | None:
+        """A half message by queue offset; None where it cannot be read."""
+        unit = self._store.physical_offset_of(HALF_TOPIC, QUEUE_ID, offset)
+        return None if unit is None else self.half_at(unit[0])
+
+    def live(self, half: Half) -> Half | None:
+        """The open copy of a half message, be it this one or a newer one; None if it has ended."""
+        offset = self.newest.get(half.root, half.offset)
+        if self.window[offset] is not HalfState.OPEN:
+            return None
+        return half if offset == half.offset else self.half(offset)
+
+    # Decisions.
+
+    def end_all(self, decisions: Sequence[Decision], now: int) -> None:
+        """Publishes or drops open half messages, each named once; each decision is told what came of it."""
+        commits = [decision for decision in decisions if decision.is_commit]
+        published = [committed(decision.half, self._identity.host) for decision in commits]
+        stored = self._store.append_many(published, now) if published else []
+        for decision, message, appended in zip(commits, published, stored, strict=True):
+            decision.status = appended.status
+            if appended.status is PutStatus.PUT_OK:
+                self._close(decision.half, HalfState.COMMITTED, now)
+                self._stats.put_fresh(message.topic, message.queue_id, 1, appended.size)
+                self._stats.put_typed("transaction", message.topic, appended.size)
+                self.figures.committed[message.topic] += 1
+                self.figures.latencies.setdefault(message.topic, Latencies()).add(decision.half.age_ms(now))
+            else:
+                self._stats.put_failed()
+        rollbacks = [decision for decision in decisions if not decision.is_commit]
+        for decision in rollbacks:
+            self._close(decision.half, HalfState.ROLLED_BACK, now)
+            self.figures.rolled_back[decision.half.topic] += 1
+        done = [decision for decision in decisions if decision.status is PutStatus.PUT_OK]
+        self.write_ops((decision.half.offset for decision in done), now)
+        end = self._store.max_physical
+        owed = set(self._owed)
+        for decision in done:
+            decision.end_offset = end
+            if not decision.is_commit and decision.half.offset in owed:
+                # It will be written, but a crash before that forgets it: not what is to be acknowledged.
+                decision.status = PutStatus.SERVICE_NOT_AVAILABLE
+
+    def _close(self, half: Half, state: HalfState, now: int) -> None:
+        self.newest.pop(half.root, None)
+        self.window[half.offset] = state
+        self.figures.closed(half.topic, half.group, now)
+        self._unsaved.mark(self.NAME, soon=False)
+
+    def write_ops(self, offsets: Iterable[int], now: int) -> None:
+        """Names half messages in op records; those that cannot be stored now are tried again later."""
+        owed, self._owed = [*self._owed, *offsets], []
+        if not owed:
+            return
+        size = self._settings.transaction_op_msg_max_size
+        records = list(op_records(owed, size, self._identity.host, now))
+        stored = self._store.append_many([record for record, _ in records], now)
+        for (_, named), appended in zip(records, stored, strict=True):
+            if appended.status is PutStatus.PUT_OK:
+                self.ops.add(appended.queue_offset, max(named))
+            else:
+                self._owed += named
+        if self._owed:
+            log.warning("%d decided half messages could not be noted; tried again", len(self._owed))
+
+    # Copies.
+
+    def replace(self, halves: Sequence[Half], copies: Sequence[PendingMessage], now: int) -> list[Appended]:
+        """Stores the copies that take the place of half messages; one answer each."""
+        stored = self._store.append_many(copies, now) if copies else []
+        replaced = []
+        for half, appended in zip(halves, stored, strict=True):
+            if appended.status is PutStatus.PUT_OK:
+                self.window[half.offset] = HalfState.COPIED
+                self.newest[half.root] = appended.queue_offset
+                replaced.append(half.offset)
+        self.write_ops(replaced, now)
+        return stored
+
+    def lay_aside(self, halves: Sequence[Half], copies: Sequence[PendingMessage], now: int) -> bool:
+        """Gives half messages up once their copies elsewhere are stored; whether all were."""
+        stored = self._store.append_many(copies, now) if copies else []
+        done = []
+        for half, appended in zip(halves, stored, strict=True):
+            if appended.status is PutStatus.PUT_OK:
+                self._close(half, HalfState.GIVEN_UP, now)
+                self.figures.given_up[half.topic] += 1
+                done.append(half.offset)
+        self.write_ops(done, now)
+        return len(done) == len(halves)
+
+    def found_ended(self, half: Half, now: int) -> None:
+        """Takes note of a half message that turns out to have ended before this start."""
+        self._close(half, HalfState.ENDED, now)
+
+    def pass_unreadable(self, offset: int) -> None:
+        """Steps over a half message that is not in the log any more, or damaged."""
+        self.window[offset] = HalfState.ENDED
+        self.figures.unreadable += 1
+
+    def restart(self, half: Half, now: int) -> Appended:
+        """Copies an open half message with its count of checks back at 0."""
+        return self.replace([half], [copied(half, 0, self._identity.host)], now)[0]
+
+    def resume(self, message: PendingMessage, group: str, topic: str, now: int) -> Appended:
+        """Stores a half message that had been given up, as a new one."""
+        (stored,) = self._store.append_many([message], now)
+        if stored.status is PutStatus.PUT_OK:
+            self.begun(topic, group, now)
+        return stored
+
+    # Bookkeeping.
+
+    def note_positions(self, now: int) -> None:
+        """Moves the windows on, and saves where they begin as far as the log is on the disk.
+
+        A power cut may take the end of the log, copies included. An offset saved before they were on the disk
+        would leave out the originals.
+        """
+        if self._owed:
+            self.write_ops((), now)
+        start = self.window.advance(self.end)
+        first = min([start, *self._owed])
+        position = first, self.ops.advance(first)
+        if self._reached is None and position != self._saved:
+            self._reached = _Reached(self._store.max_physical, *position)
+        reached = self._reached
+        if reached is not None and self._store.durable_offset >= reached.physical_offset:
+            self._reached = None
+            self._saved = reached.half_offset, reached.op_offset
+            self._offsets.store(GROUP, HALF_TOPIC, QUEUE_ID, reached.half_offset, now)
+            self._offsets.store(GROUP, OP_HALF_TOPIC, QUEUE_ID, reached.op_offset, now)
+
+    def oldest_waiting(self) -> int | None:
+        """The physical offset of the oldest half message that may be open; None without one."""
+        unit = self._store.physical_offset_of(HALF_TOPIC, QUEUE_ID, self.window.start)
+        return None if unit is None else unit[0]
+
+    def snapshot(self) -> Snapshot:
+        """The content of `config/transactionMetrics`: open half messages by topic, as Apache keeps it."""
+        text = self.figures.to_text()
+        return lambda: text
+
+    def load_text(self, text: str) -> None:
+        """Takes over the content of `config/transactionMetrics`. Raises MalformedJson."""
+        self.figures.load_text(text)
