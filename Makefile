@@ -5,7 +5,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 MADE := .venv/made
-HOT := $(shell find src -name '*_cy.py')
+HOT := $(shell find src -name '*_cy.py' -o -name '*.pxd')
 SOURCES := src tests examples benchmarks setup.py
 
 # The major version of the Java that Spark would take, or nothing.

@@ -75,7 +75,7 @@ def hot_modules() -> list[Extension]:
         for path in SOURCES
     ]
     made: list[Extension] = cythonize(  # type: ignore[no-untyped-call]
-        extensions, build_dir="build/cython", language_level=3, quiet=True
+        extensions, build_dir="build/cython", include_path=["src"], language_level=3, quiet=True
     )
     return made
 

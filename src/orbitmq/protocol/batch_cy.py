@@ -20,6 +20,7 @@ from orbitmq.protocol.message import MAX_PROPERTIES_BYTES, BadRecord, RecordTooL
 
 if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_AS_STRING  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.protocol.big_endian import get_int, get_short  # type: ignore[import-not-found]
 
 __all__ = ["encode_batch", "split_batch"]
 
@@ -52,9 +53,9 @@ def split_batch(body: bytes | memoryview) -> list[tuple[int, bytes, bytes]]:
             data: cython.pointer[cython.const[cython.uchar]] = cython.cast(
                 cython.pointer[cython.const[cython.uchar]], PyBytes_AS_STRING(body)
             )
-            size = _int(data + position)
-            flag = _int(data + position + 12)
-            body_length = _int(data + position + 16)
+            size = get_int(data + position)
+            flag = get_int(data + position + 12)
+            body_length = get_int(data + position + 16)
         else:
             size, _, _, flag, body_length = _HEAD.unpack_from(body, position)
         if size < 22 or size > end - position:
@@ -64,7 +65,7 @@ def split_batch(body: bytes | memoryview) -> list[tuple[int, bytes, bytes]]:
             raise BadRecord(f"a body of {body_length} bytes in a message of {size}", position)
         properties_at = body_at + body_length + 2
         if cython.compiled:
-            properties_length = _short(data + properties_at - 2)
+            properties_length = get_short(data + properties_at - 2)
         else:
             (properties_length,) = _SHORT.unpack_from(body, properties_at - 2)
         if properties_length != position + size - properties_at:
@@ -96,20 +97,3 @@ def encode_batch(messages: Iterable[tuple[int, bytes, bytes]]) -> bytes:
             properties,
         )
     return b"".join(parts)
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _int(at: cython.pointer[cython.const[cython.uchar]]) -> cython.int:
-    """Compiled only, as is `_short`."""
-    return cython.cast(
-        cython.int, (cython.cast(cython.uint, at[0]) << 24) | (at[1] << 16) | (at[2] << 8) | at[3]
-    )
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _short(at: cython.pointer[cython.const[cython.uchar]]) -> cython.short:
-    return cython.cast(cython.short, (at[0] << 8) | at[1])

@@ -63,6 +63,7 @@ if cython.compiled:
     from cython.cimports.cpython.memoryview import PyMemoryView_FromMemory  # type: ignore[import-not-found]
     from cython.cimports.cpython.unicode import PyUnicode_DecodeUTF8  # type: ignore[import-not-found]
     from cython.cimports.libc.string import memchr, memcmp, memcpy  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.protocol.big_endian import get_int, get_long, get_short, put_int, put_long  # type: ignore[import-not-found]
 
 __all__ = [
     "FIXED_BYTES",
@@ -224,23 +225,23 @@ def encode_record(
                 if position < 0 or size > target.len - position or size > 0x7FFFFFFF:
                     raise RecordTooLarge(f"{size} bytes do not fit into {max(0, target.len - position)}")
                 at = cython.cast(cython.p_uchar, target.buf) + position
-                _put_int(at, cython.cast(cython.uint, size))
-                _put_int(at + 4, 0xDAA320A7 if topic_length <= 127 else 0xDAA320AB)
-                _put_int(at + 8, crc)
-                _put_int(at + 12, cython.cast(cython.uint, queue_id))
-                _put_int(at + 16, cython.cast(cython.uint, flag))
-                _put_long(at + 20, cython.cast(cython.ulonglong, queue_offset))
-                _put_long(at + 28, cython.cast(cython.ulonglong, physical_offset))
-                _put_int(at + 36, cython.cast(cython.uint, sys_flag))
-                _put_long(at + 40, cython.cast(cython.ulonglong, born_timestamp))
+                put_int(at, cython.cast(cython.uint, size))
+                put_int(at + 4, 0xDAA320A7 if topic_length <= 127 else 0xDAA320AB)
+                put_int(at + 8, crc)
+                put_int(at + 12, cython.cast(cython.uint, queue_id))
+                put_int(at + 16, cython.cast(cython.uint, flag))
+                put_long(at + 20, cython.cast(cython.ulonglong, queue_offset))
+                put_long(at + 28, cython.cast(cython.ulonglong, physical_offset))
+                put_int(at + 36, cython.cast(cython.uint, sys_flag))
+                put_long(at + 40, cython.cast(cython.ulonglong, born_timestamp))
                 memcpy(at + 48, PyBytes_AS_STRING(born_host), born_length)
                 at += 48 + born_length
-                _put_long(at, cython.cast(cython.ulonglong, store_timestamp))
+                put_long(at, cython.cast(cython.ulonglong, store_timestamp))
                 memcpy(at + 8, PyBytes_AS_STRING(store_host), store_length)
                 at += 8 + store_length
-                _put_int(at, cython.cast(cython.uint, reconsume_times))
-                _put_long(at + 4, cython.cast(cython.ulonglong, prepared_transaction_offset))
-                _put_int(at + 12, cython.cast(cython.uint, body_length))
+                put_int(at, cython.cast(cython.uint, reconsume_times))
+                put_long(at + 4, cython.cast(cython.ulonglong, prepared_transaction_offset))
+                put_int(at + 12, cython.cast(cython.uint, body_length))
                 memcpy(at + 16, body_at, body_length)
                 at += 16 + body_length
                 if topic_length > 127:
@@ -338,47 +339,6 @@ _Parts: TypeAlias = tuple[int, int, int, int, int, int, int]
 
 
 @cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _put_int(at: cython.p_uchar, value: cython.uint) -> cython.void:
-    at[0] = value >> 24
-    at[1] = (value >> 16) & 0xFF
-    at[2] = (value >> 8) & 0xFF
-    at[3] = value & 0xFF
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _put_long(at: cython.p_uchar, value: cython.ulonglong) -> cython.void:
-    _put_int(at, cython.cast(cython.uint, value >> 32))
-    _put_int(at + 4, cython.cast(cython.uint, value & 0xFFFFFFFF))
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _short(at: cython.pointer[cython.const[cython.uchar]]) -> cython.short:
-    return cython.cast(cython.short, (at[0] << 8) | at[1])
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _int(at: cython.pointer[cython.const[cython.uchar]]) -> cython.int:
-    return cython.cast(
-        cython.int, (cython.cast(cython.uint, at[0]) << 24) | (at[1] << 16) | (at[2] << 8) | at[3]
-    )
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _long(at: cython.pointer[cython.const[cython.uchar]]) -> cython.longlong:
-    return (cython.cast(cython.longlong, _int(at)) << 32) | cython.cast(cython.uint, _int(at + 4))
-
-
-@cython.cfunc
 def _parts(
     data: cython.pointer[cython.const[cython.uchar]], position: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> tuple[
@@ -397,19 +357,19 @@ def _parts(
     """
     if position < 0 or end - position < 8:
         raise BadRecord("the record is cut off", position)
-    size: cython.Py_ssize_t = _int(data + position)
-    magic: cython.int = _int(data + position + 4)
+    size: cython.Py_ssize_t = get_int(data + position)
+    magic: cython.int = get_int(data + position + 4)
     if magic != -626843481 and magic != -626843477:
         raise BadRecord(f"{magic & 0xFFFFFFFF:08X} is no record's magic number", position)
     if size < 91 or size > end - position:
         raise BadRecord(f"a record of {size} bytes cannot stand in {end - position}", position)
     stop: cython.Py_ssize_t = position + size
-    sys_flag: cython.int = _int(data + position + 36)
+    sys_flag: cython.int = get_int(data + position + 36)
     stored: cython.Py_ssize_t = position + (68 if sys_flag & 0x10 else 56)
     reconsume: cython.Py_ssize_t = stored + (28 if sys_flag & 0x20 else 16)
     if reconsume + 19 > stop:
         raise BadRecord(f"{size} bytes are too few for a record", position)
-    body_length: cython.Py_ssize_t = _int(data + reconsume + 12)
+    body_length: cython.Py_ssize_t = get_int(data + reconsume + 12)
     body: cython.Py_ssize_t = reconsume + 16
     if body_length < 0 or body_length > stop - body - 3:
         raise BadRecord(f"a body of {body_length} bytes in a record of {size}", position)
@@ -419,12 +379,12 @@ def _parts(
         topic_length = cython.cast(cython.schar, data[topic])
         topic += 1
     else:
-        topic_length = _short(data + topic)
+        topic_length = get_short(data + topic)
         topic += 2
     if topic_length < 0 or topic_length > stop - topic - 2:
         raise BadRecord(f"a topic of {topic_length} bytes in a record of {size}", position)
     properties: cython.Py_ssize_t = topic + topic_length
-    properties_length: cython.Py_ssize_t = _short(data + properties)
+    properties_length: cython.Py_ssize_t = get_short(data + properties)
     properties += 2
     if properties_length != stop - properties:
         raise BadRecord(f"the parts of the record do not add up to its {size} bytes", position)
@@ -517,9 +477,9 @@ def decode_record(
             ) = _parts(data, position, view.len)
             at = data + position
             body: bytes = PyBytes_FromStringAndSize(cython.cast(cython.p_char, data + body_at), body_length)
-            if check_crc and _int(at + 8) != crc32(body):
+            if check_crc and get_int(at + 8) != crc32(body):
                 raise BadRecord("the body does not have its checksum", position)
-            if check_property_crc and not _property_crc_holds(buf, position, _int(at)):
+            if check_property_crc and not _property_crc_holds(buf, position, get_int(at)):
                 raise BadRecord("the record does not have its checksum", position)
             return StoredMessage(
                 _topic_text(cython.cast(cython.p_char, data + topic_at), topic_length, position),
@@ -527,21 +487,21 @@ def decode_record(
                 PyBytes_FromStringAndSize(
                     cython.cast(cython.p_char, data + properties_at), properties_length
                 ),
-                _int(at + 12),
-                _long(at + 20),
-                _long(at + 28),
-                _int(at + 16),
-                _int(at + 36),
-                _long(at + 40),
+                get_int(at + 12),
+                get_long(at + 20),
+                get_long(at + 28),
+                get_int(at + 16),
+                get_int(at + 36),
+                get_long(at + 40),
                 PyBytes_FromStringAndSize(cython.cast(cython.p_char, at + 48), stored - position - 48),
-                _long(data + stored),
+                get_long(data + stored),
                 PyBytes_FromStringAndSize(
                     cython.cast(cython.p_char, data + stored + 8), body_at - stored - 24
                 ),
-                _int(data + body_at - 16),
-                _long(data + body_at - 12),
-                _int(at + 8),
-                _int(at),
+                get_int(data + body_at - 16),
+                get_long(data + body_at - 12),
+                get_int(at + 8),
+                get_int(at),
             )
         finally:
             PyBuffer_Release(cython.address(view))
@@ -637,18 +597,18 @@ def read_header(buf: Any, position: cython.Py_ssize_t = 0) -> RecordHeader:
         PyObject_GetBuffer(buf, cython.address(view), PyBUF_SIMPLE)
         try:
             data = cython.cast(cython.pointer[cython.const[cython.uchar]], view.buf)
-            if 0 <= position <= view.len - 8 and _int(data + position + 4) == -875286124:
-                return _int(data + position), -875286124, 0, 0, 0, 0, 0
+            if 0 <= position <= view.len - 8 and get_int(data + position + 4) == -875286124:
+                return get_int(data + position), -875286124, 0, 0, 0, 0, 0
             stored: cython.Py_ssize_t = _parts(data, position, view.len)[0]
             data += position
             return (
-                _int(data),
-                _int(data + 4),
-                _int(data + 12),
-                _long(data + 20),
-                _long(data + 28),
-                _int(data + 36),
-                _long(data + stored - position),
+                get_int(data),
+                get_int(data + 4),
+                get_int(data + 12),
+                get_long(data + 20),
+                get_long(data + 28),
+                get_int(data + 36),
+                get_long(data + stored - position),
             )
         finally:
             PyBuffer_Release(cython.address(view))
@@ -750,8 +710,10 @@ def locate_records(
                     stop = Stop.END
                     break
                 at = data + start
-                if end - start >= 8 and (_int(at + 4) == -875286124 or (_int(at) == 0 and _int(at + 4) == 0)):
-                    stop = Stop.EMPTY if _int(at + 4) == 0 else Stop.BLANK
+                if end - start >= 8 and (
+                    get_int(at + 4) == -875286124 or (get_int(at) == 0 and get_int(at + 4) == 0)
+                ):
+                    stop = Stop.EMPTY if get_int(at + 4) == 0 else Stop.BLANK
                     break
                 (
                     stored,
@@ -762,11 +724,11 @@ def locate_records(
                     _,
                     properties_at,
                 ) = _parts(data, start, end)
-                if check_crc and _int(at + 8) != crc32(
+                if check_crc and get_int(at + 8) != crc32(
                     PyMemoryView_FromMemory(cython.cast(cython.p_char, data + body_at), body_length, 0x100)
                 ):
                     raise BadRecord("the body does not have its checksum", start)
-                size = _int(at)
+                size = get_int(at)
                 row[0] = start
                 row[1] = size
                 row[2] = stored
@@ -836,8 +798,10 @@ def scan_records(
                     stop = Stop.END
                     break
                 at = data + start
-                if end - start >= 8 and (_int(at + 4) == -875286124 or (_int(at) == 0 and _int(at + 4) == 0)):
-                    stop = Stop.EMPTY if _int(at + 4) == 0 else Stop.BLANK
+                if end - start >= 8 and (
+                    get_int(at + 4) == -875286124 or (get_int(at) == 0 and get_int(at + 4) == 0)
+                ):
+                    stop = Stop.EMPTY if get_int(at + 4) == 0 else Stop.BLANK
                     break
                 (
                     stored,
@@ -848,16 +812,17 @@ def scan_records(
                     properties_length,
                     properties_at,
                 ) = _parts(data, start, end)
-                size = _int(at)
-                if check_crc and _int(at + 8) != crc32(
+                size = get_int(at)
+                if check_crc and get_int(at + 8) != crc32(
                     PyMemoryView_FromMemory(cython.cast(cython.p_char, data + body_at), body_length, 0x100)
                 ):
                     raise BadRecord("the body does not have its checksum", start)
                 if check_property_crc and not _property_crc_holds(buf, start, size):
                     raise BadRecord("the record does not have its checksum", start)
-                if _long(at + 28) != base_physical_offset + start:
+                if get_long(at + 28) != base_physical_offset + start:
                     raise BadRecord(
-                        f"a record for physical offset {_long(at + 28)} is at {base_physical_offset + start}",
+                        f"a record for physical offset {get_long(at + 28)} is at "
+                        f"{base_physical_offset + start}",
                         start,
                     )
                 # Neighbours mostly have the same topic.
@@ -876,10 +841,10 @@ def scan_records(
                     (
                         base_physical_offset + start,
                         size,
-                        _int(at + 12),
-                        _long(at + 20),
-                        _long(data + stored),
-                        _int(at + 36),
+                        get_int(at + 12),
+                        get_long(at + 20),
+                        get_long(data + stored),
+                        get_int(at + 36),
                         topic,
                         tags_code(properties),
                         properties,

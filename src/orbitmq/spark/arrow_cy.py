@@ -44,6 +44,7 @@ if cython.compiled:
     )
     from cython.cimports.cpython.unicode import PyUnicode_DecodeUTF8  # type: ignore[import-not-found]
     from cython.cimports.libc.string import memchr, memcmp, memcpy  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.protocol.big_endian import get_int, get_long  # type: ignore[import-not-found]
 
 __all__ = ["COLUMN_TYPES", "RecordScanner"]
 
@@ -231,7 +232,7 @@ def _collect(
                 row += 8
                 number += 1
                 continue
-            sys_flag = _int(data + row[0] + 36)
+            sys_flag = get_int(data + row[0] + 36)
             if (sys_flag & 0xC) == 0x4 or (sys_flag & 0xC) == 0xC:
                 row += 8
                 number += 1
@@ -239,7 +240,7 @@ def _collect(
             if (sys_flag & 0xC0) == 0xC0:
                 columns.add_inner_batch(buf, data, row, from_queue_offset, to_queue_offset)
             else:
-                offset = _long(data + row[0] + 20)
+                offset = get_long(data + row[0] + 20)
                 if from_queue_offset <= offset < to_queue_offset:
                     columns.add_record(data, row, sys_flag, offset)
             row += 8
@@ -648,7 +649,15 @@ class _Columns:
             body = PyBytes_AS_STRING(inflated)
             body_length = PyBytes_GET_SIZE(inflated)
         self._add_row(
-            data, row, sys_flag, _int(data + row[0] + 16), queue_offset, properties, length, body, body_length
+            data,
+            row,
+            sys_flag,
+            get_int(data + row[0] + 16),
+            queue_offset,
+            properties,
+            length,
+            body,
+            body_length,
         )
 
     @cython.cfunc
@@ -710,11 +719,11 @@ class _Columns:
         if self.topic is not None:
             self.topic.add_bytes(cython.cast(cython.p_char, data + row[5]), row[6])
         if self.queue_id is not None:
-            self.queue_id.add_int(_int(at + 12))
+            self.queue_id.add_int(get_int(at + 12))
         if self.queue_offset is not None:
             self.queue_offset.add_long(queue_offset)
         if self.physical_offset is not None:
-            self.physical_offset.add_long(_long(at + 28))
+            self.physical_offset.add_long(get_long(at + 28))
         if self.keys is not None:
             self.keys.add_text_or_null(self.keys_at, self.keys_length)
         if self.tag is not None:
@@ -728,9 +737,9 @@ class _Columns:
         if self.sys_flag is not None:
             self.sys_flag.add_int(sys_flag)
         if self.born_timestamp is not None:
-            self.born_timestamp.add_time(_long(at + 40))
+            self.born_timestamp.add_time(get_long(at + 40))
         if self.store_timestamp is not None:
-            self.store_timestamp.add_time(_long(stored))
+            self.store_timestamp.add_time(get_long(stored))
         if self.born_host is not None:
             host = cython.cast(cython.p_char, at + 48)
             host_length = row[2] - row[0] - 48
@@ -764,7 +773,7 @@ class _Columns:
             else:
                 self.message_id.add_text(self.unique_at, self.unique_length)
         if self.reconsume_times is not None:
-            self.reconsume_times.add_int(_int(data + row[3] - 16))
+            self.reconsume_times.add_int(get_int(data + row[3] - 16))
         self.rows += 1
 
     @cython.cfunc
@@ -846,22 +855,6 @@ class _Columns:
             ):
                 return True
         return False
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _int(at: cython.pointer[cython.const[cython.uchar]]) -> cython.int:
-    return cython.cast(
-        cython.int, (cython.cast(cython.uint, at[0]) << 24) | (at[1] << 16) | (at[2] << 8) | at[3]
-    )
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _long(at: cython.pointer[cython.const[cython.uchar]]) -> cython.longlong:
-    return (cython.cast(cython.longlong, _int(at)) << 32) | cython.cast(cython.uint, _int(at + 4))
 
 
 @cython.cfunc

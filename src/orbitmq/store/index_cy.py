@@ -25,6 +25,7 @@ if cython.compiled:
         PyBuffer_Release,
         PyObject_GetBuffer,
     )
+    from cython.cimports.orbitmq.protocol.big_endian import get_int, put_int  # type: ignore[import-not-found]
 
 HEADER_BYTES = 40
 SLOT_BYTES = 4
@@ -33,25 +34,6 @@ ENTRY_BYTES = 20
 _INT = Struct(">i")
 _ENTRY = Struct(">iqii")
 _MAX_SECONDS = 0x7FFFFFFF
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _get(at: cython.p_uchar) -> cython.int:
-    return cython.cast(
-        cython.int, (cython.cast(cython.uint, at[0]) << 24) | (at[1] << 16) | (at[2] << 8) | at[3]
-    )
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _put(at: cython.p_uchar, value: cython.uint) -> cython.void:
-    at[0] = value >> 24
-    at[1] = (value >> 16) & 0xFF
-    at[2] = (value >> 8) & 0xFF
-    at[3] = value & 0xFF
 
 
 def put_entries(
@@ -84,19 +66,19 @@ def put_entries(
             for item in hashes:
                 key_hash = item
                 slot = 40 + 4 * (key_hash % slot_count)
-                before = _get(data + slot)
+                before = get_int(data + slot)
                 if before <= 0 or before >= entry:
                     before = 0
                     used += 1
                 at = data + 40 + 4 * slot_count + 20 * entry
                 if slot + 4 > buffer.len or 60 + 4 * slot_count + 20 * entry > buffer.len:
                     raise IndexError(f"entry {entry} is beyond the file")
-                _put(at, cython.cast(cython.uint, key_hash))
-                _put(at + 4, cython.cast(cython.uint, physical_offset >> 32))
-                _put(at + 8, cython.cast(cython.uint, physical_offset & 0xFFFFFFFF))
-                _put(at + 12, cython.cast(cython.uint, seconds))
-                _put(at + 16, cython.cast(cython.uint, before))
-                _put(data + slot, cython.cast(cython.uint, entry))
+                put_int(at, cython.cast(cython.uint, key_hash))
+                put_int(at + 4, cython.cast(cython.uint, physical_offset >> 32))
+                put_int(at + 8, cython.cast(cython.uint, physical_offset & 0xFFFFFFFF))
+                put_int(at + 12, cython.cast(cython.uint, seconds))
+                put_int(at + 16, cython.cast(cython.uint, before))
+                put_int(data + slot, cython.cast(cython.uint, entry))
                 entry += 1
         finally:
             PyBuffer_Release(cython.address(buffer))
@@ -134,12 +116,12 @@ def link_slots(view: Any, slot_count: cython.longlong, entry_count: cython.longl
             data = cython.cast(cython.p_uchar, buffer.buf)
             for entry in range(1, entry_count):
                 at = data + 40 + 4 * slot_count + 20 * entry
-                slot = 40 + 4 * (cython.cast(cython.longlong, _get(at) & 0x7FFFFFFF) % slot_count)
-                before = _get(data + slot)
+                slot = 40 + 4 * (cython.cast(cython.longlong, get_int(at) & 0x7FFFFFFF) % slot_count)
+                before = get_int(data + slot)
                 if before == 0:
                     used += 1
-                _put(at + 16, before)
-                _put(data + slot, cython.cast(cython.uint, entry))
+                put_int(at + 16, before)
+                put_int(data + slot, cython.cast(cython.uint, entry))
         finally:
             PyBuffer_Release(cython.address(buffer))
         return used

@@ -28,6 +28,7 @@ if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_AS_STRING  # type: ignore[import-not-found]
     from cython.cimports.cpython.memoryview import PyMemoryView_FromMemory  # type: ignore[import-not-found]
     from cython.cimports.libc.string import memchr, memcmp  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.protocol.big_endian import get_int, get_long  # type: ignore[import-not-found]
 
 _UNIT = Struct(">qiq")
 BLANK_SIZE = 0x7FFFFFFF
@@ -140,9 +141,9 @@ def pick_records(
                 unit = (
                     cython.cast(cython.pointer[cython.const[cython.uchar]], PyBytes_AS_STRING(units)) + i * 20
                 )
-                physical_offset = _long(unit)
-                size = _int(unit + 8)
-                tag = _long(unit + 12)
+                physical_offset = get_long(unit)
+                size = get_int(unit + 8)
+                tag = get_long(unit + 12)
             else:
                 physical_offset, size, tag = _UNIT.unpack_from(units, i * 20)
             if physical_offset < skip_to or size <= 0 or size == 0x7FFFFFFF:
@@ -282,22 +283,6 @@ def is_sound(
 
 
 @cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _int(at: cython.pointer[cython.const[cython.uchar]]) -> cython.int:
-    return cython.cast(
-        cython.int, (cython.cast(cython.uint, at[0]) << 24) | (at[1] << 16) | (at[2] << 8) | at[3]
-    )
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _long(at: cython.pointer[cython.const[cython.uchar]]) -> cython.longlong:
-    return (cython.cast(cython.longlong, _int(at)) << 32) | cython.cast(cython.uint, _int(at + 4))
-
-
-@cython.cfunc
 def _is_sound(
     at: cython.pointer[cython.const[cython.uchar]],
     size: cython.longlong,
@@ -316,21 +301,25 @@ def _is_sound(
     length: cython.longlong
     crc: cython.uint
     i: cython.int
-    if size < 91 or _int(at) != size:
+    if size < 91 or get_int(at) != size:
         return False
-    magic = _int(at + 4)
+    magic = get_int(at + 4)
     if magic != -626843481 and magic != -626843477:
         return False
-    if _int(at + 12) != queue_id or _long(at + 20) != queue_offset or _long(at + 28) != physical_offset:
+    if (
+        get_int(at + 12) != queue_id
+        or get_long(at + 20) != queue_offset
+        or get_long(at + 28) != physical_offset
+    ):
         return False
     fixed = 88
-    if _int(at + 36) & 0x10:
+    if get_int(at + 36) & 0x10:
         fixed += 12
-    if _int(at + 36) & 0x20:
+    if get_int(at + 36) & 0x20:
         fixed += 12
     if fixed + 3 > size:
         return False
-    body_length = _int(at + fixed - 4)
+    body_length = get_int(at + fixed - 4)
     if body_length < 0 or body_length > size - fixed - 3:
         return False
     at_topic = fixed + body_length
@@ -358,7 +347,7 @@ def _is_sound(
         crc = _small_crc(at + fixed, body_length)
     else:
         crc = crc32(PyMemoryView_FromMemory(cython.cast(cython.p_char, at + fixed), body_length, 0x100))
-    return crc & 0x7FFFFFFF == cython.cast(cython.uint, _int(at + 8))
+    return crc & 0x7FFFFFFF == cython.cast(cython.uint, get_int(at + 8))
 
 
 @cython.cfunc
@@ -411,7 +400,7 @@ def count_valid(units: bytes) -> int:
             at: cython.pointer[cython.const[cython.uchar]] = (
                 cython.cast(cython.pointer[cython.const[cython.uchar]], PyBytes_AS_STRING(units)) + i * 20
             )
-            if _int(at + 8) <= 0 or at[0] & 0x80:
+            if get_int(at + 8) <= 0 or at[0] & 0x80:
                 return i
         else:
             physical_offset, size, _ = _UNIT.unpack_from(units, i * 20)
