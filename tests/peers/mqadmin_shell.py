@@ -102,6 +102,7 @@ _PATTERNS = [
     (re.compile(r"\b[0-9A-F]{32}(?:[0-9A-F]{8})?(?:[0-9A-F]{16})?\b"), "<id>"),
     (re.compile(r"\b[\d.]+@[\w#@]+"), "<client>"),
     (re.compile(r"\b\d+(?:\.\d+){3}:\d+"), "<address>"),
+    (re.compile(r"[\w.$]+(?:/0x[0-9a-f]+)?@[0-9a-f]{1,8}\b"), "<object>"),
     (re.compile(r"\b\d+ms\b"), "<took>"),
     (re.compile(r"\bspentTimeMills=\d+"), "<took>"),
     (re.compile(r"/?(?:/[\w.#@<>-]+){3,}"), "<path>"),
@@ -128,5 +129,5 @@ def figures(text: str) -> str:
 
 def keys_only(text: str) -> str:
     """Names without their values, for tables of settings and figures."""
-    rows = (re.split(r"\s*[:=]\s+", line, maxsplit=1)[0] for line in plain(text).splitlines())
+    rows = {re.split(r"\s*[:=](?:\s|$)", line, maxsplit=1)[0] for line in plain(text).splitlines()}
     return "\n".join(sorted(rows))

@@ -108,7 +108,11 @@ def test_prints_what_it_prints_against_apache(command: str, sides: tuple[Side, S
     for line in ROWS[command].lines:
         with ThreadPoolExecutor(2) as pool:
             ours, theirs = pool.map(partial(seen, line, command), sides)
-        if ours != theirs:
+        but = ROWS[command].but
+        if but:
+            wanted = set(theirs.splitlines()) - but
+            assert wanted <= set(ours.splitlines()), f"mqadmin {line}"
+        elif ours != theirs:
             lines = unified_diff(
                 theirs.splitlines(), ours.splitlines(), "Apache", "OrbitMQ", lineterm="", n=1
             )

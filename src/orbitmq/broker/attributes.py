@@ -20,9 +20,16 @@ class Attribute:
     """One known key: either one of `values`, or a whole number from `low` to `high`."""
 
     changeable: bool
-    values: frozenset[str] = frozenset()
+    values: tuple[str, ...] = ()
     low: int = 0
     high: int = -1
+
+    @property
+    def what_is_accepted(self) -> str:
+        """The set or range, for a refusal."""
+        if self.values:
+            return f"set: [{', '.join(self.values)}]"
+        return f"range({self.low}, {self.high})"
 
     def accepts(self, value: str) -> bool:
         """Whether `value` may be stored."""
@@ -35,11 +42,11 @@ class Attribute:
 
 
 TOPIC_ATTRIBUTES: Mapping[str, Attribute] = {
-    "queue.type": Attribute(False, frozenset({"SimpleCQ", "BatchCQ"})),
-    "cleanup.policy": Attribute(False, frozenset({"DELETE", "COMPACTION"})),
+    "queue.type": Attribute(False, ("SimpleCQ", "BatchCQ")),
+    "cleanup.policy": Attribute(False, ("DELETE", "COMPACTION")),
     "message.type": Attribute(
         True,
-        frozenset({"UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "MIXED"}),
+        ("UNSPECIFIED", "MIXED", "TRANSACTION", "PRIORITY", "FIFO", "DELAY", "NORMAL"),
     ),
     "reserve.time": Attribute(True, low=-1, high=LONG_MAX),
 }
@@ -88,7 +95,7 @@ def alter(
         if attribute is None:
             raise _wrong(f"unsupported key: {key}")
         if sign == "+" and not attribute.accepts(value):
-            raise _wrong(f"value is not in range or set: {key}={value}")
+            raise _wrong(f"value is not in {attribute.what_is_accepted}")
         if current is not None and not attribute.changeable and result.get(key) != value:
             raise _wrong(f"attempt to update an unchangeable attribute. key: {key}")
         if sign == "-":

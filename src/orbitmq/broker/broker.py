@@ -85,6 +85,12 @@ class Broker:
             self.levels, store, self.unsaved, now, settings.delay_offset_update_version_step
         )
         self.config = BrokerConfig(BROKER_TABLE, settings, self.unsaved, now, store.options)
+        self.config.found = {
+            "brokerIP1": identity.address.rpartition(":")[0],
+            "brokerIP2": identity.ha_address.rpartition(":")[0],
+            "haListenPort": identity.ha_address.rpartition(":")[2],
+            "storePathCommitLog": f"{settings.store_path_root_dir}/commitlog",
+        }
         self.stats = BrokerStats(identity.cluster, now)
         self.stats.is_system = self.topics.is_system
         self.transactions = Transactions(

@@ -33,10 +33,12 @@ class BrokerConfig:
         self._table = table
         self._unsaved = unsaved
         self._changed: dict[str, str] = {}
+        self.found: dict[str, str] = {}
+        """What follows from others where it is not set, by property: addresses, ports, folders."""
 
     def properties(self) -> dict[str, str]:
         """Every property that has a value, by Apache's name."""
-        return self._table.as_properties(self.settings)
+        return dict(sorted({**self.found, **self._table.as_properties(self.settings)}.items()))
 
     def update(self, properties: dict[str, str], black_list: str, now: int) -> list[str]:
         """Changes values, all of them or none; gives the properties that have another one now.

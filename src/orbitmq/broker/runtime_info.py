@@ -40,7 +40,6 @@ def runtime_info(
     info: dict[str, object] = {
         "brokerActive": "true",
         "brokerVersionDesc": VERSION_TEXT,
-        "brokerVersion": 493,
         "bootTimestamp": uptime.boot_ms,
         "startAcceptSendRequestTimeStamp": uptime.accept_sends_from_ms,
         "runtime": _duration(now - uptime.boot_ms),

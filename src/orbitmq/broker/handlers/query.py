@@ -86,7 +86,10 @@ def view_message_by_id(tables: QueryTables, call: Call[ViewMessageById], now: in
 
 @handlers(QueryConsumeQueue)
 def query_consume_queue(tables: QueryTables, call: Call[QueryConsumeQueue], now: int) -> Reply:
-    """Units of a consume queue, and whether a group's subscription would let their messages through."""
+    """Units of a consume queue, and what a group subscribes of its topic.
+
+    Whether a unit would be let through (`eval`) is told, as Apache does, of units with an extension alone.
+    """
     request = call.request
     topic, queue_id = request.topic or "", request.queue_id
     if tables.topics.get(topic) is None:
@@ -103,12 +106,13 @@ def query_consume_queue(tables: QueryTables, call: Call[QueryConsumeQueue], now:
         if unit is None:
             break
         physical_offset, size, tags_code = unit
-        data = ConsumeQueueData(physic_offset=physical_offset, physic_size=size, tags_code=tags_code)
-        if subscription is not None:
-            data.eval = not subscription.code_set or tags_code in subscription.code_set
-        units.append(data)
+        units.append(ConsumeQueueData(physic_offset=physical_offset, physic_size=size, tags_code=tags_code))
     return ConsumeQueueReply(
         body=QueryConsumeQueueResponseBody(
-            subscription_data=subscription, queue_data=units, max_queue_index=end, min_queue_index=first
+            subscription_data=subscription,
+            filter_data=None if subscription is None else "null",
+            queue_data=units,
+            max_queue_index=end,
+            min_queue_index=first,
         )
     )
