@@ -129,8 +129,8 @@ class DelayDelivery:
         self.version = DataVersion(timestamp=now)
         self.skipped = 0
         """Waiting records that could not be read, or were of no deliverable kind."""
-        self.on_delivered: Callable[[str, int], None] = lambda topic, size_bytes: None
-        """Hears of the topic and size of every message whose time came."""
+        self.on_delivered: Callable[[str, int, int], None] = lambda topic, queue_id, size_bytes: None
+        """Hears of the topic, queue and size of every message whose time came."""
         self._store = store
         self._unsaved = unsaved
         self._savable: dict[int, int] = {}
@@ -188,7 +188,7 @@ class DelayDelivery:
                     )
                     break
                 self._delivered_to = appended.physical_offset + appended.size
-                self.on_delivered(message.topic, appended.size)
+                self.on_delivered(message.topic, message.queue_id, appended.size)
             position += 1
         if position != self.positions.get(level):
             self._move(level, position, now)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from orbitmq.broker.metric_families import SIZE_BOUNDS
+from orbitmq.broker.metric_families import SIZE_BOUNDS, TIMER_BOUNDS_S
 from orbitmq.broker.stats import SizeClasses
 from orbitmq.protocol.bodies.heartbeat import ConsumeType
 from orbitmq.protocol.command import LANGUAGES
@@ -88,6 +88,9 @@ def samples(broker: Broker, now: int) -> Iterator[Sample]:
     yield from _stored(broker)
     yield from _handed_out(broker)
     yield from _dead_letters(broker)
+    yield from _transactions(broker)
+    yield from _timers(broker, now)
+    yield from _pops(broker, now)
     yield from _lag(broker)
 
 
@@ -163,22 +166,17 @@ def _language(code: int) -> str:
 
 
 def _stored(broker: Broker) -> Iterator[Sample]:
-    """What came in, by the topic it is stored in; retries and dead letters are no new messages."""
+    """What came in, by the topic it is stored in; dead letters, and retries not yet due, are not new."""
     stats = broker.stats
     stats.settle()
     for topic, flow in list(stats.topic_put.by_key.items()):
-        if _is_retry(topic):
-            continue
         system = _flag(is_system_topic(topic))
-        ordered = stats.fifo.get(topic)
         plain = SizeClasses(flow.messages, flow.size_bytes, stats.large.get(topic, ()))
-        if ordered is not None:
-            yield from _sized((system, "fifo", topic), ordered)
-            plain = plain.without(ordered)
-        if plain.messages:
+        for message_type, sizes in list(stats.by_type.get(topic, {}).items()):
+            yield from _sized((system, message_type, topic), sizes)
+            plain = plain.without(sizes)
+        if plain.messages and not _is_retry(topic):
             yield from _sized((system, _TYPE_BY_TOPIC.get(topic, "normal"), topic), plain)
-    for topic, sizes in list(stats.delivered.items()):
-        yield from _sized((_flag(is_system_topic(topic)), "delay", topic), sizes)
 
 
 def _sized(labels: tuple[str, str, str], sizes: SizeClasses) -> Iterator[Sample]:
@@ -208,6 +206,65 @@ def _dead_letters(broker: Broker) -> Iterator[Sample]:
                 for queue_id in store.queue_ids(topic)
             )
             yield Sample("orbitmq_dead_letters", (topic.removeprefix(DLQ_PREFIX),), max(0, there))
+
+
+def _transactions(broker: Broker) -> Iterator[Sample]:
+    figures = broker.transactions.figures
+    yield Sample("orbitmq_pending_half_messages", (), figures.open_count)
+    for topic, count in figures.open_by_topic().items():
+        yield Sample("rocketmq_half_messages", (topic,), count)
+    for topic, count in list(figures.committed.items()):
+        yield Sample("rocketmq_commit_messages_total", (topic,), count)
+    for topic, count in list(figures.rolled_back.items()):
+        yield Sample("rocketmq_rollback_messages_total", (topic,), count)
+    for topic, ages in list(figures.latencies.items()):
+        distribution = Distribution(tuple(ages.buckets), ages.sum_s)
+        yield Sample("rocketmq_finish_message_latency_milliseconds", (topic,), distribution)
+
+
+def _timers(broker: Broker, now: int) -> Iterator[Sample]:
+    timer = broker.timer
+    metrics = timer.metrics
+    yield Sample("orbitmq_pending_timers", (), metrics.pending)
+    yield Sample("orbitmq_lost_timers_total", (), metrics.lost)
+    if not broker.settings.timer_wheel_enable:
+        return
+    yield Sample("rocketmq_timer_enqueue_lag", LOCAL_DISK, timer.offset_behind)
+    first = (TIMER_TOPIC, 0, timer.queue_offset)
+    waiting = AgeOf((first,)) if timer.offset_behind else 0
+    yield Sample("rocketmq_timer_enqueue_latency_milliseconds", LOCAL_DISK, waiting)
+    yield Sample("rocketmq_timer_dequeue_lag", LOCAL_DISK, timer.pending_within(0, now))
+    yield Sample("rocketmq_timer_dequeue_latency_milliseconds", LOCAL_DISK, timer.read_behind_ms(now))
+    within = 0
+    for bound in TIMER_BOUNDS_S:
+        before, within = within, timer.pending_within(bound, now)
+        yield Sample("rocketmq_timer_message_snapshot", (*LOCAL_DISK, str(bound)), max(0, within - before))
+    for name, counts in (
+        ("rocketmq_timing_messages", metrics.pending_by_topic),
+        ("rocketmq_timer_enqueue_total", metrics.enqueued_by_topic),
+        ("rocketmq_timer_dequeue_total", metrics.delivered_by_topic),
+    ):
+        for topic, count in list(counts.items()):
+            yield Sample(name, (*LOCAL_DISK, topic), count)
+    for topic, classes in list(metrics.delays_by_topic.items()):
+        distribution = Distribution(tuple(classes[:-2]), classes[-2])
+        yield Sample("rocketmq_delay_message_latency_seconds", (*LOCAL_DISK, topic), distribution)
+
+
+def _pops(broker: Broker, now: int) -> Iterator[Sample]:
+    points, reviver = broker.points, broker.reviver
+    yield Sample("rocketmq_pop_checkpoint_buffer_size", (), points.kept)
+    yield Sample("rocketmq_pop_offset_buffer_size", (), points.steps)
+    for queue_id in range(broker.settings.revive_queue_num):
+        label = (str(queue_id),)
+        yield Sample("rocketmq_pop_revive_lag_milliseconds", label, reviver.behind_messages(queue_id))
+        yield Sample("rocketmq_pop_revive_latency_milliseconds", label, reviver.behind_ms(queue_id, now))
+    for (kind, group, topic, status), count in list(points.stored.items()):
+        yield Sample("rocketmq_pop_revive_in_message_total", (group, status, kind, topic), count)
+    for (kind, group, topic, queue_id), count in list(reviver.figures.read.items()):
+        yield Sample("rocketmq_pop_revive_out_message_total", (group, str(queue_id), kind, topic), count)
+    for (group, topic, status), count in list(reviver.figures.retried.items()):
+        yield Sample("rocketmq_pop_revive_retry_messages_total", (group, status, topic), count)
 
 
 @dataclass(slots=True)

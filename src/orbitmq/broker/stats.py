@@ -96,10 +96,8 @@ class BrokerStats:
         self._totals = StoreTotals()
         self.large: dict[str, list[int]] = {}
         """Of what clients sent, messages above 1 KiB by topic: how many in each class of sizes."""
-        self.fifo: dict[str, SizeClasses] = {}
-        """Of what clients sent, messages with a sharding key, by topic."""
-        self.delivered: dict[str, SizeClasses] = {}
-        """Messages whose time came, by the topic they were put into then."""
+        self.by_type: dict[str, dict[str, SizeClasses]] = {}
+        """Of what was stored, the messages that are not of the type of their topic, by topic and type."""
         self.dead: dict[tuple[str, str], int] = {}
         """Messages that became dead letters, by topic and group."""
         self.topic_put: Flows[str] = Flows()
@@ -142,13 +140,22 @@ class BrokerStats:
         if size_bytes > SMALL_BYTES * messages:
             self.large[topic] = _with_large(self.large.get(topic, ()), messages, size_bytes)
 
-    def put_fifo(self, topic: str, messages: int, size_bytes: int) -> None:
-        """Notes that some of what `put_fresh` counts has a sharding key."""
-        self.fifo.setdefault(topic, SizeClasses()).add(messages, size_bytes)
+    def put_typed(self, message_type: str, topic: str, size_bytes: int) -> None:
+        """Notes of what type a message is that `put_fresh` counts: fifo with a sharding key, delay when its
+        time came, transaction when it was committed.
+        """
+        types = self.by_type.get(topic)
+        if types is None:
+            types = self.by_type[topic] = {}
+        sizes = types.get(message_type)
+        if sizes is None:
+            sizes = types[message_type] = SizeClasses()
+        sizes.add(1, size_bytes)
 
-    def put_delivered(self, topic: str, size_bytes: int) -> None:
+    def put_delivered(self, topic: str, queue_id: int, size_bytes: int) -> None:
         """Counts a message whose time came."""
-        self.delivered.setdefault(topic, SizeClasses()).add(1, size_bytes)
+        self.put_fresh(topic, queue_id, 1, size_bytes)
+        self.put_typed("delay", topic, size_bytes)
 
     def died(self, group: str, topic: str) -> None:
         """Counts a message that was delivered too often, or that its consumer gave up."""
@@ -262,8 +269,8 @@ class BrokerStats:
     def forget_topic(self, topic: str) -> None:
         """Forgets the flows of a topic that was deleted."""
         self.topic_put.remove(lambda key: key == topic)
-        for table in (self.large, self.fifo, self.delivered):
-            table.pop(topic, None)
+        self.large.pop(topic, None)
+        self.by_type.pop(topic, None)
         self.dead = {key: count for key, count in self.dead.items() if key[0] != topic}
         for flows in (self.queue_put, self.group_get, self.queue_get, self.group_acked, self.put_back):
             flows.remove(lambda key: key[0] == topic)

@@ -58,7 +58,7 @@ log = logging.getLogger(__name__)
 
 ENQUEUED_PER_STEP = 256
 DELIVERED_PER_STEP = 128
-EMPTY_SLOTS_PER_STEP = 20
+EMPTY_SLOTS_PER_STEP = 5
 """How much one step does before it lets others go first."""
 FAR_BEHIND_SLOTS = 10
 """Further behind than this, empty slots are skipped many at a time."""
@@ -128,7 +128,7 @@ class TimerStore(Protocol):
 class TimerStats(Protocol):
     """Where deliveries are counted."""
 
-    def put_fresh(self, topic: str, queue_id: int, messages: int, size_bytes: int) -> None: ...
+    def put_delivered(self, topic: str, queue_id: int, size_bytes: int) -> None: ...
 
 
 @dataclass(slots=True)
@@ -179,9 +179,7 @@ class Timers:
         self._cursor = (start.due_ms, start.position)
         self._caught_up_ms = start.caught_up_ms
         self._overdue = list(reversed(start.overdue))
-        if files.wheel.get(self.read_ms).last != NO_UNIT and self.read_ms < self._caught_up_ms:
-            self._overdue.append(self.read_ms)
-        elif not self._overdue and self.read_ms < self._caught_up_ms:
+        if not self._overdue and self.read_ms < self._caught_up_ms:
             self.read_ms = self._caught_up_ms
             self._cursor = (self.read_ms, NO_UNIT)
         self._known = start.known
@@ -403,7 +401,7 @@ class Timers:
         (appended,) = self._store.append_many([message], now)
         if appended.status is PutStatus.PUT_OK:
             self._needed_durable = appended.end_offset
-            self._stats.put_fresh(message.topic, message.queue_id, 1, appended.size)
+            self._stats.put_delivered(message.topic, message.queue_id, appended.size)
             self.metrics.passed(message.topic)
             units.at_once.append(message)
             return True
@@ -544,7 +542,7 @@ class Timers:
                     if is_rolled:
                         self.metrics.rolled += 1
                     else:
-                        self._stats.put_fresh(message.topic, message.queue_id, 1, appended.size)
+                        self._stats.put_delivered(message.topic, message.queue_id, appended.size)
                     if not (is_rolled and ready.unit.magic & DELETE):
                         self.metrics.went(topic, now, delivered=not is_rolled)
                 elif self._is_final(appended.status, message):

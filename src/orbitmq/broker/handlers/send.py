@@ -442,7 +442,7 @@ def _result(tables: SendTables, incoming: Incoming, stored: Appended, now: int) 
     if message.topic == HALF_TOPIC:
         tables.transactions.stored(message, now)
     if b"__SHARDINGKEY\x01" in message.properties:
-        tables.stats.put_fifo(message.topic, 1, stored.size)
+        tables.stats.put_typed("fifo", message.topic, stored.size)
     reply = SendReply(
         msg_id=offset_message_ids(tables.identity.host, stored.parts or (stored.physical_offset,)),
         queue_id=message.queue_id,
