@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from orbitmq.protocol.message import StoredMessage
 from orbitmq.protocol.message_cy import decode_record, encode_record
 from orbitmq.protocol.properties import tags_code
 from orbitmq.store import Appended, PendingMessage, PutStatus, QueryResult
@@ -53,6 +55,13 @@ class MemoryStore:
         self.appended.append(message)
         self.end += size
         return Appended(PutStatus.PUT_OK, physical_offset, size, queue_offset, now_ms)
+
+    @property
+    def max_physical(self) -> int:
+        return self.end
+
+    def records_from(self, physical_offset: int) -> Iterator[StoredMessage]:
+        return (decode_record(record) for at, record in sorted(self.log.items()) if at >= physical_offset)
 
     def record_at(self, physical_offset: int) -> bytes | None:
         return self.log.get(physical_offset)

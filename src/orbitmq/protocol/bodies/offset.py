@@ -32,6 +32,8 @@ class DelayOffsetSerializeWrapper(JsonBody):
 
     offset_table: dict[int, Long] = field(default_factory=dict)
     data_version: DataVersion | None = None
+    delivered_to: Long | None = None
+    """OrbitMQ's own, in the file only: what was delivered beyond the table stands behind this physical offset."""
 
 
 @dataclass(slots=True)
