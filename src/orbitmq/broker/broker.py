@@ -28,6 +28,7 @@ from orbitmq.broker.options import BROKER_TABLE
 from orbitmq.broker.outbox import Outbox
 from orbitmq.broker.snapshots import Snapshot
 from orbitmq.broker.stats import BrokerStats
+from orbitmq.broker.timer import Timers
 from orbitmq.broker.topics import TopicTable
 from orbitmq.broker.transactions import Transactions
 from orbitmq.broker.transactions_check import CheckBack
@@ -93,6 +94,7 @@ class Broker:
         }
         self.stats = BrokerStats(identity.cluster, now)
         self.stats.is_system = self.topics.is_system
+        self.timer = Timers(settings, store, self.unsaved, self.stats, now)
         self.transactions = Transactions(
             identity, settings, store, self.offsets, self.stats, self.unsaved, now
         )
@@ -113,6 +115,7 @@ class Broker:
                 self.delay,
                 self.transactions,
                 self.auth,
+                self.timer.metrics,
                 self.filters,
             )
         }
@@ -125,6 +128,7 @@ class Broker:
             if credentials is not None:
                 self.auth.ensure_super_user(credentials.access_key, credentials.secret_key)
         self.delay.start()
+        self.timer.start(list(self.topics.by_name))
 
     def take_up(self, now: int) -> Iterator[None]:
         """Takes up the work that the log holds, a slice at a step; call once, after `start`."""
@@ -139,9 +143,17 @@ class Broker:
             return None
         return Gate(settings, self.auth, self.identity.cluster)
 
+    def stop(self, now: int) -> None:
+        """Stores what is in memory only; call once, before the tables are saved for the last time."""
+        self.store.timer_mark = self.timer.stop(now)
+
     def oldest_waiting(self) -> int | None:
         """The physical offset of the oldest message that waits for something; None if none does."""
-        waiting = (self.delay.oldest_waiting(), self.transactions.oldest_waiting())
+        waiting = (
+            self.delay.oldest_waiting(),
+            self.timer.oldest_waiting(),
+            self.transactions.oldest_waiting(),
+        )
         return min((offset for offset in waiting if offset is not None), default=None)
 
     def bind(self) -> tuple[dict[int, BoundHandler], dict[int, ManyHandler]]:

@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 
 from orbitmq.broker import names
 from orbitmq.broker.snapshots import Snapshot
+from orbitmq.broker.timer_due import TIMER_PROPERTIES
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.bodies.offset import DelayOffsetSerializeWrapper
 from orbitmq.protocol.bodies.version import DataVersion
@@ -23,11 +24,9 @@ from orbitmq.protocol.message_cy import decode_record
 from orbitmq.protocol.names import SCHEDULE_TOPIC
 from orbitmq.protocol.properties import find_property
 from orbitmq.store import Appended, PendingMessage, PutStatus
+from orbitmq.store.options import DEFAULT_DELAY_LEVELS, delays_ms
 
 log = logging.getLogger(__name__)
-
-DEFAULT_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
-UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 SCAN_INTERVAL_MS = 100
 FIRST_SCAN_MS = 1_000
@@ -39,15 +38,8 @@ UPDATES_PER_VERSION = 200
 class DelayLevels:
     """The delays by level, from 1; `1s 5s 10s` means level 1 is a second, 2 five, 3 ten."""
 
-    def __init__(self, text: str = DEFAULT_LEVELS) -> None:
-        self.delay_ms: dict[int, int] = {}
-        for level, item in enumerate(text.split(), start=1):
-            unit = UNIT_MS.get(item[-1:])
-            if unit is None or not item[:-1].isdigit():
-                raise ValueError(f"delay level {level}: {item!r} is not a number and one of s, m, h, d")
-            self.delay_ms[level] = int(item[:-1]) * unit
-        if not self.delay_ms:
-            raise ValueError("no delay level at all")
+    def __init__(self, text: str = DEFAULT_DELAY_LEVELS) -> None:
+        self.delay_ms = dict(enumerate(delays_ms(text), start=1))
         self.highest = len(self.delay_ms)
 
     def due(self, level: int, stored_ms: int) -> int:
@@ -68,7 +60,8 @@ class DelayLevels:
         if level <= 0:
             return None
         level = min(level, self.highest)
-        waiting = dict(properties)
+        # A level wins over a time.
+        waiting = {name: value for name, value in properties.items() if name not in TIMER_PROPERTIES}
         waiting["DELAY"] = str(level)
         waiting["REAL_TOPIC"] = topic
         waiting["REAL_QID"] = str(queue_id)
@@ -76,12 +69,14 @@ class DelayLevels:
 
 
 class PutAside(NamedTuple):
-    """The queue in which a delayed message waits; `tags_code` is the time at which it is due."""
+    """The queue in which a delayed message waits; `tags_code` is the time at which it is due, None for the
+    hash of its tag.
+    """
 
     topic: str
     queue_id: int
     properties: dict[str, str]
-    tags_code: int
+    tags_code: int | None
 
 
 class DelayStore(Protocol):

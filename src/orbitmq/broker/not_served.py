@@ -6,18 +6,14 @@ has a handler or stands here.
 
 from __future__ import annotations
 
-_TIMER = "timer messages are not served yet; the 18 delay levels are"
 _POP = "POP consumption is not served yet"
 _ROCKSDB = "this broker keeps nothing in RocksDB"
 _REPLICATION = "replication and the controller are not served yet"
 _COLD = "reads of cold data are not limited per group"
 
 NOT_SERVED: dict[int, str] = {
-    60: _TIMER,
-    61: _TIMER,
     354: _ROCKSDB,
     355: _ROCKSDB,
-    370: _TIMER,
     400: _POP,
     401: _POP,
     402: _POP,
@@ -31,7 +27,6 @@ NOT_SERVED: dict[int, str] = {
     2002: _COLD,
     2003: _COLD,
     2004: "the commit log is not read ahead by advice that can be switched",
-    5001: _TIMER,
     200050: _POP,
     200051: _POP,
     200052: _POP,

@@ -304,6 +304,20 @@ class BrokerSettings(
         "The same for the table of delayed messages.",
         minimum=1,
     )
+    recall_message_enable: bool = option(
+        "recallMessageEnable",
+        "boolean",
+        False,
+        "Lets producers take timer messages back before they are delivered.",
+        mutable=True,
+    )
+    allow_recall_when_broker_not_writeable: bool = option(
+        "allowRecallWhenBrokerNotWriteable",
+        "boolean",
+        True,
+        "The same while brokerPermission takes no sends.",
+        mutable=True,
+    )
     channel_expired_timeout: int = option(
         "channelExpiredTimeout",
         "long",
@@ -542,8 +556,6 @@ _OTHER_ROWS: list[Option] = [
         ("broadcastOffsetExpireSecond", "long", 120),
         ("broadcastOffsetExpireMaxSecond", "long", 300),
         ("flushConsumerOffsetHistoryInterval", "int", 60_000),
-        ("recallMessageEnable", "boolean", False),
-        ("allowRecallWhenBrokerNotWriteable", "boolean", True),
         ("useStaticSubscription", "boolean", False),
         ("enableSingleTopicRegister", "boolean", False),
         ("updateNameServerAddrPeriod", "int", 120_000),

@@ -23,12 +23,26 @@ class Uptime:
     accept_sends_from_ms: int = 0
 
 
+@dataclass(slots=True)
+class TimerFigures:
+    """How timer messages get on."""
+
+    read_behind_ms: int = 0
+    """For how long the oldest slot that is not delivered has been due."""
+    offset_behind: int = 0
+    """Messages that are not in the wheel yet."""
+    pending: int = 0
+    enqueue_tps: float = 0.0
+    dequeue_tps: float = 0.0
+
+
 def runtime_info(
     stats: BrokerStats,
     store: StoreFigures,
     uptime: Uptime,
     delay_positions: Mapping[int, tuple[int, int]],
     queue_capacities: Mapping[str, int],
+    timers: TimerFigures,
     now: int,
 ) -> dict[str, str]:
     """All keys, in the order in which they are told about.
@@ -80,11 +94,11 @@ def runtime_info(
         ),
         "remainHowManyDataToFlush": human_size(store.unflushed_bytes),
         "remainTransientStoreBufferNumbs": NO_POOL_BUFFERS,
-        "timerReadBehind": 0,
-        "timerOffsetBehind": 0,
-        "timerCongestNum": 0,
-        "timerEnqueueTps": 0.0,
-        "timerDequeueTps": 0.0,
+        "timerReadBehind": timers.read_behind_ms // 1000,
+        "timerOffsetBehind": timers.offset_behind,
+        "timerCongestNum": timers.pending,
+        "timerEnqueueTps": timers.enqueue_tps,
+        "timerDequeueTps": timers.dequeue_tps,
     }
     for path, ratio in store.commit_log_disk_ratios.items():
         info[f"commitLogDiskRatio_{path}"] = ratio

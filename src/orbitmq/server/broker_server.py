@@ -29,6 +29,7 @@ from orbitmq.server.listener import advertised_host, resolve
 from orbitmq.server.registrar import Registrar
 from orbitmq.server.saver import Saver, TableFile
 from orbitmq.server.threads import Threads
+from orbitmq.server.timers import TimerRunner
 from orbitmq.server.tls import client_context, open_tls
 from orbitmq.server.turn import Turns
 from orbitmq.store import Chore, MessageStore, StoreOptions
@@ -176,6 +177,7 @@ class BrokerServer:
             backlog=settings.server_socket_backlog,
         )
         broker.check_back.keeps_up = self._keeps_up
+        self._timers = TimerRunner(broker.timer, self._clock.now, self._after_turn, self._threads.read)
         self._chores = ChoreRunner(self._clock.now, self._threads.chores)
         for chore in self._all_chores():
             self._chores.start(chore)
@@ -231,6 +233,10 @@ class BrokerServer:
             "save transaction counts",
             settings.transaction_metric_flush_interval,
             lambda now: self._spawn(saver.save(broker.transactions.NAME)),
+        )
+        yield from self._timers.chores()
+        yield Chore(
+            "save timer metrics", 10_000, lambda now: self._spawn(saver.save(broker.timer.metrics.NAME))
         )
         yield Chore("keep what waits", 1000, lambda now: self.store.keep_from(broker.oldest_waiting()))
         yield Chore(
@@ -342,9 +348,11 @@ class BrokerServer:
         await asyncio.sleep(FAREWELL_SECONDS)
         await self.turns.stop()
         await self._chores.stop()
+        self._timers.stop()
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
+        self.broker.stop(self._clock.now())
         await self._saver.save_all()
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._threads.flush, self.store.close)

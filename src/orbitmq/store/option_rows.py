@@ -389,7 +389,91 @@ class StoreSettings(Settings):
         minimum=1,
     )
     timer_wheel_enable: bool = option(
-        "timerWheelEnable", "boolean", True, "Whether the topic of timer messages is created.", owner=_OWNER
+        "timerWheelEnable",
+        "boolean",
+        True,
+        "Whether messages with a time are taken and delivered; what waits meanwhile is kept.",
+        owner=_OWNER,
+    )
+    timer_precision_ms: int = option(
+        "timerPrecisionMs",
+        "int",
+        1000,
+        "The width of a slot of the timer wheel. Messages are due to the millisecond all the same.",
+        owner=_OWNER,
+        unit="ms",
+        minimum=10,
+        maximum=60_000,
+    )
+    timer_max_delay_sec: int = option(
+        "timerMaxDelaySec",
+        "int",
+        259_200,
+        "How far away the time of a message may be; up to 68 years.",
+        owner=_OWNER,
+        unit="s",
+        mutable=True,
+        minimum=0,
+    )
+    timer_roll_window_slot: int = option(
+        "timerRollWindowSlot",
+        "int",
+        172_800,
+        "Messages that are due further ahead are stored again when this is over, or half of what the commit "
+        "log is kept for.",
+        owner=_OWNER,
+        unit="slots",
+        mutable=True,
+    )
+    timer_congest_num_each_slot: int = option(
+        "timerCongestNumEachSlot",
+        "int",
+        2_147_483_647,
+        "Sends for a slot with more messages are refused, the more the fuller it is, all at twice as many.",
+        owner=_OWNER,
+        mutable=True,
+        minimum=1,
+    )
+    timer_stop_enqueue: bool = option(
+        "timerStopEnqueue",
+        "boolean",
+        False,
+        "Takes no message with a time into the wheel; they are stored and wait.",
+        owner=_OWNER,
+        mutable=True,
+    )
+    timer_stop_dequeue: bool = option(
+        "timerStopDequeue",
+        "boolean",
+        False,
+        "Delivers no message with a time, until it is set back.",
+        owner=_OWNER,
+        mutable=True,
+    )
+    timer_flush_interval_ms: int = option(
+        "timerFlushIntervalMs",
+        "int",
+        1000,
+        "How often timer log, wheel and checkpoint are brought to the disk.",
+        owner=_OWNER,
+        unit="ms",
+        minimum=1,
+    )
+    mapped_file_size_timer_log: int = option(
+        "mappedFileSizeTimerLog",
+        "int",
+        104_857_600,
+        "Size of a segment of the timer log.",
+        owner=_OWNER,
+        unit="bytes",
+        minimum=4096,
+    )
+    append_topic_for_timer_delete_key: bool = option(
+        "appendTopicForTimerDeleteKey",
+        "boolean",
+        False,
+        "A recall names its message by topic and id, not by id alone.",
+        owner=_OWNER,
     )
 
     # Replication.
@@ -439,33 +523,52 @@ class StoreSettings(Settings):
 
 STORE_ROWS: list[Option] = [
     *without_effect(
-        "timer messages are not implemented yet and are refused; delay levels are served",
+        "timers are worked on by one thread, and what is not in memory is read in another one before",
         "MessageStoreConfig",
-        ("mappedFileSizeTimerLog", "int", 104_857_600),
-        ("timerPrecisionMs", "int", 1000),
-        ("timerRollWindowSlot", "int", 172_800),
-        ("timerFlushIntervalMs", "int", 1000),
         ("timerGetMessageThreadNum", "int", 3),
         ("timerPutMessageThreadNum", "int", 3),
         ("timerEnableDisruptor", "boolean", False),
-        ("timerEnableCheckMetrics", "boolean", True),
-        ("timerInterceptDelayLevel", "boolean", False),
-        ("timerMaxDelaySec", "int", 259_200),
-        ("timerWheelSnapshotFlush", "boolean", False),
-        ("disappearTimeAfterStart", "int", -1),
-        ("timerStopEnqueue", "boolean", False),
-        ("timerCheckMetricsWhen", "String", "05"),
-        ("timerSkipUnknownError", "boolean", False),
         ("timerWarmEnable", "boolean", False),
-        ("timerStopDequeue", "boolean", False),
-        ("timerEnableRetryUntilSuccess", "boolean", False),
-        ("timerCongestNumEachSlot", "int", 2_147_483_647),
+    ),
+    *without_effect(
+        "pending timers are counted exactly, also after a crash",
+        "MessageStoreConfig",
+        ("timerEnableCheckMetrics", "boolean", True),
+        ("timerCheckMetricsWhen", "String", "05"),
         ("timerMetricSmallThreshold", "int", 1_000_000),
-        ("timerProgressLogIntervalMs", "int", 10_000),
+    ),
+    *without_effect(
+        "the checkpoint tells exactly how far the wheel goes",
+        "MessageStoreConfig",
+        ("timerWheelSnapshotFlush", "boolean", False),
         ("timerWheelSnapshotIntervalMs", "int", 10_000),
+    ),
+    *without_effect(
+        "a timer that cannot be stored is tried until it can; one that never can is counted and logged",
+        "MessageStoreConfig",
+        ("timerSkipUnknownError", "boolean", False),
+        ("timerEnableRetryUntilSuccess", "boolean", False),
+    ),
+    *without_effect(
+        "no timer waits for anything else after a start",
+        "MessageStoreConfig",
+        ("disappearTimeAfterStart", "int", -1),
+    ),
+    *without_effect(
+        "Apache reads it nowhere that matters to the file wheel",
+        "MessageStoreConfig",
+        ("timerInterceptDelayLevel", "boolean", False),
         ("timerRecallToTimeWheelEnable", "boolean", True),
         ("timerRecallToTimelineEnable", "boolean", True),
-        ("appendTopicForTimerDeleteKey", "boolean", False),
+    ),
+    *without_effect(
+        "progress is in the figures and metrics, not in the log",
+        "MessageStoreConfig",
+        ("timerProgressLogIntervalMs", "int", 10_000),
+    ),
+    *without_effect(
+        "cold data is not looked for",
+        "MessageStoreConfig",
         ("timerColdDataCheckIntervalMs", "int", 60_000),
     ),
     *without_effect(

@@ -60,6 +60,11 @@ class StoreOptions:
     access_message_in_memory_max_ratio: int = 40
     message_delay_level: str = DEFAULT_DELAY_LEVELS
 
+    timer_wheel_enable: bool = True
+    timer_precision_ms: int = 1000
+    timer_flush_interval_ms: int = 1000
+    mapped_file_size_timer_log: int = 100 << 20
+
     def __post_init__(self) -> None:
         self.root = Path(self.root)
         # Whole units only; Apache rounds up as well.
@@ -88,8 +93,11 @@ _UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 def delays_ms(levels: str) -> tuple[int, ...]:
     """The delays of levels 1, 2, ... as messageDelayLevel writes them. Raises ValueError for other texts."""
     delays = []
-    for word in levels.split():
-        if word[-1:] not in _UNITS_MS or not word[:-1].isdigit():
-            raise ValueError(f"messageDelayLevel: {word!r} is no number with s, m, h or d")
-        delays.append(int(word[:-1]) * _UNITS_MS[word[-1]])
+    for level, word in enumerate(levels.split(), start=1):
+        number = word[:-1]
+        if word[-1:] not in _UNITS_MS or not (number.isascii() and number.isdigit() and len(number) < 10):
+            raise ValueError(f"messageDelayLevel: delay level {level} is {word!r}, no number with s, m, h or d")
+        delays.append(int(number) * _UNITS_MS[word[-1]])
+    if not delays:
+        raise ValueError("messageDelayLevel: no delay level at all")
     return tuple(delays)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 
-from orbitmq.protocol.message import BLANK_BYTES
+from orbitmq.protocol.message import BLANK_BYTES, StoredMessage
+from orbitmq.protocol.names import TIMER_TOPIC
 from orbitmq.store import failpoints
 from orbitmq.store.append_cy import Limits, append_messages
 from orbitmq.store.arrivals import Arrival, Arrivals
@@ -35,6 +36,8 @@ from orbitmq.store.recovery import Recovered, Recovery, load_queues
 from orbitmq.store.retention import Retention
 from orbitmq.store.scan_cy import properties_of
 from orbitmq.store.sweep import Sweep
+from orbitmq.store.timer_check import TimerMark
+from orbitmq.store.timer_files import TimerFiles
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +90,10 @@ class MessageStore:
         self._closed = False
         self._disk_full = ""
         self.recovered = Recovered()
+        self.timers: TimerFiles | None = None
+        """The files of timer messages; None where they are switched off."""
+        self.timer_mark: TimerMark | None = None
+        """Where timers stood when their owner stopped; `close` makes it last."""
 
     # Opening and closing.
 
@@ -156,6 +163,25 @@ class MessageStore:
         if not self._log.segments:
             self._log.make_room(0)
         self._log.reserve_ahead()
+        if self.options.timer_wheel_enable:
+            self._open_timers(clean, now_ms)
+
+    def _open_timers(self, clean: bool, now_ms: int) -> None:
+        first = max(0, self.min_offset(TIMER_TOPIC, 0))
+
+        def physical_of(queue_offset: int) -> int:
+            unit = self._lookup.unit(TIMER_TOPIC, 0, max(first, queue_offset))
+            return self._log.max_physical if unit is None else unit[0]
+
+        self.timers = TimerFiles.open(
+            self.options,
+            self._disk,
+            self._log,
+            queue_range=(first, self.max_offset(TIMER_TOPIC, 0)),
+            physical_of=physical_of,
+            clean=clean,
+            now_ms=now_ms,
+        )
 
     def _write_abort(self) -> None:
         """Marks the folder as in use. At no moment is a mark that was there missing: it tells of a crash."""
@@ -187,6 +213,8 @@ class MessageStore:
             self._sweep.take_in()
             self._index.build(self._log.max_physical, self._last_timestamp, INDEX_SLICES_AT_CLOSE)
             self._save_marks()
+            if self.timers is not None:
+                self.timers.close(self.timer_mark)
             if self._log.flush_error is None:
                 self._disk.remove(self.options.root / "abort")
         except (OSError, FlushFailed) as error:
@@ -195,6 +223,8 @@ class MessageStore:
             self._sweep.close()
             self._queues.close()
             self._index.close()
+            if self.timers is not None:
+                self.timers.close(None)
             self._log.close()
             self._lock.release()
 
@@ -344,6 +374,10 @@ class MessageStore:
         """The record that begins at a physical offset; None if none does, or if it is damaged."""
         return self._lookup.record_at(physical_offset)
 
+    def records_from(self, physical_offset: int) -> Iterator[StoredMessage]:
+        """The records of the log from a physical offset on. Reads the disk: for the start."""
+        return self._log.records(physical_offset)
+
     def physical_offset_of(self, topic: str, queue_id: int, queue_offset: int) -> tuple[int, int, int] | None:
         """(physical offset, size, tags code) of a message, None if the queue does not have it."""
         return self._lookup.unit(topic, queue_id, queue_offset)
@@ -463,7 +497,21 @@ class MessageStore:
     def chores(self) -> list[Chore]:
         """What has to be run again and again for this store."""
         options = self.options
+        timers = self.timers
+        flush_timers = (
+            []
+            if timers is None
+            else [
+                Chore(
+                    "flush timers",
+                    options.timer_flush_interval_ms,
+                    lambda now: timers.flush(),
+                    in_thread=True,
+                )
+            ]
+        )
         return [
+            *flush_timers,
             Chore("flush", options.flush_interval_commit_log, self._flush_chore, in_thread=True),
             Chore("reserve", 100, self._reserve_chore, in_thread=True),
             Chore("sweep", options.flush_interval_consume_queue, self._sweep_chore, in_thread=True),

@@ -63,10 +63,10 @@ class TimerStart:
     """How many wait, by the hash of their topic; None: as the file `timermetrics` says."""
     head: int = 0
     """No unit before this position of the timer log waits."""
-    caught_up_ms: int = 0
-    """Slots before this are over,"""
     overdue: list[int] = field(default_factory=list)
-    """and of those behind `read_ms` these are not empty, in order."""
+    """After a very long time: the slots that are not empty, in order, from `read_ms` on,"""
+    caught_up_ms: int = 0
+    """and up to here. `read_ms` otherwise."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -95,9 +95,12 @@ class TimerRecovery:
         else:
             self._read_log(start, self.physical_of(start.queue_offset))
         start.delivered = self._delivered_since(None if mark is None else mark.physical_offset, start.read_ms)
-        precision = self.wheel.precision_ms
-        start.caught_up_ms = now_ms // precision * precision - precision
-        start.overdue = [time for time in self.wheel.times() if start.read_ms < time < start.caught_up_ms]
+        start.caught_up_ms = start.read_ms
+        if now_ms - start.read_ms > self.wheel.span_ms // 2:
+            # The wheel may come round to slots that were not delivered: they are delivered first.
+            precision = self.wheel.precision_ms
+            start.caught_up_ms = now_ms // precision * precision - precision
+            start.overdue = [t for t in self.wheel.times() if start.read_ms <= t < start.caught_up_ms]
         return start
 
     def _begin(self, now_ms: int) -> TimerStart:

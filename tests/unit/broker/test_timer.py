@@ -64,7 +64,9 @@ def test_a_message_comes_at_its_millisecond(
     assert world.bodies() == ["m"], "once"
 
 
-@pytest.mark.parametrize("properties", [{"TIMER_DELIVER_MS": NOW}, {"TIMER_DELAY_SEC": 0}, {"TIMER_DELAY_MS": -5}])
+@pytest.mark.parametrize(
+    "properties", [{"TIMER_DELIVER_MS": NOW}, {"TIMER_DELAY_SEC": 0}, {"TIMER_DELAY_MS": -5}]
+)
 def test_a_time_that_has_passed_is_no_timer(world: TimerWorld, properties: dict[str, object]) -> None:
     world.send("m", **properties)
     assert world.bodies() == ["m"]

@@ -9,8 +9,9 @@ from typing import Protocol
 from orbitmq.broker.delay import DelayDelivery
 from orbitmq.broker.handlers import handlers
 from orbitmq.broker.identity import BrokerIdentity
-from orbitmq.broker.runtime_info import Uptime, runtime_info
+from orbitmq.broker.runtime_info import TimerFigures, Uptime, runtime_info
 from orbitmq.broker.stats import BrokerStats
+from orbitmq.broker.timer import Timers
 from orbitmq.broker.topics import TopicTable
 from orbitmq.protocol.bodies.ha import HARuntimeInfo
 from orbitmq.protocol.bodies.route import KVTable
@@ -54,6 +55,7 @@ class AdminTables:
     settings: AdminSettings
     topics: TopicTable
     delay: DelayDelivery
+    timer: Timers
     store: MessageStore
     stats: BrokerStats
     boot_ms: int
@@ -65,7 +67,7 @@ class AdminTables:
 def get_broker_runtime_info(tables: AdminTables, call: Call[GetBrokerRuntimeInfo], now: int) -> Reply:
     """All figures of the broker as texts."""
     settings = tables.settings
-    delay = tables.delay
+    delay, timer = tables.delay, tables.timer
     info = runtime_info(
         tables.stats,
         tables.figures(),
@@ -79,6 +81,13 @@ def get_broker_runtime_info(tables: AdminTables, call: Call[GetBrokerRuntimeInfo
             "ack": settings.ack_thread_pool_queue_capacity,
             "endTransaction": settings.end_transaction_pool_queue_capacity,
         },
+        TimerFigures(
+            timer.read_behind_ms(now),
+            timer.offset_behind,
+            timer.metrics.pending,
+            timer.metrics.enqueue_tps,
+            timer.metrics.dequeue_tps,
+        ),
         now,
     )
     return RuntimeInfoReply(body=KVTable(info))

@@ -19,6 +19,7 @@ from orbitmq.broker.locks import QueueLocks
 from orbitmq.broker.retry import VERSION_WITH_MAX_RECONSUME
 from orbitmq.broker.send_cy import ReplyTemplate, plain_message
 from orbitmq.broker.stats import BrokerStats
+from orbitmq.broker.timer import Timers, recall_handle
 from orbitmq.broker.topics import TopicTable
 from orbitmq.broker.transactions import Transactions
 from orbitmq.broker.transactions_records import QUEUE_ID, has_delay_level, is_delayed, set_aside
@@ -30,7 +31,14 @@ from orbitmq.protocol.errors import Malformed, Refused
 from orbitmq.protocol.ids import offset_message_ids
 from orbitmq.protocol.message import TRANSACTION_MASK
 from orbitmq.protocol.message_cy import split_batch
-from orbitmq.protocol.names import HALF_TOPIC, MAX_TOPIC_CHARACTERS, NO_SEND_TOPICS, RETRY_PREFIX, dlq_topic
+from orbitmq.protocol.names import (
+    HALF_TOPIC,
+    MAX_TOPIC_CHARACTERS,
+    NO_SEND_TOPICS,
+    RETRY_PREFIX,
+    TIMER_TOPIC,
+    dlq_topic,
+)
 from orbitmq.protocol.properties import decode_properties, encode_properties
 from orbitmq.protocol.requests.send import SendBatchMessage, SendMessage, SendMessageV2, SendReply
 from orbitmq.store import Appended, MessageStore, PendingMessage, PutStatus
@@ -51,7 +59,6 @@ _CODES = {
     PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
     PutStatus.OS_PAGE_CACHE_BUSY: ResponseCode.SYSTEM_BUSY,
 }
-_TIMER_PROPERTIES = ("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")
 
 
 class SendSettings(Protocol):
@@ -95,6 +102,7 @@ class SendTables:
     locks: QueueLocks
     transactions: Transactions
     levels: DelayLevels
+    timer: Timers
     store: MessageStore
     stats: BrokerStats
     new_unique_id: Callable[[int], str]
@@ -331,13 +339,12 @@ def _rewrite(
         return HALF_TOPIC, QUEUE_ID, None
     aside = tables.levels.put_aside(name, queue_id, properties, now)
     if aside is not None:
+        properties.clear()
+    else:
+        aside = tables.timer.put_aside(name, queue_id, properties, now)
+    if aside is not None:
         properties.update(aside.properties)
         return aside.topic, aside.queue_id, aside.tags_code
-    if any(timer in properties for timer in _TIMER_PROPERTIES):
-        raise Refused(
-            ResponseCode.MESSAGE_ILLEGAL,
-            "timer messages are not served by this broker; use one of its delay levels",
-        )
     return name, queue_id, None
 
 
@@ -450,6 +457,8 @@ def _result(tables: SendTables, incoming: Incoming, stored: Appended, now: int) 
         transaction_id=incoming.unique_id,
         extra=_extra(tables),
     )
+    if message.topic == TIMER_TOPIC:
+        reply.recall_handle = recall_handle(message, tables.identity.name, incoming.unique_id)
     conditions: list[Condition] = []
     if incoming.waits_for_disk:
         conditions.append(Durable(stored.end_offset))
