@@ -26,6 +26,17 @@ from orbitmq.broker.locks import QueueLocks
 from orbitmq.broker.offsets import OffsetTable
 from orbitmq.broker.options import BROKER_TABLE
 from orbitmq.broker.outbox import Outbox
+from orbitmq.broker.pop import Pops
+from orbitmq.broker.pop_acks import PopAcks
+from orbitmq.broker.pop_in_flight import InFlight
+from orbitmq.broker.pop_order import OrderTable
+from orbitmq.broker.pop_points import CheckPoints
+from orbitmq.broker.pop_polling import HeldCalls
+from orbitmq.broker.pop_records import ReviveRecords
+from orbitmq.broker.pop_revive import Reviver
+from orbitmq.broker.pop_timers import TimerQueue
+from orbitmq.broker.request_modes import RequestModes
+from orbitmq.broker.routes import RouteTable
 from orbitmq.broker.snapshots import Snapshot
 from orbitmq.broker.stats import BrokerStats
 from orbitmq.broker.timer import Timers
@@ -94,14 +105,34 @@ class Broker:
         }
         self.stats = BrokerStats(identity.cluster, now)
         self.stats.is_system = self.topics.is_system
-        self.timer = Timers(settings, store, self.unsaved, self.stats, now)
+        self.delay.on_delivered = self.stats.put_delivered
         self.transactions = Transactions(
             identity, settings, store, self.offsets, self.stats, self.unsaved, now
         )
         self.check_back = CheckBack(
             identity, settings, self.transactions, self.topics, self.clients, self.outbox, now
         )
-        self.delay.on_delivered = self.stats.put_delivered
+        self.timer = Timers(settings, store, self.unsaved, self.stats, now)
+        self.modes = RequestModes(
+            self.unsaved, settings.default_message_request_mode, settings.default_pop_share_queue_num
+        )
+        self.routes = RouteTable(identity.name, has_name_servers=bool(settings.namesrv_addr))
+        self._make_pop(now)
+
+    def _make_pop(self, now: int) -> None:
+        identity, settings, store = self.identity, self.settings, self.store
+        topics, groups, offsets = self.topics, self.groups, self.offsets
+        self.order = OrderTable(self.unsaved)
+        self.in_flight = in_flight = InFlight(now)
+        records = ReviveRecords(identity.cluster, identity.host, TimerQueue())
+        self.points = CheckPoints(settings, records, store, offsets)
+        self.pops = Pops(
+            identity, settings, topics, groups, offsets, self.order, in_flight, self.points, store, seed=now
+        )
+        self.pop_acks = PopAcks(identity, topics, offsets, self.order, in_flight, self.points, store)
+        self.held_pops = HeldCalls(settings)
+        self.held_notices = HeldCalls(settings)
+        self.reviver = Reviver(identity, settings, topics, groups, offsets, in_flight, records, store)
 
     @property
     def files(self) -> Mapping[str, tuple[str, Callable[[], Snapshot], Callable[[str], None]]]:
@@ -115,8 +146,10 @@ class Broker:
                 self.delay,
                 self.transactions,
                 self.auth,
-                self.timer.metrics,
                 self.filters,
+                self.order,
+                self.modes,
+                self.timer.metrics,
             )
         }
 
@@ -145,6 +178,7 @@ class Broker:
 
     def stop(self, now: int) -> None:
         """Stores what is in memory only; call once, before the tables are saved for the last time."""
+        self.points.store_all(now)
         self.store.timer_mark = self.timer.stop(now)
 
     def oldest_waiting(self) -> int | None:
@@ -155,6 +189,26 @@ class Broker:
             self.transactions.oldest_waiting(),
         )
         return min((offset for offset in waiting if offset is not None), default=None)
+
+    def connection_closed(self, connection_id: int) -> None:
+        """Forgets what a peer was and waited for."""
+        self.clients.connection_closed(connection_id)
+        self.held_pops.connection_closed(connection_id)
+        self.held_notices.connection_closed(connection_id)
+
+    def tend_pops(self, now: int) -> None:
+        """Stores check points that were in memory for long enough, and wakes those whose ordered queues are
+        free by the clock. Call every 100 ms or so.
+        """
+        self.points.run(now)
+        if self.settings.enable_notify_after_pop_order_lock_release:
+            for topic, group, queue_id in self.order.take_released(now):
+                self.held_pops.wake(topic, group, queue_id)
+                self.held_notices.wake(topic, group, queue_id)
+
+    def revive(self, now: int) -> bool:
+        """Has messages delivered again that were not acknowledged; whether there is more to do at once."""
+        return self.reviver.run(now, now)
 
     def bind(self) -> tuple[dict[int, BoundHandler], dict[int, ManyHandler]]:
         """The handlers by request code: those that take one call, and those that take many."""

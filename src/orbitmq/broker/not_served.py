@@ -6,7 +6,6 @@ has a handler or stands here.
 
 from __future__ import annotations
 
-_POP = "POP consumption is not served yet"
 _ROCKSDB = "this broker keeps nothing in RocksDB"
 _REPLICATION = "replication and the controller are not served yet"
 _COLD = "reads of cold data are not limited per group"
@@ -14,9 +13,6 @@ _COLD = "reads of cold data are not limited per group"
 NOT_SERVED: dict[int, str] = {
     354: _ROCKSDB,
     355: _ROCKSDB,
-    400: _POP,
-    401: _POP,
-    402: _POP,
     513: "static topics are not served yet",
     905: _REPLICATION,
     906: _REPLICATION,
@@ -27,13 +23,6 @@ NOT_SERVED: dict[int, str] = {
     2002: _COLD,
     2003: _COLD,
     2004: "the commit log is not read ahead by advice that can be switched",
-    200050: _POP,
-    200051: _POP,
-    200052: _POP,
-    200053: _POP,
-    200054: _POP,
-    200055: _POP,
-    200056: _POP,
-    200151: _POP,
+    200056: _ROCKSDB,
 }
 """Request code -> reason."""

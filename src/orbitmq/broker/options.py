@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from orbitmq.broker.auth.options import AUTH_ROWS, AuthSettings
 from orbitmq.broker.filter_options import FilterSettings
 from orbitmq.broker.metrics_options import METRICS_ROWS, MetricsOptions
+from orbitmq.broker.pop_options import POP_ROWS, PopOptions
 from orbitmq.broker.transactions_options import TRANSACTION_ROWS, TransactionOptions
 from orbitmq.options import Option, OptionTable, RefusedValue, Status, option, refused, without_effect
 from orbitmq.options.network import NETWORK_ROWS, NetworkSettings
@@ -30,6 +31,7 @@ class BrokerSettings(
     FilterSettings,
     MetricsOptions,
     NetworkSettings,
+    PopOptions,
     ReportingSettings,
     StoreSettings,
     TransactionOptions,
@@ -234,9 +236,6 @@ class BrokerSettings(
         unit="entries",
         mutable=True,
         minimum=1,
-    )
-    revive_queue_num: int = option(
-        "reviveQueueNum", "int", 8, "Queues of the topic that POP consumption needs.", minimum=1
     )
 
     # Pulls.
@@ -476,53 +475,6 @@ _OTHER_ROWS: list[Option] = [
         ("enableLmqStats", "boolean", False),
     ),
     *without_effect(
-        "POP consumption is not implemented yet",
-        "BrokerConfig",
-        ("popPollingSize", "int", 1024),
-        ("popPollingMapSize", "int", 100_000),
-        ("popPollingMapExpireTimeSeconds", "int", 600),
-        ("maxPopPollingSize", "long", 100_000),
-        ("reviveInterval", "long", 1000),
-        ("reviveMaxSlow", "long", 3),
-        ("reviveScanTime", "long", 10_000),
-        ("enableSkipLongAwaitingAck", "boolean", False),
-        ("reviveAckWaitMs", "long", 180_000),
-        ("enablePopLog", "boolean", False),
-        ("enablePopBufferMerge", "boolean", False),
-        ("popCkStayBufferTime", "int", 10_000),
-        ("popCkStayBufferTimeOut", "int", 3000),
-        ("popCkMaxBufferSize", "int", 200_000),
-        ("popCkOffsetMaxQueueSize", "int", 20_000),
-        ("enablePopBatchAck", "boolean", False),
-        ("popLongPollingForceNotifyInterval", "long", 800),
-        ("enableNotifyBeforePopCalculateLag", "boolean", True),
-        ("enableNotifyAfterPopOrderLockRelease", "boolean", True),
-        ("initPopOffsetByCheckMsgInMem", "boolean", True),
-        ("retrieveMessageFromPopRetryTopicV1", "boolean", True),
-        ("enableRetryTopicV2", "boolean", False),
-        ("popFromRetryProbability", "int", 20),
-        ("popFromRetryProbabilityForPriority", "int", 0),
-        ("priorityOrderAsc", "boolean", True),
-        ("popConsumerFSServiceInit", "boolean", True),
-        ("popConsumerKVServiceLog", "boolean", False),
-        ("popConsumerKVServiceInit", "boolean", False),
-        ("popConsumerKVServiceEnable", "boolean", False),
-        ("popReviveMaxReturnSizePerRead", "int", 16_384),
-        ("popReviveConcurrency", "int", 32),
-        ("popReviveMaxAttemptTimes", "int", 16),
-        ("useSeparateRetryQueue", "boolean", False),
-        ("popResponseReturnActualRetryTopic", "boolean", False),
-        ("popInflightMessageThreshold", "long", 10_000),
-        ("enablePopMessageThreshold", "boolean", False),
-        ("skipWhenCKRePutReachMaxTimes", "boolean", False),
-        ("appendAckAsync", "boolean", False),
-        ("appendCkAsync", "boolean", False),
-        ("serverLoadBalancerEnable", "boolean", True),
-        Option("defaultMessageRequestMode", "MessageRequestMode", "PULL", choices=("PULL", "POP")),
-        ("defaultPopShareQueueNum", "int", -1),
-        ("loadBalancePollNameServerInterval", "long", 30_000),
-    ),
-    *without_effect(
         "there are no slaves and no controller yet",
         "BrokerConfig",
         ("sendHeartbeatTimeoutMillis", "int", 1000),
@@ -608,6 +560,6 @@ _OTHER_ROWS: list[Option] = [
 ]
 
 BROKER_TABLE = OptionTable(
-    BrokerSettings, _OTHER_ROWS, AUTH_ROWS, METRICS_ROWS, STORE_ROWS, NETWORK_ROWS, TRANSACTION_ROWS
+    BrokerSettings, _OTHER_ROWS, AUTH_ROWS, METRICS_ROWS, POP_ROWS, STORE_ROWS, NETWORK_ROWS, TRANSACTION_ROWS
 )
 """Every option of a broker."""

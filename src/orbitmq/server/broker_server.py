@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import secrets
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Container, Coroutine, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,8 @@ from orbitmq.server.clock import Clock
 from orbitmq.server.errors import StartError
 from orbitmq.server.listener import advertised_host, resolve
 from orbitmq.server.registrar import Registrar
+from orbitmq.server.reports import Reports
+from orbitmq.server.routes import RouteAsker
 from orbitmq.server.saver import Saver, TableFile
 from orbitmq.server.threads import Threads
 from orbitmq.server.timers import TimerRunner
@@ -38,15 +40,26 @@ from orbitmq.store.config_files import read_text
 log = logging.getLogger(__name__)
 
 HA_DISTANCE = 1
+FILTER_INTERVAL_MS = 10_000
 TRANSACTION_INTERVAL_MS = 1000
 SLICE_PAUSE_SECONDS = 0.005
-FILTER_INTERVAL_MS = 10_000
+POP_INTERVAL_MS = 100
 NOT_ON_VIP_PORT = frozenset({11, 361, 200050, 200052, 200054, 200055})
 """Pulls and pops are served on the main port only."""
 FIRST_REGISTRATION_SECONDS = 3.0
 """How long a start waits for the name servers."""
 FAREWELL_SECONDS = 0.2
 """How long clients that still ask are told to go away before their connections end."""
+
+
+class _AnyOf:
+    """The queues that are in any of several containers."""
+
+    def __init__(self, parts: tuple[Container[tuple[str, int]], ...]) -> None:
+        self._parts = parts
+
+    def __contains__(self, queue: object) -> bool:
+        return any(queue in part for part in self._parts)
 
 
 def _load_table(path: Path, load_text: Callable[[str], None], *, store_is_empty: bool) -> None:
@@ -87,6 +100,7 @@ class BrokerServer:
         self._port = settings.listen_port
         self._clock = Clock()
         self._threads = Threads()
+        self._reports = Reports(settings)
         self._background: set[asyncio.Task[Any]] = set()
         self._flushing = False
         self._round_goes_on = False
@@ -107,11 +121,16 @@ class BrokerServer:
         self.identity = self._identify()
         loop = asyncio.get_running_loop()
         options = StoreOptions.from_settings(self.settings)
-        self.store = await loop.run_in_executor(self._threads.chores, MessageStore.open, options, now)
+        await self._reports.open()
         try:
-            await self._start_on_store()
+            self.store = await loop.run_in_executor(self._threads.chores, MessageStore.open, options, now)
+            try:
+                await self._start_on_store()
+            except BaseException:
+                self.store.close()
+                raise
         except BaseException:
-            self.store.close()
+            await self._reports.close()
             raise
 
     def _identify(self) -> BrokerIdentity:
@@ -153,11 +172,12 @@ class BrokerServer:
             now=self._clock.now,
             many=many,
             after_turn=self._after_turn,
-            on_closed=broker.clients.connection_closed,
+            on_closed=broker.connection_closed,
             warm=self._warm,
             not_on_port=self._not_on_vip,
             max_connections=settings.max_connections,
             gate=broker.gate,
+            latency=self._reports.latency,
             tls=self._tls,
         )
         self._saver = Saver(files, broker.unsaved, self._threads.save, self._saved)
@@ -170,14 +190,15 @@ class BrokerServer:
             self._clock.now,
             ssl=client_context(settings),
         )
+        self._route_asker = RouteAsker(broker, addresses, ssl=client_context(settings))
         await self.turns.listener.listen(
             settings.bind_address,
             self._port,
             self._port - VIP_DISTANCE,
             backlog=settings.server_socket_backlog,
         )
-        broker.check_back.keeps_up = self._keeps_up
         self._timers = TimerRunner(broker.timer, self._clock.now, self._after_turn, self._threads.read)
+        broker.check_back.keeps_up = self._keeps_up
         self._chores = ChoreRunner(self._clock.now, self._threads.chores)
         for chore in self._all_chores():
             self._chores.start(chore)
@@ -185,6 +206,7 @@ class BrokerServer:
             # In a thread: nobody is to wait for it when the first filter comes.
             asyncio.get_running_loop().run_in_executor(self._threads.chores, load_parser)
         broker.topics.take_changed()
+        self._reports.serve(broker, self.turns, self._clock.now)
         first = self._spawn(self._registrar.register())
         # A name server that does not answer holds nobody up: it hears of us when it is back.
         await asyncio.wait({first}, timeout=FIRST_REGISTRATION_SECONDS)
@@ -213,6 +235,19 @@ class BrokerServer:
         broker, settings = self.broker, self.settings
         saver = self._saver
         yield Chore("deliver delayed messages", SCAN_INTERVAL_MS, self._deliver_due, first_ms=FIRST_SCAN_MS)
+        yield Chore("tend pops", POP_INTERVAL_MS, self._tend_pops)
+        yield Chore("revive popped messages", settings.revive_interval, self._revive)
+        yield Chore("sweep ordered pops", 60_000, self._sweep_order)
+        yield Chore(
+            "refresh routes",
+            settings.load_balance_poll_name_server_interval,
+            lambda now: self._ask_routes(broker.routes.to_refresh(now)),
+        )
+        yield Chore(
+            "save ordered pops",
+            settings.flush_consumer_offset_interval,
+            lambda now: self._spawn(saver.save(broker.order.NAME)),
+        )
         yield Chore("sample statistics", 1000, broker.stats.tick)
         yield Chore("expire clients", 10_000, self._expire_clients)
         yield Chore("look after filters", FILTER_INTERVAL_MS, self._tend_filters)
@@ -228,15 +263,15 @@ class BrokerServer:
             settings.flush_delay_offset_interval,
             lambda now: self._spawn(saver.save(broker.delay.NAME)),
         )
+        yield from self._timers.chores()
+        yield Chore(
+            "save timer metrics", 10_000, lambda now: self._spawn(saver.save(broker.timer.metrics.NAME))
+        )
         yield Chore("ask about half messages", TRANSACTION_INTERVAL_MS, self._check_back)
         yield Chore(
             "save transaction counts",
             settings.transaction_metric_flush_interval,
             lambda now: self._spawn(saver.save(broker.transactions.NAME)),
-        )
-        yield from self._timers.chores()
-        yield Chore(
-            "save timer metrics", 10_000, lambda now: self._spawn(saver.save(broker.timer.metrics.NAME))
         )
         yield Chore("keep what waits", 1000, lambda now: self.store.keep_from(broker.oldest_waiting()))
         yield Chore(
@@ -262,13 +297,58 @@ class BrokerServer:
         if broker.outbox:
             for connection_id, request in broker.outbox.take():
                 self.turns.push(connection_id, request)
-        arrivals = self.store.take_arrivals(self.turns.waits.queues)
+        held = broker.held_pops.count or broker.held_notices.count
+        queues = self.turns.waits.queues
+        arrivals = self.store.take_arrivals(
+            _AnyOf((queues, broker.held_pops, broker.held_notices)) if held else queues
+        )
         if arrivals:
             self.turns.waits.arrived(arrivals)
+            if held:
+                broker.held_pops.arrived(arrivals)
+                broker.held_notices.arrived(arrivals)
+        self._wake()
         self._saver.notice()
         self._registrar.topics_changed()
         if not self._flushing and (self.turns.waits.waits_for_disk or self.store.wants_flush):
             self._flush()
+
+    def _wake(self) -> None:
+        """Lets held calls go on that the rules have something for; that may wake further ones."""
+        broker = self.broker
+        while woken := (
+            broker.held_pops.take_woken() + broker.held_notices.take_woken() + broker.routes.take_told()
+        ):
+            self.turns.waits.signalled(woken)
+        if broker.routes.has_wanted:
+            self._ask_routes(broker.routes.take_wanted())
+
+    def _ask_routes(self, topics: set[str]) -> None:
+        async def ask() -> None:
+            await self._route_asker.ask(topics)
+            self._after_turn(self._clock.now())
+
+        if topics:
+            self._spawn(ask())
+
+    def _tend_pops(self, now: int) -> None:
+        self.broker.tend_pops(now)
+        self._after_turn(now)
+
+    def _revive(self, now: int) -> None:
+        more = self.broker.revive(now)
+        self._after_turn(now)
+        if more:
+            asyncio.get_running_loop().call_soon(self._revive, self._clock.now())
+
+    def _sweep_order(self, now: int) -> None:
+        topics, groups = self.broker.topics, self.broker.groups
+
+        def exists(topic: str, group: str, queue_id: int) -> bool:
+            config = topics.get(topic)
+            return config is not None and queue_id < config.read_queue_nums and groups.get(group) is not None
+
+        self.broker.order.sweep(now, exists)
 
     def _saved(self, tables: Iterable[str]) -> None:
         names = list(tables)
@@ -342,6 +422,7 @@ class BrokerServer:
         if self._stopped:
             return
         self._stopped = True
+        self._reports.stopping()
         await self._registrar.unregister()
         self.turns.dispatcher.going_away = True
         self.turns.waits.end_all()
@@ -352,8 +433,10 @@ class BrokerServer:
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
+        await self._route_asker.close()
         self.broker.stop(self._clock.now())
         await self._saver.save_all()
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._threads.flush, self.store.close)
+        await self._reports.close()
         self._threads.stop()

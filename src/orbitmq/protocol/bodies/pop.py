@@ -143,3 +143,11 @@ class OrderInfo(JsonBody):
     last_consume_timestamp: Long = field(default=0, metadata=named("l"))
     commit_offset_bit: Long = field(default=0, metadata=named("cm"))
     attempt_id: str | None = field(default=None, metadata=named("a"))
+
+
+@dataclass(slots=True)
+class ConsumerOrderInfo(JsonBody):
+    """`topic@group` -> queue id -> what is in work, as `consumerOrderInfo.json` holds it."""
+
+    ordered_consumption_level: str = "QUEUE"
+    table: dict[str, dict[int, OrderInfo]] = field(default_factory=dict)

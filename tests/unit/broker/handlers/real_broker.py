@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,9 @@ PEER = Peer(1, bytes([10, 0, 0, 9, 0, 0, 0x30, 0x39]), "10.0.0.9:12345", 493)
 class RealBroker:
     """`ask` goes one request at a time, `send_together` as several of one read do."""
 
-    def __init__(self, root: Path, **properties: object) -> None:
+    def __init__(
+        self, root: Path, now: int = NOW, files: Mapping[str, str] | None = None, **properties: object
+    ) -> None:
         settings = BROKER_TABLE.load(
             [
                 Layer(
@@ -41,18 +43,23 @@ class RealBroker:
                 )
             ]
         )
-        self.store = MessageStore.open(StoreOptions.from_settings(settings), NOW)
+        self.store = MessageStore.open(StoreOptions.from_settings(settings), now)
         identity = BrokerIdentity("DefaultCluster", "broker-a", 0, "127.0.0.1:10911", "127.0.0.1:10912", HOST)
         self.broker = Broker(
             identity,
             settings,
             self.store,
-            now=NOW,
+            now=now,
             new_unique_id=lambda now: "MADEHERE",
             figures=self.store.figures,
             sync_flush=settings.flush_disk_type == "SYNC_FLUSH",
         )
-        self.broker.start(NOW)
+        for name, (_, _, load_text) in self.broker.files.items():
+            if files and name in files:
+                load_text(files[name])
+        self.broker.start(now)
+        for _ in self.broker.take_up(now):
+            pass
         self._handlers, self._many = self.broker.bind()
 
     def close(self) -> None:
