@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from tests.peers.orbitmq_process import OrbitMQ
 
 
+SOON_ASKED = {"transactionTimeOut": 3000, "transactionCheckInterval": 3000}
+"""Producers are asked about their transactions after seconds, not after half a minute."""
+
+
 def pytest_sessionstart() -> None:
     """Stops at once where compiled modules would hide what their sources say."""
     stale = stale_modules()
@@ -45,7 +49,7 @@ def apache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apache]:
 
     need("java", "mvn")
     store = tmp_path_factory.mktemp("apache") / "store"
-    server = Apache.start(store)
+    server = Apache.start(store, SOON_ASKED)
     yield server
     server.stop()
     shutil.rmtree(store, ignore_errors=True)
@@ -57,7 +61,7 @@ def orbitmq_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OrbitMQ
     """`orbitmq standalone` as a process of its own with an empty store, shared by all that ask."""
     from tests.peers.orbitmq_process import OrbitMQ
 
-    server = OrbitMQ.start(tmp_path_factory.mktemp("orbitmq") / "store")
+    server = OrbitMQ.start(tmp_path_factory.mktemp("orbitmq") / "store", SOON_ASKED)
     yield server
     server.stop()
 
