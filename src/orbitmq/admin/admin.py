@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self, TypeVar
 
+from orbitmq.access import context_of, credentials_of
 from orbitmq.net.address import default_namesrv, parse_addresses
 from orbitmq.net.errors import ConnectFailed, NetError
 from orbitmq.net.pool import ConnectionPool
@@ -47,13 +49,26 @@ class Admin:
     """An operator's connections.
 
     `namesrv` is `host:port`, several with `;` between; empty: NAMESRV_ADDR of the environment, else
-    127.0.0.1:9876. One that answers is enough to ask.
+    127.0.0.1:9876. One that answers is enough to ask. Keys and `tls` are as those of producers.
     """
 
-    def __init__(self, namesrv: str = "", *, timeout_ms: int = 5000) -> None:
+    def __init__(
+        self,
+        namesrv: str = "",
+        *,
+        timeout_ms: int = 5000,
+        access_key: str | None = None,
+        secret_key: str | None = None,
+        security_token: str | None = None,
+        tls: bool | ssl.SSLContext = False,
+    ) -> None:
         self.namesrv = parse_addresses(namesrv or default_namesrv())
         self.timeout_ms = timeout_ms
-        self._pool = ConnectionPool(connect_timeout_ms=min(timeout_ms, 3000))
+        self._pool = ConnectionPool(
+            connect_timeout_ms=min(timeout_ms, 3000),
+            ssl=context_of(tls),
+            credentials=credentials_of(access_key, secret_key, security_token),
+        )
 
     async def __aenter__(self) -> Self:
         return self

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from orbitmq.access import Access, access_flags
 from orbitmq.admin.admin import Admin
 from orbitmq.admin.output import Result, show
 from orbitmq.net.address import DEFAULT_NAMESRV, NAMESRV_VARIABLE
@@ -24,6 +25,8 @@ SUBJECTS = {
     "message": "Look messages up",
     "kv": "The name servers' key-value configuration",
     "stats": "Rates and backlogs",
+    "user": "Users of brokers with access control",
+    "acl": "What users may do",
 }
 COMMANDS: dict[str, dict[str, click.Command]] = {subject: {} for subject in SUBJECTS}
 """Subject -> name -> command, filled by importing `orbitmq.admin.commands`."""
@@ -36,9 +39,9 @@ def face(subject: str, name: str, examples: str = "") -> Callable[[Face], click.
         parameters = getattr(function, "__click_params__", [])
 
         @functools.wraps(function)
-        def run(namesrv: str, as_json: bool, timeout: float, **values: Any) -> None:
+        def run(namesrv: str, as_json: bool, timeout: float, access: Access, **values: Any) -> None:
             async def act() -> Result:
-                async with Admin(namesrv, timeout_ms=int(timeout * 1000)) as admin:
+                async with Admin(namesrv, timeout_ms=int(timeout * 1000), **access.options) as admin:
                     return await function(admin, **values)
 
             try:
@@ -50,7 +53,7 @@ def face(subject: str, name: str, examples: str = "") -> Callable[[Face], click.
         run.__click_params__ = [*_common_flags(), *parameters]  # type: ignore[attr-defined]
         lines = "".join(f"\n  {line}" for line in examples.splitlines())
         epilog = f"\b\nExamples:{lines}" if lines else None
-        command = click.command(name, epilog=epilog)(run)
+        command = click.command(name, epilog=epilog)(access_flags(run))
         COMMANDS[subject][name] = command
         return command
 

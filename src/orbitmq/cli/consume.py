@@ -8,6 +8,7 @@ import sys
 
 import click
 
+from orbitmq.access import Access, access_flags
 from orbitmq.cli.asking import namesrv_flag
 from orbitmq.client.consumer import PushConsumer
 from orbitmq.client.message import ReceivedMessage
@@ -52,6 +53,7 @@ Examples:
     help="With --no-follow: end after so long without a message.",
 )
 @namesrv_flag
+@access_flags
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per message and line.")
 def consume(
     topic: str,
@@ -62,13 +64,14 @@ def consume(
     follow: bool,
     idle: float,
     namesrv: str,
+    access: Access,
     as_json: bool,
 ) -> None:
     """Print the messages of a topic, a body per line. Ctrl-C ends it; what was printed counts as read."""
 
     async def run() -> int:
         where = FIRST_OFFSET if start == "first" else LAST_OFFSET
-        consumer = PushConsumer(group, namesrv, consume_from_where=where)
+        consumer = PushConsumer(group, namesrv, consume_from_where=where, **access.options)
         consumer.subscribe(topic, tags)
         printed = 0
         async with consumer:

@@ -9,6 +9,7 @@ from functools import partial
 import click
 from click.core import ParameterSource
 
+from orbitmq.access import Access, access_flags
 from orbitmq.cli.asking import namesrv_flag
 from orbitmq.net.address import parse_addresses
 from orbitmq.net.blocking import BlockingConnection
@@ -38,6 +39,7 @@ Exit code 0: all that were asked are well; 1: one is not."""
 )
 @click.option("-b", "--broker", metavar="HOST:PORT", help="Ask this broker, and no name server unless named.")
 @namesrv_flag
+@access_flags
 @click.option(
     "--timeout",
     type=click.FloatRange(0.05),
@@ -55,15 +57,21 @@ Exit code 0: all that were asked are well; 1: one is not."""
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing if all is well.")
 @click.pass_context
 def ping(
-    ctx: click.Context, broker: str | None, namesrv: str, timeout: float, wait: float | None, quiet: bool
+    ctx: click.Context,
+    broker: str | None,
+    namesrv: str,
+    access: Access,
+    timeout: float,
+    wait: float | None,
+    quiet: bool,
 ) -> None:
     """Ask a name server, or a broker, whether it is well."""
     asked: list[Callable[[], str]] = []
     if broker is not None:
-        asked.append(partial(_ask_broker, broker, timeout))
+        asked.append(partial(_ask_broker, broker, access, timeout))
     if broker is None or ctx.get_parameter_source("namesrv") is ParameterSource.COMMANDLINE:
         for address in parse_addresses(namesrv):
-            asked.append(partial(_ask_namesrv, address, timeout, 0 if wait is None else 1))
+            asked.append(partial(_ask_namesrv, address, access, timeout, 0 if wait is None else 1))
     deadline = time.monotonic() + (wait or 0)
     for ask in asked:
         answer = _ask_until(deadline, ask)
@@ -82,9 +90,18 @@ def _ask_until(deadline: float, ask: Callable[[], str]) -> str:
         time.sleep(BETWEEN_SECONDS)
 
 
-def _ask_namesrv(address: str, timeout: float, least: int) -> str:
+def _connect(address: str, access: Access, timeout: float) -> BlockingConnection:
+    return BlockingConnection(
+        address,
+        connect_timeout_ms=int(timeout * 1000),
+        ssl=access.ssl,
+        credentials=access.credentials,
+    )
+
+
+def _ask_namesrv(address: str, access: Access, timeout: float, least: int) -> str:
     started = time.monotonic()
-    with BlockingConnection(address, connect_timeout_ms=int(timeout * 1000)) as connection:
+    with _connect(address, access, timeout) as connection:
         info = connection.call(GetBrokerClusterInfo(), timeout * 1000).body
     brokers = sum(len(data.broker_addrs or {}) for data in (info.broker_addr_table or {}).values())
     known = f"{brokers} broker{'' if brokers == 1 else 's'}"
@@ -93,9 +110,9 @@ def _ask_namesrv(address: str, timeout: float, least: int) -> str:
     return _well(f"name server {address}", f"knows {known}", started)
 
 
-def _ask_broker(address: str, timeout: float) -> str:
+def _ask_broker(address: str, access: Access, timeout: float) -> str:
     started = time.monotonic()
-    with BlockingConnection(address, connect_timeout_ms=int(timeout * 1000)) as connection:
+    with _connect(address, access, timeout) as connection:
         table = connection.call(GetBrokerRuntimeInfo(), timeout * 1000).body.table
     if table.get("brokerActive") == "false":
         raise NotWell(f"broker {address} answers, but is not active")

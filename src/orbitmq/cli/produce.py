@@ -14,6 +14,7 @@ from concurrent.futures import CancelledError
 
 import click
 
+from orbitmq.access import Access, access_flags
 from orbitmq.cli.asking import namesrv_flag
 from orbitmq.client.message import Message, SendResult
 from orbitmq.client.producer import Producer
@@ -50,6 +51,7 @@ Examples:
 @click.option("--rate", type=click.FloatRange(0, min_open=True), help="Messages per second at most.")
 @click.option("--group", default="orbitmq-produce", show_default=True, metavar="NAME")
 @namesrv_flag
+@access_flags
 @click.option(
     "--json", "as_json", is_flag=True, help="Print what became of each message as JSON, one per line."
 )
@@ -66,6 +68,7 @@ def produce(
     rate: float | None,
     group: str,
     namesrv: str,
+    access: Access,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -93,7 +96,7 @@ def produce(
     bodies = _repeated(body.encode(), count) if body is not None else _lines()
 
     async def run() -> int:
-        async with Producer(group, namesrv) as producer:
+        async with Producer(group, namesrv, **access.options) as producer:
             return await _send_all(
                 producer,
                 (message(content) async for content in _paced(bodies, rate)),

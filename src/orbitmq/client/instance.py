@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+from orbitmq.access import context_of
 from orbitmq.client.background import Tasks
 from orbitmq.client.errors import NotRunning
 from orbitmq.client.identity import client_id, unique_ids
@@ -43,9 +44,9 @@ def now_ms() -> int:
 class ClientInstance:
     """One client as brokers see it. Made within a running event loop.
 
-    Every request leaves through `call` or `send_oneway`: what is to be added to all of them (a signature, a
-    tenant) has its place there. `ip` is the address in client and message ids, `on_requests` gets what
-    brokers ask, `consumers` tells the consumer groups for heartbeats.
+    Every request leaves through its pool, which signs it where there are keys. `ip` is the address in client
+    and message ids, `on_requests` gets what brokers ask, `consumers` tells the consumer groups for
+    heartbeats.
     """
 
     def __init__(
@@ -74,7 +75,11 @@ class ClientInstance:
         """Subject -> the failure that was logged last."""
         self._on_route_change = on_route_change
         self._pool = ConnectionPool(
-            on_requests, connect_timeout_ms=options.connect_timeout_ms, on_lost=self._connection_lost
+            on_requests,
+            connect_timeout_ms=options.connect_timeout_ms,
+            ssl=context_of(options.tls),
+            credentials=options.credentials,
+            on_lost=self._connection_lost,
         )
         self.names = NameServers(addresses, self._pool, options.mq_client_api_timeout_ms)
         self.routes = RouteTable(self.names, self._route_changed)

@@ -9,16 +9,19 @@ Options are read when the producer or consumer starts; changing them later has n
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum
 
+from orbitmq.access import credentials_of
 from orbitmq.client.identity import own_ip
 from orbitmq.client.names import check_group
 from orbitmq.client.rebalance import STRATEGIES, Strategy
 from orbitmq.net.address import default_namesrv, parse_addresses
 from orbitmq.protocol.bodies.heartbeat import ConsumeFromWhere
 from orbitmq.protocol.names import AUTO_CREATE_TOPIC
+from orbitmq.protocol.signing import Credentials
 
 
 def _within(name: str, value: float, low: float, high: float) -> None:
@@ -48,6 +51,15 @@ class ClientOptions:
     """Time for one call that is neither a send nor a pull."""
     connect_timeout_ms: int = 3000
     """Time for opening a connection."""
+    access_key: str | None = None
+    """The user that every request is signed as; None: requests are not signed."""
+    secret_key: str | None = field(default=None, repr=False)
+    """The user's secret."""
+    security_token: str | None = field(default=None, repr=False)
+    """What goes with keys that are valid for a time only."""
+    tls: bool | ssl.SSLContext = False
+    """Whether connections are encrypted: True checks certificates and names by the authorities that the
+    system trusts; a context of your own may trust others, or show a certificate."""
     on_error: Callable[[Exception], None] | None = None
     """Called with every failure in the background (heartbeats, routes, pulls, handlers), which is also
     logged. One that goes on is told once, until it has gone away. It must not raise and not block."""
@@ -61,6 +73,12 @@ class ClientOptions:
             _within(name, getattr(self, name), 10, 3_600_000)
         for name in ("mq_client_api_timeout_ms", "connect_timeout_ms"):
             _within(name, getattr(self, name), 1, 3_600_000)
+        _ = self.credentials
+
+    @property
+    def credentials(self) -> Credentials | None:
+        """What requests are signed with. Raises ValueError for half of a pair of keys."""
+        return credentials_of(self.access_key, self.secret_key, self.security_token)
 
     async def own_ip(self) -> str:
         """The address in client and message ids."""

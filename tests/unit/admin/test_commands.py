@@ -111,7 +111,7 @@ async def test_a_broker_that_does_not_answer_is_down() -> None:
         )
         async with Admin(peer.address) as admin:
             figures = await cluster_figures(admin)
-            rows = (await show_cluster.callback.__wrapped__(admin, None, None)).as_json()  # type: ignore[union-attr]
+            rows = (await show_cluster.callback.__wrapped__.__wrapped__(admin, None, None)).as_json()  # type: ignore[union-attr]
     assert [bool(table) for _, table in figures] == [True, False]
     assert [(row["state"], row["inTps"], row["inToday"]) for row in rows] == [
         ("active", 1.5, 9),

@@ -1,0 +1,219 @@
+"""`orbitmq admin acl ...`: what users may do. Every broker has rules of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from orbitmq.admin.admin import Admin, BrokerAt
+from orbitmq.admin.face import cluster_flags, confirm, face, yes_flag
+from orbitmq.admin.output import Column, Done, Rows
+from orbitmq.protocol.bodies.auth import AclInfo, PolicyEntryInfo, PolicyInfo
+from orbitmq.protocol.requests.auth import (
+    AuthCreateAcl,
+    AuthDeleteAcl,
+    AuthGetAcl,
+    AuthListAcl,
+    AuthUpdateAcl,
+)
+
+ACTIONS = click.Choice(["all", "pub", "sub", "create", "update", "delete", "get", "list"])
+COLUMNS = [
+    Column("broker", "BROKER"),
+    Column("subject", "SUBJECT"),
+    Column("policy", "POLICY"),
+    Column("resource", "RESOURCE"),
+    Column("actions", "ACTIONS"),
+    Column("sourceIps", "SOURCE IPS"),
+    Column("decision", "DECISION"),
+]
+
+
+async def put_rules(
+    admin: Admin,
+    address: str,
+    user: str,
+    resources: Sequence[str],
+    actions: Sequence[str],
+    decision: str = "Allow",
+    source_ips: Sequence[str] = (),
+    policy: str = "Custom",
+) -> None:
+    """Adds a rule for each resource to a user of one broker, or replaces the one that there is."""
+    entries = [
+        PolicyEntryInfo(resource, list(actions), list(source_ips) or None, decision) for resource in resources
+    ]
+    subject = subject_of(user)
+    await admin.call(address, AuthCreateAcl(subject, AclInfo(subject, [PolicyInfo(policy, entries)])))
+
+
+async def delete_rules(
+    admin: Admin, address: str, user: str, resource: str | None = None, policy: str | None = None
+) -> None:
+    """Removes the rule of a user about a resource, or all its rules, from one broker."""
+    await admin.call(address, AuthDeleteAcl(subject_of(user), policy, resource))
+
+
+async def rules_of(admin: Admin, address: str, user: str) -> AclInfo | None:
+    """The rules of a user on one broker."""
+    return (await admin.call(address, AuthGetAcl(subject_of(user)))).body
+
+
+async def list_rules(
+    admin: Admin, address: str, subject_part: str | None = None, resource_part: str | None = None
+) -> list[AclInfo]:
+    """The rules on one broker, by parts of their subjects and resources."""
+    body = (await admin.call(address, AuthListAcl(subject_part, resource_part))).body
+    return [] if body is None else body.acls
+
+
+async def copy_rules(admin: Admin, source: str, target: str, users: Sequence[str] = ()) -> list[str]:
+    """Adds the rules of users on one broker to those on another, where the users have to be; gives them."""
+    acls = await list_rules(admin, source)
+    if users:
+        wanted = set(map(subject_of, users))
+        acls = [acl for acl in acls if acl.subject in wanted]
+    for acl in acls:
+        await admin.call(target, AuthUpdateAcl(acl.subject, acl))
+    return [acl.subject or "" for acl in acls]
+
+
+def subject_of(user: str) -> str:
+    """`User:name`, whichever of the two was given."""
+    return user if user.startswith("User:") else f"User:{user}"
+
+
+@face(
+    "acl",
+    "create",
+    "orbitmq admin acl create ann --resource 'Topic:orders*' --action pub --action sub\n"
+    "orbitmq admin acl create ann --resource Group:billing --action sub --source-ip 10.0.0.0/8",
+)
+@click.argument("user")
+@click.option(
+    "--resource",
+    "resources",
+    multiple=True,
+    required=True,
+    help="Topic:NAME, Group:NAME or Cluster:NAME; NAME may end in *; * alone is everything. Repeatable.",
+)
+@click.option("--action", "actions", type=ACTIONS, multiple=True, required=True, help="Repeatable.")
+@click.option("--allow/--deny", "allows", default=True, show_default=True)
+@click.option(
+    "--source-ip", "source_ips", multiple=True, help="Only from there: an address or range. Repeatable."
+)
+@click.option("--default", "is_default", is_flag=True, help="Counts where no other rule fits.")
+@cluster_flags
+async def create(
+    admin: Admin,
+    user: str,
+    resources: tuple[str, ...],
+    actions: tuple[str, ...],
+    allows: bool,
+    source_ips: tuple[str, ...],
+    is_default: bool,
+    cluster: str | None,
+    broker: str | None,
+) -> Done:
+    """Allow USER something, or deny it, on all brokers; a rule about the same resource is replaced."""
+    found = await admin.brokers(cluster, broker)
+    decision, policy = "Allow" if allows else "Deny", "Default" if is_default else "Custom"
+    await admin.each(
+        found,
+        lambda one: put_rules(admin, one.address, user, resources, actions, decision, source_ips, policy),
+    )
+    return Done(
+        f"{subject_of(user)}: {decision} {', '.join(actions)} on {', '.join(resources)}, on {_names(found)}",
+        {"subject": subject_of(user), "resources": list(resources), "brokers": [one.name for one in found]},
+    )
+
+
+@face("acl", "delete", "orbitmq admin acl delete ann --resource 'Topic:orders*'")
+@click.argument("user")
+@click.option("--resource", metavar="TEXT", help="Only the rule about it.")
+@click.option(
+    "--default", "is_default", is_flag=True, help="With --resource: the rule among the default ones."
+)
+@yes_flag
+@cluster_flags
+async def delete(
+    admin: Admin,
+    user: str,
+    resource: str | None,
+    is_default: bool,
+    yes: bool,
+    cluster: str | None,
+    broker: str | None,
+) -> Done:
+    """Remove the rules of USER from all brokers."""
+    found = await admin.brokers(cluster, broker)
+    what = (
+        f"the rule of {subject_of(user)} about {resource}" if resource else f"all rules of {subject_of(user)}"
+    )
+    confirm(f"Remove {what} from {_names(found)}?", yes)
+    policy = "Default" if is_default else "Custom"
+    await admin.each(found, lambda one: delete_rules(admin, one.address, user, resource, policy))
+    return Done(f"removed {what} from {_names(found)}", {"subject": subject_of(user), "resource": resource})
+
+
+@face("acl", "get")
+@click.argument("user")
+@cluster_flags
+async def get(admin: Admin, user: str, cluster: str | None, broker: str | None) -> Rows:
+    """The rules of USER on every broker."""
+    found = await admin.brokers(cluster, broker)
+    acls = await admin.each(found, lambda one: rules_of(admin, one.address, user))
+    return Rows(
+        COLUMNS,
+        [row for one, acl in zip(found, acls, strict=True) if acl is not None for row in _rows(one, acl)],
+    )
+
+
+@face("acl", "list")
+@click.option("--subject", metavar="TEXT", help="Only users whose names hold it.")
+@click.option("--resource", metavar="TEXT", help="Only rules whose resources hold it.")
+@cluster_flags
+async def show_all(
+    admin: Admin, subject: str | None, resource: str | None, cluster: str | None, broker: str | None
+) -> Rows:
+    """All rules."""
+    found = await admin.brokers(cluster, broker)
+    lists = await admin.each(found, lambda one: list_rules(admin, one.address, subject, resource))
+    return Rows(
+        COLUMNS,
+        [row for one, acls in zip(found, lists, strict=True) for acl in acls for row in _rows(one, acl)],
+    )
+
+
+@face("acl", "copy", "orbitmq admin acl copy 10.0.0.1:10911 10.0.0.2:10911")
+@click.argument("source")
+@click.argument("target")
+@click.argument("users", nargs=-1)
+async def copy(admin: Admin, source: str, target: str, users: tuple[str, ...]) -> Done:
+    """Copy rules from the broker at SOURCE to the one at TARGET: all, or those of USERS."""
+    copied = await copy_rules(admin, source, target, users)
+    return Done(
+        f"copied the rules of {len(copied)} users from {source} to {target}",
+        {"subjects": copied, "source": source, "target": target},
+    )
+
+
+def _rows(one: BrokerAt, acl: AclInfo) -> list[list[str | list[str] | None]]:
+    return [
+        [
+            one.name,
+            acl.subject,
+            policy.policy_type,
+            entry.resource,
+            entry.actions,
+            entry.source_ips,
+            entry.decision,
+        ]
+        for policy in acl.policies or ()
+        for entry in policy.entries or ()
+    ]
+
+
+def _names(found: Sequence[BrokerAt]) -> str:
+    return ", ".join(one.name for one in found)

@@ -1,0 +1,222 @@
+"""`orbitmq admin user ...`: users of brokers with access control. Every broker has users of its own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from orbitmq.admin.admin import Admin, BrokerAt
+from orbitmq.admin.face import cluster_flags, confirm, face, yes_flag
+from orbitmq.admin.output import Column, Done, Rows
+from orbitmq.protocol.bodies.auth import UserInfo
+from orbitmq.protocol.errors import OrbitError
+from orbitmq.protocol.requests.auth import (
+    AuthCreateUser,
+    AuthDeleteUser,
+    AuthGetUser,
+    AuthListUser,
+    AuthUpdateUser,
+)
+
+TYPES = click.Choice(["normal", "super"])
+COLUMNS = [
+    Column("broker", "BROKER"),
+    Column("user", "USER"),
+    Column("type", "TYPE"),
+    Column("status", "STATUS"),
+]
+
+
+class NoSuchUser(OrbitError):
+    """No broker that was asked has the user."""
+
+
+class NoSecret(OrbitError):
+    """A broker tells no secrets, so users cannot be copied from it."""
+
+
+async def create_user(admin: Admin, address: str, name: str, password: str, kind: str = "normal") -> None:
+    """Makes a user on one broker."""
+    await admin.call(address, AuthCreateUser(name, UserInfo(name, password, kind)))
+
+
+async def update_user(
+    admin: Admin,
+    address: str,
+    name: str,
+    password: str | None = None,
+    kind: str | None = None,
+    status: str | None = None,
+) -> None:
+    """Changes of a user on one broker what is given."""
+    await admin.call(address, AuthUpdateUser(name, UserInfo(name, password, kind, status)))
+
+
+async def delete_user(admin: Admin, address: str, name: str) -> None:
+    """Removes a user and its rules from one broker."""
+    await admin.call(address, AuthDeleteUser(name))
+
+
+async def list_users(admin: Admin, address: str, part: str | None = None) -> list[UserInfo]:
+    """The users of one broker whose names hold `part`; secrets are in them if the broker tells them."""
+    body = (await admin.call(address, AuthListUser(part))).body
+    return [] if body is None else body.users
+
+
+async def copy_users(admin: Admin, source: str, target: str, names: Sequence[str] = ()) -> list[str]:
+    """Makes users of one broker on another, or changes them there to be the same; gives their names.
+
+    Raises NoSecret where the source does not tell them: Apache's does, OrbitMQ's to super users only.
+    """
+    users = await list_users(admin, source)
+    if names:
+        known = {user.username: user for user in users}
+        missing = [name for name in names if name not in known]
+        if missing:
+            raise NoSuchUser(f"{source} has no user {missing[0]}")
+        users = [known[name] for name in names]
+    for user in users:
+        if not user.password:
+            raise NoSecret(f"{source} does not tell the secret of user {user.username}")
+    for user in users:
+        there = (await admin.call(target, AuthGetUser(user.username))).body
+        request = AuthCreateUser if there is None else AuthUpdateUser
+        await admin.call(target, request(user.username, user))
+    return [user.username or "" for user in users]
+
+
+def _read_password(file: str | None, *, asked: bool) -> str | None:
+    """A password from a file's first line, `-` being standard input, or asked for."""
+    if file is None:
+        return (
+            str(click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
+            if asked
+            else None
+        )
+    if file == "-":
+        line = sys.stdin.readline()
+    else:
+        try:
+            with open(file, encoding="utf-8") as opened:
+                line = opened.readline()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise click.UsageError(f"--password-file {file}: {reason}") from None
+    password = line.rstrip("\r\n")
+    if not password:
+        raise click.UsageError("the password is empty")
+    return password
+
+
+_password_file = click.option(
+    "--password-file", metavar="FILE", help="Read the password from its first line; - is standard input."
+)
+
+
+@face("user", "create", "orbitmq admin user create ann --password-file ann.secret")
+@click.argument("name")
+@_password_file
+@click.option("--type", "kind", type=TYPES, default="normal", show_default=True)
+@cluster_flags
+async def create(
+    admin: Admin, name: str, password_file: str | None, kind: str, cluster: str | None, broker: str | None
+) -> Done:
+    """Create user NAME on all brokers; its password is asked for, or read from a file."""
+    password = _read_password(password_file, asked=True)
+    assert password is not None
+    found = await admin.brokers(cluster, broker)
+    await admin.each(found, lambda one: create_user(admin, one.address, name, password, kind))
+    return Done(f"user {name} is there on {_names(found)}", {"user": name, "brokers": _list(found)})
+
+
+@face("user", "update", "orbitmq admin user update ann --disable")
+@click.argument("name")
+@_password_file
+@click.option("--password", "asks", is_flag=True, help="Ask for a new password.")
+@click.option("--type", "kind", type=TYPES)
+@click.option("--enable/--disable", "enabled", default=None, help="Whether the user is let in.")
+@cluster_flags
+async def update(
+    admin: Admin,
+    name: str,
+    password_file: str | None,
+    asks: bool,
+    kind: str | None,
+    enabled: bool | None,
+    cluster: str | None,
+    broker: str | None,
+) -> Done:
+    """Change of user NAME what is given, on all brokers."""
+    password = _read_password(password_file, asked=asks)
+    if password is None and kind is None and enabled is None:
+        raise click.UsageError("nothing to change: give --password, --password-file, --type or --disable")
+    status = None if enabled is None else "enable" if enabled else "disable"
+    found = await admin.brokers(cluster, broker)
+    await admin.each(found, lambda one: update_user(admin, one.address, name, password, kind, status))
+    return Done(f"user {name} is changed on {_names(found)}", {"user": name, "brokers": _list(found)})
+
+
+@face("user", "delete")
+@click.argument("name")
+@yes_flag
+@cluster_flags
+async def delete(admin: Admin, name: str, yes: bool, cluster: str | None, broker: str | None) -> Done:
+    """Remove user NAME and its rules from all brokers."""
+    found = await admin.brokers(cluster, broker)
+    confirm(f"Remove user {name} from {_names(found)}?", yes)
+    await admin.each(found, lambda one: delete_user(admin, one.address, name))
+    return Done(f"user {name} is gone from {_names(found)}", {"user": name, "brokers": _list(found)})
+
+
+@face("user", "get")
+@click.argument("name")
+@cluster_flags
+async def get(admin: Admin, name: str, cluster: str | None, broker: str | None) -> Rows:
+    """User NAME on every broker that has it; secrets are not shown."""
+    found = await admin.brokers(cluster, broker)
+
+    async def ask(one: BrokerAt) -> UserInfo | None:
+        return (await admin.call(one.address, AuthGetUser(name))).body
+
+    users = zip(found, await admin.each(found, ask), strict=True)
+    rows = [_row(one, user) for one, user in users if user is not None]
+    if not rows:
+        raise NoSuchUser(f"there is no user {name} on {_names(found)}")
+    return Rows(COLUMNS, rows)
+
+
+@face("user", "list")
+@click.option("--filter", "part", metavar="TEXT", help="Only users whose names hold it.")
+@cluster_flags
+async def show_all(admin: Admin, part: str | None, cluster: str | None, broker: str | None) -> Rows:
+    """All users; secrets are not shown."""
+    found = await admin.brokers(cluster, broker)
+    lists = await admin.each(found, lambda one: list_users(admin, one.address, part))
+    return Rows(COLUMNS, [_row(one, user) for one, users in zip(found, lists, strict=True) for user in users])
+
+
+@face("user", "copy", "orbitmq admin user copy 10.0.0.1:10911 10.0.0.2:10911 ann bob")
+@click.argument("source")
+@click.argument("target")
+@click.argument("names", nargs=-1)
+async def copy(admin: Admin, source: str, target: str, names: tuple[str, ...]) -> Done:
+    """Copy users from the broker at SOURCE to the one at TARGET: all, or NAMES."""
+    copied = await copy_users(admin, source, target, names)
+    return Done(
+        f"copied {len(copied)} users from {source} to {target}",
+        {"users": copied, "source": source, "target": target},
+    )
+
+
+def _row(one: BrokerAt, user: UserInfo) -> list[str | None]:
+    return [one.name, user.username, user.user_type, user.user_status]
+
+
+def _names(found: Sequence[BrokerAt]) -> str:
+    return ", ".join(_list(found))
+
+
+def _list(found: Sequence[BrokerAt]) -> list[str]:
+    return [one.name for one in found]
