@@ -7,16 +7,39 @@ all there is: a metric that is not in it cannot be told.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 GAUGE = "gauge"
 COUNTER = "counter"
 HISTOGRAM = "histogram"
 
 
+class Switches(Protocol):
+    """The options that turn kinds of metrics off."""
+
+    @property
+    def enable_stats_metrics(self) -> bool: ...
+    @property
+    def enable_request_metrics(self) -> bool: ...
+    @property
+    def enable_connection_metrics(self) -> bool: ...
+    @property
+    def enable_lag_and_dlq_metrics(self) -> bool: ...
+    @property
+    def enable_transaction_metrics(self) -> bool: ...
+    @property
+    def enable_remoting_metrics(self) -> bool: ...
+    @property
+    def enable_message_store_metrics(self) -> bool: ...
+    @property
+    def enable_pop_metrics(self) -> bool: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One metric. `switch` is the option (as a setting) that turns it off."""
+    """One metric. `switch` says by the options whether it is told."""
 
     name: str
     kind: str
@@ -24,7 +47,7 @@ class Family:
     labels: tuple[str, ...] = ()
     bounds: tuple[float, ...] = ()
     """Upper bounds of a histogram's classes, without the last one, which has none."""
-    switch: str = ""
+    switch: Callable[[Switches], bool] = lambda on: True
 
     @property
     def is_apaches(self) -> bool:
@@ -46,28 +69,52 @@ SCAN_BOUNDS_MS = (1, 10, 100, 1000, 2000, 3000)
 TIMER_BOUNDS_S = (5, 60, 300, 900, 3600, 14_400, 28_800, 86_400)
 """The values of the label `timer_bound_s`."""
 
-_STATS = "enable_stats_metrics"
-_REQUEST = "enable_request_metrics"
-_CONNECTION = "enable_connection_metrics"
-_LAG = "enable_lag_and_dlq_metrics"
-_TRANSACTION = "enable_transaction_metrics"
-_REMOTING = "enable_remoting_metrics"
-_STORE_SWITCH = "enable_message_store_metrics"
-_POP = "enable_pop_metrics"
+
+def _stats(on: Switches) -> bool:
+    return on.enable_stats_metrics
+
+
+def _request(on: Switches) -> bool:
+    return on.enable_request_metrics
+
+
+def _connection(on: Switches) -> bool:
+    return on.enable_connection_metrics
+
+
+def _lag_and_dlq(on: Switches) -> bool:
+    return on.enable_lag_and_dlq_metrics
+
+
+def _transaction(on: Switches) -> bool:
+    return on.enable_transaction_metrics
+
+
+def _remoting(on: Switches) -> bool:
+    return on.enable_remoting_metrics
+
+
+def _message_store(on: Switches) -> bool:
+    return on.enable_message_store_metrics
+
+
+def _pop(on: Switches) -> bool:
+    return on.enable_pop_metrics
+
 
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
         # The broker.
-        Family("rocketmq_broker_permission", GAUGE, "What clients may do: 4 read, 2 write.", switch=_STATS),
-        Family("rocketmq_topic_number", GAUGE, "Topics of the broker, its own included.", switch=_STATS),
-        Family("rocketmq_consumer_group_number", GAUGE, "Consumer groups of the broker.", switch=_STATS),
+        Family("rocketmq_broker_permission", GAUGE, "What clients may do: 4 read, 2 write.", switch=_stats),
+        Family("rocketmq_topic_number", GAUGE, "Topics of the broker, its own included.", switch=_stats),
+        Family("rocketmq_consumer_group_number", GAUGE, "Consumer groups of the broker.", switch=_stats),
         Family(
             "rocketmq_processor_watermark",
             GAUGE,
             "Requests that wait for a thread: always 0, they are handled in the turn they arrive in.",
             ("processor",),
-            switch=_STATS,
+            switch=_stats,
         ),
         # Messages.
         Family(
@@ -75,26 +122,26 @@ FAMILIES: dict[str, Family] = {
             COUNTER,
             "Messages stored, by the topic they are stored in: delayed ones wait in one of the system first.",
             _STORED,
-            switch=_REQUEST,
+            switch=_request,
         ),
-        Family("rocketmq_throughput_in_total", COUNTER, "Bytes of these.", _STORED, switch=_REQUEST),
+        Family("rocketmq_throughput_in_total", COUNTER, "Bytes of these.", _STORED, switch=_request),
         Family(
             "rocketmq_message_size",
             HISTOGRAM,
             "Bytes of a stored message, all of its record.",
             _STORED,
             SIZE_BOUNDS,
-            switch=_REQUEST,
+            switch=_request,
         ),
-        Family("rocketmq_messages_out_total", COUNTER, "Messages handed out.", _CONSUMED, switch=_REQUEST),
-        Family("rocketmq_throughput_out_total", COUNTER, "Bytes of these.", _CONSUMED, switch=_REQUEST),
+        Family("rocketmq_messages_out_total", COUNTER, "Messages handed out.", _CONSUMED, switch=_request),
+        Family("rocketmq_throughput_out_total", COUNTER, "Bytes of these.", _CONSUMED, switch=_request),
         Family(
             "rocketmq_topic_create_execution_time_milliseconds",
             HISTOGRAM,
             "How long the creation or change of a topic took, its file included.",
             ("invocation_status", "is_system"),
             CREATE_BOUNDS_MS,
-            switch=_REQUEST,
+            switch=_request,
         ),
         Family(
             "rocketmq_consumer_group_create_execution_time_milliseconds",
@@ -102,7 +149,7 @@ FAMILIES: dict[str, Family] = {
             "How long the creation or change of a consumer group took, its file included.",
             ("invocation_status",),
             CREATE_BOUNDS_MS,
-            switch=_REQUEST,
+            switch=_request,
         ),
         # Clients.
         Family(
@@ -110,14 +157,14 @@ FAMILIES: dict[str, Family] = {
             GAUGE,
             "Connections of producers.",
             ("language", "protocol_type", "version"),
-            switch=_CONNECTION,
+            switch=_connection,
         ),
         Family(
             "rocketmq_consumer_connections",
             GAUGE,
             "Connections of consumers.",
             ("consume_mode", "consumer_group", "is_system", "language", "protocol_type", "version"),
-            switch=_CONNECTION,
+            switch=_connection,
         ),
         Family(
             "rocketmq_rpc_latency_milliseconds",
@@ -125,7 +172,7 @@ FAMILIES: dict[str, Family] = {
             "From the arrival of a request to its answer.",
             ("is_long_polling", "protocol_type", "request_code", "response_code", "result"),
             RPC_BOUNDS_MS,
-            switch=_REMOTING,
+            switch=_remoting,
         ),
         # Consumers that fall behind.
         Family(
@@ -133,42 +180,42 @@ FAMILIES: dict[str, Family] = {
             GAUGE,
             "Messages a group has not committed yet.",
             _CONSUMED,
-            switch=_LAG,
+            switch=_lag_and_dlq,
         ),
         Family(
             "rocketmq_consumer_lag_latency_milliseconds",
             GAUGE,
             "Age of the oldest of these.",
             _CONSUMED,
-            switch=_LAG,
+            switch=_lag_and_dlq,
         ),
         Family(
             "rocketmq_consumer_inflight_messages",
             GAUGE,
             "Messages a group has taken and not committed yet.",
             _CONSUMED,
-            switch=_LAG,
+            switch=_lag_and_dlq,
         ),
         Family(
             "rocketmq_consumer_queueing_latency_milliseconds",
             GAUGE,
             "Age of the oldest message that the group has not taken yet.",
             _CONSUMED,
-            switch=_LAG,
+            switch=_lag_and_dlq,
         ),
         Family(
             "rocketmq_consumer_ready_messages",
             GAUGE,
             "Messages that a group has not taken yet.",
             _CONSUMED,
-            switch=_LAG,
+            switch=_lag_and_dlq,
         ),
         Family(
             "rocketmq_send_to_dlq_messages_total",
             COUNTER,
             "Messages that became dead letters, by the topic they were sent to.",
             ("consumer_group", "is_system", "topic"),
-            switch=_LAG,
+            switch=_lag_and_dlq,
         ),
         # Transactions.
         Family(
@@ -176,21 +223,21 @@ FAMILIES: dict[str, Family] = {
             GAUGE,
             "Half messages nobody has decided about, by the topic they are for.",
             ("topic",),
-            switch=_TRANSACTION,
+            switch=_transaction,
         ),
         Family(
             "rocketmq_commit_messages_total",
             COUNTER,
             "Transactions committed.",
             ("topic",),
-            switch=_TRANSACTION,
+            switch=_transaction,
         ),
         Family(
             "rocketmq_rollback_messages_total",
             COUNTER,
             "Transactions rolled back.",
             ("topic",),
-            switch=_TRANSACTION,
+            switch=_transaction,
         ),
         Family(
             "rocketmq_finish_message_latency_milliseconds",
@@ -198,7 +245,7 @@ FAMILIES: dict[str, Family] = {
             "Age of a half message when it is committed: in seconds, whatever the name says (Apache's name).",
             ("topic",),
             FINISH_BOUNDS_S,
-            switch=_TRANSACTION,
+            switch=_transaction,
         ),
         # The store.
         Family(
@@ -206,28 +253,28 @@ FAMILIES: dict[str, Family] = {
             GAUGE,
             "Bytes used on the disk of the store, by whomever.",
             _STORE,
-            switch=_STORE_SWITCH,
+            switch=_message_store,
         ),
         Family(
             "rocketmq_storage_flush_behind_bytes",
             GAUGE,
             "Bytes stored and not yet on the disk.",
             _STORE,
-            switch=_STORE_SWITCH,
+            switch=_message_store,
         ),
         Family(
             "rocketmq_storage_dispatch_behind_bytes",
             GAUGE,
             "Bytes stored and not yet seen by consumers.",
             _STORE,
-            switch=_STORE_SWITCH,
+            switch=_message_store,
         ),
         Family(
             "rocketmq_storage_message_reserve_time_milliseconds",
             GAUGE,
             "Age of the oldest message in the log.",
             _STORE,
-            switch=_STORE_SWITCH,
+            switch=_message_store,
         ),
         # Timers.
         Family(
@@ -235,56 +282,56 @@ FAMILIES: dict[str, Family] = {
             GAUGE,
             "Timer messages stored and not yet set.",
             _STORE,
-            switch=_STORE_SWITCH,
+            switch=_message_store,
         ),
         Family(
             "rocketmq_timer_enqueue_latency_milliseconds",
             GAUGE,
             "Age of the oldest of these.",
             _STORE,
-            switch=_STORE_SWITCH,
+            switch=_message_store,
         ),
         Family(
             "rocketmq_timer_dequeue_lag",
             GAUGE,
             "Timer messages that are due and not yet delivered.",
             _STORE,
-            switch=_STORE_SWITCH,
+            switch=_message_store,
         ),
         Family(
             "rocketmq_timer_dequeue_latency_milliseconds",
             GAUGE,
             "For how long the first of these has been due.",
             _STORE,
-            switch=_STORE_SWITCH,
+            switch=_message_store,
         ),
         Family(
             "rocketmq_timer_enqueue_total",
             COUNTER,
             "Timer messages set.",
             (*_STORE, "topic"),
-            switch=_STORE_SWITCH,
+            switch=_message_store,
         ),
         Family(
             "rocketmq_timer_dequeue_total",
             COUNTER,
             "Timer messages delivered.",
             (*_STORE, "topic"),
-            switch=_STORE_SWITCH,
+            switch=_message_store,
         ),
         Family(
             "rocketmq_timing_messages",
             GAUGE,
             "Timer messages that wait, by the topic they are for.",
             (*_STORE, "topic"),
-            switch=_STORE_SWITCH,
+            switch=_message_store,
         ),
         Family(
             "rocketmq_timer_message_snapshot",
             GAUGE,
             "Timer messages due between the next smaller bound and this one.",
             (*_STORE, "timer_bound_s"),
-            switch=_STORE_SWITCH,
+            switch=_message_store,
         ),
         Family(
             "rocketmq_delay_message_latency_seconds",
@@ -292,55 +339,55 @@ FAMILIES: dict[str, Family] = {
             "Delay that timer messages ask for.",
             (*_STORE, "topic"),
             DELAY_BOUNDS_S,
-            switch=_STORE_SWITCH,
+            switch=_message_store,
         ),
         # POP consumption.
         Family(
             "rocketmq_pop_checkpoint_buffer_size",
             GAUGE,
             "Check points of pops that are not settled yet and kept in memory.",
-            switch=_POP,
+            switch=_pop,
         ),
         Family(
             "rocketmq_pop_offset_buffer_size",
             GAUGE,
             "Offsets of pops that wait in memory to be committed.",
-            switch=_POP,
+            switch=_pop,
         ),
         Family(
             "rocketmq_pop_revive_lag_milliseconds",
             GAUGE,
             "Records of the revive topic not looked at yet: messages, whatever the name (Apache's) says.",
             ("queue_id",),
-            switch=_POP,
+            switch=_pop,
         ),
         Family(
             "rocketmq_pop_revive_latency_milliseconds",
             GAUGE,
             "Age of the oldest of these.",
             ("queue_id",),
-            switch=_POP,
+            switch=_pop,
         ),
         Family(
             "rocketmq_pop_revive_in_message_total",
             COUNTER,
             "Check points and acknowledgements written to the revive topic.",
             ("consumer_group", "put_status", "revive_message_type", "topic"),
-            switch=_POP,
+            switch=_pop,
         ),
         Family(
             "rocketmq_pop_revive_out_message_total",
             COUNTER,
             "Check points and acknowledgements read from the revive topic.",
             ("consumer_group", "queue_id", "revive_message_type", "topic"),
-            switch=_POP,
+            switch=_pop,
         ),
         Family(
             "rocketmq_pop_revive_retry_messages_total",
             COUNTER,
             "Popped messages that were not acknowledged in time and put up for another delivery.",
             ("consumer_group", "put_status", "topic"),
-            switch=_POP,
+            switch=_pop,
         ),
         # What Apache's broker does not tell.
         Family(
@@ -348,21 +395,21 @@ FAMILIES: dict[str, Family] = {
             GAUGE,
             "Messages of a queue that a group has not committed yet.",
             _QUEUE,
-            switch=_LAG,
+            switch=_lag_and_dlq,
         ),
         Family(
             "orbitmq_consumer_queue_lag_seconds",
             GAUGE,
             "Age of the oldest of these.",
             _QUEUE,
-            switch=_LAG,
+            switch=_lag_and_dlq,
         ),
         Family(
             "orbitmq_dead_letters",
             GAUGE,
             "Dead letters of a group that are still there.",
             ("consumer_group",),
-            switch=_LAG,
+            switch=_lag_and_dlq,
         ),
         Family("orbitmq_unflushed_bytes", GAUGE, "Bytes acknowledged and not yet on the disk."),
         Family("orbitmq_unflushed_seconds", GAUGE, "For how long the oldest of these has waited."),

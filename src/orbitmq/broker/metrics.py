@@ -313,13 +313,16 @@ def _lag_of_queues(broker: Broker, group: str, topic: str, found: _Lag) -> Itera
     store, offsets = broker.store, broker.offsets
     for queue_id in store.queue_ids(topic):
         end = store.max_offset(topic, queue_id)
-        committed = offsets.get(group, topic, queue_id)
+        next_pop = broker.points.next_offset(topic, group, queue_id)
+        committed = next_pop if next_pop >= 0 else offsets.get(group, topic, queue_id)
         if committed < 0:
             # Where it will begin is the consumer's choice: nothing is owed to it yet.
             continue
         low = max(0, store.min_offset(topic, queue_id))
         committed = min(max(committed, low), end)
         taken = min(max(offsets.pulled(group, topic, queue_id), committed), end)
+        # The offset of a group that pops is behind what it has taken, whether acknowledged or not.
+        committed = max(low, committed - broker.in_flight.of(topic, group, queue_id))
         found.lag += end - committed
         found.inflight += taken - committed
         found.ready += end - taken

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from orbitmq import __version__
 from orbitmq.broker.broker import Broker
-from orbitmq.broker.metric_families import FAMILIES
+from orbitmq.broker.metric_families import FAMILIES, Switches
 from orbitmq.broker.metrics import AgeOf, Position, Sample, samples
 from orbitmq.broker.metrics_options import parse_labels
 from orbitmq.server.exposition import OPEN_METRICS_TYPE, TEXT_TYPE, Exposition, wants_open_metrics
@@ -36,7 +36,7 @@ Place = tuple[int, int]
 """Physical offset and size of a record."""
 
 
-class MetricsSettings(Protocol):
+class MetricsSettings(Switches, Protocol):
     """What the broker's options say about metrics."""
 
     @property
@@ -93,7 +93,7 @@ class Metrics:
 
     async def _take(self) -> Scrape:
         scrape = Scrape(self._now(), [], {})
-        off = {name for name, family in FAMILIES.items() if family.switch and not self._is_on(family.switch)}
+        off = {name for name, family in FAMILIES.items() if not family.switch(self._settings)}
         began = time.perf_counter()
         for count, sample in enumerate(self._samples(scrape.now)):
             if sample.family not in off:
@@ -106,9 +106,6 @@ class Metrics:
                 began = time.perf_counter()
         self._note_slice(began)
         return scrape
-
-    def _is_on(self, switch: str) -> bool:
-        return bool(getattr(self._settings, switch))
 
     def _note_slice(self, began: float) -> None:
         self.longest_slice_ms = max(self.longest_slice_ms, (time.perf_counter() - began) * 1000)
