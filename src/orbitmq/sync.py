@@ -40,6 +40,8 @@ from orbitmq.client import (
     NotRunning,
     Pulled,
     ReceivedMessage,
+    Reply,
+    RequestTimeout,
     Retry,
     SendFailed,
     SendResult,
@@ -66,6 +68,8 @@ __all__ = [
     "Pulled",
     "PushConsumer",
     "ReceivedMessage",
+    "Reply",
+    "RequestTimeout",
     "Retry",
     "SendFailed",
     "SendResult",
@@ -192,6 +196,7 @@ class Producer(_Face[client.Producer]):
 
     queues = _waiting(client.Producer.queues)
     send = _waiting(client.Producer.send)
+    request = _waiting(client.Producer.request)
     send_oneway = _waiting(client.Producer.send_oneway)
     send_batch = _waiting(client.Producer.send_batch)
     send_all = _waiting(client.Producer.send_all)
@@ -216,6 +221,7 @@ class PushConsumer(_Face[client.PushConsumer]):
 
     ack = _waiting(client.PushConsumer.ack)
     retry = _waiting(client.PushConsumer.retry)
+    reply = _waiting(client.PushConsumer.reply)
     wait_closed = _waiting(client.PushConsumer.wait_closed)
     close = _waiting(client.PushConsumer.close)
 

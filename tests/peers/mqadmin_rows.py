@@ -29,8 +29,8 @@ NOT_OF_A_SERVER = """
     rocketmqHome useTLS socksProxyConfig channelNotActiveInterval clientAsyncSemaphoreValue
     clientCallbackExecutorThreads clientChannelMaxIdleTimeSeconds clientCloseSocketIfTimeout
     clientOnewaySemaphoreValue clientPooledByteBufAllocatorEnable clientSocketRcvBufSize
-    clientSocketSndBufSize clientWorkerThreads connectTimeoutMillis disableCallbackExecutor disableNettyWorkerGroup
-    enableReconnectForGoAway isScanAvailableNameSrv maxReconnectIntervalTimeSeconds
+    clientSocketSndBufSize clientWorkerThreads connectTimeoutMillis disableCallbackExecutor
+    disableNettyWorkerGroup enableReconnectForGoAway isScanAvailableNameSrv maxReconnectIntervalTimeSeconds
     endTransactionThreadPoolNums heartbeatThreadPoolNums litePullMessageThreadPoolNums
     processReplyMessageThreadPoolNums pullMessageThreadPoolNums putMessageFutureThreadPoolNums
     queryMessageThreadPoolNums sendMessageThreadPoolNums

@@ -8,10 +8,11 @@ from orbitmq.client.errors import (
     MessageTooLarge,
     NoNameServer,
     NotRunning,
+    RequestTimeout,
     SendFailed,
     TopicNotFound,
 )
-from orbitmq.client.handlers import RETRY, Handler, Retry
+from orbitmq.client.handlers import RETRY, Handler, Reply, Retry
 from orbitmq.client.message import Message, ReceivedMessage, SendResult, SendStatus
 from orbitmq.client.options import (
     FIRST_OFFSET,
@@ -50,6 +51,8 @@ __all__ = [
     "Pulled",
     "PushConsumer",
     "ReceivedMessage",
+    "Reply",
+    "RequestTimeout",
     "Retry",
     "SendFailed",
     "SendResult",

@@ -21,6 +21,7 @@ from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.requests.send import SendBatchMessage, SendReply
 
 OnSent: TypeAlias = Callable[[list[SendResult]], None]
+Traced: TypeAlias = Callable[[list[Message], list[SendResult], int, SendReply], None]
 
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 2.0
@@ -40,6 +41,7 @@ class BulkSend:
         try_timeout_ms: float,
         timeout_ms: float,
         on_sent: OnSent | None,
+        traced: Traced | None = None,
     ) -> None:
         self._sender = sender
         self._preparation = preparation
@@ -49,6 +51,7 @@ class BulkSend:
         self._try_timeout_ms = try_timeout_ms
         self._timeout_ms = timeout_ms
         self._on_sent = on_sent
+        self._traced = traced
         self._lanes: dict[MessageQueue, _Lane] = {}
         self._queues: dict[str, Sequence[MessageQueue]] = {}
         self._turns: dict[str, int] = {}
@@ -116,10 +119,17 @@ class BulkSend:
     async def send(self, queue: MessageQueue, messages: list[Message]) -> None:
         """Sends what a lane held; all of it, in as many batches as the size limit asks for."""
         for request, unique_ids in self._preparation.batches(messages, self._now_ms()):
+            began_ms = self._now_ms()
             reply = await self._send_until_stored(request, queue)
+            part, messages = messages[: len(unique_ids)], messages[len(unique_ids) :]
             self.sent += len(unique_ids)
+            if self._on_sent is None and self._traced is None:
+                continue
+            results = batch_results(reply, queue, unique_ids)
+            if self._traced is not None:
+                self._traced(part, results, self._now_ms() - began_ms, reply)
             if self._on_sent is not None:
-                self._on_sent(batch_results(reply, queue, unique_ids))
+                self._on_sent(results)
 
     async def _send_until_stored(self, request: SendBatchMessage, queue: MessageQueue) -> SendReply:
         loop = asyncio.get_running_loop()

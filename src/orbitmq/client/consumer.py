@@ -11,17 +11,20 @@ from typing import Self
 from orbitmq.client.assignment import Assignment
 from orbitmq.client.consuming import ConcurrentConsumption, Consumption, Handling
 from orbitmq.client.errors import CannotIterate, NotRunning
-from orbitmq.client.handlers import Handler, Outcome, Retry, is_async
+from orbitmq.client.handlers import Handler, Reply, Retry, is_async
 from orbitmq.client.instance import ClientInstance, now_ms
 from orbitmq.client.message import ReceivedMessage
 from orbitmq.client.names import INNER_PRODUCER_GROUP
+from orbitmq.client.namespaces import wrap
 from orbitmq.client.offsets import OffsetTable
 from orbitmq.client.options import ConsumerOptions
 from orbitmq.client.ordering import OrderedConsumption, QueueLocks
+from orbitmq.client.replying import send_reply
 from orbitmq.client.serving import Serving
 from orbitmq.client.session import Session, Subscription
 from orbitmq.client.stats import SLOT_MS
 from orbitmq.client.subscription import subscription
+from orbitmq.client.tracing import Tracer
 from orbitmq.net.connection import Connection
 from orbitmq.protocol.bodies.heartbeat import ConsumerData, ConsumeType, MessageModel
 from orbitmq.protocol.bodies.queue import MessageQueue
@@ -77,6 +80,7 @@ class PushConsumer(ConsumerOptions):
         """
         if self.ordered and handler is None:
             raise CannotIterate("an ordered consumer needs a handler for each topic")
+        topic = wrap(self.namespace, topic)
         row = subscription(topic, tags, now_ms())
         self._subscriptions[topic] = Subscription(row, handler, handler is not None and is_async(handler))
         own = retry_topic(self.group)
@@ -86,7 +90,7 @@ class PushConsumer(ConsumerOptions):
 
     def unsubscribe(self, topic: str) -> None:
         """Gives a topic up: its queues are left to others, what is held of them is not handled any more."""
-        self._subscriptions.pop(topic, None)
+        self._subscriptions.pop(wrap(self.namespace, topic), None)
         self._subscriptions_changed()
 
     def _subscriptions_changed(self) -> None:
@@ -120,6 +124,9 @@ class PushConsumer(ConsumerOptions):
         except BaseException:
             await instance.close()
             raise
+        if self.trace:
+            session.tracer = Tracer(self, instance, "CONSUME")
+            session.tracer.start()
         assignment = Assignment(session)
         handling = Handling(session)
         consumption: ConcurrentConsumption | OrderedConsumption
@@ -188,6 +195,8 @@ class PushConsumer(ConsumerOptions):
             await consumption.unlock_all()
         if self._handling is not None:
             self._handling.close()
+        if session.tracer is not None:
+            await session.tracer.flush()
         await session.instance.close()
         self._closed.set()
 
@@ -258,7 +267,14 @@ class PushConsumer(ConsumerOptions):
         """Has a message from `async for` handed out again, as a handler does with `Retry(delay_level)`."""
         await self._settle(message, Retry(delay_level))
 
-    async def _settle(self, message: ReceivedMessage, outcome: Outcome) -> None:
+    async def reply(self, message: ReceivedMessage, reply: Reply) -> None:
+        """Answers a message from `async for` that was sent as a request. It is not done by that: see `ack`.
+
+        Raises IllegalMessage where nobody waits for a reply, BrokerRefused where whoever asked has gone.
+        """
+        await send_reply(self._running(), message, reply)
+
+    async def _settle(self, message: ReceivedMessage, outcome: Retry | None) -> None:
         if isinstance(self._consumption, ConcurrentConsumption) and self._assignment is not None:
             held = self._assignment.held(message.queue)
             if held is not None:

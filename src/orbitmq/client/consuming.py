@@ -9,13 +9,16 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
-from orbitmq.client.handlers import RETRY, Outcome, Retry
+from orbitmq.client.handlers import RETRY, Outcome, Reply, Retry
 from orbitmq.client.instance import now_ms
 from orbitmq.client.message import ReceivedMessage
 from orbitmq.client.process_queue import ProcessQueue
 from orbitmq.client.ready import Ready
+from orbitmq.client.replying import send_reply
 from orbitmq.client.sending_back import SendBack
 from orbitmq.client.session import Session, Subscription
+from orbitmq.client.trace_records import Handled
+from orbitmq.protocol.errors import OrbitError
 
 AGAIN_SECONDS = 5.0
 """Pause before a message is handled again that could not even be sent back."""
@@ -32,23 +35,41 @@ class Handling:
         self._session = session
         self._threads: ThreadPoolExecutor | None = None
 
-    async def handle(self, subscription: Subscription, message: ReceivedMessage) -> Outcome:
+    async def handle(self, subscription: Subscription, message: ReceivedMessage) -> Retry | None:
         """What the handler says; Retry() where it raises."""
         session = self._session
         message.consume_start_ms = now_ms()
         started = time.perf_counter()
-        stats = session.stats_of(message.topic)
+        stats = session.stats_of(message.wire_topic)
+        tracer = session.tracer
+        traced = None if tracer is None else tracer.handling(message)
+        handled = Handled.SUCCESS
         try:
             outcome = await self.call(subscription, message)
         except Exception as error:
             session.instance.report(f"handler of {message.topic}", error, lasting=False)
-            outcome = RETRY
-        stats.consume_ms += (time.perf_counter() - started) * 1000
-        if isinstance(outcome, Retry):
+            outcome, handled = RETRY, Handled.EXCEPTION
+        took_ms = (time.perf_counter() - started) * 1000
+        stats.consume_ms += took_ms
+        if tracer is not None and traced is not None:
+            if isinstance(outcome, Retry) and handled is Handled.SUCCESS:
+                handled = Handled.FAILED
+            tracer.handled(message, traced, int(took_ms), handled)
+        if isinstance(outcome, Reply):
+            await self._reply(message, outcome)
+        elif isinstance(outcome, Retry):
             stats.consume_failed += 1
             return outcome
         stats.consume_ok += 1
         return None
+
+    async def _reply(self, message: ReceivedMessage, reply: Reply) -> None:
+        """Sends a reply; if that fails the message is not handled again all the same: it would be late."""
+        instance = self._session.instance
+        try:
+            await send_reply(self._session, message, reply)
+        except OrbitError as error:
+            instance.report(f"reply to a request on {message.topic}", error, lasting=False)
 
     async def call(self, subscription: Subscription, message: ReceivedMessage) -> Outcome:
         """Calls the handler and gives what it gives."""
@@ -149,7 +170,7 @@ class ConcurrentConsumption:
             self._put(held, message)
 
     def _put(self, held: ProcessQueue, message: ReceivedMessage) -> None:
-        subscription = self._session.subscription_of(message.topic)
+        subscription = self._session.subscription_of(message.wire_topic)
         if subscription is not None:
             line = self._ready if subscription.handler is not None else self._for_iterators
             line.put((held, message))
@@ -173,13 +194,13 @@ class ConcurrentConsumption:
     async def _handle(self, held: ProcessQueue, message: ReceivedMessage) -> None:
         if held.dropped or message not in held:
             return
-        subscription = self._session.subscription_of(message.topic)
+        subscription = self._session.subscription_of(message.wire_topic)
         if subscription is None or subscription.handler is None:
             return
         outcome = await self._handling.handle(subscription, message)
         await self.settle(held, message, outcome)
 
-    async def settle(self, held: ProcessQueue, message: ReceivedMessage, outcome: Outcome) -> None:
+    async def settle(self, held: ProcessQueue, message: ReceivedMessage, outcome: Retry | None) -> None:
         """Finishes a message, or sends it back."""
         if held.dropped or message not in held:
             return

@@ -6,6 +6,7 @@
     ├── NoNameServer         none of the name servers answered
     ├── TopicNotFound        the name servers know no queue of the topic that would serve
     ├── SendFailed           every try failed; `failures` tells each
+    ├── RequestTimeout       a request was sent, and nobody replied in time
     ├── NotRunning           the producer or consumer has not been started, or is closed
     └── CannotIterate        `async for` and handlers were mixed
 
@@ -65,6 +66,12 @@ class SendFailed(ClientError):
         self.failures = failures
         """Broker name and error of each try, in order."""
         self.code = code
+
+
+class RequestTimeout(ClientError):
+    """A request was sent and nobody replied in time; it may still be handled."""
+
+    code = 10006
 
 
 class NotRunning(ClientError):

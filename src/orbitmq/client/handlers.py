@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from orbitmq.client.errors import IllegalMessage
 from orbitmq.client.message import ReceivedMessage
+from orbitmq.protocol.names import RESERVED_PROPERTIES
 
 
 @dataclass(slots=True, frozen=True)
@@ -25,13 +27,33 @@ class Retry:
 RETRY = Retry()
 """Hand the message out again, when the broker thinks fit."""
 
-Outcome: TypeAlias = Retry | None
+
+class Reply:
+    """A handler returns this to answer a message that was sent as a request (`Producer.request`).
+
+    The message is done then. A reply that cannot be delivered, since whoever asked has gone for example, is
+    told to `on_error`. The handler of a message that nobody waits for may return it too: it is told likewise.
+    """
+
+    __slots__ = ("body", "properties")
+
+    def __init__(
+        self, body: bytes | bytearray | memoryview | str, properties: Mapping[str, str] | None = None
+    ) -> None:
+        self.body = body.encode() if isinstance(body, str) else bytes(body)
+        self.properties: Mapping[str, str] = properties or {}
+        if not RESERVED_PROPERTIES.isdisjoint(self.properties):
+            taken = ", ".join(sorted(RESERVED_PROPERTIES.intersection(self.properties)))
+            raise IllegalMessage(f"properties {taken} are RocketMQ's own: choose another name")
+
+
+Outcome: TypeAlias = Retry | Reply | None
 """None: done."""
 Handler: TypeAlias = Callable[[ReceivedMessage], Awaitable[Outcome] | Outcome]
 """An async function, or a plain one, which then runs in a thread."""
 
 
-def is_async(handler: Handler) -> bool:
+def is_async(handler: Callable[..., object]) -> bool:
     """Whether calling it does not block: it gives a coroutine."""
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
         getattr(handler, "__call__", None)  # noqa: B004 - an object with an async __call__ is meant

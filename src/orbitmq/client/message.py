@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from orbitmq.client.errors import IllegalMessage
+from orbitmq.client.namespaces import unwrap
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.ids import host_text
 from orbitmq.protocol.message import StoredMessage
@@ -132,12 +133,23 @@ class SendResult:
 class ReceivedMessage:
     """A message as it came from a queue. Equal messages are the same object: it is one delivery."""
 
-    __slots__ = ("_properties", "_record", "body", "consume_start_ms", "queue", "reconsume_times", "topic")
+    __slots__ = (
+        "_properties",
+        "_record",
+        "body",
+        "consume_start_ms",
+        "queue",
+        "reconsume_times",
+        "topic",
+        "wire_topic",
+    )
 
-    def __init__(self, record: StoredMessage, queue: MessageQueue, topic: str) -> None:
+    def __init__(self, record: StoredMessage, queue: MessageQueue, topic: str, namespace: str = "") -> None:
         self._record = record
         self._properties: dict[str, str] | None = None
-        self.topic = topic
+        self.wire_topic = topic
+        """The topic it was sent to as brokers know it, with the namespace."""
+        self.topic = unwrap(namespace, topic) if namespace else topic
         """The topic it was sent to, also where it comes from a retry topic."""
         self.body = record.body
         """As it was sent: not compressed."""

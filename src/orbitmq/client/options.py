@@ -17,10 +17,11 @@ from enum import Enum
 from orbitmq.access import credentials_of
 from orbitmq.client.identity import own_ip
 from orbitmq.client.names import check_group
+from orbitmq.client.namespaces import wrap
 from orbitmq.client.rebalance import STRATEGIES, Strategy
 from orbitmq.net.address import default_namesrv, parse_addresses
 from orbitmq.protocol.bodies.heartbeat import ConsumeFromWhere
-from orbitmq.protocol.names import AUTO_CREATE_TOPIC
+from orbitmq.protocol.names import AUTO_CREATE_TOPIC, TRACE_TOPIC, check_topic
 from orbitmq.protocol.signing import Credentials
 
 
@@ -60,13 +61,23 @@ class ClientOptions:
     tls: bool | ssl.SSLContext = False
     """Whether connections are encrypted: True checks certificates and names by the authorities that the
     system trusts; a context of your own may trust others, or show a certificate."""
+    namespace: str = ""
+    """Whose topics and groups are meant: names travel as `namespace%name`, and come back without it."""
+    trace: bool = False
+    """Whether what becomes of each message is written to `trace_topic`, as Java's client does."""
+    trace_topic: str = TRACE_TOPIC
+    """Brokers have the topic RMQ_SYS_TRACE_TOPIC where `traceTopicEnable` is set."""
     on_error: Callable[[Exception], None] | None = None
     """Called with every failure in the background (heartbeats, routes, pulls, handlers), which is also
     logged. One that goes on is told once, until it has gone away. It must not raise and not block."""
 
     def __post_init__(self) -> None:
         """Checks what was set. Raises ValueError."""
+        self.shown_group = self.group
+        self.group = wrap(self.namespace, self.group)
         check_group(self.group)
+        if self.trace:
+            check_topic(self.trace_topic)
         self.namesrv = self.namesrv or default_namesrv()
         parse_addresses(self.namesrv)
         for name in ("poll_name_server_interval_ms", "heartbeat_broker_interval_ms"):

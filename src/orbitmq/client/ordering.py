@@ -171,7 +171,7 @@ class OrderedConsumption:
     async def _handle(self, held: ProcessQueue, message: ReceivedMessage) -> float:
         """Hands one message over; gives the seconds to wait before it is repeated, 0 when it is done."""
         session = self._session
-        subscription = session.subscription_of(message.topic)
+        subscription = session.subscription_of(message.wire_topic)
         if subscription is None or subscription.handler is None:
             return WAIT_FOR_LOCK_SECONDS
         outcome = await self._handling.handle(subscription, message)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from orbitmq.client.errors import IllegalMessage, MessageTooLarge
 from orbitmq.client.message import Message
 from orbitmq.client.names import check_topic_to_send
+from orbitmq.client.namespaces import wrap
 from orbitmq.client.options import Compression, ProducerOptions
 from orbitmq.protocol.compression import deflate, flag_of
 from orbitmq.protocol.ids import UniqueIds
@@ -51,11 +52,16 @@ class Preparation:
         if size > self._options.max_message_size_bytes:
             raise MessageTooLarge(size, self._options.max_message_size_bytes)
 
-    def single(self, message: Message, now_ms: int) -> tuple[SendMessageV2, str]:
-        """The request for one message, and its unique id. Queue and broker are still to be filled in."""
+    def single(
+        self, message: Message, now_ms: int, more: Mapping[str, str] | None = None
+    ) -> tuple[SendMessageV2, str]:
+        """The request for one message, and its unique id. Queue and broker are still to be filled in.
+
+        `more` are properties that the client itself gives the message.
+        """
         self.check(message)
         unique_id = self._ids.new(now_ms)
-        properties = _encoded(message, unique_id)
+        properties = _encoded(message, unique_id, more)
         body, sys_flag = message.body, 0
         options = self._options
         if len(body) >= options.compress_msg_body_over_bytes:
@@ -64,7 +70,7 @@ class Preparation:
         return (
             SendMessageV2(
                 options.group,
-                message.topic,
+                wrap(options.namespace, message.topic) if options.namespace else message.topic,
                 options.create_topic_key,
                 options.default_topic_queue_nums,
                 0,
@@ -129,7 +135,7 @@ class Preparation:
         own = {UNIQ_KEY: self._ids.new(now_ms), WAIT: "true" if wait else "false"}
         return SendBatchMessage(
             options.group,
-            topic,
+            wrap(options.namespace, topic),
             options.create_topic_key,
             options.default_topic_queue_nums,
             0,
@@ -146,9 +152,9 @@ class Preparation:
         )
 
 
-def _encoded(message: Message, unique_id: str) -> bytes:
+def _encoded(message: Message, unique_id: str, more: Mapping[str, str] | None = None) -> bytes:
     try:
-        properties = encode_properties(message.wire_properties(unique_id))
+        properties = encode_properties({**message.wire_properties(unique_id), **(more or {})})
     except BadProperty as error:
         raise IllegalMessage(str(error)) from None
     if len(properties) > MAX_PROPERTIES_BYTES:

@@ -8,19 +8,24 @@ from collections.abc import AsyncIterable, Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
+from orbitmq.client.asking import Questions
 from orbitmq.client.bulk import BulkSend
-from orbitmq.client.errors import ClientError, IllegalMessage, NotRunning, SendFailed
+from orbitmq.client.errors import ClientError, IllegalMessage, NotRunning, RequestTimeout, SendFailed
 from orbitmq.client.in_flight import InFlight
 from orbitmq.client.instance import ClientInstance, now_ms
-from orbitmq.client.message import Message, SendResult
+from orbitmq.client.message import Message, ReceivedMessage, SendResult
 from orbitmq.client.names import INNER_PRODUCER_GROUP
 from orbitmq.client.options import ProducerOptions
 from orbitmq.client.preparing import Preparation
 from orbitmq.client.queue_choice import QueueSelector, queue_of_key
 from orbitmq.client.results import batch_results, single_result
 from orbitmq.client.sending import Sender
+from orbitmq.client.tracing import Tracer
+from orbitmq.net.connection import Connection
 from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.command import Command
 from orbitmq.protocol.errors import BrokerRefused
+from orbitmq.protocol.requests.send import SendReply
 
 BULK_TIMEOUT_MS = 30_000
 """How long `send_all` tries to get a batch stored."""
@@ -54,6 +59,8 @@ class Producer(ProducerOptions):
         self._instance: ClientInstance | None = None
         self._sender: Sender | None = None
         self._preparation: Preparation | None = None
+        self._questions = Questions()
+        self._tracer: Tracer | None = None
         self._in_flight = InFlight(self.max_in_flight, self.max_in_flight_bytes)
 
     # Life.
@@ -63,11 +70,17 @@ class Producer(ProducerOptions):
         if self._instance is not None:
             raise NotRunning("a producer is started once: make another one")
         self._instance = ClientInstance(
-            self, await self.own_ip(), producer_groups=[self.group, INNER_PRODUCER_GROUP]
+            self,
+            await self.own_ip(),
+            producer_groups=[self.group, INNER_PRODUCER_GROUP],
+            on_requests=self._on_requests,
         )
         self._preparation = Preparation(self, self._instance.unique_ids)
         self._sender = Sender(self._instance, self)
         self._instance.start()
+        if self.trace:
+            self._tracer = Tracer(self, self._instance, "PRODUCE")
+            self._tracer.start()
         return self
 
     async def close(self) -> None:
@@ -77,6 +90,8 @@ class Producer(ProducerOptions):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.send_msg_timeout_ms / 1000):
                 await self._in_flight.emptied()
+        if self._tracer is not None:
+            await self._tracer.flush()
         await self._instance.close()
 
     async def __aenter__(self) -> Self:
@@ -91,6 +106,9 @@ class Producer(ProducerOptions):
     def client_id(self) -> str:
         """The id by which brokers know it. Raises NotRunning before the start."""
         return self._running()[0].client_id
+
+    def _on_requests(self, connection: Connection, commands: list[Command]) -> None:
+        self._questions.on_requests(connection, commands)
 
     def _running(self) -> tuple[ClientInstance, Sender, Preparation]:
         if self._instance is None or self._sender is None or self._preparation is None:
@@ -128,6 +146,7 @@ class Producer(ProducerOptions):
         request, unique_id = preparation.single(message, now_ms())
         size = len(request.body)
         await self._in_flight.enter(size)
+        began_ms = now_ms()
         try:
             key = sharding_key or message.sharding_key
             if queue is None and (selector is not None or key is not None):
@@ -135,7 +154,52 @@ class Producer(ProducerOptions):
             chosen, reply = await sender.send(request, queue, timeout_ms or self.send_msg_timeout_ms)
         finally:
             self._in_flight.leave(size)
-        return single_result(reply, chosen, unique_id)
+        result = single_result(reply, chosen, unique_id)
+        if self._tracer is not None:
+            self._tracer.sent([message], [result], [size], now_ms() - began_ms, reply.extra)
+        return result
+
+    async def request(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | None = None,
+        timeout_ms: float | None = None,
+    ) -> ReceivedMessage:
+        """Sends one message and waits for the reply of whoever handles it (a handler that returns `Reply`).
+
+        `timeout_ms` (`send_msg_timeout_ms`) is for sending, handling and the reply together. Handlers may be
+        Java's, and may answer Java's requests. A message may be handled more than once: the first reply
+        counts.
+
+        Raises RequestTimeout where nobody replied in time, and what `send` raises.
+        """
+        instance, sender, preparation = self._running()
+        timeout_ms = timeout_ms or self.send_msg_timeout_ms
+        properties, reply = self._questions.ask(instance.client_id, timeout_ms)
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                request, unique_id = preparation.single(message, now_ms(), properties)
+                # The broker has to know to whom the reply goes before it comes.
+                brokers = {row.broker_name for row in await sender.queues(message.topic)}
+                masters = (instance.routes.master(name) for name in brokers)
+                await instance.introduce([address for address in masters if address is not None])
+                key = sharding_key or message.sharding_key
+                if queue is None and (selector is not None or key is not None):
+                    queue = await self._pick(message, selector, key)
+                began_ms = now_ms()
+                chosen, stored = await sender.send(request, queue, timeout_ms)
+                if self._tracer is not None:
+                    result = single_result(stored, chosen, unique_id)
+                    took_ms = now_ms() - began_ms
+                    self._tracer.sent([message], [result], [len(request.body)], took_ms, stored.extra)
+                return await reply
+        except TimeoutError:
+            raise RequestTimeout(f"no reply from {message.topic} within {timeout_ms:g} ms") from None
+        finally:
+            self._questions.forget(properties)
 
     async def send_oneway(
         self,
@@ -188,6 +252,7 @@ class Producer(ProducerOptions):
         for request, unique_ids in parts:
             size = len(request.body)
             await self._in_flight.enter(size)
+            began_ms = now_ms()
             try:
                 instance.check_running()
                 chosen, reply = await sender.send(request, queue, timeout_ms or self.send_msg_timeout_ms)
@@ -197,8 +262,18 @@ class Producer(ProducerOptions):
                 raise BatchPartlySent(results, error) from error
             finally:
                 self._in_flight.leave(size)
-            results += batch_results(reply, chosen, unique_ids)
+            part = listed[len(results) : len(results) + len(unique_ids)]
+            stored = batch_results(reply, chosen, unique_ids)
+            self._trace_batch(part, stored, now_ms() - began_ms, reply)
+            results += stored
         return results
+
+    def _trace_batch(
+        self, messages: list[Message], results: list[SendResult], took_ms: int, reply: SendReply
+    ) -> None:
+        if self._tracer is not None:
+            sizes = [len(message.body) for message in messages]
+            self._tracer.sent(messages, results, sizes, took_ms, reply.extra)
 
     async def send_all(
         self,
@@ -230,6 +305,7 @@ class Producer(ProducerOptions):
             try_timeout_ms=self.send_msg_timeout_ms,
             timeout_ms=timeout_ms or BULK_TIMEOUT_MS,
             on_sent=on_sent,
+            traced=self._trace_batch if self._tracer is not None else None,
         )
         return await bulk.run(messages)
 

@@ -9,6 +9,7 @@ from typing import Self
 from orbitmq.client.errors import NotRunning, TopicNotFound
 from orbitmq.client.instance import ClientInstance, now_ms
 from orbitmq.client.message import ReceivedMessage
+from orbitmq.client.namespaces import wrap
 from orbitmq.client.offsets import OffsetTable
 from orbitmq.client.options import ClientOptions
 from orbitmq.client.reading import read_messages
@@ -97,7 +98,7 @@ class PullConsumer(ClientOptions):
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The queues of a topic that can be read, sorted. Raises TopicNotFound, NoNameServer."""
-        route = await self._running().routes.refresh(topic)
+        route = await self._running().routes.refresh(wrap(self.namespace, topic))
         if route is None:
             raise TopicNotFound(topic)
         return sorted(route.subscribe_queues)
@@ -144,7 +145,7 @@ class PullConsumer(ClientOptions):
         self._suggested[queue] = reply.suggest_which_broker_id
         messages: list[ReceivedMessage] = []
         if reply.code == ResponseCode.SUCCESS:
-            messages, problems = read_messages(reply.body, queue, filtered, self.group)
+            messages, problems = read_messages(reply.body, queue, filtered, self.group, self.namespace)
             if problems:
                 raise problems[0]
         moved = reply.code == ResponseCode.PULL_OFFSET_MOVED

@@ -174,7 +174,11 @@ class QueuePull:
         messages: list[ReceivedMessage] = []
         if reply.code == ResponseCode.SUCCESS:
             messages, problems = read_messages(
-                reply.body, held.queue, subscription.data if subscription else None, session.group
+                reply.body,
+                held.queue,
+                subscription.data if subscription else None,
+                session.group,
+                session.options.namespace,
             )
             for problem in problems:
                 session.instance.report(self._subject, problem)

@@ -25,10 +25,12 @@ def read_messages(
     queue: MessageQueue,
     wanted: SubscriptionData | None = None,
     group: str | None = None,
+    namespace: str = "",
 ) -> tuple[list[ReceivedMessage], list[Exception]]:
     """The messages of an answer that `wanted` means, in the order of the queue, and what could not be read.
 
-    Messages of `group`'s retry topic get the topic back that they were sent to.
+    Messages of `group`'s retry topic get the topic back that they were sent to. Topics are shown without
+    `namespace`.
     """
     if not body:
         return [], []
@@ -50,7 +52,7 @@ def read_messages(
             if filtered and wanted is not None and not wants(wanted, one.tags):
                 continue
             topic = (_original_topic(one) if retried else None) or queue.topic
-            messages.append(ReceivedMessage(one, queue, topic))
+            messages.append(ReceivedMessage(one, queue, topic, namespace))
     return messages, problems
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from orbitmq.client.errors import ClientError, SendFailed
 from orbitmq.client.instance import ClientInstance
 from orbitmq.client.latency import LatencyTable
+from orbitmq.client.namespaces import wrap
 from orbitmq.client.options import ProducerOptions
 from orbitmq.client.queue_choice import RoundRobin
 from orbitmq.net.errors import CallTimeout, Closed, NetError
@@ -58,6 +59,7 @@ class Sender:
     async def queues(self, topic: str) -> Sequence[MessageQueue]:
         """Where the topic can be sent to. Raises TopicNotFound, NoNameServer."""
         options = self._options
+        topic = wrap(options.namespace, topic)
         route = await self._instance.routes.route_to_publish(
             topic, options.create_topic_key, options.default_topic_queue_nums
         )

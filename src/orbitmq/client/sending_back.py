@@ -53,7 +53,7 @@ class SendBack:
                 session.group,
                 delay_level,
                 message.message_id,
-                message.topic,
+                message.wire_topic,
                 False,
                 session.max_reconsume_times,
             )
@@ -74,7 +74,7 @@ class SendBack:
             name: value for name, value in message.properties.items() if name not in STORED_BY_BROKERS
         }
         properties.setdefault(ORIGIN_MESSAGE_ID, message.offset_message_id)
-        properties[RETRY_TOPIC] = message.topic
+        properties[RETRY_TOPIC] = message.wire_topic
         properties[RECONSUME_TIME] = str(reconsume_times)
         properties[MAX_RECONSUME_TIMES] = str(session.max_reconsume_times)
         if reconsume_times <= session.max_reconsume_times:

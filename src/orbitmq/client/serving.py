@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from orbitmq.client.handlers import Retry
 from orbitmq.client.instance import now_ms
+from orbitmq.client.namespaces import unwrap
 from orbitmq.client.reading import read_messages
 from orbitmq.net.connection import Connection
 from orbitmq.protocol.bodies.offset import GetConsumerStatusBody, ResetOffsetBody, ResetOffsetBodyForC
@@ -161,8 +162,9 @@ class Serving:
         message = messages[0]
         record = message.record
         message.queue = MessageQueue(record.topic, queue.broker_name, record.queue_id)
-        message.topic = message.properties.get("RETRY_TOPIC") or record.topic
-        subscription = self._session.subscription_of(message.topic)
+        message.wire_topic = message.properties.get("RETRY_TOPIC") or record.topic
+        message.topic = unwrap(self._session.options.namespace, message.wire_topic)
+        subscription = self._session.subscription_of(message.wire_topic)
         if subscription is None or subscription.handler is None:
             raise Refused(
                 ResponseCode.SYSTEM_ERROR, f"nothing handles {message.topic} by itself in this client"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from orbitmq.client.handlers import Handler
 from orbitmq.client.instance import ClientInstance
@@ -11,6 +12,9 @@ from orbitmq.client.options import ConsumerOptions
 from orbitmq.client.stats import TopicStats
 from orbitmq.protocol.bodies.heartbeat import SubscriptionData
 from orbitmq.protocol.names import retry_topic
+
+if TYPE_CHECKING:
+    from orbitmq.client.tracing import Tracer
 
 DEFAULT_MAX_RECONSUME_TIMES = 16
 WITHOUT_END = 2**31 - 1
@@ -36,6 +40,7 @@ class Session:
     """By topic, the group's retry topic included."""
     offsets: OffsetTable
     stats: dict[str, TopicStats] = field(default_factory=dict)
+    tracer: Tracer | None = None
     trouble: dict[str, Exception] = field(default_factory=dict)
     """What fails at present, by subject."""
 

@@ -16,6 +16,7 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.client.utils.MessageUtil;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageQueue;
@@ -79,6 +80,15 @@ public final class Shell {
             case "@until":
                 until(namesrv, words.get(1), words.subList(2, words.size()));
                 break;
+            case "@reply":
+                reply(namesrv, words.get(1), words.get(2), words.get(3));
+                break;
+            case "@request":
+                request(namesrv, words.get(1), words.get(2), words.get(3), words.get(4));
+                break;
+            case "@namespaced":
+                namespaced(namesrv, words.get(1), words.get(2), words.get(3), words.get(4), Integer.parseInt(words.get(5)));
+                break;
             case "@leave":
                 CONSUMERS.remove(words.get(1)).shutdown();
                 break;
@@ -135,6 +145,72 @@ public final class Shell {
             SendResult result = producer.send(new Message(topic, "TagA", topic + "_k" + i, body), queues.get(i % queues.size()));
             System.out.println(result.getMsgId() + " " + result.getOffsetMsgId());
         }
+    }
+
+    /** A consumer that answers requests with "re: " and their body; returns once it has its queues. */
+    private static void reply(String namesrv, String group, String topic, String tag) throws Exception {
+        DefaultMQProducer replies = new DefaultMQProducer(group + "-replies");
+        replies.setNamesrvAddr(namesrv);
+        replies.start();
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
+        consumer.setNamesrvAddr(namesrv);
+        consumer.subscribe(topic, tag);
+        consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+            try {
+                byte[] body = ("re: " + new String(messages.get(0).getBody(), StandardCharsets.UTF_8)).getBytes(StandardCharsets.UTF_8);
+                Message answer = MessageUtil.createReplyMessage(messages.get(0), body);
+                answer.setBody(body);
+                replies.send(answer, 3000);
+            } catch (Exception e) {
+                throw new IllegalStateException(e);
+            }
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+        });
+        consumer.start();
+        CONSUMERS.put(group, consumer);
+        long deadline = System.currentTimeMillis() + 60_000;
+        while (consumer.getDefaultMQPushConsumerImpl().getRebalanceImpl().getProcessQueueTable().keySet().stream()
+            .noneMatch(queue -> queue.getTopic().equals(topic)) && System.currentTimeMillis() < deadline) {
+            Thread.sleep(50);
+        }
+    }
+
+    /** Prints the reply to a request. */
+    private static void request(String namesrv, String group, String topic, String tag, String body) throws Exception {
+        DefaultMQProducer producer = new DefaultMQProducer(group);
+        producer.setNamesrvAddr(namesrv);
+        producer.start();
+        try {
+            Message message = new Message(topic, tag, body.getBytes(StandardCharsets.UTF_8));
+            System.out.println(new String(producer.request(message, 30_000).getBody(), StandardCharsets.UTF_8));
+        } finally {
+            producer.shutdown();
+        }
+    }
+
+    /** Sends one message in a namespace, and prints topic and body of all that a new group gets there. */
+    private static void namespaced(String namesrv, String namespace, String group, String topic, String body, int count) throws Exception {
+        DefaultMQProducer producer = new DefaultMQProducer(namespace, group + "-producer");
+        producer.setNamesrvAddr(namesrv);
+        producer.start();
+        producer.send(new Message(topic, body.getBytes(StandardCharsets.UTF_8)));
+        List<String> heard = java.util.Collections.synchronizedList(new ArrayList<>());
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(namespace, group);
+        consumer.setNamesrvAddr(namesrv);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.subscribe(topic, "*");
+        consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+            messages.forEach(message -> heard.add(message.getTopic() + " " + new String(message.getBody(), StandardCharsets.UTF_8)));
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+        });
+        consumer.start();
+        long deadline = System.currentTimeMillis() + 60_000;
+        while (heard.size() < count && System.currentTimeMillis() < deadline) {
+            Thread.sleep(50);
+        }
+        consumer.shutdown();
+        producer.shutdown();
+        heard.forEach(System.out::println);
     }
 
     /** A consumer that stays; returns once it has had so many messages and the broker knows how far it is. */
