@@ -9,9 +9,10 @@ level -> next queue offset. After a crash a few seconds may be delivered again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 from orbitmq.broker import names
 from orbitmq.broker.snapshots import Snapshot
@@ -20,7 +21,7 @@ from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.bodies.offset import DelayOffsetSerializeWrapper
 from orbitmq.protocol.bodies.version import DataVersion
 from orbitmq.protocol.message import BadRecord, StoredMessage
-from orbitmq.protocol.message_cy import decode_record
+from orbitmq.protocol.message_cy import crc32, decode_record
 from orbitmq.protocol.names import SCHEDULE_TOPIC
 from orbitmq.protocol.properties import find_property
 from orbitmq.store import Appended, PendingMessage, PutStatus
@@ -84,28 +85,39 @@ class DelayStore(Protocol):
 
     @property
     def durable_offset(self) -> int: ...
+    @property
+    def max_physical(self) -> int: ...
     def min_offset(self, topic: str, queue_id: int) -> int: ...
     def max_offset(self, topic: str, queue_id: int) -> int: ...
     def physical_offset_of(
         self, topic: str, queue_id: int, queue_offset: int
     ) -> tuple[int, int, int] | None: ...
     def record_at(self, physical_offset: int) -> memoryview | bytes | None: ...
+    def records_from(self, physical_offset: int) -> Iterable[StoredMessage]: ...
     def append(self, message: PendingMessage, now_ms: int) -> Appended: ...
 
 
 @dataclass(slots=True)
 class Progress:
-    """Positions that may be saved once the log is on the disk up to `physical_offset`."""
+    """Positions that may be saved once the log is on the disk up to `physical_offset`.
+
+    Whatever was delivered beyond them stands behind it.
+    """
 
     physical_offset: int
     positions: dict[int, int]
+
+
+Identity: TypeAlias = tuple[str, int, bytes, int, int, int]
+"""What tells one delivered message from every other; nobody can tell apart two that have the same."""
 
 
 class DelayDelivery:
     """Moves due messages from the waiting queues to where they belong.
 
     `positions` is where each level goes on. What is written to the file lags behind until the messages
-    delivered so far are on the disk: a power cut repeats deliveries, it never skips one.
+    delivered so far are on the disk: a power cut skips none. What was delivered behind the saved positions is
+    recognised at the next start, in the log: a crash repeats none either.
     """
 
     FILE = "delayOffset.json"
@@ -128,44 +140,69 @@ class DelayDelivery:
         """Hears of the topic, queue and size of every message whose time came."""
         self._store = store
         self._unsaved = unsaved
-        self._savable: dict[int, int] = {}
+        self._saved_to: int | None = None
+        self._savable = Progress(0, {})
         self._progress: Progress | None = None
         self._delivered_to = 0
+        self._known: Counter[Identity] = Counter()
         self._updates = 0
         self._updates_per_version = updates_per_version
 
     def start(self) -> None:
-        """Brings the positions into the range of their queues. Call once, after `load_text`."""
+        """Brings the positions into the range of their queues, and looks in the log for what was delivered
+        behind them. Call once, after `load_text`.
+        """
+        self._delivered_to = self._store.max_physical
+        if self._saved_to is not None:
+            self._known.update(
+                _identity(record.topic, record.queue_id, record)
+                for record in self._store.records_from(self._saved_to)
+                if _was_delivered(record)
+            )
         for level in self.levels.delay_ms:
             first, end = self._range(level)
             position = self.positions.get(level)
             if position is not None:
                 self.positions[level] = min(max(position, first), end)
-        self._savable = dict(self.positions)
+        self._savable = self._here()
+        # The next start has to find out from where on to look, even if it comes before the first saving.
+        self._unsaved.mark(self.NAME)
+
+    def _here(self) -> Progress:
+        """How far it has got. What is known of the time before the start counts until it was met."""
+        known = self._saved_to if self._known else None
+        return Progress(self._delivered_to if known is None else known, dict(self.positions))
 
     def deliver_due(self, now: int, limit: int = MESSAGES_PER_SCAN) -> bool:
         """Delivers what is due, at most `limit` messages; whether more is due at once.
 
         Call every 100 ms, and again directly after True.
         """
+        caught_up = True
         for level in self.levels.delay_ms:
-            limit -= self._deliver_level(level, now, limit)
+            count, taken = self._deliver_level(level, now, limit)
+            limit -= count
+            caught_up = caught_up and taken
             if limit <= 0:
                 break
+        if caught_up and limit > 0:
+            self._known.clear()
         self._note_progress()
         return limit <= 0
 
-    def _deliver_level(self, level: int, now: int, limit: int) -> int:
+    def _deliver_level(self, level: int, now: int, limit: int) -> tuple[int, bool]:
+        """Delivers of one level; how many, and whether the store took all that were tried."""
         queue_id = level - 1
         first, end = self._range(level)
         position = self.positions.get(level, 0)
         if end == 0 and level not in self.positions:
-            return 0
+            return 0, True
         if not first <= position <= end:
             log.warning("delay level %d: position %d is outside [%d, %d]", level, position, first, end)
             position = min(max(position, first), end)
         latest_due = now + self.levels.delay_ms[level]
         start = position
+        taken = True
         while position < end and position - start < limit:
             unit = self._store.physical_offset_of(SCHEDULE_TOPIC, queue_id, position)
             if unit is None:
@@ -175,19 +212,30 @@ class DelayDelivery:
             if now < due_ms <= latest_due:
                 break
             message = self._waiting_message(level, physical_offset)
-            if message is not None:
+            if message is not None and not self._is_known(message):
                 appended = self._store.append(message, now)
                 if appended.status is not PutStatus.PUT_OK:
                     log.warning(
                         "delay level %d: message %d is tried again: %s", level, position, appended.status
                     )
+                    taken = False
                     break
                 self._delivered_to = appended.physical_offset + appended.size
                 self.on_delivered(message.topic, message.queue_id, appended.size)
             position += 1
         if position != self.positions.get(level):
             self._move(level, position, now)
-        return position - start
+        return position - start, taken
+
+    def _is_known(self, message: PendingMessage) -> bool:
+        """Whether a message was delivered before the crash."""
+        if not self._known:
+            return False
+        identity = _identity(message.topic, message.queue_id, message)
+        if not self._known[identity]:
+            return False
+        self._known[identity] -= 1
+        return True
 
     def _waiting_message(self, level: int, physical_offset: int) -> PendingMessage | None:
         record = self._store.record_at(physical_offset)
@@ -222,12 +270,18 @@ class DelayDelivery:
         self._unsaved.mark(self.NAME, soon=False)
 
     def _note_progress(self) -> None:
-        if self._progress is not None and self._store.durable_offset >= self._progress.physical_offset:
-            self._savable = self._progress.positions
-            self._progress = None
+        if self._settle_progress():
             self._unsaved.mark(self.NAME, soon=False)
-        if self._progress is None and self._savable != self.positions:
-            self._progress = Progress(self._delivered_to, dict(self.positions))
+        if self._progress is None and self._savable.positions != self.positions:
+            self._progress = self._here()
+
+    def _settle_progress(self) -> bool:
+        """Takes over the noted positions once their deliveries are on the disk; whether it did."""
+        progress = self._progress
+        if progress is None or self._store.durable_offset < progress.physical_offset:
+            return False
+        self._savable, self._progress = progress, None
+        return True
 
     def oldest_waiting(self) -> int | None:
         """The physical offset of the oldest message that still waits; None if none does."""
@@ -248,18 +302,34 @@ class DelayDelivery:
 
     def snapshot(self) -> Snapshot:
         """The content of `delayOffset.json`: positions whose deliveries are on the disk."""
-        if self._progress is not None and self._store.durable_offset >= self._progress.physical_offset:
-            self._savable = self._progress.positions
-            self._progress = None
-        version = self.version.copy()
-        return DelayOffsetSerializeWrapper(dict(self._savable), version).to_pretty_json
+        self._settle_progress()
+        savable = self._savable
+        return DelayOffsetSerializeWrapper(
+            dict(savable.positions), self.version.copy(), savable.physical_offset
+        ).to_pretty_json
 
     def load_text(self, text: str) -> None:
         """Takes over the content of `delayOffset.json`. Raises MalformedJson."""
         wrapper = DelayOffsetSerializeWrapper.from_json(text)
         self.positions = dict(wrapper.offset_table)
+        self._saved_to = wrapper.delivered_to
         if wrapper.data_version is not None:
             self.version = wrapper.data_version
+
+
+def _was_delivered(record: StoredMessage) -> bool:
+    """Whether a record is a delayed message where it belongs."""
+    properties = record.properties
+    return (
+        find_property(properties, b"REAL_TOPIC") == record.topic.encode()
+        and find_property(properties, b"REAL_QID") == b"%d" % record.queue_id
+        and find_property(properties, b"DELAY") is not None
+    )
+
+
+def _identity(topic: str, queue_id: int, message: PendingMessage | StoredMessage) -> Identity:
+    body = message.body
+    return topic, queue_id, message.properties, message.born_timestamp, len(body), crc32(body)
 
 
 def delivered(waiting: StoredMessage) -> PendingMessage:

@@ -1,4 +1,5 @@
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +195,44 @@ def test_positions_are_the_same_after_a_restart() -> None:
     again.start()
     again.deliver_due(NOW + 2000)
     assert world.delivered() == 2
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_crash_at_any_moment_repeats_nothing_and_skips_nothing(seed: int) -> None:
+    chance = random.Random(seed)
+    world = World("1s 2s 3s")
+    world.delay.start()
+    assert world.unsaved.take_soon() == {"delay"}, "nothing is delivered before the file says from where on"
+    file, now, sent = world.delay.snapshot()(), NOW, 0
+    for _ in range(60):
+        now += chance.randint(1, 900)
+        for _ in range(chance.randint(0, 4)):
+            # Some cannot be told from one another: same properties, same body, same time.
+            world.put(chance.randint(1, 3), now=now)
+            sent += 1
+        world.delay.deliver_due(now, limit=chance.choice((1, 3, 100)))
+        if chance.random() < 0.5:
+            world.store.durable_offset = world.store.end
+        if chance.random() < 0.3:
+            file = world.delay.snapshot()()
+        if chance.random() < 0.3:
+            world.delay = DelayDelivery(world.levels, world.store, Unsaved(), now)
+            world.delay.load_text(file)
+            world.delay.start()
+    while world.delay.deliver_due(now + 10_000):
+        pass
+    assert world.delivered() == sent
+
+
+def test_without_knowing_where_to_look_delivery_goes_on_from_the_positions_as_apache_does() -> None:
+    world = World()
+    world.put(1, 3)
+    world.delay.deliver_due(NOW + 1000)
+    again = DelayDelivery(world.levels, world.store, Unsaved(), NOW)
+    again.load_text('{"dataVersion":null,"offsetTable":{1:2}}')
+    again.start()
+    again.deliver_due(NOW + 1000)
+    assert world.delivered() == 4
 
 
 def vector(topic: str) -> list[dict[str, Any]]:
