@@ -96,7 +96,7 @@ def delays_ms(levels: str) -> tuple[int, ...]:
     for level, word in enumerate(levels.split(), start=1):
         number = word[:-1]
         if word[-1:] not in _UNITS_MS or not (number.isascii() and number.isdigit() and len(number) < 10):
-            raise ValueError(f"messageDelayLevel: delay level {level} is {word!r}, no number with s, m, h or d")
+            raise ValueError(f"messageDelayLevel: {word!r}, delay level {level}, is no number of s, m, h or d")
         delays.append(int(number) * _UNITS_MS[word[-1]])
     if not delays:
         raise ValueError("messageDelayLevel: no delay level at all")

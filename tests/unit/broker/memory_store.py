@@ -21,6 +21,8 @@ class MemoryStore:
     stored_ms: dict[int, int] = field(default_factory=dict)
     end: int = 0
     durable_offset: int = 0
+    timers: None = None
+    """There are no files for timer messages."""
     refuse: PutStatus | None = None
     """What every append is refused with, if anything."""
 

@@ -1,6 +1,8 @@
-from orbitmq.broker.runtime_info import Uptime, human_size, runtime_info
+from orbitmq.broker.runtime_info import TimerFigures, Uptime, human_size, runtime_info
 from orbitmq.broker.stats import BrokerStats
 from orbitmq.store import StoreFigures
+
+TIMERS = TimerFigures(2500, 3, 4, 0.5, 1.5)
 
 
 def test_every_value_is_a_text_that_mqadmin_can_read() -> None:
@@ -12,7 +14,8 @@ def test_every_value_is_a_text_that_mqadmin_can_read() -> None:
         disk_total_bytes=252 * 2**30,
         disk_free_bytes=233 * 2**30,
     )
-    info = runtime_info(stats, store, Uptime(boot_ms=0), {2: (1, 3)}, {"send": 10_000}, now=90_061_000)
+    uptime = Uptime(boot_ms=0)
+    info = runtime_info(stats, store, uptime, {2: (1, 3)}, {"send": 10_000}, TIMERS, now=90_061_000)
     assert all(isinstance(value, str) for value in info.values())
     assert info["brokerVersionDesc"] == "V5_4_0"
     assert info["runtime"] == "[ 1 days, 1 hours, 1 minutes, 1 seconds ]"
@@ -25,6 +28,8 @@ def test_every_value_is_a_text_that_mqadmin_can_read() -> None:
     assert info["scheduleMessageOffset_2"] == "1,3"
     assert info["sendThreadPoolQueueCapacity"] == "10000"
     assert info["remainHowManyDataToFlush"] == "0 B"
+    figures = ("ReadBehind", "OffsetBehind", "CongestNum", "EnqueueTps", "DequeueTps")
+    assert [info[f"timer{name}"] for name in figures] == ["2", "3", "4", "0.5", "1.5"]
     assert float(info["putTps"].split(" ")[0]) == 0.0
 
 

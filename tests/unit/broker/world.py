@@ -16,6 +16,7 @@ from orbitmq.broker.locks import QueueLocks
 from orbitmq.broker.offsets import OffsetTable
 from orbitmq.broker.outbox import Outbox
 from orbitmq.broker.stats import BrokerStats
+from orbitmq.broker.timer import Timers
 from orbitmq.broker.topics import TopicTable
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.call import Call, Outcome, Peer, Wait, tables_of
@@ -37,7 +38,15 @@ class Settings:
     broker_topic_enable: bool = True
     trace_topic_enable: bool = False
     msg_trace_topic_name: str = "RMQ_SYS_TRACE_TOPIC"
-    timer_wheel_enable: bool = True
+    timer_wheel_enable: bool = False
+    timer_precision_ms: int = 1000
+    timer_max_delay_sec: int = 259_200
+    timer_roll_window_slot: int = 172_800
+    timer_congest_num_each_slot: int = 2_147_483_647
+    timer_stop_enqueue: bool = False
+    timer_stop_dequeue: bool = False
+    append_topic_for_timer_delete_key: bool = False
+    file_reserved_time: int = 72
     revive_queue_num: int = 8
     broker_permission: int = 6
     region_id: str = "DefaultRegion"
@@ -92,6 +101,7 @@ class World:
         self.levels = DelayLevels()
         self.delay = DelayDelivery(self.levels, self.store, self.unsaved, NOW)
         self.stats = BrokerStats("DefaultCluster", NOW)
+        self.timer = Timers(self.settings, self.store, self.unsaved, self.stats, NOW)
         self.boot_ms = NOW
         self.config: Any = None
         self.last_wait: Wait | None = None

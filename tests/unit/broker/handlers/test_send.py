@@ -162,13 +162,6 @@ def test_a_broker_may_choose_the_queue(broker: RealBroker) -> None:
     assert {broker.send(queue_id=-1).queue_id for _ in range(4)} == {0, 1, 2, 3}
 
 
-def test_transactions_and_timers_are_refused_by_name(broker: RealBroker) -> None:
-    half = refusal(broker.send(properties="TRAN_MSG\x01true\x02UNIQ_KEY\x01AB\x02", sys_flag=4))
-    assert (half.code, "transaction" in half.remark) == (ResponseCode.NO_PERMISSION, True)
-    timer = refusal(broker.send(properties="TIMER_DELAY_SEC\x0160\x02UNIQ_KEY\x01AB\x02"))
-    assert (timer.code, "timer" in timer.remark) == (ResponseCode.MESSAGE_ILLEGAL, True)
-
-
 def test_a_delayed_message_waits_in_its_level_until_it_is_due(broker: RealBroker) -> None:
     reply = broker.send(properties="DELAY\x013\x02UNIQ_KEY\x01AB\x02", queue_id=2)
     assert reply.code == 0

@@ -1,0 +1,135 @@
+"""Timer messages that one broker took and another one delivers, after a clean stop and after a kill."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from orbitmq.net.pool import ConnectionPool
+from orbitmq.protocol.message import StoredMessage
+from orbitmq.protocol.message_cy import decode_records
+from orbitmq.protocol.requests.pull import PullMessage
+from orbitmq.protocol.requests.send import RecallMessage, SendMessageV2
+from tests.peers import suites
+from tests.peers.apache import Apache
+from tests.peers.machine import need
+from tests.peers.suites import Server
+
+pytestmark = pytest.mark.timeout(600)
+
+SERVERS = {"apache": Apache, "orbitmq": suites.under_test()}
+MOVES = [
+    f"{writer} to {reader} after a {end}"
+    for (writer, reader), end in itertools.product(
+        [("apache", "orbitmq"), ("orbitmq", "apache"), ("orbitmq", "orbitmq")], ["stop", "kill"]
+    )
+]
+TOPIC = "Timers"
+SETTINGS = {
+    "recallMessageEnable": "true",
+    # Messages due more than twelve seconds ahead go around the wheel more than once.
+    "timerRollWindowSlot": "12",
+    "mappedFileSizeTimerLog": str(52 * 40 + 16),
+}
+EARLY = [1.0, 1.5]
+"""Due before the move, in seconds."""
+LATE = [45.0, 38.5, 52.25, 45.0, 41.001, 60.0]
+WITH_SUBSCRIPTION = 4
+"""The pull says itself what it wants."""
+TAKEN_BACK = 46.5
+"""What comes of each: in the order of these times; the last one is recalled."""
+
+
+def send(body: str, due_ms: int) -> SendMessageV2:
+    properties = (
+        f"UNIQ_KEY\x01{body.encode().hex().upper():0>32}\x02TIMER_DELIVER_MS\x01{due_ms}\x02WAIT\x01true\x02"
+    )
+    return SendMessageV2(
+        "P", TOPIC, "TBW102", 1, 0, 0, due_ms, 0, properties, 0, False, None, False, None, body.encode()
+    )
+
+
+async def write(server: Server) -> dict[str, int]:
+    """Sends everything; gives the due time (ms) of each message that has to come."""
+    pool = ConnectionPool()
+    due: dict[str, int] = {}
+    start_ms = time.time_ns() // 1_000_000
+    try:
+        for number, seconds in enumerate([*EARLY, *LATE, TAKEN_BACK]):
+            due_ms = start_ms + round(seconds * 1000)
+            body = f"{number}-{seconds}"
+            reply = await pool.call(server.broker, send(body, due_ms), timeout_ms=10_000)
+            if seconds == TAKEN_BACK:
+                assert reply.recall_handle
+                await pool.call(server.broker, RecallMessage(TOPIC, reply.recall_handle), timeout_ms=10_000)
+            else:
+                due[body] = due_ms
+        # Those due early have come, and are noted as come: Apache does so once a second.
+        await asyncio.sleep(6)
+    finally:
+        await pool.close()
+    return due
+
+
+async def read(server: Server) -> list[StoredMessage]:
+    """Everything in the topic's queue."""
+    pool = ConnectionPool()
+    try:
+        pull = PullMessage("G", TOPIC, 0, 0, 32, WITH_SUBSCRIPTION, 0, 0, 0, "*", "TAG")
+        reply = await pool.call(server.broker, pull, timeout_ms=10_000)
+        records, bad = decode_records(reply.body or b"")
+        assert not bad
+        return records
+    finally:
+        await pool.close()
+
+
+def moved(move: str, folder: Path, stack: ExitStack) -> tuple[dict[str, int], list[StoredMessage]]:
+    writer, _, reader, _, _, end = move.split()
+    first = SERVERS[writer].start(folder / "store", SETTINGS)
+    try:
+        due = asyncio.run(write(first))
+    except BaseException:
+        first.kill()
+        raise
+    first.kill() if end == "kill" else first.stop()
+    second = SERVERS[reader].start(folder / "store", SETTINGS)
+    stack.callback(second.kill)
+    time.sleep(max(0.0, max(due.values()) / 1000 + 4 - time.time()))
+    return due, asyncio.run(read(second))
+
+
+@pytest.fixture(scope="module")
+def moves(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Future[tuple[dict[str, int], list[StoredMessage]]]]]:
+    """Every move that was asked for, two at a time: most of each is waiting."""
+    need("java", "mvn")
+    wanted = [
+        item.callspec.params["move"] for item in request.session.items if "test_timers" in str(item.path)
+    ]  # type: ignore[attr-defined]
+    with ExitStack() as stack, ThreadPoolExecutor(max_workers=2) as pool:
+        yield {move: pool.submit(moved, move, tmp_path_factory.mktemp("timers"), stack) for move in wanted}
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_pending_timers_come_out_of_the_other_broker(
+    moves: dict[str, Future[tuple[dict[str, int], list[StoredMessage]]]], move: str
+) -> None:
+    due, records = moves[move].result()
+    came = [record.body.decode() for record in records]
+    assert sorted(came) == sorted(due), "each once, none lost, the recalled one not"
+    for record in records:
+        body = record.body.decode()
+        late_ms = record.store_timestamp - due[body]
+        assert late_ms >= 0, f"{body} came {-late_ms} ms early"
+        assert late_ms < 5_000, f"{body} came {late_ms} ms late"
+    by_second = [due[body] // 1000 for body in came]
+    assert by_second == sorted(by_second), "in the order of their times"
