@@ -1,6 +1,6 @@
 """Every command of mqadmin 5.4.0: what is run against OrbitMQ and against Apache, or why it is not.
 
-`{topic}` and `{group}` are the data that both servers have (`world` of the test); `{own}` is a name of the
+`{topic}` and `{group}` are the data that both servers have (`fill` in the test); `{own}` is a name of the
 command's own. `{broker}` is the broker's address, `{id}` and `{offset_id}` are of the first message.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.peers.mqadmin_shell import Normal, any_order, figures, keys_only, plain
+from tests.peers.mqadmin_shell import Normal, any_order, distinct, figures, keys_only, plain, users_groups
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ ROWS: dict[str, Row] = {
         "topicStatus -t {topic}", f"topicStatus {NAMES} -t {{topic}}", "topicStatus -t {own}none"
     ),
     "topicClusterList": row("topicClusterList -t {topic}", "topicClusterList -t {own}none"),
-    "topicList": row("topicList", "topicList -c", normal=any_order),
+    "topicList": row("topicList", "topicList -c", normal=users_groups),
     "allocateMQ": row("allocateMQ -t {topic} -i 10.0.0.1,10.0.0.2,10.0.0.3"),
     # Groups.
     "updateSubGroup": row(
@@ -189,7 +189,7 @@ ROWS: dict[str, Row] = {
     "producerConnection": row(
         "producerConnection -g {producer} -t {topic}", "producerConnection -g {own}none -t {topic}"
     ),
-    "producer": row("producer -b {broker}", normal=any_order),
+    "producer": row("producer -b {broker}", normal=distinct),
     "consumerConnection": row(
         "consumerConnection -g {group}",
         "consumerConnection -g {group} -b {broker}",

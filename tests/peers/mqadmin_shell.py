@@ -96,11 +96,11 @@ Normal = Callable[[str], str]
 """Takes out of an output what two servers cannot have in common."""
 
 _PATTERNS = [
+    (re.compile(r"\b\d+(?:\.\d+){3}@[\w#@]+"), "<client>"),
     (re.compile(r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,:]\d{1,3})?"), "<time>"),
     (re.compile(r"\b2\d{3}\d{2}\d{2}\d{2}\d{2}\d{2}\d{3}\b"), "<time>"),
     (re.compile(r"\b1[6-9]\d{11}\b"), "<ms>"),
     (re.compile(r"\b[0-9A-F]{32}(?:[0-9A-F]{8})?(?:[0-9A-F]{16})?\b"), "<id>"),
-    (re.compile(r"\b[\d.]+@[\w#@]+"), "<client>"),
     (re.compile(r"\b\d+(?:\.\d+){3}:\d+"), "<address>"),
     (re.compile(r"[\w.$]+(?:/0x[0-9a-f]+)?@[0-9a-f]{1,8}\b"), "<object>"),
     (re.compile(r"\b\d+ms\b"), "<took>"),
@@ -120,6 +120,16 @@ def plain(text: str) -> str:
 def any_order(text: str) -> str:
     """The same for outputs whose lines come in the order of a hash table."""
     return "\n".join(sorted(plain(text).splitlines()))
+
+
+def distinct(text: str) -> str:
+    """The same, each line once, for outputs with as many lines of a kind as there happen to be clients."""
+    return "\n".join(sorted(set(plain(text).splitlines())))
+
+
+def users_groups(text: str) -> str:
+    """The same, less the system's own groups: those show once they have something to note."""
+    return any_order(re.sub(r"\bCID_RMQ_SYS_\w+", "", text))
 
 
 def figures(text: str) -> str:

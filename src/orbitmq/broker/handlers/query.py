@@ -92,7 +92,7 @@ def query_consume_queue(tables: QueryTables, call: Call[QueryConsumeQueue], now:
     """
     request = call.request
     topic, queue_id = request.topic or "", request.queue_id
-    if tables.topics.get(topic) is None:
+    if tables.topics.get(topic) is None or tables.store.min_offset(topic, queue_id) < 0:
         raise Refused(ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic} is not exist!")
     first = max(0, tables.store.min_offset(topic, queue_id))
     end = max(0, tables.store.max_offset(topic, queue_id))
