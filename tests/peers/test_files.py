@@ -24,7 +24,8 @@ MOVES = [
         [("apache", "orbitmq"), ("orbitmq", "apache")], ["stop", "kill"]
     )
 ]
-LEFT_OUT = ["--skip", "tx,timer"]
+SOON_ASKED = {"transactionTimeOut": 3000, "transactionCheckInterval": 3000}
+"""The reader asks about what the writer left open after seconds, not after half a minute."""
 
 SUITE = "files"
 pytestmark = pytest.mark.timeout(1800)
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.timeout(1800)
 
 def write(server: Server, notes: Path) -> None:
     """Puts the known messages, offsets and settings into the server's store."""
-    command = [str(JUDGE / "java" / "run.sh"), "write", server.namesrv, str(notes), *LEFT_OUT]
+    command = [str(JUDGE / "java" / "run.sh"), "write", server.namesrv, str(notes)]
     wrote = subprocess.run(
         command,
         env=suites.environment(JUDGE_MAIN="judge.Files"),
@@ -54,7 +55,7 @@ def moved(move: str, folder: Path, stack: ExitStack) -> SuiteRun:
         first.kill()
         raise
     first.kill() if end == "kill" else first.stop()
-    second = SERVERS[reader].start(store)
+    second = SERVERS[reader].start(store, SOON_ASKED)
     stack.callback(second.kill)
     run = SuiteRun(["java/run.sh", "check", second.namesrv, str(notes)], second, JUDGE_MAIN="judge.Files")
     stack.callback(run.close)
