@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         SendFailed,
         SendResult,
         SendStatus,
+        Sql,
         TopicNotFound,
     )
     from orbitmq.net.errors import CallTimeout, ConnectFailed, ConnectionLost, NetError
@@ -73,6 +74,7 @@ __all__ = [
     "SendFailed",
     "SendResult",
     "SendStatus",
+    "Sql",
     "TopicNotFound",
     "__version__",
 ]

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
@@ -46,8 +46,10 @@ from orbitmq.client import (
     SendFailed,
     SendResult,
     SendStatus,
+    Sql,
     TopicNotFound,
 )
+from orbitmq.client.subscription import Wanted
 
 __all__ = [
     "FIRST_OFFSET",
@@ -74,6 +76,7 @@ __all__ = [
     "SendFailed",
     "SendResult",
     "SendStatus",
+    "Sql",
     "TopicNotFound",
 ]
 
@@ -209,9 +212,7 @@ class PushConsumer(_Face[client.PushConsumer]):
     @_like(client.PushConsumer)
     def __init__(self) -> None: ...
 
-    def subscribe(
-        self, topic: str, tags: str | Iterable[str] = "*", handler: client.Handler | None = None
-    ) -> None:
+    def subscribe(self, topic: str, tags: Wanted = "*", handler: client.Handler | None = None) -> None:
         """Asks for messages of a topic; see `orbitmq.PushConsumer.subscribe`."""
         self._run(_later(self._core.subscribe, topic, tags, handler))
 

@@ -25,6 +25,7 @@ from orbitmq.client.options import (
 )
 from orbitmq.client.producer import BatchPartlySent, Producer
 from orbitmq.client.pull_consumer import PullConsumer, Pulled
+from orbitmq.client.subscription import Sql
 from orbitmq.protocol.bodies.queue import MessageQueue
 
 __all__ = [
@@ -57,5 +58,6 @@ __all__ = [
     "SendFailed",
     "SendResult",
     "SendStatus",
+    "Sql",
     "TopicNotFound",
 ]

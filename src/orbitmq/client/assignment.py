@@ -116,11 +116,14 @@ class Assignment:
                 return False  # a broker makes it when it hears of the group
             raise TopicNotFound(topic)
         await session.instance.introduce(_addresses(route))
-        clients = await self._members_of_group(route)
-        me = session.instance.client_id
-        if not clients or me not in clients:
-            return False  # nobody can say who shares: nothing changes in this pass
-        mine = share_of(session.options.strategy, route.subscribe_queues, clients, me)
+        if session.options.broadcasting:
+            mine = set(route.subscribe_queues)
+        else:
+            clients = await self._members_of_group(route)
+            me = session.instance.client_id
+            if not clients or me not in clients:
+                return False  # nobody can say who shares: nothing changes in this pass
+            mine = share_of(session.options.strategy, route.subscribe_queues, clients, me)
         now = now_ms()
         lost = [
             queue

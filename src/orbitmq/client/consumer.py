@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -13,6 +14,7 @@ from orbitmq.client.consuming import ConcurrentConsumption, Consumption, Handlin
 from orbitmq.client.errors import CannotIterate, NotRunning
 from orbitmq.client.handlers import Handler, Reply, Retry, is_async
 from orbitmq.client.instance import ClientInstance, now_ms
+from orbitmq.client.local_offsets import LocalOffsetTable
 from orbitmq.client.message import ReceivedMessage
 from orbitmq.client.names import INNER_PRODUCER_GROUP
 from orbitmq.client.namespaces import wrap
@@ -23,12 +25,13 @@ from orbitmq.client.replying import send_reply
 from orbitmq.client.serving import Serving
 from orbitmq.client.session import Session, Subscription
 from orbitmq.client.stats import SLOT_MS
-from orbitmq.client.subscription import subscription
+from orbitmq.client.subscription import Sql, Wanted, check_filter, subscription
 from orbitmq.client.tracing import Tracer
 from orbitmq.net.connection import Connection
-from orbitmq.protocol.bodies.heartbeat import ConsumerData, ConsumeType, MessageModel
+from orbitmq.protocol.bodies.heartbeat import ConsumerData, ConsumeType, MessageModel, SubscriptionData
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.command import Command
+from orbitmq.protocol.errors import OrbitError
 from orbitmq.protocol.names import retry_topic
 
 log = logging.getLogger(__name__)
@@ -50,7 +53,8 @@ class PushConsumer(ConsumerOptions):
 
     Every message goes to one member of the group, and comes again where its handler raises, returns `Retry`
     or never ends: handlers have to bear the same message twice. Without a handler messages are there for
-    `async for message in consumer`: each is done when the next one is asked for, or `ack` is called.
+    `async for message in consumer`: each is done when the next one is asked for, or `ack` is called. With
+    `broadcasting=True` every member gets every message, once.
 
     Belongs to the event loop in which it was started, and to the process: after a fork make another one.
     """
@@ -69,8 +73,12 @@ class PushConsumer(ConsumerOptions):
 
     # Subscribing.
 
-    def subscribe(self, topic: str, tags: str | Iterable[str] = "*", handler: Handler | None = None) -> None:
-        """Asks for messages of a topic, all of them or those with certain tags (`A || B`, or several).
+    def subscribe(self, topic: str, tags: Wanted = "*", handler: Handler | None = None) -> None:
+        """Asks for messages of a topic: all of them, those with certain tags (`A || B`, or several), or those
+        for which an expression over their properties is true (`Sql`).
+
+        A broker reads the expression when the consumer starts; one that comes later and is wrong is told to
+        `on_error`.
 
         `handler` is an async function, or a plain one, which runs in a thread; at most `concurrency` run at
         a time. Without one the messages are for `async for`. May be called before the start and after it,
@@ -84,9 +92,20 @@ class PushConsumer(ConsumerOptions):
         row = subscription(topic, tags, now_ms())
         self._subscriptions[topic] = Subscription(row, handler, handler is not None and is_async(handler))
         own = retry_topic(self.group)
-        if own not in self._subscriptions:
+        if own not in self._subscriptions and not self.broadcasting:
             self._subscriptions[own] = Subscription(subscription(own, "*", now_ms()), None)
         self._subscriptions_changed()
+        if isinstance(tags, Sql) and self._session is not None:
+            self._session.instance.tasks.start(self._check_filter(row), f"filter of {topic}")
+
+    async def _check_filter(self, row: SubscriptionData) -> None:
+        instance = self._running().instance
+        try:
+            await check_filter(instance, self.group, row)
+        except OrbitError as error:
+            instance.report(f"filter of {row.topic}", error)
+        else:
+            instance.well(f"filter of {row.topic}")
 
     def unsubscribe(self, topic: str) -> None:
         """Gives a topic up: its queues are left to others, what is held of them is not handled any more."""
@@ -103,7 +122,8 @@ class PushConsumer(ConsumerOptions):
     async def start(self) -> Self:
         """Joins the group, and takes its share of the queues as far as that is possible now.
 
-        `async with` does so. Raises NoNameServer where none of the name servers answers.
+        `async with` does so. Raises NoNameServer where none of the name servers answers, BrokerRefused where
+        a broker cannot read an expression that was subscribed to.
         """
         if self._session is not None:
             raise NotRunning("a consumer is started once: make another one")
@@ -117,10 +137,11 @@ class PushConsumer(ConsumerOptions):
             on_error=self._on_trouble,
             on_well=self._on_well,
         )
-        session = Session(self, instance, self._subscriptions, OffsetTable(instance, self.group))
+        session = Session(self, instance, self._subscriptions, self._offset_table(instance))
         try:
-            for topic in list(self._subscriptions):
+            for topic, subscribed in list(self._subscriptions.items()):
                 await instance.routes.refresh(topic)
+                await check_filter(instance, self.group, subscribed.data)
         except BaseException:
             await instance.close()
             raise
@@ -160,6 +181,11 @@ class PushConsumer(ConsumerOptions):
             await self.close(0)
             raise
         return self
+
+    def _offset_table(self, instance: ClientInstance) -> OffsetTable:
+        if self.broadcasting:
+            return LocalOffsetTable(instance, self.group, Path(self.local_offsets_folder).expanduser())
+        return OffsetTable(instance, self.group)
 
     async def close(self, timeout_ms: float | None = None) -> None:
         """Leaves the group: no message is handed out any more, those being handled are waited for.
@@ -293,7 +319,7 @@ class PushConsumer(ConsumerOptions):
             ConsumerData(
                 group_name=self.group,
                 consume_type=ConsumeType.CONSUME_PASSIVELY,
-                message_model=MessageModel.CLUSTERING,
+                message_model=MessageModel.BROADCASTING if self.broadcasting else MessageModel.CLUSTERING,
                 consume_from_where=self.consume_from_where,
                 subscription_data_set=[row.data for row in self._subscriptions.values()],
             )
@@ -323,6 +349,8 @@ class PushConsumer(ConsumerOptions):
 
     async def _send_back_expired(self) -> None:
         consumption, assignment = self._consumption, self._assignment
+        if self.broadcasting:
+            return
         if isinstance(consumption, ConcurrentConsumption) and assignment is not None:
             for queue in assignment.queues:
                 held = assignment.held(queue)

@@ -205,6 +205,8 @@ class ConcurrentConsumption:
         if held.dropped or message not in held:
             return
         held.last_consume_ms = now_ms()
+        if self._session.options.broadcasting:
+            outcome = None  # every member has its own copy: there is nobody to hand it out again
         if outcome is not None and not await self._send_back.to_broker(message, outcome.delay_level):
             message.reconsume_times += 1
             message.consume_start_ms = 0

@@ -143,6 +143,8 @@ class ProducerOptions(ClientOptions):
         _within("max_in_flight_bytes", self.max_in_flight_bytes, 1, 1 << 40)
 
 
+SHARED_INSTANCE_NAME = "DEFAULT"
+"""The instance of broadcasting consumers: their local file has to be found again after a restart."""
 LAST_OFFSET = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
 FIRST_OFFSET = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 TIMESTAMP = ConsumeFromWhere.CONSUME_FROM_TIMESTAMP
@@ -164,6 +166,12 @@ class ConsumerOptions(ClientOptions):
     ordered: bool = False
     """Whether each queue is handled by one member and one message after the other; queues are locked at
     the brokers. A message that fails is repeated in place and holds up its queue."""
+    broadcasting: bool = False
+    """Whether this member gets every message, as all members do, in place of a share. It keeps its offsets in
+    a file of this machine; a message that fails is not handed out again. Not for `ordered` ones."""
+    local_offsets_folder: str = "~/.rocketmq_offsets"
+    """Where a broadcasting consumer keeps its offsets: in `CLIENT_ID/GROUP/offsets.json`, as Java's does. The
+    client id is `IP@DEFAULT` unless `instance_name` says otherwise: several on one machine need names."""
     concurrency: int = 20
     """Messages being handled at a time (Apache's consumeThreadMax); of an ordered consumer: queues."""
     max_reconsume_times: int = -1
@@ -205,6 +213,10 @@ class ConsumerOptions(ClientOptions):
             name = self.allocate_message_queue_strategy
             if name not in STRATEGIES:
                 raise ValueError(f"{name!r} is no strategy; there are {', '.join(STRATEGIES)}")
+        if self.broadcasting:
+            if self.ordered:
+                raise ValueError("a consumer is either ordered or broadcasting")
+            self.instance_name = self.instance_name or SHARED_INSTANCE_NAME
         _within("concurrency", self.concurrency, 1, 1000)
         _within("consume_concurrently_max_span", self.consume_concurrently_max_span, 1, 65_535)
         _within("pull_threshold_for_queue", self.pull_threshold_for_queue, 1, 65_535)

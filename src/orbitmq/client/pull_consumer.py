@@ -14,7 +14,7 @@ from orbitmq.client.offsets import OffsetTable
 from orbitmq.client.options import ClientOptions
 from orbitmq.client.reading import read_messages
 from orbitmq.client.routes import MASTER_ID, address_to_read
-from orbitmq.client.subscription import subscription
+from orbitmq.client.subscription import Wanted, subscription
 from orbitmq.net.errors import ConnectFailed
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.codes import ResponseCode
@@ -109,12 +109,14 @@ class PullConsumer(ClientOptions):
         offset: int,
         max_messages: int = 32,
         *,
-        tags: str | Iterable[str] = "*",
+        tags: Wanted = "*",
         max_bytes: int = 4 << 20,
         wait_ms: float = 0,
         timeout_ms: float | None = None,
     ) -> Pulled:
         """Messages of a queue from `offset` on; none where there are none, after up to `wait_ms`.
+
+        `tags` chooses among them: `A || B`, several tags, or an expression (`Sql`).
 
         With a filter an answer may be empty although `next_offset` has moved: the end of the queue is where
         `next_offset` is `max_offset`. `timeout_ms` is `wait_ms` and 10 s.
@@ -135,7 +137,7 @@ class PullConsumer(ClientOptions):
             int(wait_ms),
             0,
             filtered.sub_string,
-            "TAG",
+            filtered.expression_type,
             max_bytes,
             None,
             None,

@@ -21,7 +21,14 @@ COMMIT_OFFSET = 1
 MAY_BE_HELD = 2
 FLOW_CONTROL_PAUSE_MS = 20
 
-FORGOTTEN = frozenset({ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST})
+FORGOTTEN = frozenset(
+    {
+        ResponseCode.SUBSCRIPTION_NOT_EXIST,
+        ResponseCode.SUBSCRIPTION_NOT_LATEST,
+        ResponseCode.FILTER_DATA_NOT_EXIST,
+        ResponseCode.FILTER_DATA_NOT_LATEST,
+    }
+)
 """Answers of a broker that does not know the group's subscription: it was restarted, or is new to us."""
 
 
@@ -140,7 +147,8 @@ class QueuePull:
         session = self._session
         options, queue = session.options, self.held.queue
         commit_offset = session.offsets.known(queue) or 0
-        commits = to_master and commit_offset > 0
+        commits = to_master and commit_offset > 0 and not options.broadcasting
+        subscription = session.subscriptions.get(queue.topic)
         return PullMessage(
             session.group,
             queue.topic,
@@ -151,11 +159,9 @@ class QueuePull:
             (0 if self._failing else MAY_BE_HELD) | (COMMIT_OFFSET if commits else 0),
             commit_offset if commits else 0,
             options.broker_suspend_max_time_ms,
-            session.subscriptions[queue.topic].data.sub_version
-            if queue.topic in session.subscriptions
-            else 0,
+            subscription.data.sub_version if subscription is not None else 0,
             None,
-            "TAG",
+            subscription.data.expression_type if subscription is not None else "TAG",
             options.pull_batch_size_in_bytes,
             None,
             None,

@@ -130,7 +130,7 @@ class Serving:
         options = session.options
         settings: dict[str, Any] = {
             "consumerGroup": options.group,
-            "messageModel": "CLUSTERING",
+            "messageModel": "BROADCASTING" if options.broadcasting else "CLUSTERING",
             "consumeFromWhere": options.consume_from_where.name,
             "consumeThreadMax": options.concurrency,
             "consumeThreadMin": options.concurrency,

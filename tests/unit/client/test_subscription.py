@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from orbitmq.client.subscription import subscription, tags_of, wants
+from orbitmq.client.subscription import Sql, subscription, tags_of, wants
 from orbitmq.protocol.names import IllegalName
 
 
@@ -43,3 +43,16 @@ def test_a_text_without_a_tag_is_refused() -> None:
 def test_the_topic_is_checked() -> None:
     with pytest.raises(IllegalName):
         subscription("no spaces", "*", 0)
+
+
+def test_an_expression_goes_to_brokers_as_it_is() -> None:
+    row = subscription("T", Sql("price > 10 || x"), 5)
+    assert (row.expression_type, row.sub_string, row.sub_version) == ("SQL92", "price > 10 || x", 5)
+    assert (row.tags_set, row.code_set) == (set(), set())
+    assert wants(row, None)
+    assert wants(row, "any")
+
+
+def test_an_empty_expression_is_refused() -> None:
+    with pytest.raises(ValueError, match="chooses nothing"):
+        Sql("  ")
