@@ -22,6 +22,7 @@ from orbitmq.options.option import Status, to_text
 from orbitmq.protocol import wire_table
 from orbitmq.protocol.declare import REQUESTS, Request
 from orbitmq.protocol.requests.unused import UNUSED
+from tests.peers.mqadmin_rows import LEFT_OUT, ROWS
 from tests.peers.suites import JUDGE, cases_of, missing_for
 
 HERE = Path(__file__).parent
@@ -48,6 +49,17 @@ def cases() -> str:
         head = f"### {title}\n\n{works} of {len(names)} cases are run and pass.\n\n"
         parts.append(f"{head}| case | what must hold | state |\n| --- | --- | --- |\n{table}")
     return "\n".join(parts)
+
+
+def mqadmin() -> str:
+    """Which commands of mqadmin are compared with Apache, and which are not."""
+    compared = ", ".join(f"`{name}`" for name in sorted(ROWS))
+    rows = "".join(f"| `{name}` | {_cell(LEFT_OUT[name])} |\n" for name in sorted(LEFT_OUT))
+    total = len(ROWS) + len(LEFT_OUT)
+    return (
+        f"{len(ROWS)} of its {total} commands, with their usual options and with wrong ones: {compared}.\n\n"
+        f"The others:\n\n| command | why not |\n| --- | --- |\n{rows}"
+    )
 
 
 def _cell(text: str) -> str:
@@ -131,7 +143,7 @@ def _default(row: Option) -> str:
 
 
 PARTS: dict[Path, dict[str, Callable[[], str]]] = {
-    HERE / "compatibility.md": {"cases": cases, "requests": requests},
+    HERE / "compatibility.md": {"cases": cases, "mqadmin": mqadmin, "requests": requests},
     HERE / "options.md": {
         "broker options": lambda: options(BROKER_TABLE),
         "name server options": lambda: options(NAMESRV_TABLE),
