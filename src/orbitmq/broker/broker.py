@@ -34,7 +34,7 @@ from orbitmq.broker.pop_points import CheckPoints
 from orbitmq.broker.pop_polling import HeldCalls
 from orbitmq.broker.pop_records import ReviveRecords
 from orbitmq.broker.pop_revive import Reviver
-from orbitmq.broker.pop_timers import TimerQueue
+from orbitmq.broker.pop_timers import TimerProgress, TimerQueue
 from orbitmq.broker.request_modes import RequestModes
 from orbitmq.broker.routes import RouteTable
 from orbitmq.broker.snapshots import Snapshot
@@ -124,7 +124,7 @@ class Broker:
         topics, groups, offsets = self.topics, self.groups, self.offsets
         self.order = OrderTable(self.unsaved)
         self.in_flight = in_flight = InFlight(now)
-        records = ReviveRecords(identity.cluster, identity.host, TimerQueue())
+        records = ReviveRecords(identity.cluster, identity.host, TimerQueue(settings.timer_precision_ms))
         self.points = CheckPoints(settings, records, store, offsets)
         self.pops = Pops(
             identity, settings, topics, groups, offsets, self.order, in_flight, self.points, store, seed=now
@@ -132,6 +132,7 @@ class Broker:
         self.pop_acks = PopAcks(identity, topics, offsets, self.order, in_flight, self.points, store)
         self.held_pops = HeldCalls(settings)
         self.held_notices = HeldCalls(settings)
+        self.timer_progress = TimerProgress(self.timer, store)
         self.reviver = Reviver(identity, settings, topics, groups, offsets, in_flight, records, store)
 
     @property
@@ -208,7 +209,7 @@ class Broker:
 
     def revive(self, now: int) -> bool:
         """Has messages delivered again that were not acknowledged; whether there is more to do at once."""
-        return self.reviver.run(now, now)
+        return self.reviver.run(now, self.timer_progress.settled_ms(now))
 
     def bind(self) -> tuple[dict[int, BoundHandler], dict[int, ManyHandler]]:
         """The handlers by request code: those that take one call, and those that take many."""

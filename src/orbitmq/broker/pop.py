@@ -32,7 +32,7 @@ from orbitmq.protocol.pop import (
 )
 from orbitmq.protocol.properties import decode_properties, encode_properties
 from orbitmq.store import GetResult, GetStatus, MessageStore, PutStatus
-from orbitmq.store.queue_reader import Accept
+from orbitmq.store.filtering import Accept
 
 INIT_MIN = 0
 INIT_MAX = 1
@@ -87,7 +87,7 @@ class PopWish:
     order: bool = False
     attempt_id: str | None = None
     accept: Accept = None
-    """Which tags codes the group wants; None: all."""
+    """Which messages the group wants; None: all."""
 
 
 @dataclass(slots=True)

@@ -13,10 +13,12 @@ from typing import Protocol
 
 from orbitmq.protocol.call import Signal
 from orbitmq.protocol.pop import pop_retry_topic
-from orbitmq.store.queue_reader import Accept
 
 Key = tuple[str, str, int]
 """Topic, group, queue id."""
+
+Wants = Callable[[int, int, int], bool]
+"""Whether a message (queue id, queue offset, tags code) of the call's topic is wanted."""
 
 
 class PollingSettings(Protocol):
@@ -36,7 +38,7 @@ class Held:
 
     key: Key
     connection_id: int
-    accept: Accept
+    wants: Wants | None
     signal: Signal = field(default_factory=Signal)
 
 
@@ -58,7 +60,7 @@ class HeldCalls:
         """Whether somebody waits for a message of a queue (topic, queue id)."""
         return isinstance(queue, tuple) and queue[0] in self._watched
 
-    def hold(self, key: Key, connection_id: int, accept: Accept = None) -> Held | None:
+    def hold(self, key: Key, connection_id: int, wants: Wants | None = None) -> Held | None:
         """Notes a call that is held; None if there are too many already."""
         settings = self._settings
         topic, group, queue_id = key
@@ -67,7 +69,7 @@ class HeldCalls:
         if self.count >= settings.max_pop_polling_size or len(calls) >= settings.pop_polling_size:
             self._drop_empty(topic, group, queue_id)
             return None
-        held = Held(key, connection_id, accept)
+        held = Held(key, connection_id, wants)
         calls[held] = None
         self._by_connection.setdefault(connection_id, set()).add(held)
         for name, kind in _watched_topics(topic, group):
@@ -126,31 +128,37 @@ class HeldCalls:
             watchers = self._watched.get(topic)
             if watchers is None:
                 continue
+            queue_offset = end_offset - 1
             # Now and then somebody looks whatever it wants, so that offsets pass what nobody wants.
-            is_forced = interval > 0 and (end_offset - 1) % interval == 0
+            is_forced = interval > 0 and queue_offset % interval == 0
             for name, group, kind in tuple(watchers):
                 if kind == _RETRY:
-                    self.wake(name, group, None, tags_code, is_forced=True)
+                    self.wake(name, group, None)
+                elif is_forced:
+                    self.wake(name, group, queue_id)
                 else:
-                    self.wake(name, group, queue_id, tags_code, is_forced=is_forced)
+                    self._wake_for(name, group, queue_id, queue_offset, tags_code)
 
-    def wake(
-        self,
-        topic: str,
-        group: str,
-        queue_id: int | None,
-        tags_code: int | None = None,
-        *,
-        is_forced: bool = False,
-    ) -> None:
-        """Wakes the oldest call that wants a message of the queue; None: of whichever queue."""
+    def wake(self, topic: str, group: str, queue_id: int | None) -> None:
+        """Wakes the oldest call that looks at the queue; None: at whichever queue."""
         queues = self._by_group.get((topic, group), {})
-        for number in queues if queue_id is None else (-1, queue_id):
+        for number in tuple(queues) if queue_id is None else (-1, queue_id):
             for held in queues.get(number, ()):
-                if is_forced or tags_code is None or _accepts(held.accept, tags_code):
-                    self.release(held)
-                    self._woken.append(held.signal)
+                self._wake(held)
+                return
+
+    def _wake_for(self, topic: str, group: str, queue_id: int, queue_offset: int, tags_code: int) -> None:
+        """Wakes the oldest call that wants the message."""
+        queues = self._by_group.get((topic, group), {})
+        for number in (-1, queue_id):
+            for held in queues.get(number, ()):
+                if held.wants is None or held.wants(queue_id, queue_offset, tags_code):
+                    self._wake(held)
                     return
+
+    def _wake(self, held: Held) -> None:
+        self.release(held)
+        self._woken.append(held.signal)
 
     def take_woken(self) -> list[Signal]:
         """The signals of those woken since the last call."""
@@ -166,12 +174,3 @@ def _watched_topics(topic: str, group: str) -> Iterator[tuple[str, int]]:
     yield topic, _NORMAL
     yield pop_retry_topic(topic, group), _RETRY
     yield pop_retry_topic(topic, group, v2=True), _RETRY
-
-
-def _accepts(accept: Accept, tags_code: int) -> bool:
-    if accept is None:
-        return True
-    if isinstance(accept, frozenset):
-        return tags_code in accept
-    accepts: Callable[[int], bool] = accept
-    return accepts(tags_code)

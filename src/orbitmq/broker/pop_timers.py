@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
+from orbitmq.broker.timer_due import rounded
 from orbitmq.protocol.names import REAL_QUEUE_ID, REAL_TOPIC, TIMER_DELIVER_MS, TIMER_OUT_MS, TIMER_TOPIC
-
-TICK_MS = 1000
 
 
 @dataclass(slots=True, frozen=True)
@@ -21,18 +21,64 @@ class Waiting:
 
 
 class TimerQueue:
-    """Puts records into the timer topic."""
+    """Puts records into the timer topic, from where the broker's timers take them (see `timer`).
+
+    What clients are refused for is no matter here: a slot that is crowded, or a time far away.
+    """
+
+    def __init__(self, precision_ms: int) -> None:
+        self._precision_ms = precision_ms
 
     def put_aside(self, topic: str, queue_id: int, properties: Mapping[str, str], now: int) -> Waiting | None:
-        """Where a record waits until the tick before its TIMER_DELIVER_MS; None if that has passed."""
+        """Where a record waits until its TIMER_DELIVER_MS; None if that has passed."""
         deliver_ms = int(properties[TIMER_DELIVER_MS])
-        due_ms = (deliver_ms - 1) // TICK_MS * TICK_MS
         if deliver_ms <= now:
             return None
         waiting = {
             **properties,
-            TIMER_OUT_MS: str(due_ms),
+            TIMER_OUT_MS: str(rounded(deliver_ms, self._precision_ms)),
             REAL_TOPIC: topic,
             REAL_QUEUE_ID: str(queue_id),
         }
         return Waiting(TIMER_TOPIC, 0, waiting)
+
+
+class TimerState(Protocol):
+    """How far the broker's timers have got."""
+
+    queue_offset: int
+    read_ms: int
+
+
+class TimerStore(Protocol):
+    """What there is of timer messages in the store."""
+
+    @property
+    def timers(self) -> object | None: ...
+    def max_offset(self, topic: str, queue_id: int) -> int: ...
+
+
+class TimerProgress:
+    """Up to when everything that was due has been delivered.
+
+    A message that is stored with a time in the past waits for nothing. So what was due until some moment is
+    delivered once the timers have taken in what was stored until then, and have delivered the slots before.
+    """
+
+    def __init__(self, timers: TimerState, store: TimerStore) -> None:
+        self._timers = timers
+        self._store = store
+        self._end = 0
+        self._marked_ms = 0
+        self._taken_in_ms = 0
+
+    def settled_ms(self, now: int) -> int:
+        """The moment (ms). Without timers nothing waits, and it is now."""
+        if self._store.timers is None:
+            return now
+        if self._timers.queue_offset >= self._end:
+            self._taken_in_ms = self._marked_ms
+            self._end, self._marked_ms = self._store.max_offset(TIMER_TOPIC, 0), now
+            if self._timers.queue_offset >= self._end:
+                self._taken_in_ms = now
+        return min(self._timers.read_ms, self._taken_in_ms)

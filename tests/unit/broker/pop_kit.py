@@ -6,19 +6,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from orbitmq.broker.delay import delivered
 from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.call import Durable, Outcome, Peer, Signal, Wait, Warm
 from orbitmq.protocol.message import StoredMessage
 from orbitmq.protocol.message_cy import decode_record, decode_records
-from orbitmq.protocol.names import POP_CK, TIMER_OUT_MS, TIMER_TOPIC
+from orbitmq.protocol.names import POP_CK
 from orbitmq.protocol.pop import PopHandle, real_topic, topic_type
-from orbitmq.protocol.properties import find_property
 from orbitmq.protocol.requests.pop import AckMessage, ChangeMessageInvisibletime, PopMessage, PopReply
 from tests.unit.broker.handlers.real_broker import NOW, PEER, RealBroker, message
 
 TOPIC, GROUP = "TopicTest", "G"
-TICK_MS = 1000
 
 
 @dataclass
@@ -46,10 +43,7 @@ class Call:
 
 @dataclass
 class PopWorld:
-    """`now` moves by `wait`; timer messages and held calls come as the server would bring them.
-
-    What timers have brought they do not bring again after a restart, nor after a kill.
-    """
+    """`now` moves by `wait`; timer messages and held calls come as the server would bring them."""
 
     root: Path
     properties: dict[str, object] = field(default_factory=dict)
@@ -60,8 +54,6 @@ class PopWorld:
         self.calls: list[Call] = []
         self.sent = 0
         self._files: dict[str, str] = {}
-        self._timer_at = 0
-        self._waiting: list[tuple[int, int]] = []
         self._open()
         self.broker.topics.put(TopicConfig(TOPIC, self.queues, self.queues, 6), self.now)
         self.broker.topics.note_saved()
@@ -144,17 +136,15 @@ class PopWorld:
             call.result, call.reply = None, result
 
     def _deliver_timers(self) -> None:
-        end = self.store.max_offset(TIMER_TOPIC, 0)
-        while self._timer_at < end:
-            record = self.real.stored(TIMER_TOPIC, 0, self._timer_at)
-            out = find_property(record.properties, TIMER_OUT_MS.encode())
-            assert out is not None
-            self._waiting.append((int(out) + TICK_MS, self._timer_at))
-            self._timer_at += 1
-        for due, offset in sorted(self._waiting):
-            if due <= self.now:
-                self.store.append(delivered(self.real.stored(TIMER_TOPIC, 0, offset)), self.now)
-                self._waiting.remove((due, offset))
+        while True:
+            step = self.broker.timer.step(self.now)
+            if step.fetch is not None:
+                step.fetch()
+                self.broker.timer.fetched()
+            elif not step.again:
+                return
+            if self.store.durable_offset < self.store.max_physical:
+                self.store.flush_now()
 
     # What clients do.
 

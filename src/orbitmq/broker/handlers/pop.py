@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from orbitmq.broker.filters import FilterTable
 from orbitmq.broker.groups import GroupTable
 from orbitmq.broker.handlers import handlers
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.pop import LONGEST_INVISIBLE_MS, MOST_MESSAGES, Popped, Pops, PopWish
-from orbitmq.broker.pop_polling import HeldCalls
+from orbitmq.broker.pop_polling import HeldCalls, Wants
 from orbitmq.broker.stats import BrokerStats
-from orbitmq.broker.subscription import is_tag_type, tag_codes
 from orbitmq.broker.topics import TopicTable
 from orbitmq.protocol.call import Call, Durable, Outcome, Result, Wait, Warm
 from orbitmq.protocol.codes import PERM_READ, ResponseCode
@@ -25,8 +25,8 @@ from orbitmq.protocol.requests.pop import (
     PopMessage,
     PopReply,
 )
-from orbitmq.store import GetStatus
-from orbitmq.store.queue_reader import Accept
+from orbitmq.store import GetStatus, MessageStore
+from orbitmq.store.filtering import Accept, MessageFilter
 
 LATE_MS = 500
 """A pop whose time ran out so long ago is not looked at: nobody waits for it any more."""
@@ -56,6 +56,8 @@ class PopTables:
     settings: PopSettings
     topics: TopicTable
     groups: GroupTable
+    filters: FilterTable
+    store: MessageStore
     pops: Pops
     held_pops: HeldCalls
     held_notices: HeldCalls
@@ -84,7 +86,9 @@ def pop_message(tables: PopTables, call: Call[PopMessage], now: int) -> Result:
         init_mode=request.init_mode,
         order=bool(request.order),
         attempt_id=request.attempt_id,
-        accept=_wanted(request),
+        accept=tables.filters.of_request(request.topic, request.exp or None, request.exp_type)
+        if request.exp
+        else None,
     )
     deadline = _deadline(born_ms, request.poll_time, now)
     return _attempt(tables, call, wish, deadline, now)
@@ -105,7 +109,7 @@ def _attempt(tables: PopTables, call: Call[PopMessage], wish: PopWish, deadline:
     if now >= deadline:
         return _reply(popped, ResponseCode.POLLING_TIMEOUT)
     key = (wish.topic, wish.group, wish.queue_id)
-    held = tables.held_pops.hold(key, call.peer.connection_id, wish.accept)
+    held = tables.held_pops.hold(key, call.peer.connection_id, _wants(tables.store, wish))
     if held is None:
         return _reply(popped, ResponseCode.POLLING_FULL)
 
@@ -263,13 +267,21 @@ def _check_amounts(tables: PopTables, request: PopMessage) -> None:
         )
 
 
-def _wanted(request: PopMessage) -> Accept:
-    if not is_tag_type(request.exp_type):
-        raise Refused(
-            ResponseCode.SUBSCRIPTION_PARSE_FAILED,
-            f"The broker does not support consumer to filter message by {request.exp_type}",
+def _wants(store: MessageStore, wish: PopWish) -> Wants | None:
+    """What a held pop is woken for."""
+    accept: Accept = wish.accept
+    if accept is None:
+        return None
+    if isinstance(accept, MessageFilter):
+        by_properties = accept
+        return lambda queue_id, queue_offset, tags_code: store.matches_at(
+            wish.topic, queue_id, queue_offset, by_properties
         )
-    return tag_codes(request.exp)
+    if isinstance(accept, frozenset):
+        codes = accept
+        return lambda queue_id, queue_offset, tags_code: tags_code in codes
+    by_code = accept
+    return lambda queue_id, queue_offset, tags_code: by_code(tags_code)
 
 
 def _deadline(born_ms: int, poll_ms: int, now: int) -> int:
