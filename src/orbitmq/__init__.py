@@ -37,6 +37,9 @@ if TYPE_CHECKING:
         SendStatus,
         Sql,
         TopicNotFound,
+        TransactionProducer,
+        TransactionResult,
+        TransactionState,
     )
     from orbitmq.net.errors import CallTimeout, ConnectFailed, ConnectionLost, NetError
     from orbitmq.protocol.errors import BrokerRefused, OrbitError
@@ -76,6 +79,9 @@ __all__ = [
     "SendStatus",
     "Sql",
     "TopicNotFound",
+    "TransactionProducer",
+    "TransactionResult",
+    "TransactionState",
     "__version__",
 ]
 

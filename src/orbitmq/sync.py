@@ -48,7 +48,10 @@ from orbitmq.client import (
     SendStatus,
     Sql,
     TopicNotFound,
+    TransactionResult,
+    TransactionState,
 )
+from orbitmq.client.queue_choice import QueueSelector
 from orbitmq.client.subscription import Wanted
 
 __all__ = [
@@ -78,6 +81,9 @@ __all__ = [
     "SendStatus",
     "Sql",
     "TopicNotFound",
+    "TransactionProducer",
+    "TransactionResult",
+    "TransactionState",
 ]
 
 
@@ -204,6 +210,46 @@ class Producer(_Face[client.Producer]):
     send_batch = _waiting(client.Producer.send_batch)
     send_all = _waiting(client.Producer.send_all)
     close = _waiting(client.Producer.close)
+
+
+class TransactionProducer(_Face[client.TransactionProducer]):
+    """`orbitmq.TransactionProducer`, waiting for every answer. Local transactions run in the caller's thread,
+    so that a database connection may belong to it; `check` runs in other threads.
+    """
+
+    @_like(client.TransactionProducer)
+    def __init__(self) -> None: ...
+
+    queues = _waiting(client.TransactionProducer.queues)
+    send = _waiting(client.TransactionProducer.send)
+    send_oneway = _waiting(client.TransactionProducer.send_oneway)
+    send_batch = _waiting(client.TransactionProducer.send_batch)
+    send_all = _waiting(client.TransactionProducer.send_all)
+    request = _waiting(client.TransactionProducer.request)
+    send_half = _waiting(client.TransactionProducer.send_half)
+    settle = _waiting(client.TransactionProducer.settle)
+    close = _waiting(client.TransactionProducer.close)
+
+    def send_in_transaction(
+        self,
+        message: Message,
+        execute: Callable[[SendResult], TransactionState],
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | None = None,
+        timeout_ms: float | None = None,
+    ) -> TransactionResult:
+        """Sends a half message, runs `execute`, a plain function, in this thread, and has the message
+        published or dropped; see `orbitmq.TransactionProducer.send_in_transaction`.
+        """
+        sent = self.send_half(
+            message, queue=queue, selector=selector, sharding_key=sharding_key, timeout_ms=timeout_ms
+        )
+        state = TransactionState.ROLLBACK
+        if sent.status is SendStatus.SEND_OK:
+            state = TransactionState(execute(sent))
+        return self.settle(sent, state)
 
 
 class PushConsumer(_Face[client.PushConsumer]):

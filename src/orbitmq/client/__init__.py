@@ -26,6 +26,7 @@ from orbitmq.client.options import (
 from orbitmq.client.producer import BatchPartlySent, Producer
 from orbitmq.client.pull_consumer import PullConsumer, Pulled
 from orbitmq.client.subscription import Sql
+from orbitmq.client.transactions import TransactionProducer, TransactionResult, TransactionState
 from orbitmq.protocol.bodies.queue import MessageQueue
 
 __all__ = [
@@ -60,4 +61,7 @@ __all__ = [
     "SendStatus",
     "Sql",
     "TopicNotFound",
+    "TransactionProducer",
+    "TransactionResult",
+    "TransactionState",
 ]
