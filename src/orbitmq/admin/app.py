@@ -8,7 +8,7 @@ import pkgutil
 import click
 
 from orbitmq.admin import commands
-from orbitmq.admin.face import COMMANDS, SUBJECTS
+from orbitmq.admin.face import ALONE, COMMANDS, SUBJECTS
 
 for _module in pkgutil.iter_modules(commands.__path__):
     importlib.import_module(f"{commands.__name__}.{_module.name}")
@@ -28,3 +28,5 @@ def admin() -> None:
 
 for _subject, _line in SUBJECTS.items():
     admin.add_command(click.Group(_subject, commands=COMMANDS[_subject], help=_line))
+for _command in ALONE.values():
+    admin.add_command(_command)

@@ -30,6 +30,8 @@ SUBJECTS = {
 }
 COMMANDS: dict[str, dict[str, click.Command]] = {subject: {} for subject in SUBJECTS}
 """Subject -> name -> command, filled by importing `orbitmq.admin.commands`."""
+ALONE: dict[str, click.Command] = {}
+"""Commands that belong to no subject, by name: they ask no server. Filled alike."""
 
 
 def face(subject: str, name: str, examples: str = "") -> Callable[[Face], click.Command]:
