@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from orbitmq.broker.clients import ClientTable
 from orbitmq.broker.handlers import handlers
 from orbitmq.broker.locks import Queue, QueueLocks
 from orbitmq.protocol.bodies.queue import LockBatchResponseBody, MessageQueue
@@ -14,16 +15,22 @@ from orbitmq.protocol.requests.lock import LockBatchMq, LockBatchReply, UnlockBa
 
 @dataclass(slots=True)
 class LockTables:
-    """The locks, and nothing else."""
+    """The locks, and who is here."""
 
     locks: QueueLocks
+    clients: ClientTable
 
 
 @handlers(LockBatchMq)
 def lock_batch_mq(tables: LockTables, call: Call[LockBatchMq], now: int) -> Reply:
     """Locks what can be had of the queues a client asks for, and says which it holds."""
     body = call.request.body
-    held = tables.locks.lock(body.consumer_group, body.client_id, map(_key, body.mq_set), now)
+    members = tables.clients.consumers.get(body.consumer_group)
+
+    def is_gone(client_id: str) -> bool:
+        return members is None or members.find_client(client_id) is None
+
+    held = tables.locks.lock(body.consumer_group, body.client_id, map(_key, body.mq_set), now, is_gone)
     return LockBatchReply(body=LockBatchResponseBody(lock_ok_mq_set=[MessageQueue(*queue) for queue in held]))
 
 
