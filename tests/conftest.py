@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.peers.orbitmq_process import OrbitMQ
 
 
-SOON_ASKED = {"transactionTimeOut": 3000, "transactionCheckInterval": 3000}
+SOON_ASKED = {"recallMessageEnable": "true", "transactionTimeOut": 3000, "transactionCheckInterval": 3000}
 """Producers are asked about their transactions after seconds, not after half a minute."""
 
 

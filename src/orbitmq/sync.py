@@ -209,6 +209,7 @@ class Producer(_Face[client.Producer]):
     send_oneway = _waiting(client.Producer.send_oneway)
     send_batch = _waiting(client.Producer.send_batch)
     send_all = _waiting(client.Producer.send_all)
+    recall = _waiting(client.Producer.recall)
     close = _waiting(client.Producer.close)
 
 
@@ -225,6 +226,7 @@ class TransactionProducer(_Face[client.TransactionProducer]):
     send_oneway = _waiting(client.TransactionProducer.send_oneway)
     send_batch = _waiting(client.TransactionProducer.send_batch)
     send_all = _waiting(client.TransactionProducer.send_all)
+    recall = _waiting(client.TransactionProducer.recall)
     request = _waiting(client.TransactionProducer.request)
     send_half = _waiting(client.TransactionProducer.send_half)
     settle = _waiting(client.TransactionProducer.settle)

@@ -18,6 +18,8 @@ from orbitmq.protocol.names import (
     RESERVED_PROPERTIES,
     SHARDING_KEY,
     TAGS,
+    TIMER_DELAY_MS,
+    TIMER_DELIVER_MS,
     UNIQ_KEY,
     WAIT,
 )
@@ -29,7 +31,8 @@ class Message:
 
     `keys` are what it can be looked up by; `tags` (one tag, whatever the name says) is what consumers
     filter by; `properties` are the user's own, text to text. `delay_level` 1 to 18 delays the delivery
-    (1s 5s 10s 30s 1m 2m ... 10m 20m 30m 1h 2h as brokers come), 0 does not. Messages with one
+    (1s 5s 10s 30s 1m 2m ... 10m 20m 30m 1h 2h as brokers come), 0 does not; `deliver_at_ms` (ms since
+    1970) or `delay_ms` name any time, up to three days ahead as brokers come. Messages with one
     `sharding_key` go to one queue and so keep their order. `wait_store_ok` false: the broker need not
     wait for disk or slave even if it is set to.
     """
@@ -37,6 +40,8 @@ class Message:
     __slots__ = (
         "body",
         "delay_level",
+        "delay_ms",
+        "deliver_at_ms",
         "flag",
         "keys",
         "properties",
@@ -55,6 +60,8 @@ class Message:
         keys: str | Iterable[str] = (),
         properties: Mapping[str, str] | None = None,
         delay_level: int = 0,
+        deliver_at_ms: int | None = None,
+        delay_ms: int | None = None,
         sharding_key: str | None = None,
         flag: int = 0,
         wait_store_ok: bool = True,
@@ -67,9 +74,16 @@ class Message:
         self.keys: tuple[str, ...] = (keys,) if isinstance(keys, str) else tuple(keys)
         self.properties: Mapping[str, str] = properties or {}
         self.delay_level = delay_level
+        self.deliver_at_ms = deliver_at_ms
+        self.delay_ms = delay_ms
         self.sharding_key = sharding_key
         self.flag = flag
         self.wait_store_ok = wait_store_ok
+
+    @property
+    def is_delayed(self) -> bool:
+        """Whether it is to come later than it is sent."""
+        return bool(self.delay_level) or self.deliver_at_ms is not None or self.delay_ms is not None
 
     def wire_properties(self, unique_id: str) -> dict[str, str]:
         """Every property that travels with it. Raises IllegalMessage for names that are not the user's."""
@@ -88,6 +102,12 @@ class Message:
             result[TAGS] = self.tags
         if self.delay_level:
             result[DELAY] = str(self.delay_level)
+        if self.deliver_at_ms is not None:
+            result[TIMER_DELIVER_MS] = str(int(self.deliver_at_ms))
+        if self.delay_ms is not None:
+            result[TIMER_DELAY_MS] = str(int(self.delay_ms))
+        if bool(self.delay_level) + (self.deliver_at_ms is not None) + (self.delay_ms is not None) > 1:
+            raise IllegalMessage("a message has one of delay_level, deliver_at_ms and delay_ms")
         if self.sharding_key:
             result[SHARDING_KEY] = self.sharding_key
         result[UNIQ_KEY] = unique_id
@@ -128,6 +148,7 @@ class SendResult:
     transaction_id: str | None = None
     region_id: str = "DefaultRegion"
     recall_handle: str | None = None
+    """What `Producer.recall` takes a message with `deliver_at_ms` or `delay_ms` back by."""
 
 
 class ReceivedMessage:

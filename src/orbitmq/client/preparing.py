@@ -102,7 +102,7 @@ class Preparation:
                 raise IllegalMessage(f"a batch has one topic, not {topic} and {message.topic}")
             if message.wait_store_ok is not wait:
                 raise IllegalMessage("the messages of a batch have one and the same wait_store_ok")
-            if message.delay_level:
+            if message.is_delayed:
                 raise IllegalMessage("a delayed message cannot be sent in a batch")
         if topic.startswith(RETRY_PREFIX):
             raise IllegalMessage("nothing can be sent to a retry topic in a batch")

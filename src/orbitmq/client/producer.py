@@ -25,6 +25,7 @@ from orbitmq.net.connection import Connection
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.command import Command
 from orbitmq.protocol.errors import BrokerRefused
+from orbitmq.protocol.recall import MalformedHandle, RecallHandle
 from orbitmq.protocol.requests.send import SendReply
 
 BULK_TIMEOUT_MS = 30_000
@@ -308,6 +309,21 @@ class Producer(ProducerOptions):
             traced=self._trace_batch if self._tracer is not None else None,
         )
         return await bulk.run(messages)
+
+    async def recall(self, recall_handle: str, *, timeout_ms: float | None = None) -> str:
+        """Takes back a message that waits for its time; gives its id. `send` gave the handle in its result.
+
+        A message that was delivered already stays so, and the answer is the same: whoever recalls late has to
+        bear that. Raises IllegalMessage for text that is no handle; BrokerRefused, for one where the broker
+        was not set to allow it (`recallMessageEnable`) or the time is over; TopicNotFound, NoNameServer,
+        BrokerUnknown, and what a call can end with.
+        """
+        _, sender, _ = self._running()
+        try:
+            handle = RecallHandle.decode(recall_handle)
+        except MalformedHandle as error:
+            raise IllegalMessage(str(error)) from None
+        return await sender.recall(handle, recall_handle, timeout_ms or self.send_msg_timeout_ms)
 
     async def _pick(self, message: Message, selector: QueueSelector | None, key: str | None) -> MessageQueue:
         queues = await self._running()[1].queues(message.topic)

@@ -17,7 +17,8 @@ from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.protocol.names import UNIQ_KEY
 from orbitmq.protocol.properties import decode_properties, encode_properties
-from orbitmq.protocol.requests.send import SendBatchMessage, SendMessageV2, SendReply
+from orbitmq.protocol.recall import RecallHandle
+from orbitmq.protocol.requests.send import RecallMessage, SendBatchMessage, SendMessageV2, SendReply
 
 CONNECT_BROKER = 10001
 ACCESS_BROKER_TIMEOUT = 10002
@@ -123,6 +124,16 @@ class Sender:
         else:
             queue = self._in_turn.next(await self.queues(request.topic), time.monotonic() * 1000)
         await self._instance.send_oneway(self._addressed(request, queue), request)
+
+    async def recall(self, handle: RecallHandle, text: str, timeout_ms: float) -> str:
+        """Takes a message back at the broker that has it; gives its unique id."""
+        await self._know(MessageQueue(broker_name=handle.broker_name, queue_id=0, topic=handle.topic))
+        address = self._instance.routes.master(handle.broker_name)
+        if address is None:
+            raise BrokerUnknown(f"no master of broker {handle.broker_name} is known")
+        request = RecallMessage(handle.topic, text, self._options.group)
+        reply = await self._instance.call(address, request, timeout_ms)
+        return reply.msg_id
 
     async def _know(self, queue: MessageQueue) -> None:
         """Looks the topic up where a caller names a queue of which nothing was heard before."""

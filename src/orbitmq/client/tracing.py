@@ -78,7 +78,7 @@ class Tracer:
                     store_host=self._instance.routes.master(result.queue.broker_name) or "",
                     body_length=size,
                     cost_ms=cost_ms,
-                    kind=MessageKind.DELAYED if message.delay_level else MessageKind.NORMAL,
+                    kind=MessageKind.DELAYED if message.is_delayed else MessageKind.NORMAL,
                     offset_message_id=result.offset_message_id,
                     success=result.status is SendStatus.SEND_OK,
                 )

@@ -259,7 +259,7 @@ class TransactionProducer(Producer):
 
 
 def _is_delayed(message: Message) -> bool:
-    return bool(message.delay_level)
+    return message.is_delayed
 
 
 async def _call(

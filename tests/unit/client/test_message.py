@@ -48,3 +48,32 @@ def test_without_a_unique_id_the_place_is_the_id() -> None:
     message = received(1)
     assert message.message_id == message.offset_message_id
     assert message.sharding_key is None
+
+
+def test_a_message_that_names_its_time() -> None:
+    assert Message("T", b"x", deliver_at_ms=1_700_000_000_123).wire_properties("ID") == {
+        "TIMER_DELIVER_MS": "1700000000123", "UNIQ_KEY": "ID", "WAIT": "true",
+    }  # fmt: skip
+    assert Message("T", b"x", delay_ms=1500).wire_properties("ID")["TIMER_DELAY_MS"] == "1500"
+    assert [
+        message.is_delayed
+        for message in (
+            Message("T", b"x"),
+            Message("T", b"x", delay_level=1),
+            Message("T", b"x", delay_ms=0),
+            Message("T", b"x", deliver_at_ms=5),
+        )
+    ] == [False, True, True, True]
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        {"delay_level": 1, "delay_ms": 5},
+        {"delay_ms": 5, "deliver_at_ms": 7},
+        {"delay_level": 2, "deliver_at_ms": 7},
+    ],
+)
+def test_a_message_has_one_time(times: dict[str, int]) -> None:
+    with pytest.raises(IllegalMessage):
+        Message("T", b"x", **times).wire_properties("ID")

@@ -98,6 +98,8 @@ def test_a_batch_is_split_at_the_size_limit_and_nothing_is_lost() -> None:
         [Message("T", b"x"), Message("U", b"x")],
         [Message("T", b"x"), Message("T", b"x", wait_store_ok=False)],
         [Message("T", b"x"), Message("T", b"x", delay_level=1)],
+        [Message("T", b"x", delay_ms=1000), Message("T", b"x", delay_ms=1000)],
+        [Message("T", b"x", deliver_at_ms=1)],
         [Message("%RETRY%g", b"x")],
         [Message("T", b"x"), Message("T", b"")],
     ],
