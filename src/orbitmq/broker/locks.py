@@ -1,8 +1,8 @@
 """Queue locks of ordered consumers: one client of a group owns a queue for 60 s, and longer by relocking.
 
 An expired lock may be taken by anybody; until somebody does, its owner may renew it. Clients renew every
-20 s, and trust a lock for 30 s themselves: that of a client whose connection is gone may be taken then, so that
-a queue whose consumer died is not without an owner for longer than it has to be.
+20 s, and trust a lock for 30 s themselves: that of a client whose connection is gone may be taken then, so
+that a queue whose consumer died is not without an owner for longer than it has to be.
 """
 
 from __future__ import annotations

@@ -118,6 +118,20 @@ public final class Shell {
         System.out.print(out.toString("UTF-8"));
     }
 
+    /** Its usual time limits are too short for a machine that does much else. */
+    private static DefaultMQProducer patient(DefaultMQProducer producer, String namesrv) {
+        producer.setNamesrvAddr(namesrv);
+        producer.setMqClientApiTimeout(30_000);
+        producer.setSendMsgTimeout(30_000);
+        return producer;
+    }
+
+    private static DefaultMQPushConsumer patient(DefaultMQPushConsumer consumer, String namesrv) {
+        consumer.setNamesrvAddr(namesrv);
+        consumer.setMqClientApiTimeout(30_000);
+        return consumer;
+    }
+
     /** Every subcommand that this release of mqadmin knows. */
     @SuppressWarnings("unchecked")
     private static void commands() throws Exception {
@@ -133,8 +147,7 @@ public final class Shell {
     private static void send(String namesrv, String group, String topic, int count) throws Exception {
         DefaultMQProducer producer = PRODUCERS.get(group);
         if (producer == null) {
-            producer = new DefaultMQProducer(group);
-            producer.setNamesrvAddr(namesrv);
+            producer = patient(new DefaultMQProducer(group), namesrv);
             producer.setHeartbeatBrokerInterval(500);
             producer.start();
             PRODUCERS.put(group, producer);
@@ -149,18 +162,16 @@ public final class Shell {
 
     /** A consumer that answers requests with "re: " and their body; returns once it has its queues. */
     private static void reply(String namesrv, String group, String topic, String tag) throws Exception {
-        DefaultMQProducer replies = new DefaultMQProducer(group + "-replies");
-        replies.setNamesrvAddr(namesrv);
+        DefaultMQProducer replies = patient(new DefaultMQProducer(group + "-replies"), namesrv);
         replies.start();
-        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
-        consumer.setNamesrvAddr(namesrv);
+        DefaultMQPushConsumer consumer = patient(new DefaultMQPushConsumer(group), namesrv);
         consumer.subscribe(topic, tag);
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             try {
                 byte[] body = ("re: " + new String(messages.get(0).getBody(), StandardCharsets.UTF_8)).getBytes(StandardCharsets.UTF_8);
                 Message answer = MessageUtil.createReplyMessage(messages.get(0), body);
                 answer.setBody(body);
-                replies.send(answer, 3000);
+                replies.send(answer);
             } catch (Exception e) {
                 throw new IllegalStateException(e);
             }
@@ -177,8 +188,7 @@ public final class Shell {
 
     /** Prints the reply to a request. */
     private static void request(String namesrv, String group, String topic, String tag, String body) throws Exception {
-        DefaultMQProducer producer = new DefaultMQProducer(group);
-        producer.setNamesrvAddr(namesrv);
+        DefaultMQProducer producer = patient(new DefaultMQProducer(group), namesrv);
         producer.start();
         try {
             Message message = new Message(topic, tag, body.getBytes(StandardCharsets.UTF_8));
@@ -190,13 +200,11 @@ public final class Shell {
 
     /** Sends one message in a namespace, and prints topic and body of all that a new group gets there. */
     private static void namespaced(String namesrv, String namespace, String group, String topic, String body, int count) throws Exception {
-        DefaultMQProducer producer = new DefaultMQProducer(namespace, group + "-producer");
-        producer.setNamesrvAddr(namesrv);
+        DefaultMQProducer producer = patient(new DefaultMQProducer(namespace, group + "-producer"), namesrv);
         producer.start();
         producer.send(new Message(topic, body.getBytes(StandardCharsets.UTF_8)));
         List<String> heard = java.util.Collections.synchronizedList(new ArrayList<>());
-        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(namespace, group);
-        consumer.setNamesrvAddr(namesrv);
+        DefaultMQPushConsumer consumer = patient(new DefaultMQPushConsumer(namespace, group), namesrv);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(topic, "*");
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
@@ -215,10 +223,9 @@ public final class Shell {
 
     /** A consumer that stays; returns once it has had so many messages and the broker knows how far it is. */
     private static void consume(String namesrv, String group, String topic, String expression, int count) throws Exception {
-        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
+        DefaultMQPushConsumer consumer = patient(new DefaultMQPushConsumer(group), namesrv);
         AtomicInteger seen = new AtomicInteger();
         SEEN.put(group, seen);
-        consumer.setNamesrvAddr(namesrv);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setHeartbeatBrokerInterval(500);
         consumer.setPersistConsumerOffsetInterval(500);
