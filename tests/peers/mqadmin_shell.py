@@ -58,8 +58,18 @@ class Shell:
             start_new_session=True,
         )
 
-    def run(self, line: str) -> Printed:
-        """Runs one command. The line is split at blanks; `~` stands for a blank within a word."""
+    def run(self, line: str, tries: int = 3) -> Printed:
+        """Runs one command. The line is split at blanks; `~` stands for a blank within a word.
+
+        mqadmin's time limits are short for a machine that does much else: what ran into one is run again.
+        """
+        printed = self._once(line)
+        while tries > 1 and "RemotingTimeoutException" in printed.err:
+            tries -= 1
+            printed = self._once(line)
+        return printed
+
+    def _once(self, line: str) -> Printed:
         assert self._popen.stdin is not None
         assert self._popen.stdout is not None
         words = [word.replace("~", " ") for word in line.split()]
