@@ -19,13 +19,28 @@ CASES_WANT = {
 }
 """What a broker must be told for all cases of the judge."""
 
+_AUTHENTICATION = "org.apache.rocketmq.auth.authentication.provider"
+_AUTHORIZATION = "org.apache.rocketmq.auth.authorization.provider"
+GUARDED = {
+    "authenticationEnabled": "true",
+    "authorizationEnabled": "true",
+    "authenticationProvider": f"{_AUTHENTICATION}.DefaultAuthenticationProvider",
+    "authenticationMetadataProvider": f"{_AUTHENTICATION}.LocalAuthenticationMetadataProvider",
+    "authorizationProvider": f"{_AUTHORIZATION}.DefaultAuthorizationProvider",
+    "authorizationMetadataProvider": f"{_AUTHORIZATION}.LocalAuthorizationMetadataProvider",
+    "initAuthenticationUser": '{"username":"judge","password":"judge12345678"}',
+    "innerClientAuthenticationCredentials": '{"accessKey":"judge","secretKey":"judge12345678"}',
+}
+"""What makes a broker of either kind ask who is there; `judge` may do everything."""
+
 
 @pytest.fixture(scope="module")
 def judged(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The server that foreign clients are let loose on: a fresh OrbitMQ, for each module's SUITE."""
     need("java", "mvn", *(["go"] if request.module.SUITE == "go4" else []))
     kind = under_test()
-    server = kind.start(tmp_path_factory.mktemp("judged") / "store", CASES_WANT)
+    wants = {**CASES_WANT, **(GUARDED if request.module.SUITE == "guarded" else {})}
+    server = kind.start(tmp_path_factory.mktemp("judged") / "store", wants)
     yield server
     server.stop()
     notes = server.home / NOTES

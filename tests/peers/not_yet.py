@@ -2,11 +2,10 @@
 
 NOT_YET: dict[str, dict[str, str]] = {
     "remoting": {
-        "acl_*": "access control",
-        "tls_permissive": "TLS",
         "timer_*": "timer messages",
         "pop_*": "POP consumption",
     },
+    "guarded": {},
     "mqadmin": {
         "mq_setConsumeMode": "POP consumption",
     },

@@ -28,7 +28,8 @@ from tests.peers.orbitmq_process import OrbitMQ
 
 JUDGE = Path(__file__).parent / "judge"
 CASES = {
-    "remoting": ("java/src/judge/cases/[!M]*.java", r'@Case\((?:value = )?"(\w+)"'),
+    "remoting": ("java/src/judge/cases/[!M]*[!l].java", r'@Case\((?:value = )?"(\w+)"'),
+    "guarded": ("java/src/judge/cases/Acl.java", r'@Case\((?:value = )?"(\w+)"'),
     "mqadmin": ("java/src/judge/cases/Mqadmin.java", r'@Case\((?:value = )?"(\w+)"'),
     "files": ("java/src/judge/Files.java", r'check\("(files_\w+)"'),
     "go4": ("go/go4/cases.go", r'Case\{Name: "(\w+)"'),
@@ -37,9 +38,28 @@ CASES = {
 
 PROGRAMS = {
     "remoting": ["java/run.sh"],
+    "guarded": ["java/run.sh"],
     "mqadmin": ["java/run.sh", "--suite", "mqadmin"],
     "go4": ["go/run.sh", "go4"],
 }
+
+GUARDED_TOO = (
+    "send_sync",
+    "send_batch",
+    "request_reply",
+    "push_concurrently",
+    "orderly_global",
+    "broadcasting",
+    "tx_commit_rollback",
+    "query_by_key",
+    "admin_topic_lifecycle",
+    "admin_group_lifecycle",
+    "consumer_lag",
+)
+"""Cases of `remoting` that are run once more with users and rules on: every kind of request, signed."""
+
+VARIABLES = {"guarded": {"JUDGE_AK": "judge", "JUDGE_SK": "judge12345678"}}
+"""What a suite's program finds in its environment: who its clients sign as."""
 
 
 Server = OrbitMQ | Apache
@@ -57,7 +77,8 @@ def under_test() -> type[OrbitMQ | Apache]:
 def cases_of(suite: str) -> list[str]:
     """The names of a suite's cases, in the order of its sources."""
     pattern, declared = CASES[suite]
-    return [name for path in sorted(JUDGE.glob(pattern)) for name in re.findall(declared, path.read_text())]
+    found = [name for path in sorted(JUDGE.glob(pattern)) for name in re.findall(declared, path.read_text())]
+    return [*found, *GUARDED_TOO] if suite == "guarded" else found
 
 
 def parameters(suite: str) -> list[object]:
@@ -194,7 +215,8 @@ def expect(case: str, run: SuiteRun, again: Again) -> None:
 @contextlib.contextmanager
 def running(suite: str, cases: Sequence[str], server: Server) -> Iterator[SuiteRun]:
     """Runs `cases` of a suite against a server, until the block ends."""
-    run = SuiteRun([*PROGRAMS[suite], server.namesrv, "--only", ",".join(cases)], server)
+    command = [*PROGRAMS[suite], server.namesrv, "--only", ",".join(cases)]
+    run = SuiteRun(command, server, **VARIABLES.get(suite, {}))
     try:
         yield run
     finally:
