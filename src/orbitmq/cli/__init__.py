@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+
 
 def main() -> None:
     """Runs the command line; the process ends with its exit code."""
-    from orbitmq.cli.app import run
+    try:
+        from orbitmq.cli.app import run
 
-    raise SystemExit(run())
+        code = run()
+    except KeyboardInterrupt:
+        # While modules are read, or when what a command had to say is already said.
+        print("aborted", file=sys.stderr)
+        code = 130
+    raise SystemExit(code)
 
 
 __all__ = ["main"]

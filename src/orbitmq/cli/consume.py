@@ -81,6 +81,8 @@ def consume(
                     async with asyncio.timeout(None if follow else idle):
                         message = await anext(messages, None)
                 except TimeoutError:
+                    if not printed and consumer.trouble:
+                        raise next(iter(consumer.trouble.values())) from None
                     break
                 if message is None:
                     break

@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import CancelledError
 
 import click
 
@@ -42,10 +41,10 @@ Examples:
 @click.option("--sharding-key", metavar="TEXT", help="Messages with the same one keep their order.")
 @click.option(
     "--delay-level",
-    type=click.IntRange(0, 18),
+    type=click.IntRange(0),
     default=0,
     show_default=True,
-    help="When it is delivered: 0 at once, 1 after 1 s, 2 after 5 s, ... 18 after 2 h.",
+    help="When it is delivered: 0 at once, 1 after 1 s, 2 after 5 s, ... 18, the last, after 2 h.",
 )
 @click.option("--count", type=click.IntRange(1), default=1, show_default=True, help="Send the body so often.")
 @click.option("--rate", type=click.FloatRange(0, min_open=True), help="Messages per second at most.")
@@ -154,15 +153,17 @@ async def _lines() -> AsyncIterator[bytes]:
     if sys.stdin.isatty():
         click.echo("One message per line; Ctrl-D ends.", err=True)
     loop = asyncio.get_running_loop()
-    chunks: asyncio.Queue[list[bytes] | None] = asyncio.Queue(QUEUED_CHUNKS)
+    chunks: asyncio.Queue[list[bytes] | None] = asyncio.Queue()
+    slots = threading.Semaphore(QUEUED_CHUNKS)
 
     def hand_over(lines: list[bytes] | None) -> None:
-        asyncio.run_coroutine_threadsafe(chunks.put(lines), loop).result()
+        slots.acquire()
+        loop.call_soon_threadsafe(chunks.put_nowait, lines)
 
     def read() -> None:
         rest = b""
         # Nobody is left to hear of lines once the loop has ended.
-        with contextlib.suppress(RuntimeError, CancelledError):
+        with contextlib.suppress(RuntimeError):
             while data := os.read(sys.stdin.fileno(), CHUNK_BYTES):
                 *lines, rest = (rest + data).split(b"\n")
                 if len(rest) > MAX_LINE_BYTES:
@@ -173,6 +174,7 @@ async def _lines() -> AsyncIterator[bytes]:
 
     threading.Thread(target=read, name="standard input", daemon=True).start()
     while (lines := await chunks.get()) is not None:
+        slots.release()
         for line in lines:
             if line := line.removesuffix(b"\r"):
                 yield line

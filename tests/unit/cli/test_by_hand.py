@@ -10,6 +10,7 @@ from threading import Thread
 
 import pytest
 
+from orbitmq.cli import main
 from orbitmq.cli.app import run
 from orbitmq.testing.local_broker import LocalBroker
 
@@ -159,3 +160,34 @@ def test_an_input_that_says_nothing_does_not_keep_ctrl_c_from_ending_it(rocketmq
         assert process.stdout.read(7) == b"SEND_OK"
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 130
+
+
+def test_a_line_that_is_too_long_is_one_line_on_standard_error(rocketmq: LocalBroker) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "orbitmq", "produce", "--topic", "long", "--namesrv", rocketmq.namesrv],
+        input=b"x" * 5_000_000,
+        capture_output=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert done.stderr.decode() == "orbitmq: a body of 5000000 bytes is over the limit of 4194304\n"
+
+
+def test_reading_to_the_end_of_a_topic_that_does_not_exist(
+    rocketmq: LocalBroker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reading = ["consume", "--topic", "no-such-topic", "--no-follow", "--idle", "0.5"]
+    assert run([*reading, "--namesrv", rocketmq.namesrv]) == 1
+    assert "no route to topic no-such-topic" in capsys.readouterr().err
+
+
+def test_ctrl_c_while_modules_are_read(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted() -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("orbitmq.cli.app.run", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert (ended.value.code, capsys.readouterr().err) == (130, "aborted\n")

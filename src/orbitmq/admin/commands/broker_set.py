@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 
 import click
 
 from orbitmq.admin.admin import Admin
+from orbitmq.admin.commands.broker_config import broker_config
 from orbitmq.admin.face import face
 from orbitmq.admin.output import Done
+from orbitmq.broker.options import BROKER_TABLE
+from orbitmq.options import OptionError
 from orbitmq.options.properties import format_properties
 from orbitmq.protocol.requests.admin import UpdateBrokerConfig
 
@@ -30,9 +34,23 @@ async def show(admin: Admin, broker: str, assignments: tuple[str, ...]) -> Done:
             raise click.UsageError(f"{text}: expected NAME=VALUE")
         options[name] = value
     brokers = await admin.brokers(broker=broker)
+    await _check_names(admin, brokers[0].address, options)
     for one in brokers:
         await update_broker_config(admin, one.address, options)
     addresses = [one.address for one in brokers]
     return Done(
         f"set {', '.join(options)} on {', '.join(addresses)}", {"options": options, "brokers": addresses}
     )
+
+
+async def _check_names(admin: Admin, address: str, options: Mapping[str, str]) -> None:
+    """Brokers pass over names that they do not know. Raises OptionError for one.
+
+    A broker's answer leaves out options without a value: those are known from our own table.
+    """
+    present = await broker_config(admin, address)
+    for name in options:
+        if name not in present and not BROKER_TABLE.has(name):
+            near = get_close_matches(name, present, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise OptionError(f"broker {address} has no option {name}{hint}")

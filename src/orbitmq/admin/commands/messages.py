@@ -7,7 +7,8 @@ import click
 from orbitmq.admin.admin import Admin, BrokerAt
 from orbitmq.admin.face import Moment, face
 from orbitmq.admin.output import Column, Facts, Rows
-from orbitmq.net.address import format_address
+from orbitmq.net.address import format_address, parse_address
+from orbitmq.net.errors import BadAddress
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.compression import inflate
 from orbitmq.protocol.errors import NotFound, OrbitError
@@ -30,6 +31,10 @@ async def message_by_id(admin: Admin, message_id: str, topic: str | None = None)
     """The message with an offset id, from the broker that the id names. Raises MalformedId, PeerFailed."""
     place = parse_offset_message_id(message_id)
     address = format_address(*place.address)
+    try:
+        parse_address(address)
+    except BadAddress:
+        raise NoMessage(f"{message_id} is no offset id: it names {address} as its broker") from None
     body = (await admin.call(address, ViewMessageById(place.physical_offset, topic))).body
     if not body:
         raise NoMessage(f"no message with id {message_id}")

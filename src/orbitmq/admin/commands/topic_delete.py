@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from orbitmq.admin.admin import Admin, BrokerAt
+from orbitmq.admin.commands.topic_list import topic_names
 from orbitmq.admin.face import confirm, face, yes_flag
 from orbitmq.admin.output import Done
 from orbitmq.protocol.declare import Void
@@ -32,5 +33,9 @@ async def show(admin: Admin, topic: str, cluster: str | None, yes: bool) -> Done
     """Delete TOPIC, its messages, and the offsets of all groups on it."""
     where = f" in cluster {cluster}" if cluster else ""
     confirm(f"Delete topic {topic} and all its messages{where}?", yes)
+    existed = topic in await topic_names(admin)
     names = await delete_topic(admin, topic, cluster)
-    return Done(f"topic {topic} is deleted on {', '.join(names)}", {"topic": topic, "brokers": names})
+    what = "is deleted" if existed else "was known to no name server; it is not"
+    return Done(
+        f"topic {topic} {what} on {', '.join(names)}", {"topic": topic, "existed": existed, "brokers": names}
+    )
