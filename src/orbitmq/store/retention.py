@@ -41,6 +41,8 @@ class Retention:
         self._followed = commit_log.min_physical
         self.disk_is_full = False
         """Disk use is above diskSpaceWarningLevelRatio: no messages are taken."""
+        self.is_pressed = False
+        """Disk use is above diskSpaceCleanForciblyRatio: segments may have to go whose messages still wait."""
         self.removed_segments = 0
         self.keep_from: int | None = None
         """Physical offset of the oldest message whose work is not done, such as a delayed one that waits."""
@@ -65,9 +67,10 @@ class Retention:
         used = self.used_ratio() * 100
         options = self._options
         self._note_full(used > options.disk_space_warning_level_ratio)
-        forced = options.clean_file_forcibly_enable and used > min(
+        self.is_pressed = used > min(
             options.disk_space_clean_forcibly_ratio, options.disk_space_warning_level_ratio
         )
+        forced = options.clean_file_forcibly_enable and self.is_pressed
         by_hand = self._rounds_by_hand > 0
         if by_hand:
             self._rounds_by_hand -= 1

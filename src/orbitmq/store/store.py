@@ -591,6 +591,11 @@ class MessageStore:
         """Has the next round of retention look for queue and index files whose messages are gone."""
         self._retention.follow_again()
 
+    @property
+    def is_pressed(self) -> bool:
+        """Whether the disk is so full that messages may have to go that still wait: take no more of them."""
+        return self._retention.is_pressed
+
     def keep_from(self, physical_offset: int | None) -> None:
         """Keeps the log from there on, whatever its age: None where no message waits for anything."""
         self._retention.keep_from = physical_offset

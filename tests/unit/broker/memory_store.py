@@ -23,6 +23,7 @@ class MemoryStore:
     durable_offset: int = 0
     timers: None = None
     """There are no files for timer messages."""
+    is_pressed: bool = False
     refuse: PutStatus | None = None
     """What every append is refused with, if anything."""
 

@@ -152,6 +152,10 @@ def test_a_full_disk_deletes_young_segments_too(store: MessageStore, disk: FullD
     store._retention_chore(NOW)
     assert store.min_physical > 0
     assert store.is_writable
+    assert store.is_pressed, "messages that wait may be lost"
+    disk.used = 0.84
+    store._retention_chore(NOW)
+    assert not store.is_pressed
 
 
 def test_a_full_disk_deletes_no_young_segments_where_that_is_forbidden(

@@ -343,6 +343,11 @@ def _rewrite(
     else:
         aside = tables.timer.put_aside(name, queue_id, properties, now)
     if aside is not None:
+        if tables.store.is_pressed:
+            raise Refused(
+                ResponseCode.SERVICE_NOT_AVAILABLE,
+                "the disk is too full to keep messages for later: delayed messages are not taken at present",
+            )
         properties.update(aside.properties)
         return aside.topic, aside.queue_id, aside.tags_code
     return name, queue_id, None

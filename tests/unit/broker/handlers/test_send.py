@@ -299,3 +299,14 @@ def test_the_template_of_answers_is_what_the_codec_writes(
     assert parse_offset_message_id(reply.msg_id) == (HOST, physical)
     assert reply.extra is not None
     assert reply.extra["MSG_REGION"] == region
+
+
+def test_a_disk_that_fills_up_takes_no_delayed_messages_and_still_takes_others(broker: RealBroker) -> None:
+    broker.store._retention.is_pressed = True
+    refused = broker.send(properties="UNIQ_KEY\x01AB\x02DELAY\x013\x02")
+    assert isinstance(refused, Refused)
+    assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert "delayed messages are not taken" in refused.remark
+    assert broker.send().code == ResponseCode.SUCCESS
+    broker.store._retention.is_pressed = False
+    assert not isinstance(broker.send(properties="UNIQ_KEY\x01AB\x02DELAY\x013\x02"), Refused)
