@@ -1,0 +1,196 @@
+"""The files of deploy/: every metric in the board and the alerts exists, and every command line is one."""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from orbitmq.broker.metric_families import FAMILIES, HISTOGRAM
+from orbitmq.broker.options import BROKER_TABLE, BrokerSettings
+from orbitmq.cli import serving
+from orbitmq.cli.app import app
+from orbitmq.nameserver.options import NAMESRV_TABLE
+from orbitmq.options import from_environment
+
+DEPLOY = Path(__file__).parents[3] / "deploy"
+
+COMMON = {"cluster", "node_id", "node_type", "instance", "job", "le"}
+OF_PROMETHEUS = {"up"}
+WORDS = frozenset(
+    {
+        *("sum", "max", "min", "avg", "count", "topk", "by", "on", "unless", "without"),
+        *("rate", "increase", "predict_linear", "histogram_quantile", "label_values"),
+    }
+)
+
+
+def board() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((DEPLOY / "grafana" / "orbitmq.json").read_text())
+    return found
+
+
+def rules() -> list[dict[str, Any]]:
+    groups = yaml.safe_load((DEPLOY / "prometheus" / "rules.yml").read_text())["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+def expressions() -> Iterator[tuple[str, str]]:
+    for panel in board()["panels"]:
+        for target in panel.get("targets", ()):
+            yield panel["title"], target["expr"]
+    for variable in board()["templating"]["list"]:
+        if variable["type"] == "query":
+            yield variable["name"], variable["query"]["query"]
+    for rule in rules():
+        yield rule["alert"], rule["expr"]
+
+
+def labels_of(metric: str) -> set[str] | None:
+    """The labels that a metric has; None if nobody tells such a metric."""
+    if metric in OF_PROMETHEUS:
+        return COMMON
+    family = FAMILIES.get(metric)
+    if family is None:
+        base, _, part = metric.rpartition("_")
+        family = FAMILIES.get(base)
+        if family is None or family.kind != HISTOGRAM or part not in ("bucket", "count", "sum"):
+            return None
+    return COMMON | set(family.labels)
+
+
+@pytest.mark.parametrize(("where", "expression"), list(expressions()))
+def test_expressions_name_metrics_and_labels_that_exist(where: str, expression: str) -> None:
+    bare = re.sub(r'"[^"]*"', '""', expression)
+    grouped = {
+        label.strip()
+        for names in re.findall(r"\b(?:by|on|without)\s*\(([^)]*)\)", bare)
+        for label in names.split(",")
+    }
+    grouped |= set(re.findall(r"label_values\(.*,\s*(\w+)\)", bare))
+    selected = {
+        label for names in re.findall(r"\{([^}]*)\}", bare) for label in re.findall(r"(\w+)\s*=", names)
+    }
+    rest = re.sub(r"\{[^}]*\}|\[[^\]]*\]|\b(?:by|on|without)\s*\([^)]*\)|,\s*\w+\)$", " ", bare)
+    metrics = set(re.findall(r"[a-zA-Z_]\w*", rest)) - WORDS
+    assert metrics, "no metric at all"
+    known = [labels_of(metric) for metric in metrics]
+    assert None not in known, f"nobody tells one of {sorted(metrics)}"
+    for labels in known:
+        assert labels is not None
+        assert selected <= labels or len(metrics) > 1
+        assert grouped <= labels, f"{where}: grouped by what {sorted(metrics)} does not have"
+
+
+def test_the_board_has_one_panel_per_place_and_id() -> None:
+    panels = board()["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels]
+    assert len(set(places)) == len(places)
+    assert all(panel["targets"] for panel in panels if panel["type"] != "row")
+
+
+def test_every_own_metric_of_a_broker_is_on_the_board_or_in_an_alert() -> None:
+    text = " ".join(expression for _, expression in expressions())
+    unseen = {name for name in FAMILIES if name.startswith("orbitmq_") and name not in text}
+    assert unseen <= {
+        "orbitmq_consumer_queue_lag_messages",
+        "orbitmq_index_behind_bytes",
+        "orbitmq_lost_timers_total",
+        "orbitmq_pending_half_messages",
+        "orbitmq_queues",
+        "orbitmq_start_time_seconds",
+    }
+
+
+def test_alerts_say_what_is_wrong_and_how_bad_it_is() -> None:
+    names = [rule["alert"] for rule in rules()]
+    assert len(set(names)) == len(names)
+    for rule in rules():
+        assert rule["labels"]["severity"] in ("warning", "critical")
+        assert rule["annotations"]["summary"].endswith(".")
+
+
+def test_prometheus_scrapes_the_default_port_and_loads_the_rules() -> None:
+    config = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
+    [target] = config["scrape_configs"][0]["static_configs"][0]["targets"]
+    assert target == f"broker:{BrokerSettings().metrics_prom_exporter_port}"
+    assert config["rule_files"] == ["rules.yml"]
+
+
+def parsed(words: list[str]) -> click.Context:
+    """The context of a command line of ours; fails for a flag that does not exist."""
+    command = app.get_command(click.Context(app), words[0])
+    assert command is not None, words
+    return command.make_context(words[0], list(words[1:]))
+
+
+def dockerfile() -> list[str]:
+    text = (DEPLOY / "Dockerfile").read_text()
+    return [" ".join(line.split()) for line in re.sub(r"\\\n", " ", text).splitlines()]
+
+
+def environment() -> dict[str, str]:
+    [line] = [line for line in dockerfile() if line.startswith("ENV ")]
+    return dict(pair.split("=", 1) for pair in shlex.split(line.removeprefix("ENV ")))
+
+
+def test_the_container_starts_a_server_that_its_health_check_asks() -> None:
+    lines = dockerfile()
+    [entry] = [line for line in lines if line.startswith("ENTRYPOINT ")]
+    [command] = [line for line in lines if line.startswith("CMD ")]
+    assert json.loads(entry.removeprefix("ENTRYPOINT ")) == ["orbitmq"]
+    parsed(json.loads(command.removeprefix("CMD ")))
+    settings = BROKER_TABLE.load([from_environment(environment()).for_broker()])
+    [check] = [line for line in lines if line.startswith("HEALTHCHECK ")]
+    assert f"http://127.0.0.1:{settings.health_port}/health/ready" in check
+    [exposed] = [line.split()[1:] for line in lines if line.startswith("EXPOSE ")]
+    ports = [NAMESRV_TABLE.load([]).listen_port, settings.listen_port, settings.listen_port - 2]
+    ports += [settings.metrics_prom_exporter_port, settings.health_port]
+    assert exposed == [str(port) for port in ports]
+
+
+def test_the_container_does_not_run_as_root() -> None:
+    users = [line.split()[1] for line in dockerfile() if line.startswith("USER ")]
+    assert users
+    assert not users[-1].startswith(("root", "0"))
+
+
+def test_what_the_image_is_built_of_is_there_and_let_in() -> None:
+    root = DEPLOY.parent
+    let_in = {line[1:] for line in (root / ".dockerignore").read_text().split() if line.startswith("!")}
+    copied = [
+        line.split()[1:-1] for line in dockerfile() if line.startswith("COPY ") and "--from" not in line
+    ]
+    for name in (name for names in copied for name in names):
+        assert (root / name).exists()
+        assert name in let_in
+
+
+def test_the_services_of_compose_are_commands_with_their_ports_open() -> None:
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    for name in ("namesrv", "broker"):
+        words = [
+            word.replace("${ORBITMQ_ADVERTISE:-127.0.0.1}", "127.0.0.1") for word in services[name]["command"]
+        ]
+        parsed(words)
+    assert any(word.startswith("--advertise=") for word in services["broker"]["command"])
+    for name in ("prometheus", "grafana"):
+        for volume in services[name]["volumes"]:
+            assert (DEPLOY / volume.split(":")[0]).exists(), volume
+
+
+@pytest.mark.parametrize("unit", sorted((DEPLOY / "systemd").glob("*.service")), ids=lambda path: path.name)
+def test_units_are_of_type_notify_and_start_what_exists(unit: Path) -> None:
+    text = unit.read_text()
+    assert "Type=notify\n" in text
+    assert "WatchdogSec=" in text
+    [start] = re.findall(r"^ExecStart=(.*)$", text, re.MULTILINE)
+    program, *words = shlex.split(start)
+    assert program.endswith("/orbitmq")
+    assert parsed(words).command in (serving.standalone, serving.broker, serving.namesrv)
