@@ -2,7 +2,6 @@
 
 NOT_YET: dict[str, dict[str, str]] = {
     "remoting": {
-        "timer_*": "timer messages",
         "pop_*": "POP consumption",
     },
     "guarded": {},
