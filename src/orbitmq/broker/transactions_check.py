@@ -93,6 +93,8 @@ class CheckBack:
     def tick(self, now: int) -> bool:
         """Goes on with the round, or begins one when it is time; whether there is more to do at once."""
         transactions = self._transactions
+        # Before the next copies take the place of those that it asks about.
+        self._ask(now)
         if self._round is None and now - self._began >= self._settings.transaction_check_interval:
             self._began = now
             self._round = _Round(now, transactions.window.start, transactions.end)

@@ -310,6 +310,22 @@ def test_a_producer_that_does_not_keep_up_is_not_asked(world: Transacting) -> No
     assert len(world.told) == 4
 
 
+def test_producers_are_asked_even_if_every_tick_begins_a_round(tmp_path: Path) -> None:
+    world = Transacting(
+        tmp_path, flushDiskType="SYNC_FLUSH", transactionCheckInterval=1000, transactionTimeOut=1000
+    )
+    world.half()
+    for _ in range(5):
+        world.real.store.flush_now()
+        world.pass_ms(1000)
+    assert len(world.asked) >= 2
+    world.real.store.flush_now()
+    world.end(world.answer(world.asked[-1], COMMIT))
+    world.real.store.flush_now()
+    assert world.bodies() == [b"body 1"]
+    world.close()
+
+
 def test_without_a_producer_the_count_rises_all_the_same(world: Transacting) -> None:
     world.leave()
     world.half()
