@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 from typing import Protocol
 
-from orbitmq.broker.auth.needs import NEEDS
+from orbitmq.broker.auth.needs import NEEDS, Need
 from orbitmq.broker.auth.policies import Access, Decision, UserStatus, UserType
 from orbitmq.broker.auth.reading import AuthTexts, unauthenticated_codes, unauthorized_codes
 from orbitmq.broker.auth.table import AuthTable
@@ -22,6 +22,8 @@ from orbitmq.protocol.signing import ACCESS_KEY, is_signed_with
 
 MAX_DECISIONS = 10_000
 """Decisions remembered before all of them are forgotten."""
+MAX_REMEMBERED_CHARACTERS = 1000
+"""Decisions about longer names are not remembered: a sender shall not fill our memory with them."""
 
 
 class GateSettings(AuthTexts, Protocol):
@@ -53,7 +55,8 @@ class Gate:
         self._known_max = settings.stateful_authentication_cache_max_num
         self._known_ms = settings.stateful_authentication_cache_expired_second * 1000
         self._known: dict[tuple[int, str], tuple[int, str | None]] = {}
-        self._decisions: dict[tuple[str, Access, bytes], str | None] = {}
+        self._decisions: dict[tuple[int, bytes, tuple[str | None, ...]], str | None] = {}
+        """By request code, address, and user, topics and groups that the request names."""
         self._changes = table.changes
 
     def refusal(self, command: Command, peer: Peer, now: int) -> str | None:
@@ -91,9 +94,11 @@ class Gate:
         known = self._known.get(key)
         if known is not None and now < known[0]:
             return known[1]
+        wrong = self._authenticate(command, name)
+        if len(key[1]) > MAX_REMEMBERED_CHARACTERS:
+            return wrong
         if len(self._known) >= self._known_max:
             self._known.clear()
-        wrong = self._authenticate(command, name)
         self._known[key] = (now + self._known_ms, wrong)
         return wrong
 
@@ -106,32 +111,43 @@ class Gate:
             return None
         if need is None:
             return f"only super users may send request {command.code}."
+        host = peer.host[:-4]
+        if need.body is not None:
+            return self._decide(name, user, need, command, host)
+        fields = command.ext or {}
+        texts = (name, *map(fields.get, need.topics), *map(fields.get, need.groups))
+        key = (command.code, host, texts)
+        try:
+            return self._decisions[key]
+        except KeyError:
+            pass
+        decision = self._decide(name, user, need, command, host)
+        if sum(len(text) for text in texts if text) <= MAX_REMEMBERED_CHARACTERS:
+            if len(self._decisions) >= MAX_DECISIONS:
+                self._decisions.clear()
+            self._decisions[key] = decision
+        return decision
+
+    def _decide(
+        self, name: str | None, user: User | None, need: Need, command: Command, host: bytes
+    ) -> str | None:
         try:
             wanted = need.accesses(command, self._cluster)
         except Refused:
             return "parse authorization context error."
-        for access in wanted:
-            wrong = self._decide(name, user, access, peer)
-            if wrong is not None:
-                return wrong
-        return None
-
-    def _decide(self, name: str | None, user: User | None, access: Access, peer: Peer) -> str | None:
+        if not wanted:
+            return None
         if not name:
             return "Authorization failed. Please verify your access rights and try again."
         if user is None:
             return f"User:{name} not found."
         if user.user_status == UserStatus.DISABLE:
             return f"User:{name} is disabled."
-        key = (name, access, peer.host[:-4])
-        try:
-            return self._decisions[key]
-        except KeyError:
-            pass
-        if len(self._decisions) >= MAX_DECISIONS:
-            self._decisions.clear()
-        decision = self._decisions[key] = self._ask_rules(name, access, peer.host[:-4])
-        return decision
+        for access in wanted:
+            wrong = self._ask_rules(name, access, host)
+            if wrong is not None:
+                return wrong
+        return None
 
     def _ask_rules(self, name: str, access: Access, host: bytes) -> str | None:
         source = ipaddress.ip_address(host) if host else None

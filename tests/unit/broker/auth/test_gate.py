@@ -89,6 +89,9 @@ def test_what_is_remembered_is_bounded() -> None:
     for number in range(MAX_DECISIONS + 10):
         assert asked.refusal(signed(GetMaxOffset(f"t{number}", 0)), peer(), NOW) is None
     assert len(asked._decisions) <= MAX_DECISIONS
+    before = len(asked._decisions)
+    assert asked.refusal(signed(GetMaxOffset("t" * 5000, 0)), peer(), NOW) is None
+    assert len(asked._decisions) == before
 
 
 def test_what_belongs_to_the_cluster_needs_a_rule_for_the_cluster() -> None:
