@@ -49,6 +49,10 @@ def test_produce_then_consume(cluster: Cluster, tmp_path: Path) -> None:
         consumer.end(signal.SIGINT)
 
 
+def test_ask_and_answer(cluster: Cluster) -> None:
+    assert run("request_reply", cluster) == "a teapot costs 12.50\n"
+
+
 def test_a_test_of_the_reader_s(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(EXAMPLES / "test_orders.py")],
