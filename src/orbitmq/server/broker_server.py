@@ -162,6 +162,10 @@ class BrokerServer:
             sync_flush=settings.flush_disk_type == "SYNC_FLUSH",
         )
         files = self._load_tables(broker)
+        for name, file in files.items():
+            if file.is_ours and not file.path.exists():
+                # From now on a file that is missing is one that was lost.
+                broker.unsaved.mark(name)
         broker.start(now)
         for _ in broker.take_up(now):
             await asyncio.sleep(0)

@@ -87,3 +87,14 @@ def test_a_lost_table_beside_messages_is_said(used: LocalBroker, caplog: pytest.
     with caplog.at_level(logging.WARNING), used:
         pass
     assert any("though the store holds messages" in record.getMessage() for record in caplog.records)
+
+
+def test_a_kill_right_after_the_first_start_leaves_nothing_to_warn_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    killed = LocalBroker(tmp_path / "store", own_process=True).start()
+    exchange(killed, SEND)
+    killed.kill()
+    with caplog.at_level(logging.WARNING), LocalBroker(tmp_path / "store"):
+        pass
+    assert not [record for record in caplog.records if "begins empty" in record.getMessage()]
