@@ -15,6 +15,11 @@ from orbitmq.store.timer_log import DELETE, NO_UNIT, ROLL, TimerLog, TimerUnit
 
 log = logging.getLogger(__name__)
 
+WIDEST_MS = 60_000
+"""The widest slots that can be configured."""
+APACHES_WIDTH_MS = 1_000
+"""The width of slots in which Apache has put messages, and nobody says when they are due."""
+
 
 class OpenSlot:
     """Units of one slot that are still to be delivered, in order of due time and then of arrival."""
@@ -34,8 +39,14 @@ class OpenSlot:
         """By due time, oldest first."""
 
     def due_of(self, unit: TimerUnit) -> int:
-        """When a unit of this slot is due: its end, where the unit does not tell."""
-        return unit.due_ms if self.time_ms < unit.due_ms <= self.end_ms else self.end_ms
+        """When a unit of this slot is due: its end, where the unit does not tell.
+
+        Behind the end of the slot where the unit was written while slots were wider: the slot then stays open
+        for so long.
+        """
+        if self.time_ms < unit.due_ms <= self.time_ms + WIDEST_MS:
+            return unit.due_ms
+        return self.end_ms if unit.due_ms else max(self.end_ms, unit.slot_ms + APACHES_WIDTH_MS)
 
     def load(
         self,
