@@ -428,6 +428,8 @@ class BrokerServer:
         self._stopped = True
         self._reports.stopping()
         await self._registrar.unregister()
+        # Who is told to go away connects anew: no longer here.
+        await self.turns.listener.stop_listening()
         self.turns.dispatcher.going_away = True
         self.turns.waits.end_all()
         await asyncio.sleep(FAREWELL_SECONDS)
