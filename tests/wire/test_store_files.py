@@ -11,6 +11,7 @@ import pytest
 from orbitmq.protocol.ids import pack_host
 from orbitmq.store import MessageStore, PendingMessage, PutStatus, StoreOptions
 from orbitmq.store.checkpoint import CHECKPOINT_BYTES, Checkpoint
+from orbitmq.store.consume_queue import QueueTable
 from orbitmq.store.extension import ExtensionFiles
 from orbitmq.store.files import RealDisk
 
@@ -146,9 +147,11 @@ def test_addresses_of_extension_units_lead_to_tags(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     data = b"".join(bytes.fromhex(unit["ext_hex"]) for unit in units)
     (folder / f"{0:020d}").write_bytes(data.ljust(4096, b"\x00"))
-    files = ExtensionFiles(RealDisk(), tmp_path)
+    table = QueueTable(RealDisk(), tmp_path / "consumequeue", 6_000_000)
+    files = ExtensionFiles(RealDisk(), tmp_path, 4096, table)
+    queue = table.make("T1", 0)
     for unit in units:
         address = int.from_bytes(bytes.fromhex(unit["cq_hex"])[12:], "big", signed=True)
-        assert files.tags_code("T1", 0, address) == unit["tagsCode"]
-    assert files.tags_code("T1", 0, 12345) == 12345
-    assert files.tags_code("T1", 0, address + 4000) == 0
+        assert files.unit(queue, address) == (unit["tagsCode"], unit["storeTime"], b"")
+    assert files.tags_code(queue, 12345) == 12345
+    assert files.tags_code(queue, address + 4000) is None

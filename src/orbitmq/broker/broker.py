@@ -90,6 +90,7 @@ class Broker:
         self.offsets = OffsetTable(self.unsaved, now, settings.consumer_offset_update_version_step)
         self.clients = ClientTable(self.outbox)
         self.filters = FilterTable(settings, self.unsaved, now)
+        store.filter_bits = self.filters.bit_map
         self.locks = QueueLocks()
         self.auth = AuthTable(self.unsaved)
         self.levels = DelayLevels(settings.message_delay_level)

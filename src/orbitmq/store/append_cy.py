@@ -57,7 +57,7 @@ def append_messages(
     store_timestamp: cython.longlong,
     tables: dict[str, dict[int, Any]],
     make_queue: Any,
-    due_time: Any,
+    special_code: Any,
     limits: Limits,
     results: list[Appended],
     dirty: list[Any],
@@ -69,7 +69,8 @@ def append_messages(
     what cannot be stored has a status that says so and costs the others nothing.
 
     `make_queue(topic, queue_id)` gives a queue that is not in `tables`, None if its name is impossible;
-    `due_time(message, store_timestamp)` the tags code of a message in the topic of delayed ones.
+    `special_code(message, store_timestamp)` what stands in the unit of a message whose queue says that it is
+    more than the hash of its tag: when it is due, or where its extension is.
     Queues that were not listed yet as having something new are added to `dirty`.
     """
     count: cython.Py_ssize_t = len(messages)
@@ -170,8 +171,10 @@ def append_messages(
             continue
         if in_queue:
             code = message.tags_code
-            if code is None:
-                code = due_time(message, store_timestamp) if queue.is_schedule else tags_code(properties)
+            if code is None and queue.code_is_special:
+                code = special_code(message, store_timestamp)
+            elif code is None:
+                code = tags_code(properties)
             tag = code
             if cython.compiled:
                 _put_unit(queue.tail, physical_offset, cython.cast(cython.int, size), tag)

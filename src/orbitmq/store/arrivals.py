@@ -7,10 +7,12 @@ a power cut could take back what somebody has read.
 from __future__ import annotations
 
 from collections.abc import Container
+from itertools import repeat
 from typing import TypeAlias
 
 from orbitmq.store.commit_log import CommitLog
 from orbitmq.store.consume_queue import UNIT_BYTES, ConsumeQueue, QueueTable
+from orbitmq.store.extension import ExtensionFiles
 from orbitmq.store.scan_cy import arrivals
 
 Arrival: TypeAlias = tuple[str, int, int, int]
@@ -20,9 +22,10 @@ Arrival: TypeAlias = tuple[str, int, int, int]
 class Arrivals:
     """The queues with something new. Belongs to the owner of the store."""
 
-    def __init__(self, commit_log: CommitLog, table: QueueTable) -> None:
+    def __init__(self, commit_log: CommitLog, table: QueueTable, extension: ExtensionFiles) -> None:
         self._log = commit_log
         self._table = table
+        self._extension = extension
         self.dirty: list[ConsumeQueue] = []
         """Queues with something that was not told yet; appends add to it."""
         self._shown_to = 0
@@ -63,6 +66,11 @@ class Arrivals:
         unit = self._table.unit(queue, queue_offset)
         return unit is None or unit[0] + unit[1] <= durable
 
+    def _with_tag(self, arrival: Arrival, queue: ConsumeQueue) -> Arrival:
+        """The arrival with the hash of its tag, where its unit points to an extension."""
+        topic, queue_id, behind, code = arrival
+        return topic, queue_id, behind, self._extension.tags_code(queue, code) or 0
+
     def take(self, wanted: Container[tuple[str, int]] | None) -> list[Arrival]:
         """What readers see since the last call; only of the `wanted` queues, if given."""
         if not self.dirty:
@@ -81,7 +89,8 @@ class Arrivals:
                 if not units:
                     queue.announced = end
                     break
-                told += arrivals(queue.topic, queue.queue_id, units, queue.announced)
+                came = arrivals(queue.topic, queue.queue_id, units, queue.announced)
+                told += came if queue.extension is None else map(self._with_tag, came, repeat(queue))
                 queue.announced += len(units) // UNIT_BYTES
             if end < queue.max_offset:
                 waiting.append(queue)

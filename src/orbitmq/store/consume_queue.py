@@ -16,9 +16,13 @@ import logging
 from collections import OrderedDict
 from pathlib import Path
 from struct import Struct
+from typing import TYPE_CHECKING
 
 from orbitmq.protocol.properties_cy import find_property, tags_code
 from orbitmq.store.files import Disk, StoreFile, segment_name, segment_starts
+
+if TYPE_CHECKING:
+    from orbitmq.store.extension import ExtensionTail
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +42,9 @@ class ConsumeQueue:
     __slots__ = (
         "announced",
         "base",
+        "code_is_special",
         "dirty",
+        "extension",
         "is_schedule",
         "last_unit_end",
         "max_offset",
@@ -54,7 +60,7 @@ class ConsumeQueue:
         "visible",
     )
 
-    def __init__(self, topic: str, queue_id: int, start: int = 0) -> None:
+    def __init__(self, topic: str, queue_id: int, start: int = 0, extended: bool = False) -> None:
         self.topic = topic
         self.topic_bytes = topic.encode()
         self.queue_id = queue_id
@@ -81,6 +87,9 @@ class ConsumeQueue:
         """Listed among the queues that have something new since arrivals were last told."""
         self.removed = False
         self.is_schedule = topic == "SCHEDULE_TOPIC_XXXX"
+        self.code_is_special = self.is_schedule or extended
+        """What stands in a unit beside place and size is not just the hash of the tag."""
+        self.extension: ExtensionTail | None = None
 
     def __repr__(self) -> str:
         return f"<ConsumeQueue {self.topic}@{self.queue_id} {self.min_offset}..{self.max_offset}>"
@@ -143,6 +152,8 @@ class QueueTable:
         self.file_bytes = file_bytes
         self.sync_flush = sync_flush
         self.by_topic: dict[str, dict[int, ConsumeQueue]] = {}
+        self.extended = False
+        """Whether units of new messages point to extensions."""
         self.batch_topics: frozenset[str] = frozenset()
         """Topics whose queues are of the batch kind, which this store does not have."""
         self.reading = OpenFiles(disk, folder, file_bytes)
@@ -157,7 +168,7 @@ class QueueTable:
         queues = self.by_topic.setdefault(topic, {})
         queue = queues.get(queue_id)
         if queue is None:
-            queue = queues[queue_id] = ConsumeQueue(topic, queue_id, start)
+            queue = queues[queue_id] = ConsumeQueue(topic, queue_id, start, self.extended)
         return queue
 
     def all(self) -> list[ConsumeQueue]:

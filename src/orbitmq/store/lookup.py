@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from orbitmq.protocol.message import BadRecord
 from orbitmq.protocol.message_cy import FIXED_BYTES, decode_record, read_header
+from orbitmq.protocol.properties_cy import tags_code
 from orbitmq.store.arrivals import Arrivals
 from orbitmq.store.commit_log import CommitLog
 from orbitmq.store.consume_queue import ConsumeQueue, QueueTable
 from orbitmq.store.extension import ExtensionFiles
+from orbitmq.store.scan_cy import properties_of
 
 NEVER = 1 << 62
 """Later than any store time."""
@@ -51,7 +53,10 @@ class Lookup:
             return None
         unit = self._table.unit(queue, queue_offset)
         if unit is not None and topic in self._extension.topics:
-            return unit[0], unit[1], self._extension.tags_code(topic, queue_id, unit[2])
+            code = self._extension.tags_code(queue, unit[2])
+            if code is None:
+                code = tags_code(properties_of(self._log.read(unit[0], unit[1]), 0, unit[1]))
+            return unit[0], unit[1], code
         return unit
 
     def store_time_at(self, physical_offset: int, size: int) -> int:

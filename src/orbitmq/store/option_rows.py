@@ -312,6 +312,23 @@ class StoreSettings(Settings):
         unit="bytes",
         minimum=20,
     )
+    enable_consume_queue_ext: bool = option(
+        "enableConsumeQueueExt",
+        "boolean",
+        False,
+        "Keep more about each message beside its queue: with enableCalcFilterBitMap, which filters want it. "
+        "Apache's broker reads and writes the same files.",
+        owner=_OWNER,
+    )
+    mapped_file_size_consume_queue_ext: int = option(
+        "mappedFileSizeConsumeQueueExt",
+        "int",
+        50_331_648,
+        "Size of the files of these extensions.",
+        owner=_OWNER,
+        unit="bytes",
+        minimum=65_536,
+    )
     travel_cq_file_num_when_get_message: int = option(
         "travelCqFileNumWhenGetMessage",
         "int",
@@ -621,15 +638,9 @@ STORE_ROWS: list[Option] = [
         ("preferredLeaderId", "String", None),
         ("enableBatchPush", "boolean", False),
     ),
-    *refused(
-        "extension files of consume queues are not read or written",
-        "MessageStoreConfig",
-        ("enableConsumeQueueExt", "boolean", False),
-    ),
     *without_effect(
-        "a setting of extension files of consume queues, of which there are none here",
+        "the size of a buffer of Apache's; bit maps here have the size that they need",
         "MessageStoreConfig",
-        ("mappedFileSizeConsumeQueueExt", "int", 50_331_648),
         ("bitMapLengthConsumeQueueExt", "int", 64),
     ),
     *refused(

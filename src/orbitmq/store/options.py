@@ -58,6 +58,8 @@ class StoreOptions:
     max_transfer_bytes_on_message_in_disk: int = 64 * 1024
     max_transfer_count_on_message_in_disk: int = 8
     access_message_in_memory_max_ratio: int = 40
+    enable_consume_queue_ext: bool = False
+    mapped_file_size_consume_queue_ext: int = 50_331_648
     message_delay_level: str = DEFAULT_DELAY_LEVELS
 
     timer_wheel_enable: bool = True

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from orbitmq.store.arrivals import Arrivals
 from orbitmq.store.commit_log import CommitLog, Segment
 from orbitmq.store.consume_queue import UNIT_BYTES, ConsumeQueue, QueueTable
-from orbitmq.store.extension import ExtensionFiles
+from orbitmq.store.extension import LARGEST_ADDRESS, ExtensionFiles
 from orbitmq.store.filtering import Accept, MessageFilter
 from orbitmq.store.messages import Cold, GetResult, GetStatus
 from orbitmq.store.options import StoreOptions
@@ -133,7 +133,7 @@ class QueueReader:
             max_bytes = MAX_PULL_BYTES
         matches = accept.matches if isinstance(accept, MessageFilter) else None
         if accept is not None and queue.topic in self._extension.topics:
-            accept = self._plain_codes(queue, accept)
+            accept = self._by_extension(queue, accept)
         is_set = isinstance(accept, frozenset)
         stop = self._scan_end(queue_offset, end, max_count)
         max_physical = self._log.max_physical
@@ -177,14 +177,24 @@ class QueueReader:
         units = max(self._options.max_filter_message_size // UNIT_BYTES, max_count)
         return min(end, file_end, queue_offset + units)
 
-    def _plain_codes(
+    def _by_extension(
         self, queue: ConsumeQueue, accept: frozenset[int] | Callable[[int], bool]
     ) -> Callable[[int], bool]:
-        """`accept` for a queue whose tags codes may be addresses of extensions."""
+        """`accept` for a queue whose tags codes may be addresses of extensions.
+
+        Where an extension is gone its message counts as wanted: clients and filters look again.
+        """
+        wants = accept.__contains__ if isinstance(accept, frozenset) else accept
+        wants_extension = accept.by_extension if isinstance(accept, MessageFilter) else None
+        extension = self._extension
 
         def accepts(tags_code: int) -> bool:
-            tags_code = self._extension.tags_code(queue.topic, queue.queue_id, tags_code)
-            return tags_code in accept if isinstance(accept, frozenset) else accept(tags_code)
+            if tags_code > LARGEST_ADDRESS:
+                return wants(tags_code)
+            found = extension.unit(queue, tags_code)
+            if found is None:
+                return True
+            return wants(found.tags_code) if wants_extension is None else wants_extension(found)
 
         return accepts
 

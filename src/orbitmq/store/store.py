@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from pathlib import Path
 
 from orbitmq.protocol.message import BLANK_BYTES, StoredMessage
 from orbitmq.protocol.names import TIMER_TOPIC
+from orbitmq.protocol.properties_cy import tags_code
 from orbitmq.store import failpoints
 from orbitmq.store.append_cy import Limits, append_messages
 from orbitmq.store.arrivals import Arrival, Arrivals
@@ -49,6 +50,11 @@ INDEX_SLICES_AT_QUERY = 8
 INDEX_INTERVAL_MS = 100
 
 
+def _no_bits(topic: str, properties: bytes) -> bytes:
+    """No filter is known."""
+    return b""
+
+
 class MessageStore:
     """Messages by queue, by physical offset and by key. Made by `open`, ended by `close`."""
 
@@ -64,8 +70,13 @@ class MessageStore:
         self._queues = QueueTable(
             disk, root / "consumequeue", options.mapped_file_size_consume_queue, self._sync
         )
-        self._sweep = Sweep(disk, self._queues, options.flush_consume_queue_least_pages)
-        self._extension = ExtensionFiles(disk, root / "consumequeue_ext")
+        self._queues.extended = options.enable_consume_queue_ext
+        self._extension = ExtensionFiles(
+            disk, root / "consumequeue_ext", options.mapped_file_size_consume_queue_ext, self._queues
+        )
+        self._sweep = Sweep(disk, self._queues, self._extension, options.flush_consume_queue_least_pages)
+        self.filter_bits: Callable[[str, bytes], bytes] = _no_bits
+        """(topic, properties) -> the bit map of a unit's extension; set by whoever knows the filters."""
         self._index = Index(
             disk,
             root / "index",
@@ -77,7 +88,7 @@ class MessageStore:
         )
         self._retention = Retention(options, disk, self._log, self._follow_log)
         self._limits = Limits(options.enabled_append_prop_crc)
-        self._arrivals = Arrivals(self._log, self._queues)
+        self._arrivals = Arrivals(self._log, self._queues, self._extension)
         self._lookup = Lookup(
             self._log, self._queues, self._arrivals, self._extension, options.enabled_append_prop_crc
         )
@@ -222,6 +233,7 @@ class MessageStore:
         finally:
             self._sweep.close()
             self._queues.close()
+            self._extension.close()
             self._index.close()
             if self.timers is not None:
                 self.timers.close(None)
@@ -270,7 +282,7 @@ class MessageStore:
                 self._last_timestamp,
                 self._queues.by_topic,
                 self._make_queue,
-                self._due_time,
+                self._special_code,
                 limits,
                 results,
                 self._arrivals.dirty,
@@ -329,8 +341,14 @@ class MessageStore:
             return None
         return self._queues.make(topic, queue_id)
 
-    def _due_time(self, message: PendingMessage, store_timestamp_ms: int) -> int:
-        return due_time(message.properties, store_timestamp_ms, self._delays)
+    def _special_code(self, message: PendingMessage, store_timestamp_ms: int) -> int:
+        """What stands in the unit of a message that is delayed, or whose queue has extensions."""
+        topic, properties = message.topic, message.properties
+        queue = self._queues.by_topic[topic][message.queue_id]
+        if queue.is_schedule:
+            return due_time(properties, store_timestamp_ms, self._delays)
+        bits = self.filter_bits(topic, properties)
+        return self._extension.append(queue, tags_code(properties), store_timestamp_ms, bits)
 
     # Reading.
 
@@ -584,6 +602,8 @@ class MessageStore:
         """Deletes the queues of a topic, their files with the next sweep; gives how many there were."""
         queues = self._queues.remove_topic(topic)
         self._sweep.doom(queues)
+        for queue in queues:
+            self._extension.forget(queue)
         self._last_queue_sync = 0
         return len(queues)
 

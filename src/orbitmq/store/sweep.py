@@ -19,6 +19,7 @@ from orbitmq.store.consume_queue import (
     QueueTable,
     queue_folder,
 )
+from orbitmq.store.extension import ExtensionFiles
 from orbitmq.store.files import Disk, StoreFile, segment_name
 
 log = logging.getLogger(__name__)
@@ -29,9 +30,10 @@ PAGE_BYTES = 4096
 class Sweep:
     """What waits to be written, and what was."""
 
-    def __init__(self, disk: Disk, table: QueueTable, least_pages: int) -> None:
+    def __init__(self, disk: Disk, table: QueueTable, extension: ExtensionFiles, least_pages: int) -> None:
         self._disk = disk
         self._table = table
+        self._extension = extension
         self._least_bytes = least_pages * PAGE_BYTES
         self.files = OpenFiles(disk, table.folder, table.file_bytes)
         self.busy = threading.Lock()
@@ -72,6 +74,7 @@ class Sweep:
         skip = (first - queue.tail_start) * UNIT_BYTES
         count = self._table.end(queue) - first
         units = bytes(memoryview(bytes(queue.tail))[skip : skip + count * UNIT_BYTES])
+        self._extension.write(queue)  # first what these units point to
         if failpoints.armed:
             failpoints.hit("consumequeue.write")
         if first == queue.base:
@@ -117,6 +120,7 @@ class Sweep:
     def sync_all(self) -> None:
         """Brings everything written so far to the disk. Raises OSError."""
         with self.busy:
+            self._extension.sync()
             for queue, start in list(self._unsynced):
                 self._sync_file(queue, start)
                 queue.unsynced_bytes = 0
@@ -135,6 +139,7 @@ class Sweep:
                     else:
                         del queue.tail[: count * UNIT_BYTES]
                     queue.tail_start += count
+                    self._extension.take_in(queue)
         finally:
             self.busy.release()
 
@@ -148,6 +153,7 @@ class Sweep:
                 self._disk.remove(folder / segment_name(start))
             self._disk.remove_folder(folder)
             self._disk.remove_folder(folder.parent)
+            self._extension.remove(queue)
 
     # Retention.
 
@@ -172,6 +178,9 @@ class Sweep:
         for start in self._table.file_starts(queue)[:-1]:
             if start + self._table.file_bytes <= queue.min_offset * UNIT_BYTES:
                 self._disk.remove(folder / segment_name(start))
+        first = self._table.unit(queue, queue.min_offset, self.files)
+        if first is not None:
+            self._extension.remove_before(queue, first[2])
 
     def close(self) -> None:
         """Lets go of all files."""

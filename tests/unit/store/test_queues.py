@@ -12,6 +12,7 @@ import pytest
 
 from orbitmq.store import failpoints
 from orbitmq.store.consume_queue import UNIT, ConsumeQueue, OpenFiles, QueueTable
+from orbitmq.store.extension import ExtensionFiles
 from orbitmq.store.files import RealDisk
 from orbitmq.store.sweep import Sweep
 
@@ -25,7 +26,8 @@ def table(tmp_path: Path) -> QueueTable:
 
 @pytest.fixture
 def sweep(table: QueueTable) -> Sweep:
-    return Sweep(table.disk, table, 2)
+    extension = ExtensionFiles(table.disk, table.folder.parent / "extension", 4096, table)
+    return Sweep(table.disk, table, extension, 2)
 
 
 def add(queue: ConsumeQueue, count: int) -> None:
