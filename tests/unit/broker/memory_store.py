@@ -108,10 +108,6 @@ class MemoryStore:
         last = max(self.stored_ms.values(), default=0)
         return QueryResult(found[:max_count], last, self.end)
 
-    @property
-    def max_physical(self) -> int:
-        return self.end
-
     def delete_queues(self, topic: str) -> None:
         for key in [key for key in self.queues if key[0] == topic]:
             del self.queues[key]
