@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import orbitmq.protocol.requests.every  # noqa: F401 (declares them)
+from docs import limits
 from orbitmq.broker.broker import handlers as broker_handlers
 from orbitmq.broker.not_served import NOT_SERVED
 from orbitmq.broker.options import BROKER_TABLE
@@ -148,6 +149,7 @@ PARTS: dict[Path, dict[str, Callable[[], str]]] = {
         "broker options": lambda: options(BROKER_TABLE),
         "name server options": lambda: options(NAMESRV_TABLE),
     },
+    HERE / "limits.md": {"limits": limits.markdown},
     HERE / "wire.md": {"requests": wire_table.markdown},
 }
 

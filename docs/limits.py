@@ -1,0 +1,222 @@
+"""The rows of limits.md: what each limit is for, and what happens beyond it. Figures come from the code."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+
+from orbitmq.broker.options import BROKER_TABLE
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """`source` is `module:NAME` of a constant below `orbitmq`, or the name of a broker's option."""
+
+    what: str
+    source: str
+    beyond: str
+    unit: str = ""
+
+    @property
+    def is_option(self) -> bool:
+        """Whether it can be set."""
+        return ":" not in self.source
+
+    def value(self) -> int:
+        """The figure: of an option its default."""
+        if self.is_option:
+            row = BROKER_TABLE.find(self.source)
+            assert row is not None, self.source
+            assert isinstance(row.default, int), self.source
+            return row.default
+        module, _, name = self.source.partition(":")
+        found: int = getattr(importlib.import_module(f"orbitmq.{module}"), name)
+        return found
+
+
+LIMITS: dict[str, list[Limit]] = {
+    "Messages": [
+        Limit("body", "maxMessageSize", "refused, MESSAGE_ILLEGAL (13)", "bytes"),
+        Limit(
+            "properties", "protocol.message:MAX_PROPERTIES_BYTES", "refused, MESSAGE_ILLEGAL (13)", "bytes"
+        ),
+        Limit("whole frame on the wire", "protocol.frame:MAX_FRAME_BYTES", "connection closed", "bytes"),
+        Limit("its header", "protocol.header_cy:MAX_HEADER_BYTES", "connection closed", "bytes"),
+        Limit(
+            "entries of the index for one message",
+            "store.index:MOST_ENTRIES_PER_MESSAGE",
+            "further keys are not found",
+        ),
+        Limit("delay of a timer message", "timerMaxDelaySec", "refused, MESSAGE_ILLEGAL (13)", "s"),
+    ],
+    "Names": [
+        Limit(
+            "topic", "protocol.names:MAX_TOPIC_CHARACTERS", "refused, INVALID_PARAMETER (29)", "characters"
+        ),
+        Limit(
+            "retry and dead-letter topic",
+            "protocol.names:MAX_RETRY_TOPIC_CHARACTERS",
+            "refused, INVALID_PARAMETER (29)",
+            "characters",
+        ),
+        Limit(
+            "group", "protocol.names:MAX_GROUP_CHARACTERS", "refused, INVALID_PARAMETER (29)", "characters"
+        ),
+        Limit(
+            "user", "broker.handlers.auth:MAX_NAME_CHARACTERS", "refused, NO_PERMISSION (16)", "characters"
+        ),
+    ],
+    "Pulls, pops and queries": [
+        Limit("recent messages in one pull", "maxTransferCountOnMessageInMemory", "the next pull gives them"),
+        Limit(
+            "bytes of recent messages in one pull",
+            "maxTransferBytesOnMessageInMemory",
+            "the next pull gives them",
+            "bytes",
+        ),
+        Limit("old messages in one pull", "maxTransferCountOnMessageInDisk", "the next pull gives them"),
+        Limit(
+            "bytes of old messages in one pull",
+            "maxTransferBytesOnMessageInDisk",
+            "the next pull gives them",
+            "bytes",
+        ),
+        Limit(
+            "bytes of one pull at all",
+            "store.queue_reader:MAX_PULL_BYTES",
+            "the next pull gives them",
+            "bytes",
+        ),
+        Limit(
+            "index units that one pull looks through",
+            "maxFilterMessageSize",
+            "the client is told to go on from there",
+            "bytes",
+        ),
+        Limit("time a pull is held", "broker.handlers.pull:MAX_SUSPEND_MS", "answered: nothing found", "ms"),
+        Limit("time a pop is held", "broker.handlers.pop:MAX_HELD_MS", "answered: nothing found", "ms"),
+        Limit("messages in one pop", "broker.pop:MOST_MESSAGES", "the next pop gives them"),
+        Limit(
+            "bytes after which a pop takes no further queue",
+            "broker.pop:MAX_POP_BYTES",
+            "the next pop gives them",
+            "bytes",
+        ),
+        Limit("pops held for a topic and group", "popPollingSize", "answered at once, POLLING_FULL (209)"),
+        Limit("pops held at all", "maxPopPollingSize", "answered at once, POLLING_FULL (209)"),
+        Limit(
+            "popped and not acknowledged messages of a queue",
+            "popInflightMessageThreshold",
+            "nothing more from that queue (with enablePopMessageThreshold)",
+        ),
+        Limit("messages that a query by key gives", "maxMsgsNumBatch", "the newest are given"),
+    ],
+    "Filters": [
+        Limit(
+            "SQL92 expression", "broker.sql92:MAX_LENGTH", "the subscription is refused (23)", "characters"
+        ),
+        Limit("its nesting", "broker.sql92:MAX_NESTING", "the subscription is refused (23)"),
+        Limit(
+            "SQL92 filters at all",
+            "broker.filters:MAX_FILTERS",
+            "those of groups that are gone go; else refused",
+        ),
+        Limit(
+            "SQL92 filters of a topic",
+            "broker.filters:MAX_FILTERS_PER_TOPIC",
+            "those of groups that are gone go; else refused",
+        ),
+    ],
+    "Connections": [
+        Limit("connections of a server", "maxConnections", "one more is closed when it is accepted"),
+        Limit(
+            "held requests of a connection",
+            "server.waits:MAX_WAITS_PER_CONNECTION",
+            "answered at once, as if their time were over",
+        ),
+        Limit(
+            "unsent bytes of a connection",
+            "net.connection:HIGH_WATER_BYTES",
+            "nothing more is read from it until it takes them",
+            "bytes",
+        ),
+        Limit("silence of a connection", "serverChannelMaxIdleTimeSeconds", "closed", "s"),
+        Limit("silence of a client's heartbeats", "channelExpiredTimeout", "disconnected", "ms"),
+        Limit(
+            "connections for metrics and health",
+            "server.http:MAX_CONNECTIONS",
+            "one more is closed when it is accepted",
+        ),
+        Limit("head of a request for them", "server.http:MAX_HEAD_BYTES", "answered 431", "bytes"),
+    ],
+    "Administration": [
+        Limit("JSON text of a request", "protocol.fastjson:MAX_JSON_BYTES", "refused", "bytes"),
+        Limit("its depth", "protocol.fastjson:MAX_DEPTH", "refused"),
+        Limit("inflated registration", "protocol.registration:MAX_INFLATED_BYTES", "refused", "bytes"),
+        Limit(
+            "update of options",
+            "broker.handlers.config:MAX_UPDATE_BYTES",
+            "refused, INVALID_PARAMETER (29)",
+            "bytes",
+        ),
+        Limit("file of options", "options.sources:MAX_FILE_BYTES", "the server does not start", "bytes"),
+        Limit(
+            "topics or groups on a page", "splitMetadataSize", "further pages; old clients get all at once"
+        ),
+        Limit(
+            "damaged records listed",
+            "store.queue_reader:MAX_BAD_RECORDS_KEPT",
+            "counted, and no longer logged one by one",
+        ),
+        Limit("samples of a metric", "metricsOtelCardinalityLimit", "added up in one more"),
+    ],
+    "Files": [
+        Limit("segment of the commit log", "mappedFileSizeCommitLog", "the next one begins", "bytes"),
+        Limit(
+            "open files of queues, for reading", "store.consume_queue:MAX_OPEN_FILES", "the oldest is closed"
+        ),
+        Limit("how full the disk may be", "diskMaxUsedSpaceRatio", "the oldest segments go early", "%"),
+        Limit(
+            "how full before sends are refused",
+            "diskSpaceWarningLevelRatio",
+            "SERVICE_NOT_AVAILABLE (14)",
+            "%",
+        ),
+    ],
+}
+
+NO_LIMITS = {
+    "broker.attributes:LONG_MAX": "the largest number there is",
+    "broker.handlers.offset:LONG_MAX": "the largest number there is",
+    "broker.auth.gate:MAX_DECISIONS": "size of a cache",
+    "broker.auth.gate:MAX_REMEMBERED_CHARACTERS": "size of a cache",
+    "broker.handlers.pop_ack:MOST_BITS": "within one pop, whose messages are limited",
+    "broker.handlers.query:MAX_QUERIED": "bounded by maxMsgsNumBatch",
+    "broker.handlers.query:MAX_QUERIED_BY_UNIQUE_KEY": "bounded by maxMsgsNumBatch",
+    "broker.handlers.query:MAX_UNITS": "a page of mqadmin queryCq",
+    "broker.pop:INIT_MAX": "a mode",
+    "broker.pop_revive:MOST_POINTS": "kept in memory; the rest is read when it is due",
+    "broker.registration:MAX_PERIOD_MS": "bound of an option",
+    "nameserver.handlers.config:MAX_UPDATE_BYTES": "as the broker's",
+    "protocol.message:MAX_TOPIC_BYTES": "a field of the format; names are limited above",
+    "protocol.names:MAX_OFFSET": "a name",
+    "protocol.names:MAX_RECONSUME_TIMES": "a name",
+    "server.guard:MAX_LOGGED_CHARACTERS": "of a line in the log",
+    "store.extension:MAX_UNIT_BYTES": "a field of the format",
+}
+"""Constants named like limits that are none that a user could meet, with the reason."""
+
+
+def markdown() -> str:
+    """All limits by subject."""
+    parts = []
+    for subject, limits in LIMITS.items():
+        parts.append(
+            f"### {subject}\n\n| limit of | figure | set by | beyond it |\n| --- | --- | --- | --- |"
+        )
+        for limit in limits:
+            figure = f"{limit.value():,} {limit.unit}".rstrip()
+            setting = f"`{limit.source}`" if limit.is_option else ""
+            parts.append(f"| {limit.what} | {figure} | {setting} | {limit.beyond} |")
+        parts.append("")
+    return "\n".join(parts)
