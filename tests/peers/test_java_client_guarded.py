@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from tests.peers import suites
@@ -11,5 +13,5 @@ pytestmark = pytest.mark.timeout(1800)
 
 
 @pytest.mark.parametrize("case", suites.parameters(SUITE))
-def test_java_client(case: str, suite: suites.SuiteRun) -> None:
-    suite.expect(case)
+def test_java_client(case: str, suite: suites.SuiteRun, judged: suites.Server) -> None:
+    suites.expect(case, suite, partial(suites.running, SUITE, [case], judged))

@@ -8,7 +8,8 @@ from orbitmq.broker.options import BROKER_TABLE, BrokerSettings
 from orbitmq.cli.flags import ServerFlags, flag_layer
 from orbitmq.nameserver.options import NAMESRV_TABLE, NamesrvSettings
 from orbitmq.net.address import format_address, parse_addresses
-from orbitmq.options import Layer, OptionError
+from orbitmq.options import Layer, OptionError, declared
+from orbitmq.options.tls import TlsSettings
 
 Given = Mapping[str, object]
 """Flags of one command by the name of the option they set; None where a flag was not given."""
@@ -41,6 +42,7 @@ def standalone_settings(
     namesrv = _namesrv(
         ServerFlags(listen=listen), {"listenPort": namesrv_port}, [second for _, second in layers]
     )
+    _share_tls(broker, namesrv)
     if broker.namesrv_addr:
         own = format_address(_reachable(namesrv.bind_address), namesrv.listen_port)
         others = [address for address in parse_addresses(broker.namesrv_addr) if address != own]
@@ -51,6 +53,16 @@ def standalone_settings(
             f"{broker.listen_port} and {broker.listen_port - 2}"
         )
     return broker, namesrv
+
+
+def _share_tls(broker: BrokerSettings, namesrv: NamesrvSettings) -> None:
+    """Who protects the broker's connections means the name server's, too, and those between the two."""
+    for row in declared(TlsSettings):
+        if row.name in broker.sources and row.name not in namesrv.sources:
+            setattr(namesrv, row.key, getattr(broker, row.key))
+            namesrv.sources[row.name] = broker.sources[row.name]
+    if namesrv.tls_server_mode == "enforcing":
+        broker.tls_enable = True
 
 
 def _broker(flags: ServerFlags, given: Given, layers: list[Layer]) -> BrokerSettings:

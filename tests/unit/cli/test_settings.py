@@ -92,6 +92,16 @@ def test_a_listen_address_counts_for_both_servers() -> None:
         assert settings.bind_address == namesrv.bind_address == "0.0.0.0"
 
 
+def test_tls_counts_for_both_servers_and_between_them() -> None:
+    settings, namesrv = standalone("tls.server.mode=enforcing", "tls.protocols=TLSv1.3")
+    assert (settings.tls_server_mode, settings.tls_protocols) == ("enforcing", "TLSv1.3")
+    assert (namesrv.tls_server_mode, namesrv.tls_protocols) == ("enforcing", "TLSv1.3")
+    assert settings.tls_enable
+    settings, namesrv = standalone("tls.server.mode=enforcing", "namesrv.tls.server.mode=permissive")
+    assert (settings.tls_server_mode, namesrv.tls_server_mode) == ("enforcing", "permissive")
+    assert not settings.tls_enable
+
+
 def test_other_name_servers_come_to_ones_own() -> None:
     settings, _ = standalone("namesrvAddr=other:9876;127.0.0.1:9876")
     assert settings.namesrv_addr == "127.0.0.1:9876;other:9876"
