@@ -186,15 +186,12 @@ LIMITS: dict[str, list[Limit]] = {
 }
 
 NO_LIMITS = {
-    "broker.attributes:LONG_MAX": "the largest number there is",
-    "broker.handlers.offset:LONG_MAX": "the largest number there is",
     "broker.auth.gate:MAX_DECISIONS": "size of a cache",
     "broker.auth.gate:MAX_REMEMBERED_CHARACTERS": "size of a cache",
     "broker.handlers.pop_ack:MOST_BITS": "within one pop, whose messages are limited",
     "broker.handlers.query:MAX_QUERIED": "bounded by maxMsgsNumBatch",
     "broker.handlers.query:MAX_QUERIED_BY_UNIQUE_KEY": "bounded by maxMsgsNumBatch",
     "broker.handlers.query:MAX_UNITS": "a page of mqadmin queryCq",
-    "broker.pop:INIT_MAX": "a mode",
     "broker.pop_revive:MOST_POINTS": "kept in memory; the rest is read when it is due",
     "broker.registration:MAX_PERIOD_MS": "bound of an option",
     "nameserver.handlers.config:MAX_UPDATE_BYTES": "as the broker's",
