@@ -216,12 +216,14 @@ class Transactions(RuleBasedStateMachine):
             elif isinstance(result, Exception):
                 assert isinstance(result, Refused), result
 
-    @rule()
-    def round(self) -> None:
+    @rule(saves=st.booleans())
+    def round(self, saves: bool) -> None:
         """Time passes; whatever is open and old enough is asked about."""
         before = len(self.world.asked)
         if not self.guarded({}, lambda: self.world.pass_ms(INTERVAL)):
             return
+        if saves:
+            self.world.save()
         asked = self.world.asked[before:]
         self.model.checks += asked
         for check in asked:

@@ -23,9 +23,10 @@ from orbitmq.client.queue_choice import QueueSelector
 from orbitmq.client.reading import read_messages
 from orbitmq.client.results import single_result
 from orbitmq.net.connection import Connection
+from orbitmq.net.errors import NetError
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.command import Command
-from orbitmq.protocol.errors import Malformed, OrbitError
+from orbitmq.protocol.errors import BrokerRefused, Malformed, OrbitError
 from orbitmq.protocol.ids import parse_offset_message_id
 from orbitmq.protocol.message import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from orbitmq.protocol.names import PRODUCER_GROUP
@@ -254,8 +255,14 @@ class TransactionProducer(Producer):
         )
         if state is TransactionState.UNKNOWN:
             connection.send_oneway(answer)
-        else:
+            return
+        try:
             await connection.call(answer, self.mq_client_api_timeout_ms)
+        except BrokerRefused as refused:
+            # Asked twice before the first answer came, mostly.
+            log.info("%s needs no answer any more: %s", connection.peer.address, refused)
+        except NetError as error:
+            log.info("%s was not answered, and will ask again: %s", connection.peer.address, error)
 
 
 def _is_delayed(message: Message) -> bool:
