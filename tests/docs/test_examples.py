@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Protocol
 
@@ -51,6 +53,16 @@ def test_produce_then_consume(cluster: Cluster, tmp_path: Path) -> None:
 
 def test_ask_and_answer(cluster: Cluster) -> None:
     assert run("request_reply", cluster) == "a teapot costs 12.50\n"
+
+
+def test_a_payment_and_its_message(cluster: Cluster, tmp_path: Path) -> None:
+    environment = {**os.environ, "NAMESRV_ADDR": cluster.namesrv}
+    done = subprocess.run(
+        command("transaction"), capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=100
+    )
+    assert done.stdout == "order 17: COMMIT, published\n", done.stderr
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as database:
+        assert database.execute("SELECT count(*) FROM payment").fetchone() == (1,)
 
 
 def test_a_test_of_the_reader_s(tmp_path: Path) -> None:
