@@ -36,7 +36,7 @@ SETTINGS = {
     "recallMessageEnable": "true",
     # Messages due more than twelve seconds ahead go around the wheel more than once.
     "timerRollWindowSlot": "12",
-    "mappedFileSizeTimerLog": str(52 * 40 + 16),
+    "mappedFileSizeTimerLog": str(52 * 80 + 16),
 }
 EARLY = [1.0, 1.5]
 """Due before the move, in seconds."""

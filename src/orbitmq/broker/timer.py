@@ -28,8 +28,7 @@ from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.hashing import java_hash
-from orbitmq.protocol.message import MAX_PROPERTIES_BYTES, BadRecord, StoredMessage
-from orbitmq.protocol.message_cy import decode_record
+from orbitmq.protocol.message import MAX_PROPERTIES_BYTES, StoredMessage
 from orbitmq.protocol.names import (
     REAL_QUEUE_ID,
     REAL_TOPIC,
@@ -56,8 +55,8 @@ from orbitmq.store.timer_wheel import EMPTY, Slot
 
 log = logging.getLogger(__name__)
 
-ENQUEUED_PER_STEP = 256
-DELIVERED_PER_STEP = 128
+ENQUEUED_PER_STEP = 128
+DELIVERED_PER_STEP = 64
 EMPTY_SLOTS_PER_STEP = 5
 """How much one step does before it lets others go first."""
 FAR_BEHIND_SLOTS = 10
@@ -119,7 +118,7 @@ class TimerStore(Protocol):
     def physical_offset_of(
         self, topic: str, queue_id: int, queue_offset: int
     ) -> tuple[int, int, int] | None: ...
-    def record_at(self, physical_offset: int) -> memoryview | bytes | None: ...
+    def message_at(self, physical_offset: int, size: int) -> StoredMessage | None: ...
     def is_resident(self, physical_offset: int, size: int) -> bool: ...
     def read_cold(self, physical_offset: int, size: int) -> None: ...
     def append_many(self, messages: Sequence[PendingMessage], now_ms: int) -> list[Appended]: ...
@@ -338,7 +337,7 @@ class Timers:
         physical_offset, size, _ = entry
         if physical_offset in self._known:
             return True
-        record = self._read(physical_offset)
+        record = self._read(physical_offset, size)
         if record is None:
             self._lose(f"message {queue_offset} of {TIMER_TOPIC} cannot be read")
             return True
@@ -497,7 +496,7 @@ class Timers:
         of: list[tuple[_Ready, str, bool]] = []
         done: dict[int, tuple[str, bool]] = {}
         for index, ready in enumerate(batch):
-            record = self._read(ready.unit.physical_offset)
+            record = self._read(ready.unit.physical_offset, ready.unit.size_bytes)
             is_rolled = bool(ready.unit.magic & ROLL)
             message = None
             if record is None:
@@ -594,19 +593,13 @@ class Timers:
 
     # Reading.
 
-    def _read(self, physical_offset: int) -> StoredMessage | None:
-        record = self._store.record_at(physical_offset)
-        if record is None:
-            return None
-        try:
-            found = decode_record(record)
-        except BadRecord:
-            return None
-        return found if found.topic == TIMER_TOPIC else None
+    def _read(self, physical_offset: int, size: int) -> StoredMessage | None:
+        found = self._store.message_at(physical_offset, size)
+        return found if found is not None and found.topic == TIMER_TOPIC else None
 
     def _key_of(self, physical_offset: int, size: int) -> str | None:
         """What a recall takes back. In a thread."""
-        record = self._read(physical_offset)
+        record = self._read(physical_offset, size)
         return None if record is None else _text(record.properties, TIMER_DEL_UNIQKEY) or None
 
     def _cold(self, batch: list[_Ready]) -> list[tuple[int, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orbitmq.protocol.message import BadRecord
+from orbitmq.protocol.message import BadRecord, StoredMessage
 from orbitmq.protocol.message_cy import FIXED_BYTES, decode_record, read_header
 from orbitmq.protocol.properties_cy import tags_code
 from orbitmq.store.arrivals import Arrivals
@@ -35,16 +35,26 @@ class Lookup:
 
     def record_at(self, physical_offset: int) -> memoryview | None:
         """See `MessageStore.record_at`."""
-        # Read, not viewed: a mapped page that is not in memory would stop everybody until the disk answers.
         size = int.from_bytes(self._log.read(physical_offset, 4), "big", signed=True)
+        record = self._sound(physical_offset, size)
+        return None if record is None else memoryview(record[0])
+
+    def message_at(self, physical_offset: int, size: int) -> StoredMessage | None:
+        """See `MessageStore.message_at`."""
+        record = self._sound(physical_offset, size)
+        return None if record is None or record[1].size != size else record[1]
+
+    def _sound(self, physical_offset: int, size: int) -> tuple[bytes, StoredMessage] | None:
+        """The bytes of a record, and what they say."""
         if size < FIXED_BYTES or physical_offset + size > self._arrivals.end_of_log:
             return None
+        # Read, not viewed: a mapped page that is not in memory would stop everybody until the disk answers.
         record = self._log.read(physical_offset, size)
         try:
             found = decode_record(record, 0, True, self._whole)
         except BadRecord:
             return None
-        return memoryview(record) if found.physical_offset == physical_offset else None
+        return (record, found) if found.physical_offset == physical_offset else None
 
     def unit(self, topic: str, queue_id: int, queue_offset: int) -> tuple[int, int, int] | None:
         """See `MessageStore.physical_offset_of`."""

@@ -392,6 +392,10 @@ class MessageStore:
         """The record that begins at a physical offset; None if none does, or if it is damaged."""
         return self._lookup.record_at(physical_offset)
 
+    def message_at(self, physical_offset: int, size: int) -> StoredMessage | None:
+        """The message of so many bytes at a physical offset; None if there is none, or if it is damaged."""
+        return self._lookup.message_at(physical_offset, size)
+
     def records_from(self, physical_offset: int) -> Iterator[StoredMessage]:
         """The records of the log from a physical offset on. Reads the disk: for the start."""
         return self._log.records(physical_offset)
