@@ -83,7 +83,7 @@ def runtime_info(
         "putLatency999": f"{_percentile(totals.put_took_counts, 0.999):.2f}",
         "dispatchMaxBuffer": 0,
         "dispatchBehindBytes": store.dispatch_behind_bytes,
-        "pageCacheLockTimeMills": 0,
+        "pageCacheLockTimeMills": store.flushing_ms,
         "earliestMessageTimeStamp": store.earliest_store_time_ms,
         "commitLogMinOffset": store.min_physical_offset,
         "commitLogMaxOffset": store.max_physical_offset,

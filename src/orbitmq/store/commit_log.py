@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -94,6 +95,7 @@ class CommitLog:
         self.durable = 0
         """Everything below is on the disk. Moves in the thread that flushes."""
         self.flush_error: OSError | None = None
+        self._flushing_since = 0.0
 
     # Opening.
 
@@ -298,22 +300,35 @@ class CommitLog:
             target = self.max_physical
             if target <= self.durable:
                 return self.durable
-            for segment in self.segments:
-                wrote = segment.wrote
-                if segment.end <= self.durable or segment.synced == wrote or segment.removed:
-                    continue
-                try:
-                    if failpoints.armed:
-                        failpoints.hit("commitlog.flush")
-                    segment.file.sync()
-                except OSError as error:
-                    self.flush_error = error
-                    raise FlushFailed(f"{segment.file.path}: {error}") from error
-                segment.synced = wrote
+            self._flushing_since = time.monotonic()
+            try:
+                self._sync_segments()
+            finally:
+                self._flushing_since = 0.0
             if failpoints.armed:
                 failpoints.hit("commitlog.after_flush")
             self.durable = max(self.durable, target)
             return self.durable
+
+    def _sync_segments(self) -> None:
+        for segment in self.segments:
+            wrote = segment.wrote
+            if segment.end <= self.durable or segment.synced == wrote or segment.removed:
+                continue
+            try:
+                if failpoints.armed:
+                    failpoints.hit("commitlog.flush")
+                segment.file.sync()
+            except OSError as error:
+                self.flush_error = error
+                raise FlushFailed(f"{segment.file.path}: {error}") from error
+            segment.synced = wrote
+
+    @property
+    def flushing_ms(self) -> int:
+        """For how long the flush has taken that is under way; 0 without one."""
+        since = self._flushing_since
+        return int((time.monotonic() - since) * 1000) if since else 0
 
     # Taking away.
 

@@ -33,3 +33,7 @@ class StoreFigures:
     writable: bool = True
     refusal: str = ""
     """Why the store takes no messages, if it does not."""
+    flushing_ms: int = 0
+    """For how long the flush of the log has taken that is under way."""
+    busy_refusals: int = 0
+    """Messages that were not taken since the disk had stalled."""

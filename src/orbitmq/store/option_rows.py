@@ -157,6 +157,16 @@ class StoreSettings(Settings):
     check_crc_on_recover: bool = option(
         "checkCRCOnRecover", "boolean", True, "Whether recovery checks the bodies it reads.", owner=_OWNER
     )
+    os_page_cache_busy_time_out_mills: int = option(
+        "osPageCacheBusyTimeOutMills",
+        "long",
+        1000,
+        "A flush of the commit log that takes longer, while a tenth of the machine's memory waits for it, "
+        "makes senders go elsewhere (SYSTEM_BUSY).",
+        unit="ms",
+        owner=_OWNER,
+        minimum=1,
+    )
     enabled_append_prop_crc: bool = option(
         "enabledAppendPropCRC",
         "boolean",
@@ -735,7 +745,6 @@ STORE_ROWS: list[Option] = [
         ("warmMapedFileEnable", "boolean", False),
         ("debugLockEnable", "boolean", False),
         ("diskFallRecorded", "boolean", True),
-        ("osPageCacheBusyTimeOutMills", "long", 1000),
         ("transientStorePoolEnable", "boolean", False),
         ("transientStorePoolSize", "int", 5),
         ("fastFailIfNoBufferInStorePool", "boolean", False),

@@ -46,6 +46,8 @@ class StoreOptions:
     delete_file_batch_max: int = 10
     delete_commit_log_files_interval: int = 100
 
+    os_page_cache_busy_time_out_mills: int = 1000
+
     max_message_size: int = 4 << 20
     max_topic_length: int = 127
     auto_message_version_on_topic_len: bool = True
@@ -98,7 +100,9 @@ def delays_ms(levels: str) -> tuple[int, ...]:
     for level, word in enumerate(levels.split(), start=1):
         number = word[:-1]
         if word[-1:] not in _UNITS_MS or not (number.isascii() and number.isdigit() and len(number) < 10):
-            raise ValueError(f"messageDelayLevel: {word!r}, delay level {level}, is no number of s, m, h or d")
+            raise ValueError(
+                f"messageDelayLevel: {word!r}, delay level {level}, is no number of s, m, h or d"
+            )
         delays.append(int(number) * _UNITS_MS[word[-1]])
     if not delays:
         raise ValueError("messageDelayLevel: no delay level at all")

@@ -42,7 +42,7 @@ class Retention:
         self.disk_is_full = False
         """Disk use is above diskSpaceWarningLevelRatio: no messages are taken."""
         self.is_pressed = False
-        """Disk use is above diskSpaceCleanForciblyRatio: segments may have to go whose messages still wait."""
+        """Disk use is above diskSpaceCleanForciblyRatio: segments may have to go that still matter."""
         self.removed_segments = 0
         self.keep_from: int | None = None
         """Physical offset of the oldest message whose work is not done, such as a delayed one that waits."""

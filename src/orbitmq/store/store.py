@@ -32,7 +32,7 @@ from orbitmq.store.lookup import Lookup
 from orbitmq.store.marks import Marks
 from orbitmq.store.messages import Appended, GetResult, PendingMessage, PutStatus, QueryResult
 from orbitmq.store.options import StoreOptions, delays_ms
-from orbitmq.store.queue_reader import QueueReader
+from orbitmq.store.queue_reader import QueueReader, memory_bytes
 from orbitmq.store.recovery import Recovered, Recovery, load_queues
 from orbitmq.store.retention import Retention
 from orbitmq.store.scan_cy import properties_of
@@ -45,6 +45,8 @@ log = logging.getLogger(__name__)
 RECORD_OVERHEAD_BYTES = 64 << 10
 """A whole record may be this much longer than the longest body."""
 PAGE_BYTES = 4096
+BUSY_SHARE_OF_MEMORY = 10
+"""A tenth of memory that waits for the disk is much: at a fifth Linux stops who writes (vm.dirty_ratio)."""
 INDEX_SLICES_AT_CLOSE = 512
 INDEX_SLICES_AT_QUERY = 8
 INDEX_INTERVAL_MS = 100
@@ -100,6 +102,9 @@ class MessageStore:
         self._last_queue_sync = 0
         self._closed = False
         self._disk_full = ""
+        self._busy_bytes = memory_bytes() // BUSY_SHARE_OF_MEMORY
+        self.busy_refusals = 0
+        """Messages that were not taken since the disk had stalled."""
         self.recovered = Recovered()
         self.timers: TimerFiles | None = None
         """The files of timer messages; None where they are switched off."""
@@ -256,6 +261,9 @@ class MessageStore:
         refused = self._refusal()
         if refused:
             return [Appended(PutStatus.SERVICE_NOT_AVAILABLE) for _ in messages]
+        if self.is_page_cache_busy:
+            self.busy_refusals += len(messages)
+            return [Appended(PutStatus.OS_PAGE_CACHE_BUSY) for _ in messages]
         if self._sweep.swept:
             self._sweep.take_in()
         if now_ms > self._last_timestamp:
@@ -321,6 +329,19 @@ class MessageStore:
         if self._sweep.error is not None:
             return f"consume queues cannot be written: {self._sweep.error}"
         return ""
+
+    @property
+    def is_page_cache_busy(self) -> bool:
+        """Whether the disk has stalled: a flush takes too long, and much of what is in memory waits for it.
+
+        Who writes on then is stopped by the kernel sooner or later, and everybody with it. So senders are
+        told to go elsewhere before.
+        """
+        flushing_ms = self._log.flushing_ms
+        return (
+            flushing_ms > self.options.os_page_cache_busy_time_out_mills
+            and self._log.max_physical - self._log.durable > self._busy_bytes
+        )
 
     @property
     def is_writable(self) -> bool:
@@ -671,4 +692,6 @@ class MessageStore:
             queues=sum(map(len, self._queues.by_topic.values())),
             writable=self.is_writable,
             refusal=self._refusal(),
+            flushing_ms=commit_log.flushing_ms,
+            busy_refusals=self.busy_refusals,
         )
