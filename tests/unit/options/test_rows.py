@@ -76,7 +76,6 @@ def test_every_default_is_a_valid_value(table: Table) -> None:
         ("authenticationStrategy", "com.example.Strategy"),
         ("migrateAuthFromV1Enabled", "true"),
         ("aclEnable", "true"),
-        ("enableConsumeQueueExt", "true"),
         ("enableLmq", "true"),
         ("duplicationEnable", "true"),
         ("readOnlyCommitLogStorePaths", "/other"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from orbitmq.broker.sql92 import SqlFilter
 from orbitmq.protocol.bodies.heartbeat import (
     CheckClientRequestBody,
     ConsumerData,
@@ -219,3 +220,16 @@ def test_retry_topics_are_filtered_by_an_option(make: Make) -> None:
         send(broker, "%RETRY%CG", price="9", RETRY_TOPIC="Other")
         request = pull(topic="%RETRY%CG", text="*", expression_type="TAG")
         assert offsets(broker.handle(request)) == expected
+
+
+def test_a_pull_passes_over_messages_by_their_bits(make: Make) -> None:
+    broker = make(enableConsumeQueueExt=True, enableCalcFilterBitMap=True)
+    send(broker, now=NOW, price="1")  # before the filter came: it is looked at
+    beat(broker, "price > 10", now=NOW + 10)
+    for price in ("9", "11", "8", "12"):
+        send(broker, now=NOW + 20, price=price)
+    known = broker.broker.filters.get(TOPIC, "CG")
+    assert known is not None
+    known._compiled = SqlFilter("everything", lambda properties: True)
+    assert offsets(broker.handle(pull())) == [0, 2, 4]
+    assert offsets(broker.handle(pull(text="price < 10"))) == [0, 1, 3]
