@@ -14,7 +14,7 @@ from http import HTTPStatus
 
 from orbitmq.net.address import format_address
 from orbitmq.server.errors import CannotListen
-from orbitmq.server.listener import _reason as reason_of
+from orbitmq.server.listener import hosts_of, reason_of
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class HttpServer:
     async def listen(self, host: str, port: int) -> None:
         """Begins to serve on an address. Raises CannotListen."""
         try:
-            server = await asyncio.start_server(self._talk, host, port, limit=MAX_HEAD_BYTES)
+            server = await asyncio.start_server(self._talk, hosts_of(host), port, limit=MAX_HEAD_BYTES)
         except OSError as error:
             raise CannotListen(format_address(host, port), reason_of(error)) from None
         self._servers.append(server)

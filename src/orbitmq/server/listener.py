@@ -49,11 +49,11 @@ class Listener:
         for port in ports:
             try:
                 server = await loop.create_server(
-                    self._accept, host, port, backlog=backlog, reuse_address=True
+                    self._accept, hosts_of(host), port, backlog=backlog, reuse_address=True
                 )
             except OSError as error:
                 await self.stop_listening()
-                raise CannotListen(format_address(host, port), _reason(error)) from None
+                raise CannotListen(format_address(host, port), reason_of(error)) from None
             self._servers.append(server)
 
     def _accept(self) -> asyncio.Protocol:
@@ -110,7 +110,13 @@ class _Accepted(Connection):
         self._listener.accepted(self)
 
 
-def _reason(error: OSError) -> str:
+def hosts_of(listen: str) -> str | list[str]:
+    """What a server binds to: for `::` all addresses of both kinds, for asyncio would bind to IPv6 alone."""
+    return ["::", "0.0.0.0"] if listen == "::" else listen
+
+
+def reason_of(error: OSError) -> str:
+    """Why nothing can listen, in words."""
     if error.errno == errno.EADDRINUSE:
         return "the port is taken by another process"
     if error.errno == errno.EACCES:
