@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import re
+import signal
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -88,11 +90,17 @@ class Shell:
         assert not printed.thrown(), f"{line}: {printed.err}"
         return printed.out
 
+    def end(self, how: signal.Signals) -> None:
+        """Sends the JVM a signal, and waits for its end."""
+        self._popen.send_signal(how)
+        self._popen.wait(20)
+
     def close(self) -> None:
         """Ends the JVM."""
         assert self._popen.stdin is not None
         assert self._popen.stdout is not None
-        self._popen.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self._popen.stdin.close()
         try:
             self._popen.wait(20)
         except subprocess.TimeoutExpired:

@@ -13,13 +13,17 @@ import java.util.concurrent.atomic.AtomicInteger;
 
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.utils.MessageUtil;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 import org.apache.rocketmq.tools.command.MQAdminStartup;
 import org.apache.rocketmq.tools.command.SubCommand;
 
@@ -34,6 +38,7 @@ public final class Shell {
     private static final Map<String, DefaultMQProducer> PRODUCERS = new HashMap<>();
     private static final Map<String, DefaultMQPushConsumer> CONSUMERS = new HashMap<>();
     private static final Map<String, AtomicInteger> SEEN = new HashMap<>();
+    private static final Map<String, List<String>> HEARD = new HashMap<>();
 
     public static void main(String[] args) throws Exception {
         String namesrv = args[0];
@@ -88,6 +93,12 @@ public final class Shell {
                 break;
             case "@namespaced":
                 namespaced(namesrv, words.get(1), words.get(2), words.get(3), words.get(4), Integer.parseInt(words.get(5)));
+                break;
+            case "@listen":
+                listen(namesrv, words.get(1), words.get(2), words.get(3), Integer.parseInt(words.get(4)));
+                break;
+            case "@heard":
+                heard(words.get(1), Integer.parseInt(words.get(2)), Integer.parseInt(words.get(3)));
                 break;
             case "@leave":
                 CONSUMERS.remove(words.get(1)).shutdown();
@@ -158,6 +169,56 @@ public final class Shell {
             SendResult result = producer.send(new Message(topic, "TagA", topic + "_k" + i, body), queues.get(i % queues.size()));
             System.out.println(result.getMsgId() + " " + result.getOffsetMsgId());
         }
+    }
+
+    /**
+     * A consumer that stays: ordered, concurrently, broadcasting, or with heartbeats of version 2. It fails every message whose body begins with
+     * "bad", and gives up at once those that begin with "dead".
+     */
+    private static void listen(String namesrv, String how, String group, String topic, int maxReconsumeTimes) throws Exception {
+        DefaultMQPushConsumer consumer = patient(new DefaultMQPushConsumer(group), namesrv);
+        List<String> heard = java.util.Collections.synchronizedList(new ArrayList<>());
+        HEARD.put(group, heard);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.setMaxReconsumeTimes(maxReconsumeTimes);
+        consumer.setHeartbeatBrokerInterval(500);
+        consumer.subscribe(topic, "*");
+        consumer.setUseHeartbeatV2(how.equals("v2"));
+        if (how.equals("broadcasting")) {
+            consumer.setMessageModel(MessageModel.BROADCASTING);
+        }
+        if (how.equals("ordered")) {
+            consumer.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
+                context.setSuspendCurrentQueueTimeMillis(1000);
+                boolean bad = note(heard, messages.get(0)).startsWith("bad");
+                return bad ? ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT : ConsumeOrderlyStatus.SUCCESS;
+            });
+        } else {
+            consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+                String body = note(heard, messages.get(0));
+                context.setDelayLevelWhenNextConsume(body.startsWith("dead") ? -1 : 1);
+                boolean good = !body.startsWith("bad") && !body.startsWith("dead");
+                return good ? ConsumeConcurrentlyStatus.CONSUME_SUCCESS : ConsumeConcurrentlyStatus.RECONSUME_LATER;
+            });
+        }
+        consumer.start();
+        CONSUMERS.put(group, consumer);
+    }
+
+    private static String note(List<String> heard, MessageExt message) {
+        String body = new String(message.getBody(), StandardCharsets.UTF_8);
+        heard.add(System.currentTimeMillis() + " " + body + " " + message.getReconsumeTimes() + " " + message.getTopic());
+        return body;
+    }
+
+    /** Prints what a consumer has heard (ms, body, reconsume times, topic), once it is so much or the time is over. */
+    private static void heard(String group, int count, int limitMillis) throws Exception {
+        List<String> heard = HEARD.get(group);
+        long deadline = System.currentTimeMillis() + limitMillis;
+        while (heard.size() < count && System.currentTimeMillis() < deadline) {
+            Thread.sleep(20);
+        }
+        new ArrayList<>(heard).forEach(System.out::println);
     }
 
     /** A consumer that answers requests with "re: " and their body; returns once it has its queues. */
