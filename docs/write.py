@@ -29,6 +29,7 @@ from tests.peers.suites import JUDGE, cases_of, missing_for
 HERE = Path(__file__).parent
 SUITES = {
     "remoting": "Apache's Java client 5.4.0 (remoting)",
+    "guarded": "The same client signing, with users and rules on",
     "mqadmin": "Apache's `mqadmin` 5.4.0",
     "go4": "The Go client rocketmq-client-go v2.1.2",
     "files": "Store directories, from Apache to OrbitMQ and back, after a clean stop and after a kill",

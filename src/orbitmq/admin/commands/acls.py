@@ -20,13 +20,13 @@ from orbitmq.protocol.requests.auth import (
 
 ACTIONS = click.Choice(["all", "pub", "sub", "create", "update", "delete", "get", "list"])
 COLUMNS = [
-    Column("broker", "BROKER"),
-    Column("subject", "SUBJECT"),
-    Column("policy", "POLICY"),
-    Column("resource", "RESOURCE"),
-    Column("actions", "ACTIONS"),
-    Column("sourceIps", "SOURCE IPS"),
-    Column("decision", "DECISION"),
+    Column("broker", "Broker"),
+    Column("subject", "Subject"),
+    Column("policy", "Policy"),
+    Column("resource", "Resource"),
+    Column("actions", "Actions"),
+    Column("sourceIps", "Source IPs"),
+    Column("decision", "Decision"),
 ]
 
 

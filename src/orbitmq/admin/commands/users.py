@@ -22,10 +22,10 @@ from orbitmq.protocol.requests.auth import (
 
 TYPES = click.Choice(["normal", "super"])
 COLUMNS = [
-    Column("broker", "BROKER"),
-    Column("user", "USER"),
-    Column("type", "TYPE"),
-    Column("status", "STATUS"),
+    Column("broker", "Broker"),
+    Column("user", "User"),
+    Column("type", "Type"),
+    Column("status", "Status"),
 ]
 
 
