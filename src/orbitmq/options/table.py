@@ -99,8 +99,8 @@ class OptionTable(Generic[S]):
         """Changes settings while the process runs; gives the properties whose value is another one now.
 
         All or nothing: NotAtRunTime if a name is on the black list (names with `;` between) or can only be
-        set at a start, InvalidValue or RefusedValue for a value. Names that no option has are passed over, as
-        Apache does.
+        set at a start, UnknownOption for a name that no option has (Apache passes it over, and whoever wrote
+        it believes that it holds), InvalidValue or RefusedValue for a value.
         """
         forbidden = {name for name in black_list.split(";") if name}
         black = [name for name in properties if name in forbidden]
@@ -111,7 +111,7 @@ class OptionTable(Generic[S]):
         for name, text in properties.items():
             row = self._by_name.get(name)
             if row is None:
-                continue
+                raise UnknownOption(name, "update", self.names)
             value = row.parse(text, "update")
             if value == self.value(settings, row):
                 continue

@@ -97,7 +97,7 @@ def test_options_are_listed() -> None:
 
 def test_options_are_changed() -> None:
     story = Story()
-    story.ask(UpdateNamesrvConfig(b"supportActingMaster=true\nunknownToUs=1\n"))
+    story.ask(UpdateNamesrvConfig(b"supportActingMaster=true\n"))
     assert story.settings.support_acting_master is True
     assert story.saved == {"namesrv.properties"}
     saved = parse_properties(story.server.files["namesrv.properties"]().encode(), "saved")

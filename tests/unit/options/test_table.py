@@ -81,7 +81,7 @@ def test_all_properties_as_java_lists_them() -> None:
 
 def test_updates_at_run_time() -> None:
     settings = load()
-    assert TABLE.apply_update(settings, {"pullSize": "64", "poolSize": "4", "strange": "x"}) == [
+    assert TABLE.apply_update(settings, {"pullSize": "64", "poolSize": "4"}) == [
         "pullSize",
         "poolSize",
     ]
@@ -97,6 +97,7 @@ def test_updates_at_run_time() -> None:
         ({"pullSize": "64", "black": "1"}, NotAtRunTime),
         ({"pullSize": "64", "poolSize": "many"}, InvalidValue),
         ({"pullSize": "64", "kind": "rocks"}, RefusedValue),
+        ({"pullSize": "64", "strange": "x"}, UnknownOption),
     ],
 )
 def test_an_update_is_all_or_nothing(properties: dict[str, str], error: type[Exception]) -> None:

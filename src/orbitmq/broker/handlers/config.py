@@ -47,7 +47,7 @@ def get_broker_config(tables: ConfigTables, call: Call[GetBrokerConfig], now: in
 
 @handlers(UpdateBrokerConfig)
 def update_broker_config(tables: ConfigTables, call: Call[UpdateBrokerConfig], now: int) -> Result:
-    """Changes options: all that the request names, or none. Names that no option has are passed over."""
+    """Changes options: all that the request names, or none, and none where one has no such name."""
     body = call.request.body
     if body is None:
         raise Refused(ResponseCode.SYSTEM_ERROR, "string2Properties error")

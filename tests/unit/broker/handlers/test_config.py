@@ -33,7 +33,7 @@ def test_every_option_with_the_version_of_them_all() -> None:
 
 def test_a_change_holds_at_once() -> None:
     broker = world()
-    broker.ask(UpdateBrokerConfig(b"deleteWhen=05\nnoSuchOption=1\n"))
+    broker.ask(UpdateBrokerConfig(b"deleteWhen=05\n"))
     assert broker.config.settings.delete_when == "05"
     assert broker.config.version.counter == 1
     assert broker.last_wait is not None
@@ -64,10 +64,13 @@ def test_one_wrong_option_and_nothing_changes() -> None:
         (b"deleteWhen=05\nstorePathRootDir=/elsewhere\n", ResponseCode.NO_PERMISSION),
         (b"deleteWhen=05\nfileReservedTime=soon\n", ResponseCode.INVALID_PARAMETER),
         (b"deleteWhen=05\nfileReservedTime=0\n", ResponseCode.INVALID_PARAMETER),
+        (b"deleteWhen=05\ndeletewhen=06\n", ResponseCode.INVALID_PARAMETER),
         (b"a=" + b"x" * 70_000, ResponseCode.INVALID_PARAMETER),
     ):
         assert broker.refusal(UpdateBrokerConfig(body)).code == code
     assert broker.config.settings.delete_when == "04"
+    refused = broker.refusal(UpdateBrokerConfig(b"deletWhen=05\n"))
+    assert refused.remark == "update: unknown option deletWhen; did you mean deleteWhen?"
     refused = broker.refusal(UpdateBrokerConfig(b"brokerConfigPath=/x\n"))
     assert refused.remark == "Can not update config in black list."
 
