@@ -92,6 +92,7 @@ class CommitLog:
         self._change = threading.Lock()
         self._flushing = threading.Lock()
         self._next: Segment | None = None
+        self._without_room = False
         self.durable = 0
         """Everything below is on the disk. Moves in the thread that flushes."""
         self.flush_error: OSError | None = None
@@ -284,7 +285,13 @@ class CommitLog:
         except OSError as error:
             if error.errno not in NO_SPACE:
                 raise
-            log.warning("no room to reserve in %s: %s", self.folder, error)
+            if not self._without_room:
+                log.warning("no room to reserve in %s: %s", self.folder, error)
+            self._without_room = True
+        else:
+            if self._without_room:
+                log.warning("room again in %s", self.folder)
+            self._without_room = False
 
     # Flushing: in a thread.
 

@@ -91,11 +91,19 @@ def test_a_smaller_step_is_taken_where_the_large_one_finds_no_room(tmp_path: Pat
     assert segment.reserved == 8192
 
 
-def test_reserving_ahead_without_room_is_no_error(commit_log: CommitLog) -> None:
+def test_reserving_ahead_without_room_is_no_error_and_said_once(
+    commit_log: CommitLog, caplog: pytest.LogCaptureFixture
+) -> None:
     write(commit_log, 1000)
     with failpoints.armed_point("commitlog.create", no_space):
-        commit_log.reserve_ahead()
+        for _ in range(3):
+            commit_log.reserve_ahead()
     assert len(commit_log.segments) == 1
+    commit_log.reserve_ahead()
+    assert [record.getMessage().split(" in ")[0] for record in caplog.records] == [
+        "no room to reserve",
+        "room again",
+    ]
 
 
 def test_a_flush_covers_what_was_written_when_it_began(commit_log: CommitLog) -> None:
