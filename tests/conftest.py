@@ -17,8 +17,14 @@ if TYPE_CHECKING:
     from tests.peers.orbitmq_process import OrbitMQ
 
 
-SOON_ASKED = {"recallMessageEnable": "true", "transactionTimeOut": 3000, "transactionCheckInterval": 3000}
-"""Producers are asked about their transactions after seconds, not after half a minute."""
+SOON_ASKED = {
+    "enablePropertyFilter": "true",
+    "recallMessageEnable": "true",
+    "transactionTimeOut": 3000,
+    "transactionCheckInterval": 3000,
+}
+"""What tests of clients need of both brokers: producers are asked about their transactions after seconds, not
+after half a minute."""
 
 
 def pytest_sessionstart() -> None:

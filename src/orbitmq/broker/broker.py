@@ -13,6 +13,7 @@ from orbitmq.broker import handlers as subjects
 from orbitmq.broker.auth.gate import Gate
 from orbitmq.broker.auth.reading import first_user, own_credentials
 from orbitmq.broker.auth.table import AuthTable
+from orbitmq.broker.broadcasts import BroadcastOffsets
 from orbitmq.broker.clients import ClientTable
 from orbitmq.broker.config import BrokerConfig
 from orbitmq.broker.delay import DelayDelivery, DelayLevels
@@ -91,6 +92,7 @@ class Broker:
         self.clients = ClientTable(self.outbox)
         self.filters = FilterTable(settings, self.unsaved, now)
         store.filter_bits = self.filters.bit_map
+        self.broadcasts = BroadcastOffsets(settings, self.clients, self.offsets, store)
         self.locks = QueueLocks()
         self.auth = AuthTable(self.unsaved)
         self.levels = DelayLevels(settings.message_delay_level)

@@ -238,6 +238,33 @@ class BrokerSettings(
         minimum=1,
     )
 
+    enable_broadcast_offset_store: bool = option(
+        "enableBroadcastOffsetStore",
+        "boolean",
+        True,
+        "Remember where members of broadcasting groups are, for those that come through a proxy, and store "
+        "the smallest of each group as that of GROUP@broadcast.",
+        mutable=True,
+    )
+    broadcast_offset_expire_second: int = option(
+        "broadcastOffsetExpireSecond",
+        "long",
+        120,
+        "How long a member is remembered that is gone.",
+        unit="s",
+        mutable=True,
+        minimum=1,
+    )
+    broadcast_offset_expire_max_second: int = option(
+        "broadcastOffsetExpireMaxSecond",
+        "long",
+        300,
+        "How long a member is remembered that is here and does not pull.",
+        unit="s",
+        mutable=True,
+        minimum=1,
+    )
+
     # Pulls.
     long_polling_enable: bool = option(
         "longPollingEnable",
@@ -494,9 +521,13 @@ _OTHER_ROWS: list[Option] = [
         ("lockInStrictMode", "boolean", False),
     ),
     *without_effect(
-        "not implemented yet",
+        "who pulls without a heartbeat is not listed as a consumer, so that nothing of it expires",
         "BrokerConfig",
         ("subscriptionExpiredTimeout", "long", 600_000),
+    ),
+    *without_effect(
+        "not implemented yet",
+        "BrokerConfig",
         ("disableConsumeIfConsumerReadSlowly", "boolean", False),
         ("consumerFallbehindThreshold", "long", 17_179_869_184),
         ("enableNetWorkFlowControl", "boolean", False),
@@ -504,9 +535,6 @@ _OTHER_ROWS: list[Option] = [
         ("usePIDColdCtrStrategy", "boolean", True),
         ("cgColdReadThreshold", "long", 3_145_728),
         ("globalColdReadThreshold", "long", 104_857_600),
-        ("enableBroadcastOffsetStore", "boolean", True),
-        ("broadcastOffsetExpireSecond", "long", 120),
-        ("broadcastOffsetExpireMaxSecond", "long", 300),
         ("flushConsumerOffsetHistoryInterval", "int", 60_000),
         ("useStaticSubscription", "boolean", False),
         ("enableSingleTopicRegister", "boolean", False),

@@ -41,6 +41,7 @@ log = logging.getLogger(__name__)
 
 HA_DISTANCE = 1
 FILTER_INTERVAL_MS = 10_000
+BROADCAST_INTERVAL_MS = 5_000
 TRANSACTION_INTERVAL_MS = 1000
 SLICE_PAUSE_SECONDS = 0.005
 POP_INTERVAL_MS = 100
@@ -255,6 +256,7 @@ class BrokerServer:
         yield Chore("sample statistics", 1000, broker.stats.tick)
         yield Chore("expire clients", 10_000, self._expire_clients)
         yield Chore("look after filters", FILTER_INTERVAL_MS, self._tend_filters)
+        yield Chore("store offsets of broadcasting groups", BROADCAST_INTERVAL_MS, broker.broadcasts.scan)
         yield Chore("expire locks", 60_000, broker.locks.sweep)
         yield Chore("save what is due", 1000, lambda now: saver.notice())
         yield Chore(

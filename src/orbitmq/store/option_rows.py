@@ -312,6 +312,15 @@ class StoreSettings(Settings):
         mutable=True,
         minimum=1,
     )
+    default_query_max_num: int = option(
+        "defaultQueryMaxNum",
+        "int",
+        32,
+        "Messages that a query by unique key gives at most.",
+        owner=_OWNER,
+        mutable=True,
+        minimum=1,
+    )
     max_filter_message_size: int = option(
         "maxFilterMessageSize",
         "int",
@@ -786,7 +795,6 @@ STORE_ROWS: list[Option] = [
     *without_effect(
         "not implemented yet",
         "MessageStoreConfig",
-        ("defaultQueryMaxNum", "int", 32),
         ("enableScheduleMessageStats", "boolean", True),
         ("enableRunningFlagsInFlush", "boolean", False),
         ("coldDataFlowControlEnable", "boolean", False),

@@ -6,6 +6,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 from orbitmq.broker.auth.table import AuthTable
+from orbitmq.broker.broadcasts import BroadcastOffsets
 from orbitmq.broker.broker import handlers
 from orbitmq.broker.clients import ClientTable
 from orbitmq.broker.delay import DelayDelivery, DelayLevels
@@ -78,6 +79,10 @@ class Settings:
     max_error_rate_of_bloom_filter: int = 20
     filter_data_clean_time_span: int = 86_400_000
     filter_support_retry: bool = False
+    enable_broadcast_offset_store: bool = True
+    broadcast_offset_expire_second: int = 120
+    broadcast_offset_expire_max_second: int = 300
+    default_query_max_num: int = 32
 
 
 class World:
@@ -96,6 +101,7 @@ class World:
         self.offsets = OffsetTable(self.unsaved, NOW)
         self.clients = ClientTable(self.outbox)
         self.filters = FilterTable(self.settings, self.unsaved, NOW)
+        self.broadcasts = BroadcastOffsets(self.settings, self.clients, self.offsets, self.store)
         self.locks = QueueLocks()
         self.auth = AuthTable(self.unsaved)
         self.levels = DelayLevels()

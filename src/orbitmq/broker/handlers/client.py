@@ -160,7 +160,7 @@ def check_client_config(tables: ClientTables, call: Call[CheckClientConfig], now
     try:
         compile_filter(body.subscription_data.sub_string)
     except BadExpression as error:
-        raise Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"Invalid MessageSelector. {error}") from None
+        raise Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from None
     return Void()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from orbitmq.broker.broadcasts import BroadcastOffsets
 from orbitmq.broker.clients import ClientTable
 from orbitmq.broker.filters import FilterTable
 from orbitmq.broker.groups import GroupTable
@@ -50,6 +51,7 @@ _CODES = {
     GetStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
     GetStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
     GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+    GetStatus.OFFSET_RESET: ResponseCode.PULL_OFFSET_MOVED,
 }
 
 
@@ -80,6 +82,7 @@ class PullTables:
     groups: GroupTable
     clients: ClientTable
     filters: FilterTable
+    broadcasts: BroadcastOffsets
     offsets: OffsetTable
     store: MessageStore
     stats: BrokerStats
@@ -101,7 +104,16 @@ def pull(tables: PullTables, call: Call[AnyPull], now: int) -> Result:
         tables.offsets.commit(
             request.consumer_group, request.topic, request.queue_id, request.commit_offset, now
         )
-    return _read_warm(tables, request, topic, group, wanted, now, COLD_READS)
+    puller = tables.broadcasts.puller(request, call.peer.connection_id)
+    if puller is None:
+        return _read_warm(tables, request, topic, group, wanted, now, COLD_READS)
+    start = tables.broadcasts.start_offset(puller, request)
+    result: Result
+    if start is None:
+        result = _read_warm(tables, request, topic, group, wanted, now, COLD_READS)
+    else:
+        result = _reply(tables, request, topic, group, _sent_to(tables.store, request, start), now)
+    return tables.broadcasts.noted(puller, request, result, now)
 
 
 def _read_warm(
@@ -204,16 +216,21 @@ def _forbidden(remark: str, kind: str) -> Refused:
     return Refused(ResponseCode.NO_PERMISSION, remark, {"forbiddenType": kind})
 
 
+def _sent_to(store: MessageStore, request: AnyPull, queue_offset: int) -> GetResult:
+    """The answer to who is to go on somewhere else."""
+    topic, queue_id = request.topic, request.queue_id
+    return GetResult.without_records(
+        GetStatus.OFFSET_RESET,
+        queue_offset,
+        store.min_offset(topic, queue_id),
+        store.max_offset(topic, queue_id),
+    )
+
+
 def _read(tables: PullTables, request: AnyPull, wanted: Accept, now: int) -> GetResult:
     reset = tables.offsets.take_reset(request.consumer_group, request.topic, request.queue_id)
     if reset is not None:
-        store = tables.store
-        return GetResult.without_records(
-            GetStatus.OFFSET_TOO_SMALL,
-            reset,
-            store.min_offset(request.topic, request.queue_id),
-            store.max_offset(request.topic, request.queue_id),
-        )
+        return _sent_to(tables.store, request, reset)
     return tables.store.get(
         request.topic,
         request.queue_id,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from orbitmq.broker.clients import ClientTable
 from orbitmq.broker.handlers import handlers
@@ -19,7 +20,6 @@ from orbitmq.protocol.requests.topic import ConsumeQueueReply, QueryConsumeQueue
 from orbitmq.store import MessageStore
 
 MAX_QUERIED = 64
-MAX_QUERIED_BY_UNIQUE_KEY = 32
 MAX_UNITS = 1_000
 """How many units of a consume queue one answer holds."""
 
@@ -28,10 +28,18 @@ INDEX_UNIQUE = "U"
 INDEX_TAG = "T"
 
 
+class QuerySettings(Protocol):
+    """What the broker's options say about searches."""
+
+    @property
+    def default_query_max_num(self) -> int: ...
+
+
 @dataclass(slots=True)
 class QueryTables:
     """What searches look at."""
 
+    settings: QuerySettings
     topics: TopicTable
     clients: ClientTable
     store: MessageStore
@@ -42,7 +50,7 @@ def query_message(tables: QueryTables, call: Call[QueryMessage], now: int) -> Re
     """The messages of a topic that have a key, newest first, within a range of store times."""
     request = call.request
     if request.is_unique_key:
-        index_type, most = INDEX_UNIQUE, MAX_QUERIED_BY_UNIQUE_KEY
+        index_type, most = INDEX_UNIQUE, min(tables.settings.default_query_max_num, MAX_QUERIED)
     else:
         index_type, most = request.index_type or INDEX_KEY, min(max(1, request.max_num), MAX_QUERIED)
     found = tables.store.query(

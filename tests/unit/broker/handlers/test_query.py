@@ -75,3 +75,14 @@ def test_units_of_a_queue_and_what_a_group_subscribes() -> None:
     assert not any(unit.eval for unit in body.queue_data), "told of units with an extension alone"
     assert body.filter_data == "null"
     assert broker.refusal(QueryConsumeQueue("U", 0, 0, 5)).code == ResponseCode.SYSTEM_ERROR
+
+
+def test_how_many_messages_of_one_unique_id_are_given_is_an_option() -> None:
+    for most in (2, 3):
+        broker = World(default_query_max_num=most)
+        for number in range(5):
+            pending = PendingMessage(
+                "T", 0, 0, 0, NOW, HOST, HOST, 0, 0, b"%d" % number, b"UNIQ_KEY\x01SAME\x02"
+            )
+            broker.store.append(pending, NOW)
+        assert len(bodies(broker, "SAME", is_unique_key=True)) == most
