@@ -231,6 +231,12 @@ ROWS: dict[str, Row] = {
         "skipAccumulatedMessage -g {gone} -t {topic} -f true",
         "skipAccumulatedMessage -g {own}none -t {topic}",
     ),
+    "setConsumeMode": row(
+        f"setConsumeMode {NAMES} -t {{topic}} -g {{own}} -m POP -q 1",
+        "setConsumeMode -b {broker} -t {topic} -g {own} -m PULL",
+        "setConsumeMode -b {broker} -t {topic} -g {own} -m NEITHER",
+        "setConsumeMode -b {broker} -t %RETRY%{own} -g {own} -m POP",
+    ),
     # Figures.
     "brokerStatus": row("brokerStatus -b {broker}", f"brokerStatus {NAMES}", normal=keys_only),
     "brokerConsumeStats": row(
@@ -287,7 +293,6 @@ LEFT_OUT: dict[str, str] = {
     "updateColdDataFlowCtrGroupConfig": _COLD,
     "removeColdDataFlowCtrGroupConfig": _COLD,
     "setCommitLogReadAheadMode": "the log is read by `pread` in threads, which the switch is not about",
-    "setConsumeMode": "POP consumption",
     **dict.fromkeys(("createUser", "updateUser", "deleteUser", "getUser", "listUser", "copyUser"), _AUTH),
     **dict.fromkeys(("createAcl", "updateAcl", "deleteAcl", "getAcl", "listAcl", "copyAcl"), _AUTH),
 }

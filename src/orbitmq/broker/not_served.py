@@ -8,7 +8,7 @@ from __future__ import annotations
 
 _ROCKSDB = "this broker keeps nothing in RocksDB"
 _REPLICATION = "replication and the controller are not served yet"
-_COLD = "reads of cold data are not limited per group"
+_COLD = "cold data is read in threads beside the loop: it holds nobody up, and needs no limits per group"
 
 NOT_SERVED: dict[int, str] = {
     354: _ROCKSDB,
@@ -22,7 +22,7 @@ NOT_SERVED: dict[int, str] = {
     2001: _COLD,
     2002: _COLD,
     2003: _COLD,
-    2004: "the commit log is not read ahead by advice that can be switched",
+    2004: "the log is read ahead by `pread` of what a reader needs next, without advice to the kernel to switch",
     200056: _ROCKSDB,
 }
 """Request code -> reason."""
