@@ -22,7 +22,7 @@ NOT_SERVED: dict[int, str] = {
     2001: _COLD,
     2002: _COLD,
     2003: _COLD,
-    2004: "the log is read ahead by `pread` of what a reader needs next, without advice to the kernel to switch",
+    2004: "the log is read ahead by what readers need next, without advice to the kernel to switch",
     200056: _ROCKSDB,
 }
 """Request code -> reason."""
