@@ -10,8 +10,9 @@ from functools import partial
 from typing import Any
 
 from orbitmq.broker import handlers as subjects
-from orbitmq.broker.auth.gate import Gate
+from orbitmq.broker.auth.gate import guard
 from orbitmq.broker.auth.reading import first_user, own_credentials
+from orbitmq.broker.auth.records import RecordAccess
 from orbitmq.broker.auth.table import AuthTable
 from orbitmq.broker.broadcasts import BroadcastOffsets
 from orbitmq.broker.clients import ClientTable
@@ -95,6 +96,8 @@ class Broker:
         self.broadcasts = BroadcastOffsets(settings, self.clients, self.offsets, store)
         self.locks = QueueLocks()
         self.auth = AuthTable(self.unsaved)
+        self.gate = guard(settings, self.auth, identity.cluster)
+        self.record_access = RecordAccess(self.gate)
         self.levels = DelayLevels(settings.message_delay_level)
         self.delay = DelayDelivery(
             self.levels, store, self.unsaved, now, settings.delay_offset_update_version_step
@@ -171,14 +174,6 @@ class Broker:
         """Takes up the work that the log holds, a slice at a step; call once, after `start`."""
         loading = TransactionLoading(self.transactions, self.settings, self.store, self.offsets)
         yield from loading.run(now)
-
-    @property
-    def gate(self) -> Gate | None:
-        """What every request has to pass; None where everything is let in."""
-        settings = self.settings
-        if not (settings.authentication_enabled or settings.authorization_enabled):
-            return None
-        return Gate(settings, self.auth, self.identity.cluster)
 
     def stop(self, now: int) -> None:
         """Stores what is in memory only; call once, before the tables are saved for the last time."""

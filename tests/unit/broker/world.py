@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
+from orbitmq.broker.auth.records import RecordAccess
 from orbitmq.broker.auth.table import AuthTable
 from orbitmq.broker.broadcasts import BroadcastOffsets
 from orbitmq.broker.broker import handlers
@@ -104,6 +105,7 @@ class World:
         self.broadcasts = BroadcastOffsets(self.settings, self.clients, self.offsets, self.store)
         self.locks = QueueLocks()
         self.auth = AuthTable(self.unsaved)
+        self.record_access = RecordAccess(None)
         self.levels = DelayLevels()
         self.delay = DelayDelivery(self.levels, self.store, self.unsaved, NOW)
         self.stats = BrokerStats("DefaultCluster", NOW)

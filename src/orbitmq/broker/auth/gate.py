@@ -128,6 +128,12 @@ class Gate:
             self._decisions[key] = decision
         return decision
 
+    def refusal_of(self, name: str | None, access: Access, host: bytes) -> str | None:
+        """Why a user who was let in may not do one thing more, or None."""
+        if not self._authorizes or self._table.is_super(name or ""):
+            return None
+        return self._ask_rules(name or "", access, host)
+
     def _decide(
         self, name: str | None, user: User | None, need: Need, command: Command, host: bytes
     ) -> str | None:
@@ -156,3 +162,10 @@ class Gate:
             return None
         why = "no matched policies." if decision is None else "the decision is deny."
         return f"User:{name} has no permission to access {access} from {source}, {why}"
+
+
+def guard(settings: GateSettings, table: AuthTable, cluster: str) -> Gate | None:
+    """What every request has to pass; None where everything is let in."""
+    if not (settings.authentication_enabled or settings.authorization_enabled):
+        return None
+    return Gate(settings, table, cluster)

@@ -46,7 +46,7 @@ class Need:
     may_lack: tuple[str, ...] = ()
     """Fields that may be absent: then there is nothing to ask for them."""
     cluster: bool = False
-    """It is about the whole cluster; with fields, where all of them are absent."""
+    """It is about the whole cluster."""
     body: Callable[[Command, Actions], Iterator[Access]] | None = None
     """Reads what the body names."""
     open_reason: str = ""
@@ -64,7 +64,7 @@ class Need:
                 wanted.extend(access(part, self.actions) for part in _parts(name, text or ""))
         if self.body is not None:
             wanted.extend(self.body(command, self.actions))
-        if self.cluster and not wanted:
+        if self.cluster:
             wanted.append(Access(Kind.CLUSTER, cluster, self.actions))
         return wanted
 
@@ -158,7 +158,7 @@ NEEDS: dict[int, Need] = {
     30: _topic(GET),
     31: _topic(GET),
     32: _topic(GET),
-    33: Need(GET, topics=("topic",), may_lack=("topic",), cluster=True),
+    33: _topic(GET, lacking=True),  # the record's own topic is asked for when it is read
     34: Need(SUB, body=_heartbeat),
     35: _of_group(SUB, lacking=True),
     36: _of_group(SUB, "group"),

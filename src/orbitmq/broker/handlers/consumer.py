@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from orbitmq.broker.auth.needs import SUB
+from orbitmq.broker.auth.records import RecordAccess
 from orbitmq.broker.clients import Client, ClientTable
 from orbitmq.broker.groups import GroupTable
 from orbitmq.broker.handlers import handlers
@@ -33,6 +35,7 @@ class ConsumerTables:
     groups: GroupTable
     clients: ClientTable
     store: MessageStore
+    record_access: RecordAccess
 
 
 @handlers(GetConsumerRunningInfo)
@@ -55,6 +58,7 @@ def consume_message_directly(tables: ConsumerTables, call: Call[ConsumeMessageDi
     record = tables.store.record_at(physical_offset)
     if record is None:
         raise Refused(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {physical_offset}")
+    tables.record_access.check(call, record, SUB)
     topic = tables.topics.get(request.topic or "")
     group = tables.groups.get(request.consumer_group)
     ask = ConsumeMessageDirectly(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from orbitmq.broker.auth.needs import GET
+from orbitmq.broker.auth.records import RecordAccess
 from orbitmq.broker.clients import ClientTable
 from orbitmq.broker.handlers import handlers
 from orbitmq.broker.topics import TopicTable
@@ -43,6 +45,7 @@ class QueryTables:
     topics: TopicTable
     clients: ClientTable
     store: MessageStore
+    record_access: RecordAccess
 
 
 @handlers(QueryMessage)
@@ -89,6 +92,7 @@ def view_message_by_id(tables: QueryTables, call: Call[ViewMessageById], now: in
     record = tables.store.record_at(call.request.offset)
     if record is None:
         raise Refused(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {call.request.offset}")
+    tables.record_access.check(call, record, GET)
     return RecordReply(bytes(record))
 
 

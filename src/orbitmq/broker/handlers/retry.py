@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from orbitmq.broker.auth.needs import SUB
+from orbitmq.broker.auth.records import RecordAccess
 from orbitmq.broker.delay import DelayLevels
 from orbitmq.broker.groups import GroupTable
 from orbitmq.broker.handlers import handlers
@@ -44,6 +46,7 @@ class RetryTables:
     levels: DelayLevels
     store: MessageStore
     stats: BrokerStats
+    record_access: RecordAccess
     next_queue: int = 0
     """Moves on with every message, so that the retry queues are used in turn."""
 
@@ -57,6 +60,7 @@ def consumer_send_msg_back(tables: RetryTables, call: Call[ConsumerSendMsgBack],
         return Void()
     unsaved = _ensure_writable(tables, retry_topic(request.group), group.retry_queue_nums, request, now)
     record = _record(tables, request.offset)
+    tables.record_access.check(call, record, SUB)
     max_times = group.retry_max_times
     if request.max_reconsume_times is not None and call.peer.version >= VERSION_WITH_MAX_RECONSUME:
         max_times = request.max_reconsume_times

@@ -65,7 +65,7 @@ def test_topics_and_groups_that_a_request_names_are_asked_for() -> None:
         35: {"producerGroup"},
     }
     for code, need in NEEDS.items():
-        if need.open_reason or (need.cluster and not need.topics):
+        if need.open_reason or need.cluster:
             continue
         named = {
             row.wire_name
@@ -92,7 +92,7 @@ def test_rows_are_apaches_but_for_those_that_are_stricter() -> None:
         for kind, names in (("TOPIC", need.topics), ("GROUP", need.groups)):
             for name in names:
                 assert f"{name}={kind}" in column, (code, name)
-        assert ("CLUSTER" in column) is (need.cluster and not need.topics), code
+        assert ("CLUSTER" in column) is need.cluster, code
 
 
 def test_a_heartbeat_names_groups_and_topics() -> None:
@@ -130,9 +130,9 @@ def test_several_names_in_one_field() -> None:
     assert [name for name, _ in wanted(correction)] == ["Topic:T", "Group:G1", "Group:G2", "Group:G0"]
 
 
-def test_a_message_by_offset_alone_may_be_any_topics() -> None:
+def test_a_message_by_offset_alone_is_asked_about_when_it_is_read() -> None:
     assert wanted(ViewMessageById(0, "T")) == [("Topic:T", {"Get"})]
-    assert wanted(ViewMessageById(0, None)) == [("Cluster:DefaultCluster", {"Get"})]
+    assert wanted(ViewMessageById(0, None)) == []
 
 
 def test_a_name_that_has_to_be_there_and_is_not_is_asked_for_as_empty() -> None:
