@@ -104,9 +104,12 @@ class PopAcks:
         if handle.is_order:
             return self._hide_order(group, topic, queue_offset, invisible_ms, handle, now)
         self._check_revive_queue(handle)
+        # Two check points of one message differ by their time: within a millisecond the old one's
+        # acknowledgement would count for the new one as well.
+        pop_time = max(now, handle.pop_time + 1)
         point = PopCheckPoint(
             start_offset=queue_offset,
-            pop_time=now,
+            pop_time=pop_time,
             invisible_time=invisible_ms,
             num=1,
             queue_id=handle.queue_id,
@@ -121,7 +124,7 @@ class PopAcks:
         acked, _ = self._points.acknowledge(handle, group, topic, [queue_offset], now)
         _check_stored(acked)
         end_offset = max(stored.end_offset, acked.end_offset)
-        return Hidden(now, invisible_ms, handle.revive_queue_id, end_offset)
+        return Hidden(pop_time, invisible_ms, handle.revive_queue_id, end_offset)
 
     def take_freed(self) -> list[tuple[str, str, int]]:
         """The queues (topic, group, queue id) that ordered acknowledgements have unblocked since the last

@@ -84,10 +84,11 @@ class PopWorld:
     # Time.
 
     def wait(self, ms: int) -> None:
-        """Lets time pass, in steps of a tenth of a second."""
+        """Lets time pass, in steps of a tenth of a second; in a long time of half a second."""
         end = self.now + ms
+        step_ms = 100 if ms <= 12_000 else 500
         while self.now < end:
-            self.now = min(end, self.now + 100)
+            self.now = min(end, self.now + step_ms)
             self.step()
 
     def step(self) -> None:

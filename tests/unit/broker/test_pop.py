@@ -112,6 +112,16 @@ def test_a_message_hidden_for_longer_comes_when_the_new_time_is_over(make: Make)
     assert bodies(world.pop()) == [first.body]
 
 
+def test_two_changes_within_a_millisecond_do_not_acknowledge_each_other(make: Make) -> None:
+    world = make(1)
+    world.send(1)
+    (got,) = world.pop(invisible_time=5_000)
+    hidden = world.hide(world.hide(got, 6_000), 7_000)
+    assert hidden.handle.pop_time == world.now + 2
+    world.wait(12_000)
+    assert bodies(world.pop()) == [b"m0"]
+
+
 def test_the_new_handle_acknowledges_and_the_old_one_does_not(make: Make) -> None:
     world = make()
     world.send(2)
