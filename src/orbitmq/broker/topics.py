@@ -213,9 +213,11 @@ class TopicTable:
         changed, self._changed = self._changed, set()
         return changed
 
-    def announce_all(self) -> None:
-        """Has every topic told to the name servers once more."""
+    def announce_all(self, now: int) -> None:
+        """Has every topic told to the name servers once more, under a version that they do not know."""
+        self.version.next(now)
         self._changed.update(self.by_name)
+        self._unsaved.mark(self.NAME)
 
     def add_system_topics(self, now: int) -> None:
         """Makes the topics that every broker has, where they are missing. Call once, after `load_text`."""

@@ -23,12 +23,14 @@ from orbitmq.protocol.bodies.heartbeat import (
 )
 from orbitmq.protocol.declare import Void
 from orbitmq.protocol.errors import BrokerRefused
+from orbitmq.protocol.requests.admin import UpdateBrokerConfig
 from orbitmq.protocol.requests.client import GetConsumerListByGroup, GetProducerConnectionList, Heartbeat
 from orbitmq.protocol.requests.offset import GetAllConsumerOffset, UpdateConsumerOffset
 from orbitmq.protocol.requests.pull import LitePullMessage, PullMessage
 from orbitmq.protocol.requests.route import (
     DataVersionReply,
     GetBrokerClusterInfo,
+    GetRouteinfoByTopic,
     QueryDataVersion,
     RegisterBroker,
     RegisterBrokerReply,
@@ -246,6 +248,18 @@ async def test_a_broker_that_may_only_be_read(tmp_path: Path) -> None:
     async with running(tmp_path, brokerPermission=2) as here:
         await here.send()
         assert (await here.refusal(pull())).code == 16
+
+
+async def test_routes_follow_a_permission_that_changes_at_run_time(tmp_path: Path) -> None:
+    async with running(tmp_path) as here:
+        await here.send()
+        for permission in (4, 6):
+            await here.ask(UpdateBrokerConfig(f"brokerPermission={permission}\n".encode()))
+            async with asyncio.timeout(10):
+                while True:
+                    [queues] = (await here.ask_namesrv(GetRouteinfoByTopic("T"))).body.queue_datas
+                    if queues.perm == permission:
+                        break
 
 
 async def test_under_sync_flush_an_answer_waits_for_the_disk_and_not_for_ever(tmp_path: Path) -> None:

@@ -64,5 +64,5 @@ def update_broker_config(tables: ConfigTables, call: Call[UpdateBrokerConfig], n
     except OptionError as error:
         raise Refused(ResponseCode.INVALID_PARAMETER, str(error)) from None
     if "brokerPermission" in changed:
-        tables.topics.announce_all()
+        tables.topics.announce_all(now)
     return after_saving(tables.unsaved, Void(), now, tables.config.NAME)
