@@ -39,7 +39,7 @@ class NameServer:
         """The text of each table that has a file, by the name that `unsaved` uses."""
         return {
             KVConfig.NAME: self.kv.to_text,
-            OPTIONS_FILE: lambda: format_properties(NAMESRV_TABLE.as_properties(self.settings)),
+            OPTIONS_FILE: lambda: format_properties(NAMESRV_TABLE.as_properties(self.settings, hidden=None)),
         }
 
     def expire(self, now: int) -> list[int]:

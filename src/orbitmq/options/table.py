@@ -82,18 +82,19 @@ class OptionTable(Generic[S]):
             and self.value(settings, row) not in (row.default, "" if row.default is None else row.default)
         ]
 
-    def as_properties(self, settings: S) -> dict[str, str]:
+    def as_properties(self, settings: S, *, hidden: str | None = HIDDEN) -> dict[str, str]:
         """Every property and its value as text, sorted: what GET_BROKER_CONFIG answers.
 
-        Properties of which there is no value are left out, as Java leaves out null. A secret is told to be
-        there, not what it is.
+        Properties of which there is no value are left out, as Java leaves out null. In the place of a secret
+        stands `hidden`; None leaves secrets out, for files that are read again.
         """
-        values = {
-            row.name: HIDDEN if row.secret else self.value(settings, row)
-            for row in self.rows
-            if self.value(settings, row) is not None
-        }
-        return {name: to_text(values[name]) for name in sorted(values)}
+        found: dict[str, str] = {}
+        for row in self.rows:
+            value = self.value(settings, row)
+            shown = hidden if row.secret else to_text(value)
+            if value is not None and shown is not None:
+                found[row.name] = shown
+        return dict(sorted(found.items()))
 
     def apply_update(self, settings: S, properties: Mapping[str, str], black_list: str = "") -> list[str]:
         """Changes settings while the process runs; gives the properties whose value is another one now.

@@ -2,6 +2,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from orbitmq.broker.options import BROKER_TABLE
+from orbitmq.nameserver.options import NAMESRV_TABLE
 from orbitmq.options import (
     InvalidValue,
     Layer,
@@ -15,6 +17,7 @@ from orbitmq.options import (
     refused,
     without_effect,
 )
+from orbitmq.options.table import HIDDEN
 
 
 @dataclass(kw_only=True)
@@ -33,6 +36,15 @@ TABLE = OptionTable(
 
 def load(*layers: dict[str, object], lenient: bool = False) -> Sample:
     return TABLE.load([Layer(f"layer {n}", values, lenient) for n, values in enumerate(layers)])
+
+
+def test_secrets_are_told_to_be_there_and_nothing_more() -> None:
+    for table in (BROKER_TABLE, NAMESRV_TABLE):
+        settings = table.load([Layer("the test", {"tls.server.keyPassword": "s3cret"})])
+        assert table.as_properties(settings)["tls.server.keyPassword"] == HIDDEN
+        assert "s3cret" not in str(table.as_properties(settings))
+        assert "tls.client.keyPassword" not in table.as_properties(settings)
+        assert "tls.server.keyPassword" not in table.as_properties(settings, hidden=None)
 
 
 def test_defaults_and_later_layers_win_by_either_name() -> None:
