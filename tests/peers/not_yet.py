@@ -9,5 +9,5 @@ NOT_YET: dict[str, dict[str, str]] = {
         "mq_setConsumeMode": "POP consumption",
     },
     "go4": {},
-    "files": {"files_open_transaction_checked": "transactions"},
+    "files": {},
 }

@@ -20,6 +20,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.send import SendReply
 from orbitmq.protocol.requests.transaction import CheckTransactionState, EndTransaction
@@ -126,22 +127,18 @@ class Transactions(RuleBasedStateMachine):
             return False
         return True
 
-    @rule()
-    def kill(self) -> None:
-        self.world.kill()
+    @rule(how=st.sampled_from(["killed", "stopped", "without power"]))
+    def die(self, how: str) -> None:
+        """Ends and starts again."""
+        if how == "killed":
+            self.world.kill()
+        elif how == "without power":
+            self.cut_power()
+        elif self.messages_left is None:  # an orderly stop does not die in the middle
+            self.world.restart()
         self.reborn()
 
-    @rule()
-    def restart(self) -> None:
-        if self.messages_left is not None:
-            return  # an orderly stop does not die in the middle
-        self.world.real.store.flush_now()
-        self.on_disk = copy.deepcopy(self.model)
-        self.world.restart()
-        self.reborn()
-
-    @rule()
-    def power_cut(self) -> None:
+    def cut_power(self) -> None:
         """The machine dies: of the log is left what was flushed, of the tables what was saved."""
         store = self.world.real.store
         durable = store.durable_offset
@@ -155,16 +152,15 @@ class Transactions(RuleBasedStateMachine):
                 file.write(bytes(size - keep))
         self.model = copy.deepcopy(self.on_disk)
         self.world._open()
-        self.reborn()
 
-    @rule()
-    def flush(self) -> None:
-        self.world.real.store.flush_now()
-        self.on_disk = copy.deepcopy(self.model)
-
-    @rule()
-    def save(self) -> None:
-        self.world.save()
+    @rule(flushes=st.booleans(), saves=st.booleans())
+    def write(self, flushes: bool, saves: bool) -> None:
+        """Brings log and tables to the disk."""
+        if flushes:
+            self.world.real.store.flush_now()
+            self.on_disk = copy.deepcopy(self.model)
+        if saves:
+            self.world.save()
 
     # What clients do.
 
@@ -215,6 +211,8 @@ class Transactions(RuleBasedStateMachine):
                 (self.model.committed if is_commit else self.model.rolled_back).add(unique_id)
             elif isinstance(result, Exception):
                 assert isinstance(result, Refused), result
+                # Past its immunity time a producer decides only when it is asked.
+                assert unique_id not in self.model.open or result.code == ResponseCode.ILLEGAL_OPERATION
 
     @rule(saves=st.booleans())
     def round(self, saves: bool) -> None:
