@@ -46,8 +46,10 @@ class TimerQueue:
 class TimerState(Protocol):
     """How far the broker's timers have got."""
 
-    queue_offset: int
-    read_ms: int
+    @property
+    def queue_offset(self) -> int: ...
+    @property
+    def read_ms(self) -> int: ...
 
 
 class TimerStore(Protocol):

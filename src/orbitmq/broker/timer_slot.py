@@ -28,6 +28,8 @@ class OpenSlot:
         self.time_ms = time_ms
         self.end_ms = time_ms + precision_ms
         self.is_loaded = True
+        self.was_read = False
+        """`load` has come to its end."""
         self.taken_back: set[str] = set()
         """Keys of messages that were recalled."""
         self.broken = 0
@@ -83,6 +85,7 @@ class OpenSlot:
                 break
             position = unit.previous
         self._old = old
+        self.was_read = True
 
     def _broke(self, position: int) -> None:
         self.broken += 1

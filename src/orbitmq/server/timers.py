@@ -13,7 +13,7 @@ from orbitmq.store import Chore
 log = logging.getLogger(__name__)
 
 STEP_INTERVAL_MS = 50
-HEAD_INTERVAL_MS = 5_000
+LOOK_INTERVAL_MS = 5_000
 
 
 class TimerRunner:
@@ -38,9 +38,7 @@ class TimerRunner:
         timer = self._timer
         yield Chore("timers", STEP_INTERVAL_MS, self.run)
         yield Chore("sample timers", 1000, timer.metrics.tick)
-        yield Chore(
-            "look for the oldest timer", HEAD_INTERVAL_MS, lambda now: timer.find_head(), in_thread=True
-        )
+        yield Chore("look around among timers", LOOK_INTERVAL_MS, timer.look_around, in_thread=True)
 
     def run(self, now: int) -> None:
         """One slice, and the next one soon if there is more to do."""

@@ -45,6 +45,7 @@ class TimerWheel:
         self.precision_ms = precision_ms
         self._file: StoreFile | None = None
         self._unsynced = False
+        self._is_reserved = False
 
     @classmethod
     def load(cls, disk: Disk, path: Path, precision_ms: int) -> TimerWheel:
@@ -92,10 +93,18 @@ class TimerWheel:
         self._opened().write(tick % SLOTS * SLOT_BYTES, SLOT.pack(tick, *slot, 0))
         self._unsynced = True
 
+    def make(self) -> None:
+        """Makes the file, if there is none, and has room for all of it. Raises OSError."""
+        self._opened()
+
     def _opened(self) -> StoreFile:
         if self._file is None:
             self._file = self._disk.open(self.path, WHEEL_BYTES)
             self._disk.sync_folder(self.path.parent)
+        if not self._is_reserved:
+            # So that no slot is missing that a unit was written for.
+            self._file.reserve(0, WHEEL_BYTES)
+            self._is_reserved = True
         return self._file
 
     def between(self, from_ms: int, to_ms: int) -> Iterator[tuple[int, Slot]]:

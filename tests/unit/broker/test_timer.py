@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from orbitmq.broker.timer import waited
+from orbitmq.broker.stats import BrokerStats
+from orbitmq.broker.timer_records import waited
+from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.message_cy import decode_record
@@ -296,6 +298,8 @@ def test_figures(world: TimerWorld) -> None:
     assert metrics.enqueued_by_topic == {"T": 4, "U": 1}
     assert metrics.delays_by_topic["T"] == [1, 3, 0, 0, 0, 0, 0, 720, 4]
     assert [world.timer.pending_within(bound, world.now) for bound in (5, 60, 300, 3600)] == [1, 2, 4, 5]
+    world.timer.look_around(world.now)
+    assert [world.timer.pending_within(bound, world.now) for bound in (5, 300, 900, 3600)] == [1, 4, 5, 5]
     world.run(NOW + 10_000, step_ms=1000)
     metrics.tick(world.now)
     assert (metrics.enqueue_tps, metrics.dequeue_tps) == (0.5, 0.1)
@@ -305,9 +309,7 @@ def test_figures(world: TimerWorld) -> None:
 def test_without_the_wheel_timers_are_refused(world_of: Open) -> None:
     world = world_of(timer_wheel_enable=False)
     world.store.timers = None
-    world.timer = type(world.timer)(
-        world.settings, world.store, world.timer.metrics._unsaved, world.timer._stats, NOW
-    )
+    world.timer = type(world.timer)(world.settings, world.store, Unsaved(), BrokerStats("C", NOW), NOW)
     with pytest.raises(Refused, match="timerWheelEnable is false"):
         world.send("m", TIMER_DELAY_SEC=5)
     assert world.timer.step(NOW) == (False, None)

@@ -19,7 +19,8 @@ from orbitmq.broker.locks import QueueLocks
 from orbitmq.broker.retry import VERSION_WITH_MAX_RECONSUME
 from orbitmq.broker.send_cy import ReplyTemplate, plain_message
 from orbitmq.broker.stats import BrokerStats
-from orbitmq.broker.timer import Timers, recall_handle
+from orbitmq.broker.timer import Timers
+from orbitmq.broker.timer_records import recall_handle
 from orbitmq.broker.topics import TopicTable
 from orbitmq.broker.transactions import Transactions
 from orbitmq.broker.transactions_records import QUEUE_ID, has_delay_level, is_delayed, set_aside

@@ -1,0 +1,278 @@
+"""From the wheel to where messages belong: slot after slot, in each by due time and then by arrival."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from orbitmq.broker.timer_records import text_of, waited
+from orbitmq.broker.timer_slot import OpenSlot
+from orbitmq.broker.timer_state import TimerState
+from orbitmq.protocol.message import StoredMessage
+from orbitmq.protocol.names import REAL_TOPIC, TIMER_DEL_UNIQKEY, TIMER_TOPIC
+from orbitmq.store import Appended, PendingMessage, PutStatus
+from orbitmq.store.timer_log import DELETE, NO_UNIT, ROLL, TimerUnit
+from orbitmq.store.timer_wheel import EMPTY, Slot
+
+DELIVERED_PER_STEP = 64
+EMPTY_SLOTS_PER_STEP = 5
+"""How much one step does before it lets others go first."""
+FAR_BEHIND_SLOTS = 10
+"""Further behind than this, empty slots are skipped many at a time."""
+HOT_BYTES = 64 << 20
+"""What this process wrote within this distance of the end of the log is in memory without a look."""
+
+Fetch: TypeAlias = Callable[[], None]
+"""A job for a thread."""
+
+
+@dataclass(slots=True)
+class _Ready:
+    """A unit whose time has come."""
+
+    due_ms: int
+    position: int
+    unit: TimerUnit
+    topic: str = ""
+    message: PendingMessage | None = None
+    """What is to be stored; None: nothing."""
+
+    @property
+    def is_rolled(self) -> bool:
+        """It goes around once more."""
+        return bool(self.unit.magic & ROLL)
+
+    @property
+    def is_counted(self) -> bool:
+        """Its message is one of those that wait; what takes another one back is not."""
+        return not self.unit.magic & DELETE
+
+
+class Delivery:
+    """Moves `state.cursor` on, never ahead of what was stored."""
+
+    def __init__(self, state: TimerState) -> None:
+        self._state = state
+        self._batch: list[_Ready] = []
+        self._is_warm = False
+        self._needed_offset = 0
+        self._opened_end = state.store.max_physical
+
+    def run(self, now: int) -> tuple[bool, Fetch | None]:
+        """Does a slice; whether more is due at once, and a job that has to be done before it goes on."""
+        if self._batch:
+            return self._deliver(now)
+        state = self._state
+        empty = 0
+        while True:
+            slot = state.slot
+            if slot is None:
+                if empty >= EMPTY_SLOTS_PER_STEP:
+                    return True, None
+                fetch = self._open(now)
+                if fetch is not None or state.slot is None:
+                    return False, fetch
+                continue
+            if self._waits_for_intake(slot):
+                return False, None
+            if self._take(slot, now):
+                return self._deliver(now)
+            if not slot.is_empty or now < slot.end_ms:
+                return False, None
+            self._close()
+            empty += 1
+
+    def fetched(self) -> None:
+        """Takes what a job has read. A slot that could not be read is opened again."""
+        slot = self._state.slot
+        if slot is None or slot.is_loaded:
+            return
+        if slot.was_read:
+            slot.loaded()
+            self._state.metrics.lost += slot.broken
+        else:
+            self._state.slot = None
+
+    # Slots.
+
+    def _open(self, now: int) -> Fetch | None:
+        """Opens the next slot if its time has come; gives the job that reads it, if it is not empty."""
+        state = self._state
+        time_ms = state.overdue[-1] if state.overdue else state.read_ms
+        if now < time_ms:
+            return None
+        wheel, timer_log = state.files.wheel, state.files.log
+        if now - time_ms > FAR_BEHIND_SLOTS * state.precision_ms and not state.overdue:
+            time_ms = wheel.next_time(time_ms, now - state.precision_ms)
+        if time_ms != state.read_ms:
+            state.go_to(time_ms)
+        slot = state.slot = OpenSlot(time_ms, state.precision_ms)
+        self._needed_offset = state.store.max_offset(TIMER_TOPIC, 0)
+        last = wheel.get(time_ms).last
+        if last == NO_UNIT:
+            return None
+        slot.is_loaded = False
+        after = state.cursor
+        return lambda: slot.load(timer_log, last, after, self._key_of)
+
+    def _key_of(self, physical_offset: int, size: int) -> str | None:
+        """What a recall takes back. In a thread."""
+        record = self._state.message_at(physical_offset, size)
+        return None if record is None else text_of(record.properties, TIMER_DEL_UNIQKEY) or None
+
+    def _waits_for_intake(self, slot: OpenSlot) -> bool:
+        """Whether messages that were there when the slot's time came are not in the wheel yet: one of them
+        may be the first, or take another one back.
+        """
+        state = self._state
+        return (
+            state.queue_offset < self._needed_offset
+            and slot.time_ms >= state.caught_up_ms
+            and not state.settings.timer_stop_enqueue
+        )
+
+    def _close(self) -> None:
+        state = self._state
+        assert state.slot is not None
+        time_ms, end_ms = state.slot.time_ms, state.slot.end_ms
+        state.slot = None
+        if state.overdue and state.overdue[-1] == time_ms:
+            state.overdue.pop()
+            if not state.overdue:
+                end_ms = max(end_ms, state.caught_up_ms)
+        state.go_to(end_ms)
+
+    # Messages.
+
+    def _take(self, slot: OpenSlot, now: int) -> bool:
+        """Whether something is due; it is in the batch then."""
+        taken = slot.take(now, DELIVERED_PER_STEP)
+        if taken:
+            window = self._state.files.log.walk(taken[0][1])
+            for due_ms, position in taken:
+                unit = window.unit(position)
+                if unit is None:
+                    self._state.lose(f"there is no unit at {position} of the timer log")
+                else:
+                    self._batch.append(_Ready(due_ms, position, unit))
+        return bool(taken)
+
+    def _deliver(self, now: int) -> tuple[bool, Fetch | None]:
+        if not self._is_warm:
+            cold = self._cold()
+            if cold:
+                self._is_warm = True
+                return False, lambda: self._warm(cold)
+        self._is_warm = False
+        for ready in self._batch:
+            self._prepare(ready, now)
+        messages = [ready.message for ready in self._batch if ready.message is not None]
+        stored = self._state.store.append_many(messages, now)
+        return self._settle(stored, now), None
+
+    def _cold(self) -> list[tuple[int, int]]:
+        """Which messages of the batch have to come from the disk."""
+        store = self._state.store
+        hot_from = max(self._opened_end, store.max_physical - HOT_BYTES)
+        places = ((ready.unit.physical_offset, ready.unit.size_bytes) for ready in self._batch)
+        return [place for place in places if place[0] < hot_from and not store.is_resident(*place)]
+
+    def _warm(self, cold: list[tuple[int, int]]) -> None:
+        """Brings messages into memory. In a thread."""
+        for physical_offset, size in cold:
+            self._state.store.read_cold(physical_offset, size)
+
+    def _prepare(self, ready: _Ready, now: int) -> None:
+        """Finds out what is to be stored."""
+        state, unit = self._state, ready.unit
+        ready.message = None
+        record = state.message_at(unit.physical_offset, unit.size_bytes)
+        if record is None:
+            state.lose(f"the message at {unit.physical_offset} is gone")
+            ready.topic = state.metrics.topic_of(unit.topic_hash)
+            return
+        ready.topic = text_of(record.properties, REAL_TOPIC)
+        if not ready.is_rolled and self._is_taken_back(record, ready.topic):
+            state.metrics.recalled += 1
+            return
+        message = waited(record, unit.written_ms, now, roll=ready.is_rolled)
+        if message is not None and not state.was_delivered(message):
+            ready.message = message
+
+    def _is_taken_back(self, record: StoredMessage, topic: str) -> bool:
+        slot = self._state.slot
+        if slot is None or not slot.taken_back:
+            return False
+        key = record.unique_id
+        if key is not None and self._state.settings.append_topic_for_timer_delete_key:
+            key = f"{topic}+{key}"
+        return key in slot.taken_back
+
+    def _settle(self, stored: list[Appended], now: int) -> bool:
+        """Moves the cursor over what was stored, up to the first message that has to be tried again."""
+        state, batch = self._state, self._batch
+        answers = iter(stored)
+        for index, ready in enumerate(batch):
+            delivered = False
+            if ready.message is not None:
+                appended = next(answers)
+                if appended.status is PutStatus.PUT_OK:
+                    delivered = not ready.is_rolled
+                    self._count(ready, ready.message, appended)
+                elif not state.is_final(appended.status, ready.message):
+                    later = (one.message for one in batch[index + 1 :] if one.message is not None)
+                    state.remember_delivered(
+                        message
+                        for message, put in zip(later, answers, strict=True)
+                        if put.status is PutStatus.PUT_OK
+                    )
+                    self._batch = batch[index:]
+                    self._is_warm = True
+                    return False
+            if ready.is_counted:
+                state.metrics.went(ready.topic, now, delivered=delivered)
+            state.cursor = (ready.due_ms, ready.position)
+        self._batch = []
+        state.complaint = ""
+        return True
+
+    def _count(self, ready: _Ready, message: PendingMessage, appended: Appended) -> None:
+        state = self._state
+        state.durable_needed = max(state.durable_needed, appended.end_offset)
+        if ready.is_rolled:
+            state.metrics.rolled += 1
+        else:
+            state.stats.put_delivered(message.topic, message.queue_id, appended.size)
+
+    # The end.
+
+    def leave_open_slot(self) -> None:
+        """Takes delivered units out of the chain of the open slot, for Apache knows no half slots. Raises
+        OSError.
+        """
+        state = self._state
+        wheel, timer_log = state.files.wheel, state.files.log
+        time_ms = state.read_ms
+        slot = wheel.get(time_ms)
+        if slot is EMPTY or state.cursor <= (time_ms, NO_UNIT):
+            return
+        opened = OpenSlot(time_ms, state.precision_ms)
+        position, later, last, number = slot.last, NO_UNIT, NO_UNIT, 0
+        window = timer_log.walk(position)
+        while position != NO_UNIT:
+            unit = window.unit(position, backwards=True)
+            if unit is None:
+                return
+            if (opened.due_of(unit), position) <= state.cursor:
+                timer_log.void(position)
+            else:
+                if later != NO_UNIT:
+                    timer_log.relink(later, position)
+                later = position
+                last = position if last == NO_UNIT else last
+                number += -1 if unit.magic & DELETE else 1
+            position = unit.previous
+        if later != NO_UNIT:
+            timer_log.relink(later, NO_UNIT)
+        wheel.put(time_ms, Slot(later, last, number))

@@ -1,0 +1,153 @@
+"""What the parts of timers share: how far everything is, and where messages are read and stored."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from orbitmq.broker.timer_metrics import TimerMetrics
+from orbitmq.broker.timer_records import identity_of
+from orbitmq.broker.timer_slot import OpenSlot
+from orbitmq.protocol.message import StoredMessage
+from orbitmq.protocol.names import TIMER_TOPIC
+from orbitmq.store import Appended, PendingMessage, PutStatus
+from orbitmq.store.timer_files import TimerFiles
+from orbitmq.store.timer_log import NO_UNIT
+from orbitmq.store.timer_recovery import Identity
+
+log = logging.getLogger(__name__)
+
+
+class TimerSettings(Protocol):
+    """What the broker's options say about timers."""
+
+    @property
+    def timer_wheel_enable(self) -> bool: ...
+    @property
+    def timer_precision_ms(self) -> int: ...
+    @property
+    def timer_max_delay_sec(self) -> int: ...
+    @property
+    def timer_roll_window_slot(self) -> int: ...
+    @property
+    def timer_congest_num_each_slot(self) -> int: ...
+    @property
+    def timer_stop_enqueue(self) -> bool: ...
+    @property
+    def timer_stop_dequeue(self) -> bool: ...
+    @property
+    def append_topic_for_timer_delete_key(self) -> bool: ...
+    @property
+    def file_reserved_time(self) -> int: ...
+
+
+class TimerStore(Protocol):
+    """What timers need of the message store."""
+
+    @property
+    def timers(self) -> TimerFiles | None: ...
+    @property
+    def durable_offset(self) -> int: ...
+    @property
+    def max_physical(self) -> int: ...
+    def min_offset(self, topic: str, queue_id: int) -> int: ...
+    def max_offset(self, topic: str, queue_id: int) -> int: ...
+    def physical_offset_of(
+        self, topic: str, queue_id: int, queue_offset: int
+    ) -> tuple[int, int, int] | None: ...
+    def message_at(self, physical_offset: int, size: int) -> StoredMessage | None: ...
+    def is_resident(self, physical_offset: int, size: int) -> bool: ...
+    def read_cold(self, physical_offset: int, size: int) -> None: ...
+    def append_many(self, messages: Sequence[PendingMessage], now_ms: int) -> list[Appended]: ...
+
+
+class TimerStats(Protocol):
+    """Where deliveries are counted."""
+
+    def put_delivered(self, topic: str, queue_id: int, size_bytes: int) -> None: ...
+
+
+@dataclass(slots=True)
+class TimerState:
+    """One broker's timers, where there are files for them."""
+
+    settings: TimerSettings
+    store: TimerStore
+    files: TimerFiles
+    metrics: TimerMetrics
+    stats: TimerStats
+    precision_ms: int
+    read_ms: int = 0
+    """The slot that is delivered; all before it were."""
+    cursor: tuple[int, int] = (0, NO_UNIT)
+    """(due time, position) of the unit in it that was delivered last."""
+    queue_offset: int = 0
+    """The next message of the timer topic to take in."""
+    slot: OpenSlot | None = None
+    overdue: list[int] = field(default_factory=list)
+    """After a very long time: slots to deliver before all others, the last one first."""
+    caught_up_ms: int = 0
+    """Up to where they are overdue."""
+    durable_needed: int = 0
+    """How far the commit log has to be on the disk for all that was done to be there."""
+    delivered: Counter[Identity] = field(default_factory=Counter)
+    """What was delivered already, though the cursor does not say so."""
+    complaint: str = ""
+
+    def __post_init__(self) -> None:
+        start = self.files.start
+        self.read_ms, self.cursor = start.read_ms, (start.due_ms, start.position)
+        self.queue_offset = start.queue_offset
+        self.caught_up_ms = start.caught_up_ms
+        self.overdue = list(reversed(start.overdue))
+        self.delivered = start.delivered
+        if not self.overdue and self.read_ms < self.caught_up_ms:
+            self.go_to(self.caught_up_ms)
+
+    def go_to(self, slot_ms: int) -> None:
+        """Says that everything before a slot was delivered, and nothing in it."""
+        self.read_ms = slot_ms
+        self.cursor = (slot_ms, NO_UNIT)
+
+    def message_at(self, physical_offset: int, size: int) -> StoredMessage | None:
+        """A message of the timer topic; None if it cannot be read."""
+        found = self.store.message_at(physical_offset, size)
+        return found if found is not None and found.topic == TIMER_TOPIC else None
+
+    def was_delivered(self, message: PendingMessage) -> bool:
+        """Whether a message was delivered already, before a crash; says so once."""
+        if not self.delivered:
+            return False
+        key = identity_of(message)
+        if not self.delivered[key]:
+            return False
+        self.delivered[key] -= 1
+        if not self.delivered[key]:
+            del self.delivered[key]
+        return True
+
+    def remember_delivered(self, messages: Iterable[PendingMessage]) -> None:
+        """Has messages recognised that were delivered ahead of the cursor."""
+        self.delivered.update(identity_of(message) for message in messages)
+
+    def is_final(self, status: PutStatus, message: PendingMessage) -> bool:
+        """Whether a message that was not stored never will be."""
+        if status in (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED):
+            self.lose(f"a message for {message.topic} cannot be stored: {status.name}")
+            return True
+        self.complain(f"timers wait for the store: {status.name}")
+        return False
+
+    def lose(self, what: str) -> None:
+        """Counts and names a message that will not be delivered."""
+        self.metrics.lost += 1
+        log.error("timers: %s: it is not delivered", what)
+
+    def complain(self, what: str) -> None:
+        """Says once what has to be tried again."""
+        if what != self.complaint:
+            self.complaint = what
+            log.warning("%s; it is tried again", what)
