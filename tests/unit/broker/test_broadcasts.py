@@ -1,4 +1,4 @@
-"""Members of broadcasting groups: where they are, where they go on another way, and when they are forgotten."""
+"""Members of broadcasting groups: where they are, where they go on another way, when they are forgotten."""
 
 from __future__ import annotations
 
