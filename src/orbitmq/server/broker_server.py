@@ -34,7 +34,7 @@ from orbitmq.server.threads import Threads
 from orbitmq.server.timers import TimerRunner
 from orbitmq.server.tls import client_context, open_tls
 from orbitmq.server.turn import Turns
-from orbitmq.store import Chore, MessageStore, StoreOptions
+from orbitmq.store import Chore, FlushFailed, MessageStore, StoreOptions
 from orbitmq.store.config_files import read_text
 
 log = logging.getLogger(__name__)
@@ -228,13 +228,32 @@ class BrokerServer:
                 continue
             path = config / file_name
             _load_table(path, load_text, store_is_empty=not self.store.max_physical)
-            files[name] = TableFile(path, snapshot)
+            # A group's offset may not be on the disk before what it rests on, the check points of its pops.
+            is_ahead = name == broker.offsets.NAME
+            files[name] = TableFile(path, self._after_flush(snapshot) if is_ahead else snapshot)
         config_path = self.settings.broker_config_path
         if config_path and not config_path.endswith(".toml"):
             files[broker.config.NAME] = TableFile(
                 Path(config_path), partial(_rewriting, broker, config_path), is_ours=False
             )
         return files
+
+    def _after_flush(self, snapshot: Callable[[], Callable[[], str]]) -> Callable[[], Callable[[], str]]:
+        """Snapshots whose text is made once the log is on the disk as far as it went when they were taken."""
+
+        def taken() -> Callable[[], str]:
+            to_text = snapshot()
+
+            def text() -> str:
+                try:
+                    self.store.flush_now()
+                except FlushFailed as error:
+                    raise OSError(str(error)) from error
+                return to_text()
+
+            return text
+
+        return taken
 
     def _all_chores(self) -> Iterable[Chore]:
         broker, settings = self.broker, self.settings

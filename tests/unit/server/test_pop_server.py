@@ -86,6 +86,17 @@ async def test_intervals_of_pops_are_options(tmp_path: Path) -> None:
         assert intervals["refresh routes"] == 4_321
 
 
+async def test_offsets_are_saved_after_the_check_points_they_rest_on(tmp_path: Path) -> None:
+    async with running(tmp_path, flushIntervalCommitLog=3_600_000) as here:
+        await here.send()
+        await here.ask(pop(here))
+        store, saver = here.broker.store, here.broker._saver
+        end = store.max_physical
+        assert store.durable_offset < end
+        await saver.save("offsets")
+        assert store.durable_offset >= end
+
+
 async def test_a_stop_stores_what_was_in_memory(tmp_path: Path) -> None:
     async with running(tmp_path, enablePopBufferMerge=True) as here:
         await here.send()
