@@ -33,6 +33,7 @@ from orbitmq.protocol.pop import (
 from orbitmq.protocol.properties import decode_properties, encode_properties
 from orbitmq.store import GetResult, GetStatus, MessageStore, PutStatus
 from orbitmq.store.filtering import Accept
+from orbitmq.store.messages import Cold
 
 INIT_MIN = 0
 INIT_MAX = 1
@@ -107,7 +108,7 @@ class Popped:
     order_counts: list[str] = field(default_factory=list)
     end_offset: int = 0
     """Physical offset behind the last check point that was stored for it."""
-    cold: tuple[int, int] | None = None
+    cold: Cold | None = None
     """(physical offset, bytes) of what has to come from the disk first, where nothing else was found."""
 
 
@@ -178,7 +179,7 @@ class Pops:
             queues.append((wish.topic, wish.queue_id))
         if not retry_first and not wish.order:
             queues += self._retry_queues(wish, start)
-        cold: tuple[int, int] | None = None
+        cold: Cold | None = None
         for topic, queue_id in queues:
             result = self._pop_queue(wish, popped, topic, queue_id, now)
             cold = cold or result
@@ -254,7 +255,7 @@ class Pops:
 
     def _pop_queue(
         self, wish: PopWish, popped: Popped, topic: str, queue_id: int, now: int
-    ) -> tuple[int, int] | None:
+    ) -> Cold | None:
         """Takes what one queue has for the wish; gives the range of the log that has to be read first."""
         group, store = wish.group, self._store
         key = (topic, group, queue_id)
