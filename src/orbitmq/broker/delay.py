@@ -88,6 +88,8 @@ class DelayStore(Protocol):
     @property
     def max_physical(self) -> int: ...
     def min_offset(self, topic: str, queue_id: int) -> int: ...
+    def queue_ids(self, topic: str) -> list[int]: ...
+    def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int: ...
     def max_offset(self, topic: str, queue_id: int) -> int: ...
     def physical_offset_of(
         self, topic: str, queue_id: int, queue_offset: int
@@ -159,7 +161,7 @@ class DelayDelivery:
                 for record in self._store.records_from(self._saved_to)
                 if _was_delivered(record)
             )
-        for level in self.levels.delay_ms:
+        for level in self._all_levels():
             first, end = self._range(level)
             position = self.positions.get(level)
             if position is not None:
@@ -179,7 +181,7 @@ class DelayDelivery:
         Call every 100 ms, and again directly after True.
         """
         caught_up = True
-        for level in self.levels.delay_ms:
+        for level in self._all_levels():
             count, taken = self._deliver_level(level, now, limit)
             limit -= count
             caught_up = caught_up and taken
@@ -189,6 +191,24 @@ class DelayDelivery:
             self._known.clear()
         self._note_progress()
         return limit <= 0
+
+    def _all_levels(self) -> list[int]:
+        """The levels there are, and those that are gone from the options but still have messages."""
+        waiting = {queue_id + 1 for queue_id in self._store.queue_ids(SCHEDULE_TOPIC)}
+        return sorted(waiting.union(self.levels.delay_ms))
+
+    def _is_due(self, level: int, position: int, due_ms: int, now: int) -> bool:
+        """Whether a message's time has come.
+
+        A time further away than the level's delay was promised while the level had another one, and holds;
+        unless the message says it was stored later than now: then the machine's clock was set back, and the
+        time means nothing.
+        """
+        if due_ms <= now:
+            return True
+        if due_ms <= now + self.levels.delay_ms.get(level, 0):
+            return False
+        return self._store.store_time(SCHEDULE_TOPIC, level - 1, position) > now
 
     def _deliver_level(self, level: int, now: int, limit: int) -> tuple[int, bool]:
         """Delivers of one level; how many, and whether the store took all that were tried."""
@@ -200,16 +220,17 @@ class DelayDelivery:
         if not first <= position <= end:
             log.warning("delay level %d: position %d is outside [%d, %d]", level, position, first, end)
             position = min(max(position, first), end)
-        latest_due = now + self.levels.delay_ms[level]
         start = position
         taken = True
         while position < end and position - start < limit:
             unit = self._store.physical_offset_of(SCHEDULE_TOPIC, queue_id, position)
             if unit is None:
-                break
+                self.skipped += 1
+                log.error("delay level %d: message %d is missing", level, position)
+                position += 1
+                continue
             physical_offset, _, due_ms = unit
-            # A time further away than the level's whole delay comes from other settings, or another clock.
-            if now < due_ms <= latest_due:
+            if not self._is_due(level, position, due_ms, now):
                 break
             message = self._waiting_message(level, physical_offset)
             if message is not None and not self._is_known(message):

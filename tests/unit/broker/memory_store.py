@@ -79,6 +79,9 @@ class MemoryStore:
     def max_offset(self, topic: str, queue_id: int) -> int:
         return len(self.queues.get((topic, queue_id), ()))
 
+    def queue_ids(self, topic: str) -> list[int]:
+        return sorted(queue_id for name, queue_id in self.queues if name == topic)
+
     def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int:
         unit = self.physical_offset_of(topic, queue_id, queue_offset)
         return -1 if unit is None else self.stored_ms[unit[0]]

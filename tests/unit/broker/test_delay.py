@@ -106,13 +106,67 @@ def test_all_but_topic_and_queue_stays_as_it_was() -> None:
     assert unit[2] == ord("a"), "consumers filter by the tag again"
 
 
-def test_a_time_too_far_away_is_due_at_once() -> None:
+def test_a_time_of_a_clock_that_was_set_back_is_due_at_once() -> None:
     world = World()
-    message = waiting(world.levels, 1)
-    message.tags_code = NOW + 3_600_000
-    world.store.append(message, NOW)
+    world.store.append(waiting(world.levels, 1, now=NOW + 3_600_000), NOW + 3_600_000)
     world.delay.deliver_due(NOW)
     assert world.delivered() == 1
+
+
+def with_levels(world: World, levels: str) -> None:
+    """A restart with other levels."""
+    world.store.durable_offset = world.store.end
+    text = world.delay.snapshot()()
+    world.levels = DelayLevels(levels)
+    world.delay = DelayDelivery(world.levels, world.store, Unsaved(), NOW)
+    world.delay.load_text(text)
+    world.delay.start()
+
+
+def test_a_time_that_was_promised_holds_when_its_level_gets_shorter() -> None:
+    world = World("1s 1h")
+    world.put(2)
+    with_levels(world, "1s 5s")
+    world.put(2)
+    world.delay.deliver_due(NOW + 5000)
+    assert world.delivered() == 0, "the second one waits behind the first one"
+    world.delay.deliver_due(NOW + 3_600_000)
+    assert world.delivered() == 2
+
+
+def test_a_level_that_gets_longer_leaves_what_waits_as_it_is() -> None:
+    world = World("1s 5s")
+    world.put(2)
+    with_levels(world, "1s 1h")
+    world.delay.deliver_due(NOW + 4999)
+    assert world.delivered() == 0
+    world.delay.deliver_due(NOW + 5000)
+    assert world.delivered() == 1
+
+
+def test_messages_of_a_level_that_is_gone_come_when_they_are_due() -> None:
+    world = World("1s 5s 10s")
+    world.put(3)
+    with_levels(world, "1s 5s")
+    assert world.delay.oldest_waiting() is None or world.delay.oldest_waiting() == 0
+    world.delay.deliver_due(NOW + 9999)
+    assert world.delivered() == 0
+    assert world.delay.oldest_waiting() == 0
+    world.delay.deliver_due(NOW + 10_000)
+    assert world.delivered() == 1
+    assert world.delay.oldest_waiting() is None
+
+
+def test_a_level_that_is_added_is_used_and_the_others_go_on() -> None:
+    world = World("1s")
+    world.put(1)
+    with_levels(world, "1s 3s")
+    world.put(2)
+    world.delay.deliver_due(NOW + 1000)
+    assert world.delivered() == 1
+    world.delay.deliver_due(NOW + 3000)
+    assert world.delivered() == 2
+    assert world.delay.positions == {1: 1, 2: 1}
 
 
 def test_a_turn_delivers_so_many_and_asks_to_be_called_again() -> None:
