@@ -183,7 +183,6 @@ ROWS: dict[str, Row] = {
         "queryCq -b {broker} -t {topic} -q 0 -i 0 -c 3",
         "queryCq -b {broker} -t {topic} -q 0 -i 0 -c 3 -g {group}",
         "queryCq -b {broker} -t {topic} -q 7 -i 0",
-        "queryCq -t {topic} -q 0 -i 100",
     ),
     # Who is here, and how far.
     "producerConnection": row(
