@@ -25,7 +25,7 @@ from orbitmq.broker.handlers.send import ManyResult, SendTables, send_many
 from orbitmq.broker.handlers.transaction import TransactionTables, end_many
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.locks import QueueLocks
-from orbitmq.broker.offsets import OffsetTable
+from orbitmq.broker.offsets import IsGone, OffsetTable
 from orbitmq.broker.options import BROKER_TABLE
 from orbitmq.broker.outbox import Outbox
 from orbitmq.broker.pop import Pops
@@ -136,10 +136,16 @@ class Broker:
             identity, settings, topics, groups, offsets, self.order, in_flight, self.points, store, seed=now
         )
         self.pop_acks = PopAcks(identity, topics, offsets, self.order, in_flight, self.points, store)
+        offsets.on_removed = self._forget_pops
         self.held_pops = HeldCalls(settings)
         self.held_notices = HeldCalls(settings)
         self.timer_progress = TimerProgress(self.timer, store)
         self.reviver = Reviver(identity, settings, topics, groups, offsets, in_flight, records, store)
+
+    def _forget_pops(self, is_gone: IsGone) -> None:
+        self.order.remove(is_gone)
+        self.in_flight.remove(is_gone)
+        self.points.remove(is_gone)
 
     @property
     def files(self) -> Mapping[str, tuple[str, Callable[[], Snapshot], Callable[[str], None]]]:

@@ -19,6 +19,9 @@ UPDATES_PER_VERSION = 500
 
 Queues = dict[int, int]
 
+IsGone = Callable[[str, str], bool]
+"""Whether a topic and a group are among those that are gone."""
+
 
 class OffsetTable:
     """The offsets of all groups. An offset is the queue offset of the next message to consume."""
@@ -34,6 +37,8 @@ class OffsetTable:
         self._unsaved = unsaved
         self._updates = 0
         self._updates_per_version = updates_per_version
+        self.on_removed: Callable[[IsGone], None] = lambda is_gone: None
+        """Told of groups and topics whose offsets are forgotten: what else is known of them has to go too."""
 
     def commit(self, group: str, topic: str, queue_id: int, queue_offset: int, now: int) -> None:
         """Stores an offset, lower ones too; without effect while a reset of the queue waits for its pull."""
@@ -190,6 +195,7 @@ class OffsetTable:
         self.version = wrapper.data_version
 
     def _forget(self, is_gone: Callable[[tuple[str, str]], bool]) -> None:
+        self.on_removed(lambda topic, group: is_gone((group, topic)))
         for table in (self._resets, self._pulled):
             for key in [key for key in table if is_gone(key)]:
                 del table[key]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -152,6 +152,13 @@ class CheckPoints:
     def forget_steps(self, queue: QueueKey) -> None:
         """A group was sent elsewhere: pops it made before move its offset no more."""
         self._steps.pop(queue, None)
+
+    def remove(self, is_gone: Callable[[str, str], bool]) -> None:
+        """Forgets what is in memory of those topics and groups (topic, group) that are gone."""
+        for queue in [queue for queue in self._steps if is_gone(queue[0], queue[1])]:
+            del self._steps[queue]
+        for key in [key for key in self._kept if is_gone(key[0], key[1])]:
+            del self._kept[key]
 
     def acknowledge(
         self, handle: PopHandle, group: str, topic: str, offsets: Sequence[int], now: int

@@ -9,6 +9,8 @@ import pytest
 
 from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.pop import REVIVE_GROUP, pop_retry_topic
+from orbitmq.protocol.requests.group import DeleteSubscriptiongroup
+from orbitmq.protocol.requests.topic import DeleteTopicInBroker
 from tests.unit.broker.pop_kit import GROUP, NOW, TOPIC, PopWorld, bodies
 
 Make = Callable[..., PopWorld]
@@ -334,6 +336,23 @@ def test_a_store_that_takes_nothing_gives_nothing(make: Make, monkeypatch: pytes
     assert world.pop() == []
     monkeypatch.undo()
     assert len(world.pop()) == 2
+
+
+@pytest.mark.parametrize("what", ["topic", "group"])
+def test_with_a_topic_or_group_goes_what_is_known_of_its_pops(make: Make, what: str) -> None:
+    world = make(1, enablePopBufferMerge=True)
+    world.send(4)
+    world.pop(order=True, max_msg_nums=1)
+    world.broker.order.clear((TOPIC, GROUP, 0))
+    world.pop(max_msg_nums=1, invisible_time=60_000)
+    world.pop(order=True, max_msg_nums=1)
+    if what == "topic":
+        world.real.handle(DeleteTopicInBroker(TOPIC), world.now)
+    else:
+        world.real.handle(DeleteSubscriptiongroup(GROUP, True), world.now)
+    assert list(world.broker.order.in_work()) == []
+    assert world.broker.in_flight.by_group == {}
+    assert (world.broker.points.kept, world.broker.points.steps) == (0, 0)
 
 
 def test_a_peek_hides_nothing(make: Make) -> None:
