@@ -11,6 +11,7 @@ from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.protocol.requests.offset import GetMaxOffset, GetMinOffset
 from orbitmq.protocol.requests.route import GetRouteinfoByTopic
+from orbitmq.spark.connecting import PLAIN, Connecting
 from orbitmq.spark.errors import BadOption, SparkSourceError
 from orbitmq.spark.planning import Queue
 
@@ -19,7 +20,9 @@ READABLE = 4
 MASTER = 0
 
 
-def readable_queues(namesrv: Sequence[str], topics: Iterable[str]) -> list[Queue]:
+def readable_queues(
+    namesrv: Sequence[str], topics: Iterable[str], connecting: Connecting = PLAIN
+) -> list[Queue]:
     """The queues of `topics` that can be read, as any of the name servers tells it.
 
     Raises BadOption for a topic nobody knows, SparkSourceError when no name server answers.
@@ -27,7 +30,7 @@ def readable_queues(namesrv: Sequence[str], topics: Iterable[str]) -> list[Queue
     failures = []
     for address in namesrv:
         try:
-            with BlockingConnection(address) as connection:
+            with connecting.connect(address) as connection:
                 return [queue for topic in topics for queue in _queues(connection, topic, address)]
         except NetError as error:
             failures.append(str(error))
@@ -61,14 +64,14 @@ def _readable(route: TopicRouteData, topic: str) -> list[Queue]:
     ]
 
 
-def queue_bounds(queues: Iterable[Queue]) -> dict[Queue, tuple[int, int]]:
+def queue_bounds(queues: Iterable[Queue], connecting: Connecting = PLAIN) -> dict[Queue, tuple[int, int]]:
     """First offset, and the one after the last message, of every queue. Raises NetError, BrokerRefused."""
     bounds: dict[Queue, tuple[int, int]] = {}
     by_address: dict[str, list[Queue]] = {}
     for queue in queues:
         by_address.setdefault(queue.address, []).append(queue)
     for address, members in by_address.items():
-        with BlockingConnection(address) as connection:
+        with connecting.connect(address) as connection:
             for queue in members:
                 low = connection.call(GetMinOffset(queue.topic, queue.queue_id)).offset
                 high = connection.call(GetMaxOffset(queue.topic, queue.queue_id)).offset

@@ -12,9 +12,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from orbitmq.access import credentials_of
 from orbitmq.net.address import default_namesrv, parse_addresses
 from orbitmq.net.errors import BadAddress
 from orbitmq.spark.columns import BY_NAME, NAMES
+from orbitmq.spark.connecting import PLAIN, Connecting
 from orbitmq.spark.errors import BadOption
 
 EARLIEST = -2
@@ -52,6 +54,11 @@ OPTIONS = (
     OptionRow("maxBatchBytes", "4194304", "size at which rows are handed to Spark"),
     OptionRow("failOnDataLoss", "true", "fail when planned messages are gone; false: read what is left"),
     OptionRow("group", DEFAULT_GROUP, "consumer group to read as; offsets are not committed"),
+    OptionRow("accessKey", "", "the user that requests are signed as, with secretKey"),
+    OptionRow("secretKey", "", "the user's secret; Spark hides it where it shows options"),
+    OptionRow("securityToken", "", "what goes with keys that are valid for a time only"),
+    OptionRow("tls", "false", "encrypt connections, and check certificates and names"),
+    OptionRow("tlsCa", "the system's", "with TLS: trust the certificates in this PEM file of every worker"),
 )
 
 _CANONICAL = {row.name.lower(): row.name for row in OPTIONS}
@@ -75,6 +82,7 @@ class ReadOptions:
     max_batch_bytes: int
     fail_on_data_loss: bool
     group: str
+    connecting: Connecting = PLAIN
 
     @property
     def subscription(self) -> str:
@@ -97,6 +105,7 @@ class ReadOptions:
             max_batch_bytes=_count(values, "maxBatchBytes") or DEFAULT_MAX_BATCH_BYTES,
             fail_on_data_loss=_boolean(values, "failOnDataLoss", default=True),
             group=values.get("group", DEFAULT_GROUP),
+            connecting=_connecting(values),
         )
 
 
@@ -133,6 +142,16 @@ def _namesrv(values: Mapping[str, str]) -> tuple[str, ...]:
         return tuple(parse_addresses(text))
     except BadAddress as error:
         raise BadOption(f"namesrv: {error}") from None
+
+
+def _connecting(values: Mapping[str, str]) -> Connecting:
+    try:
+        credentials = credentials_of(
+            values.get("accessKey"), values.get("secretKey"), values.get("securityToken")
+        )
+    except ValueError:
+        raise BadOption("accessKey and secretKey go together: set both, or neither") from None
+    return Connecting(credentials, _boolean(values, "tls", default=False), values.get("tlsCa") or None)
 
 
 def _offsets(values: Mapping[str, str], name: str, *, word: str) -> QueueOffsets | None:

@@ -19,6 +19,7 @@ from orbitmq.net.replies import read_reply
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import BrokerRefused, OrbitError
 from orbitmq.protocol.requests.pull import PullMessage, PullReply
+from orbitmq.spark.connecting import PLAIN, Connecting
 from orbitmq.spark.errors import DataLost
 from orbitmq.spark.planning import OffsetRange
 
@@ -50,18 +51,18 @@ Answer = tuple[bytes | memoryview, int, int]
 
 
 class _Idle:
-    """Open connections of this worker process, by address: Spark uses a process for many tasks."""
+    """Open connections of this worker process, by address and user: Spark uses a process for many tasks."""
 
     def __init__(self) -> None:
-        self._connections: dict[str, list[BlockingConnection]] = defaultdict(list)
+        self._connections: dict[tuple[str, Connecting], list[BlockingConnection]] = defaultdict(list)
 
-    def take(self, address: str) -> BlockingConnection:
-        idle = self._connections[address]
-        return idle.pop() if idle else BlockingConnection(address)
+    def take(self, address: str, connecting: Connecting) -> BlockingConnection:
+        idle = self._connections[address, connecting]
+        return idle.pop() if idle else connecting.connect(address)
 
-    def give_back(self, connection: BlockingConnection) -> None:
+    def give_back(self, connection: BlockingConnection, connecting: Connecting) -> None:
         if not connection.is_closed:
-            self._connections[connection.address].append(connection)
+            self._connections[connection.address, connecting].append(connection)
 
 
 _idle = _Idle()
@@ -80,8 +81,10 @@ class QueuePuller:
         group: str,
         subscription: str,
         on_loss: Callable[[OffsetRange, int, int], None],
+        connecting: Connecting = PLAIN,
     ) -> None:
         self._work = work
+        self._connecting = connecting
         self._group = group
         self._subscription = subscription
         self._on_loss = on_loss
@@ -114,7 +117,7 @@ class QueuePuller:
         self._under_way.clear()
         self._held.clear()
         self._next_to_ask = self._cursor
-        connection = _idle.take(self._work.queue.address)
+        connection = _idle.take(self._work.queue.address, self._connecting)
         try:
             while self._cursor < self._work.to_queue_offset:
                 self._ask_ahead(connection)
@@ -126,7 +129,7 @@ class QueuePuller:
                     self._ask(connection, self._cursor, asked_to)
                 if answer is not None:
                     yield answer
-            _idle.give_back(connection)
+            _idle.give_back(connection, self._connecting)
             connection = None  # type: ignore[assignment]
         finally:
             # Spark may stop reading at any batch: answers under way would confuse the next task.

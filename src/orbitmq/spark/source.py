@@ -71,7 +71,8 @@ class BatchReader(DataSourceReader):
         from orbitmq.spark.cluster import queue_bounds, readable_queues
 
         options = self._options
-        bounds = queue_bounds(readable_queues(options.namesrv, options.topics))
+        connecting = options.connecting
+        bounds = queue_bounds(readable_queues(options.namesrv, options.topics, connecting), connecting)
         ranges = ranges_to_read(bounds, options.starting, options.ending, options.fail_on_data_loss)
         return [QueuePartition(work) for work in split(ranges, options)]
 
@@ -93,6 +94,7 @@ def read_range(work: OffsetRange, options: ReadOptions, columns: tuple[str, ...]
         work,
         group=options.group,
         subscription=options.subscription,
+        connecting=options.connecting,
         on_loss=refuse_loss if options.fail_on_data_loss else log_loss,
     )
     for records, from_queue_offset, to_queue_offset in puller:

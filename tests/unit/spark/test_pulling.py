@@ -6,6 +6,7 @@ from orbitmq.net.errors import NetError
 from orbitmq.protocol.command import Command
 from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.spark import pulling
+from orbitmq.spark.connecting import PLAIN
 from orbitmq.spark.errors import DataLost
 from orbitmq.spark.planning import OffsetRange, Queue
 from orbitmq.spark.pulling import QueuePuller, log_loss, refuse_loss
@@ -144,5 +145,5 @@ def test_a_connection_is_used_again_by_the_next_task() -> None:
         work = OffsetRange(Queue("t", "b", 0, broker.address), 0, 100)
         for _ in range(2):
             assert len(list(QueuePuller(work, group="g", subscription="*", on_loss=refuse_loss))) >= 1
-            assert len(pulling._idle._connections[broker.address]) == 1
+            assert len(pulling._idle._connections[broker.address, PLAIN]) == 1
         pulling.close_idle_connections()

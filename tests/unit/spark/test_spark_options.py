@@ -1,6 +1,8 @@
 import pytest
 
+from orbitmq.protocol.signing import Credentials
 from orbitmq.spark.columns import NAMES
+from orbitmq.spark.connecting import Connecting
 from orbitmq.spark.errors import BadOption
 from orbitmq.spark.options import OPTIONS, ReadOptions
 
@@ -88,9 +90,26 @@ def test_every_option_is_read() -> None:
         "maxBatchBytes": "3",
         "failOnDataLoss": "false",
         "group": "g",
+        "accessKey": "bob",
+        "secretKey": "other",
+        "securityToken": "token",
+        "tls": "true",
+        "tlsCa": "/etc/ca.pem",
     }
+    keys = {"accessKey": "ann", "secretKey": "s3cret"}
     assert set(other) == {row.name for row in OPTIONS}
-    plain = ReadOptions.parse({"subscribe": "t"})
+    plain = ReadOptions.parse({"subscribe": "t", **keys})
     for name, value in other.items():
-        base = {} if name in ("subscribe", "topic") else {"subscribe": "t"}
+        base = keys if name in ("subscribe", "topic") else {"subscribe": "t", **keys}
         assert ReadOptions.parse({**base, name: value}) != plain, name
+
+
+def test_keys_and_tls() -> None:
+    given = {"subscribe": "t", "accessKey": "ann", "secretKey": "s3cret", "securityToken": "token"}
+    parsed = ReadOptions.parse({**given, "tls": "TRUE", "tlsCa": "/etc/ca.pem"})
+    assert parsed.connecting == Connecting(Credentials("ann", "s3cret", "token"), True, "/etc/ca.pem")
+    assert "s3cret" not in repr(parsed)
+    assert ReadOptions.parse({"subscribe": "t"}).connecting == Connecting()
+    for half in ({"accessKey": "ann"}, {"secretKey": "s3cret"}):
+        with pytest.raises(BadOption, match="go together"):
+            ReadOptions.parse({"subscribe": "t", **half})
