@@ -413,6 +413,7 @@ FAMILIES: dict[str, Family] = {
         ),
         Family("orbitmq_unflushed_bytes", GAUGE, "Bytes acknowledged and not yet on the disk."),
         Family("orbitmq_unflushed_seconds", GAUGE, "For how long the oldest of these has waited."),
+        Family("orbitmq_flushing_seconds", GAUGE, "For how long the flush has taken that is under way."),
         Family("orbitmq_pending_timers", GAUGE, "Timer messages that wait, of all topics."),
         Family(
             "orbitmq_lost_timers_total", COUNTER, "Timer messages that could not be read when they were due."

@@ -126,6 +126,7 @@ def _store(broker: Broker, now: int) -> Iterator[Sample]:
         yield Sample("rocketmq_storage_message_reserve_time_milliseconds", LOCAL_DISK, age_ms)
     yield Sample("orbitmq_unflushed_bytes", (), unflushed_bytes)
     yield Sample("orbitmq_unflushed_seconds", (), unflushed_ms / 1000)
+    yield Sample("orbitmq_flushing_seconds", (), figures.flushing_ms / 1000)
     yield Sample("orbitmq_put_failed_total", (), broker.stats.totals.put_failed)
     yield Sample("orbitmq_bad_records_total", (), figures.bad_records)
     yield Sample("orbitmq_index_behind_bytes", (), figures.index_behind_bytes)
