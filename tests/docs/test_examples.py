@@ -51,6 +51,10 @@ def test_produce_then_consume(cluster: Cluster, tmp_path: Path) -> None:
         consumer.end(signal.SIGINT)
 
 
+def test_choose_by_properties(cluster: Cluster) -> None:
+    assert run("choose", cluster) == "piano rose\n"
+
+
 def test_ask_and_answer(cluster: Cluster) -> None:
     assert run("request_reply", cluster) == "a teapot costs 12.50\n"
 
