@@ -25,6 +25,7 @@ from orbitmq.protocol.ids import UniqueIds, pack_host
 from orbitmq.server.chores import ChoreRunner
 from orbitmq.server.clock import Clock
 from orbitmq.server.errors import StartError
+from orbitmq.server.guard import warn_of_gaps
 from orbitmq.server.listener import advertised_host, resolve
 from orbitmq.server.registrar import Registrar
 from orbitmq.server.reports import Reports
@@ -168,6 +169,7 @@ class BrokerServer:
                 # From now on a file that is missing is one that was lost.
                 broker.unsaved.mark(name)
         broker.start(now)
+        warn_of_gaps(settings, broker.auth.has_users)
         for _ in broker.take_up(now):
             await asyncio.sleep(0)
         self._tls = await open_tls(settings, self._threads.chores)

@@ -28,6 +28,25 @@ class Gate(Protocol):
     def refusal(self, command: Command, peer: Peer, now: int) -> str | None: ...
 
 
+class GuardSettings(Protocol):
+    """What the broker's options say about access."""
+
+    @property
+    def authentication_enabled(self) -> bool: ...
+    @property
+    def authorization_enabled(self) -> bool: ...
+
+
+def warn_of_gaps(settings: GuardSettings, has_users: bool) -> None:
+    """Says at the start what is hardly meant so."""
+    if settings.authorization_enabled and not settings.authentication_enabled:
+        log.warning(
+            "authorizationEnabled without authenticationEnabled: users are believed to be who they say they are"
+        )
+    if settings.authentication_enabled and not has_users:
+        log.warning("no user is known, so every request will be refused: set initAuthenticationUser")
+
+
 class Guard:
     """Hands on what may pass. `refused` counts the rest."""
 

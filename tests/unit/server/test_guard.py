@@ -1,13 +1,14 @@
 """What the guard lets through, answers, and logs."""
 
 import logging
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from orbitmq.protocol.call import Peer
 from orbitmq.protocol.command import FLAG_ONEWAY, Command
-from orbitmq.server.guard import LOG_LINES_PER_SECOND, Guard
+from orbitmq.server.guard import LOG_LINES_PER_SECOND, Guard, warn_of_gaps
 
 
 class Line:
@@ -83,3 +84,19 @@ def test_what_a_sender_calls_itself_stays_on_its_line(caplog: pytest.LogCaptureF
     assert "\n" not in caplog.messages[0]
     assert "\x1b" not in caplog.messages[0]
     assert len(caplog.messages[1]) < 500
+
+
+@dataclass
+class Settings:
+    authentication_enabled: bool = True
+    authorization_enabled: bool = True
+
+
+def test_what_is_hardly_meant_so_is_said_at_the_start(caplog: pytest.LogCaptureFixture) -> None:
+    warn_of_gaps(Settings(), has_users=True)
+    warn_of_gaps(Settings(False, False), has_users=False)
+    assert caplog.messages == []
+    warn_of_gaps(Settings(authentication_enabled=False), has_users=True)
+    assert "believed to be who they say they are" in caplog.messages[0]
+    warn_of_gaps(Settings(), has_users=False)
+    assert "set initAuthenticationUser" in caplog.messages[1]

@@ -52,6 +52,11 @@ class AuthTable:
         """The users whose names hold `part`, in the order of their names."""
         return [self._users[name] for name in sorted(self._users) if part in name]
 
+    @property
+    def has_users(self) -> bool:
+        """Whether there is any user at all."""
+        return bool(self._users)
+
     def is_super(self, name: str) -> bool:
         """Whether there is a super user of this name."""
         user = self._users.get(name)
