@@ -41,7 +41,8 @@ def warn_of_gaps(settings: GuardSettings, has_users: bool) -> None:
     """Says at the start what is hardly meant so."""
     if settings.authorization_enabled and not settings.authentication_enabled:
         log.warning(
-            "authorizationEnabled without authenticationEnabled: users are believed to be who they say they are"
+            "authorizationEnabled without authenticationEnabled: "
+            "users are believed to be who they say they are"
         )
     if settings.authentication_enabled and not has_users:
         log.warning("no user is known, so every request will be refused: set initAuthenticationUser")
