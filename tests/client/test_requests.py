@@ -15,6 +15,7 @@ from orbitmq import (
     ReceivedMessage,
     Reply,
     RequestTimeout,
+    sync,
 )
 from tests.client.conftest import Cluster
 from tests.client.java import Java
@@ -86,3 +87,15 @@ async def test_java_answers_python_and_python_java(cluster: Cluster, producer: P
         reply = await producer.request(Message(theirs, b"one", tags="question"), timeout_ms=60_000)
         assert reply.body == b"re: one"
         assert await java.done(f"@request {fresh('p')} {mine} question two") == "re: two\n"
+
+
+def test_the_blocking_face_asks_and_answers(cluster: Cluster) -> None:
+    topic = fresh("blocking")
+    with (
+        sync.Producer(fresh("p"), cluster.namesrv) as producer,
+        sync.PushConsumer(fresh("g"), cluster.namesrv, consume_from_where=FIRST_OFFSET) as consumer,
+    ):
+        producer.send(Message(topic, b"makes the topic", tags="other"))
+        consumer.subscribe(topic, "question", lambda message: Reply(message.body.upper()))
+        reply = producer.request(Message(topic, b"quiet", tags="question"), timeout_ms=60_000)
+        assert reply.body == b"QUIET"
