@@ -29,9 +29,9 @@ from orbitmq.store import PendingMessage, PutStatus
 
 log = logging.getLogger(__name__)
 
-HALVES_PER_SLICE = 200
+HALVES_PER_SLICE = 100
 BYTES_PER_SLICE = 1 << 20
-"""How much one turn copies before it lets others go first."""
+"""How much one turn copies, and asks about, before it lets others go first."""
 HOUR_MS = 3_600_000
 LAID_ASIDE_QUEUES = 1
 
@@ -94,15 +94,16 @@ class CheckBack:
         """Goes on with the round, or begins one when it is time; whether there is more to do at once."""
         transactions = self._transactions
         # Before the next copies take the place of those that it asks about.
-        self._ask(now)
+        if self._ask(now):
+            return True
         if self._round is None and now - self._began >= self._settings.transaction_check_interval:
             self._began = now
             self._round = _Round(now, transactions.window.start, transactions.end)
         if self._round is not None and self._slice(self._round, now):
             self._round = None
-        self._ask(now)
+        questions_left = self._ask(now)
         transactions.note_positions(now)
-        return self._round is not None
+        return self._round is not None or questions_left
 
     def _slice(self, check: _Round, now: int) -> bool:
         """A part of a round; whether the round is over."""
@@ -167,11 +168,13 @@ class CheckBack:
             log.warning("half messages could not be copied; tried again in the next round")
         return ok
 
-    def _ask(self, now: int) -> None:
-        """Sends the questions about copies that can be read."""
+    def _ask(self, now: int) -> bool:
+        """Sends questions about copies that can be read; whether there are more of them."""
         transactions = self._transactions
         end = transactions.end
-        while self._questions and self._questions[0] < end:
+        for _ in range(HALVES_PER_SLICE):
+            if not self._questions or self._questions[0] >= end:
+                return False
             half = transactions.half(self._questions.popleft())
             if half is None or transactions.live(half) is None:
                 continue  # decided meanwhile
@@ -179,6 +182,7 @@ class CheckBack:
             if connection_id is not None:
                 self._outbox.push(connection_id, check_request(half, self._identity.name))
                 transactions.figures.asked[half.group] += 1
+        return bool(self._questions)
 
     def _producer(self, group: str) -> int | None:
         """A live producer of the group, each in turn; one that keeps up if there is one."""

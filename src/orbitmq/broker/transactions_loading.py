@@ -22,7 +22,7 @@ from orbitmq.protocol.names import HALF_TOPIC, OP_HALF_TOPIC
 
 log = logging.getLogger(__name__)
 
-RECORDS_PER_SLICE = 500
+RECORDS_PER_SLICE = 250
 """How many records are looked at before others may go first."""
 SEARCH_BYTES = 64 << 20
 """How far from its end the log is searched for published messages without an op record."""

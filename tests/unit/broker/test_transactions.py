@@ -430,14 +430,29 @@ def test_under_sync_flush_a_question_waits_for_its_copy_to_be_on_the_disk(tmp_pa
 
 
 def test_a_slice_has_a_limit_and_rounds_go_on(world: Transacting) -> None:
-    for _ in range(450):
+    for _ in range(250):
         world.half()
     world.now += INTERVAL
     more = [world.broker.check_back.tick(world.now) for _ in range(3)]
     assert more == [True, True, False]
     world.tick()
-    assert len(world.asked) == 450
-    assert world.broker.transactions.figures.open == {("TopicTest", "PG"): 450}
+    assert len(world.asked) == 250
+    assert world.broker.transactions.figures.open == {("TopicTest", "PG"): 250}
+
+
+def test_questions_that_had_to_wait_for_the_disk_go_out_in_slices_too(tmp_path: Path) -> None:
+    world = Transacting(tmp_path, flushDiskType="SYNC_FLUSH")
+    for _ in range(250):
+        world.half()
+    world.real.store.flush_now()
+    world.pass_ms(INTERVAL)
+    assert world.asked == []
+    world.real.store.flush_now()
+    more = [world.broker.check_back.tick(world.now) for _ in range(3)]
+    assert more == [True, True, False]
+    world.tick()
+    assert len(world.asked) == 250
+    world.close()
 
 
 def test_a_slice_of_large_messages_is_shorter(world: Transacting) -> None:
