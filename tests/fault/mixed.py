@@ -27,8 +27,10 @@ from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.protocol.ids import parse_offset_message_id
 from orbitmq.protocol.message import StoredMessage
 from orbitmq.protocol.message_cy import decode_records
+from orbitmq.protocol.pop import PopHandle, real_topic
 from orbitmq.protocol.requests.client import Heartbeat
 from orbitmq.protocol.requests.offset import GetMaxOffset
+from orbitmq.protocol.requests.pop import AckMessage, PopMessage, PopReply
 from orbitmq.protocol.requests.pull import PullMessage
 from orbitmq.protocol.requests.send import (
     ConsumerSendMsgBack,
@@ -42,11 +44,15 @@ from orbitmq.testing import LocalBroker
 
 PRODUCERS = "mixed-producers"
 CONSUMERS = "mixed-consumers"
+POPPERS = "mixed-poppers"
 PLAIN, BATCHED, DELAYED, TIMED, DECIDED = "Plain", "Batched", "Delayed", "Timed", "Decided"
+POPPED = "Popped"
 RETRIES, DEAD = f"%RETRY%{CONSUMERS}", f"%DLQ%{CONSUMERS}"
 QUEUES = 4
 LEVELS_MS = {1: 1_000, 2: 2_000, 3: 3_000}
 COMMIT, ROLLBACK = 8, 12
+INVISIBLE_MS = 4_000
+"""How long a popped message is hidden; what is acknowledged in the first half of it is done with for good."""
 LOST = (NetError, BrokerRefused)
 """What a request may end with while the broker goes down: nothing is known of it then."""
 
@@ -70,6 +76,8 @@ class Promise:
     """Wall clock before which nobody may see it."""
     visible: bool | None = True
     """Whether it must be seen, must not, or (None) may."""
+    life: int = 0
+    """How often the broker had ended when it was sent."""
 
 
 @dataclass(slots=True)
@@ -83,11 +91,21 @@ class Ledger:
     """What the watcher read, in order."""
     decisions: dict[str, int] = field(default_factory=dict)
     """What the producer says of a transaction when it is asked."""
+    handled: set[str] = field(default_factory=set)
+    """Popped messages whose acknowledgement was taken in good time."""
+    popped: set[str] = field(default_factory=set)
+    """Popped messages that were acknowledged at any time."""
     checks: int = 0
     kills: int = 0
+    stops: int = 0
+
+    @property
+    def lives(self) -> int:
+        """How often the broker has ended."""
+        return self.kills + self.stops
 
     def promise(self, name: str, topic: str, **more: object) -> Promise:
-        made = self.promises[name] = Promise(topic, **more)  # type: ignore[arg-type]
+        made = self.promises[name] = Promise(topic, life=self.lives, **more)  # type: ignore[arg-type]
         return made
 
     def outstanding(self) -> list[str]:
@@ -95,8 +113,13 @@ class Ledger:
         return [
             name
             for name, promise in self.promises.items()
-            if promise.acknowledged and promise.visible and (promise.topic, name) not in self.first_seen_ms
+            if promise.acknowledged
+            and promise.visible
+            and ((promise.topic, name) not in self.first_seen_ms or self._is_to_be_handled(name, promise))
         ]
+
+    def _is_to_be_handled(self, name: str, promise: Promise) -> bool:
+        return promise.topic == POPPED and name not in self.popped
 
     def check(self, everything: dict[tuple[str, int], list[str]]) -> None:
         """Compares with what queues hold in the end, read from their beginning. Raises AssertionError."""
@@ -122,6 +145,8 @@ class Ledger:
                 assert early <= 0, f"{name} came {early:.0f} ms before its time"
         for queue, names in everything.items():
             self._check_order(queue, names)
+        left = [name for name in self.outstanding() if self.promises[name].topic == POPPED]
+        assert not left, f"{left[0]} and {len(left) - 1} more could not be popped and acknowledged"
 
     def _check_order(self, queue: tuple[str, int], names: list[str]) -> None:
         """Each sender waits for its answer before it sends on: its messages stand in that order."""
@@ -190,6 +215,12 @@ class Mix:
         for promise in promises:
             promise.acknowledged = True
 
+    async def popped(self, queue_id: int) -> None:
+        name = self._name(f"popped{queue_id}")
+        promise = self.ledger.promise(name, POPPED)
+        await self._call(self._send(name, POPPED, queue_id))
+        promise.acknowledged = True
+
     async def delayed(self, queue_id: int) -> None:
         name = self._name(f"delayed{queue_id}")
         level = self.chance.choice(list(LEVELS_MS))
@@ -252,10 +283,50 @@ class Mix:
         wait_ms = 0 if level < 0 else LEVELS_MS[level or 3]
         promise = Promise(topic, not_before_ms=now_ms() + wait_ms)
         self.ledger.promises[f"{name}#{topic}"] = promise
-        await self._call(
-            ConsumerSendMsgBack(record.physical_offset, CONSUMERS, level, record.offset_id)
-        )
+        await self._call(ConsumerSendMsgBack(record.physical_offset, CONSUMERS, level, record.offset_id))
         promise.acknowledged = True
+
+    # The group that pops: what is not acknowledged comes again, what is does not.
+
+    async def pop(self) -> None:
+        """Pops until all is over; forgets some of what it got."""
+        while not self.finished.is_set():
+            await self._unless_down(self._pop_once)
+
+    async def _pop_once(self) -> None:
+        life = self.ledger.lives
+        ask = PopMessage(POPPERS, POPPED, -1, 16, INVISIBLE_MS, 300, int(now_ms()), 0)
+        reply = await self.pool.call(self.broker.broker, ask, 5000)
+        records, bad = decode_records(reply.body or b"")
+        assert not bad
+        for record in records:
+            name = record.body.decode()
+            # An answer may be lost with the broker: what was popped in an earlier life may come once more.
+            is_of_this_life = self.ledger.promises[name].life == life
+            again = is_of_this_life and name in self.ledger.handled
+            assert not again, f"{name} was acknowledged, and popped again"
+            if not self.over.is_set() and self.chance.random() < 0.3:
+                continue
+            await self._acknowledge(record, reply)
+            self.ledger.popped.add(name)
+            if now_ms() - reply.pop_time < INVISIBLE_MS / 2:
+                self.ledger.handled.add(name)
+
+    async def _acknowledge(self, record: StoredMessage, reply: PopReply) -> None:
+        text = record.property_map().get("POP_CK")
+        if text is None:
+            starts = {}
+            for item in (reply.start_offset_info or "").split(";"):
+                kind, queue_id, start = map(int, item.split())
+                starts[kind, queue_id] = start
+            handle = PopHandle(
+                starts[0, record.queue_id], reply.pop_time, reply.invisible_time, reply.revive_qid, 0,
+                "broker-a", record.queue_id, record.queue_offset,
+            )  # fmt: skip
+        else:
+            handle = PopHandle.from_text(text)
+        topic = real_topic(POPPED, POPPERS, handle.topic_type)
+        await self._call(AckMessage(POPPERS, topic, handle.queue_id, handle.to_text(), handle.queue_offset))
 
     # What everybody may see.
 
@@ -340,16 +411,20 @@ class Mix:
         """Kills the broker, or stops it in order, and starts it again."""
         while not self.over.is_set():
             await asyncio.sleep(self.chance.uniform(1, 6))
-            end = self.broker.kill if self.chance.random() < 0.8 else self.broker.halt
-            await asyncio.to_thread(end)
-            self.ledger.kills += 1
+            if self.chance.random() < 0.8:
+                self.ledger.kills += 1
+                await asyncio.to_thread(self.broker.kill)
+            else:
+                self.ledger.stops += 1
+                await asyncio.to_thread(self.broker.halt)
             await asyncio.to_thread(self.broker.start)
 
     async def run(self, seconds: float, settle_seconds: float = 60) -> None:
         """The whole of it. Raises AssertionError with the first promise that was not kept."""
         steady = [asyncio.create_task(self.watch(*queue)) for queue in ALL_QUEUES]
         steady.append(asyncio.create_task(self._heartbeats()))
-        steps = (self.plain, self.batch, self.delayed, self.timed, self.decided)
+        steady.append(asyncio.create_task(self.pop()))
+        steps = (self.plain, self.batch, self.popped, self.delayed, self.timed, self.decided)
         busy = [
             asyncio.create_task(self._again_and_again(step, queue_id))
             for step in steps
@@ -380,7 +455,9 @@ class Mix:
 
 
 ALL_QUEUES = [
-    (topic, queue_id) for topic in (PLAIN, BATCHED, DELAYED, TIMED, DECIDED) for queue_id in range(QUEUES)
+    (topic, queue_id)
+    for topic in (PLAIN, BATCHED, POPPED, DELAYED, TIMED, DECIDED)
+    for queue_id in range(QUEUES)
 ]
 ALL_QUEUES += [(RETRIES, 0), (DEAD, 0)]
 

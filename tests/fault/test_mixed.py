@@ -28,7 +28,10 @@ def test_every_promise_is_kept_however_often_the_broker_is_killed(tmp_path: Path
             await mix.run(SECONDS / 2)
             ledger = mix.ledger
             kept = sum(promise.acknowledged for promise in ledger.promises.values())
-            return f"seed {SEED}: {kept:,} promises kept over {ledger.kills} ends, {ledger.checks} checks"
+            return (
+                f"seed {SEED}: {kept:,} promises kept over {ledger.kills} kills and {ledger.stops} stops, "
+                f"{ledger.checks} questions about transactions, {len(ledger.handled):,} pops acknowledged"
+            )
 
     broker = LocalBroker(tmp_path / "store", own_process=True, flushDiskType=flush, **PROPERTIES)
     broker.start()
