@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 
 import pytest
@@ -17,3 +18,16 @@ def test_servers_are_for_linux_and_say_so(
     monkeypatch.setattr(sys, "platform", platform)
     assert run([command, "--help"]) != 0
     assert "runs on Linux only" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("module", ["sync", "admin.app", "cli.ping", "cli.produce", "cli.consume"])
+def test_clients_and_tools_need_nothing_of_linux_and_no_server(module: str) -> None:
+    code = f"""
+import sys
+sys.modules.update(dict.fromkeys(["fcntl", "pwd", "grp", "resource", "termios", "uvloop"]))
+import orbitmq.{module}
+rooms = ("orbitmq.store", "orbitmq.server", "orbitmq.broker")
+print([name for name in sys.modules if name.startswith(rooms)])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("[]\n", "")

@@ -11,7 +11,6 @@ from orbitmq.admin.admin import Admin
 from orbitmq.admin.commands.broker_config import broker_config
 from orbitmq.admin.face import face
 from orbitmq.admin.output import Done
-from orbitmq.broker.options import BROKER_TABLE
 from orbitmq.options import OptionError
 from orbitmq.options.properties import format_properties
 from orbitmq.protocol.requests.admin import UpdateBrokerConfig
@@ -48,6 +47,8 @@ async def _check_names(admin: Admin, address: str, options: Mapping[str, str]) -
 
     A broker's answer leaves out options without a value: those are known from our own table.
     """
+    from orbitmq.broker.options import BROKER_TABLE  # no other command needs a broker's room
+
     present = await broker_config(admin, address)
     for name in options:
         if name not in present and not BROKER_TABLE.has(name):

@@ -8,7 +8,6 @@ import click
 
 from orbitmq.admin.face import ALONE
 from orbitmq.admin.output import Facts, show
-from orbitmq.store.snapshot import take_snapshot
 
 
 @click.command(
@@ -32,6 +31,8 @@ def snapshot(data_dir: Path, as_json: bool, target: Path) -> None:
     holds all that was acknowledged before, and is opened as a folder is after a crash. On a disk that is
     worn out a link helps nobody: take the copy elsewhere from TARGET.
     """
+    from orbitmq.store.snapshot import take_snapshot  # Linux only, unlike the other commands
+
     figures = take_snapshot(data_dir, target)
     facts = {
         "folder": str(target),
