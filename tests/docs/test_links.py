@@ -1,0 +1,32 @@
+"""Links between documents lead somewhere, and no guide is left out of the lists."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "benchmarks" / "README.md"]
+GUIDES = sorted(path.name for path in (ROOT / "docs").glob("*.md") if path.name != "index.md")
+
+
+def anchors(text: str) -> set[str]:
+    heads = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.strip().lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(document: Path) -> None:
+    for link in re.findall(r"\]\(([^)]+)\)", document.read_text()):
+        if link.startswith("http"):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (document.parent / name).resolve() if name else document
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target.read_text()), link
+
+
+@pytest.mark.parametrize("page", ["docs/index.md", "README.md"])
+def test_every_guide_is_listed(page: str) -> None:
+    linked = re.findall(r"\]\((?:docs/)?([\w-]+\.md)", (ROOT / page).read_text())
+    assert set(GUIDES) - set(linked) == set()
