@@ -150,7 +150,10 @@ class Transactions:
         offset = self.newest.get(half.root, half.offset)
         if self.window[offset] is not HalfState.OPEN:
             return None
-        return half if offset == half.offset else self.half(offset)
+        if offset == half.offset:
+            return half
+        # Under SYNC_FLUSH a copy cannot be read before its flush; but it is a copy.
+        return self.half(offset) or half.at(offset)
 
     # Decisions.
 

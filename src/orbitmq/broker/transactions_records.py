@@ -10,7 +10,7 @@ All here is bytes and values; nothing knows which half is open.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from orbitmq.protocol.ids import offset_message_id
 from orbitmq.protocol.message import TRANSACTION_COMMIT, TRANSACTION_MASK, BadRecord, StoredMessage
@@ -93,6 +93,10 @@ class Half:
     def offset(self) -> int:
         """Its queue offset among the half messages."""
         return self.record.queue_offset
+
+    def at(self, offset: int) -> Half:
+        """The same half message in the place of a copy of it."""
+        return replace(self, record=replace(self.record, queue_offset=offset))
 
     @property
     def root(self) -> int:

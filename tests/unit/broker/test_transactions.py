@@ -430,6 +430,24 @@ def test_under_sync_flush_a_question_waits_for_its_copy_to_be_on_the_disk(tmp_pa
     world.close()
 
 
+def test_under_sync_flush_a_decision_counts_for_a_copy_that_is_not_on_the_disk_yet(tmp_path: Path) -> None:
+    world = Transacting(tmp_path, flushDiskType="SYNC_FLUSH")
+    sent = [world.half(), world.half()]
+    world.real.store.flush_now()
+    world.pass_ms(INTERVAL)
+    world.decide(sent[0], COMMIT)
+    world.decide(sent[1], ROLLBACK)
+    world.real.store.flush_now()
+    assert world.bodies() == [b"body 1"]
+    assert world.open_halves() == []
+    world.pass_ms(INTERVAL)
+    assert world.asked == []
+    assert world.broker.transactions.figures.open == {}
+    world.kill()
+    assert world.open_halves() == []
+    world.close()
+
+
 def test_a_slice_has_a_limit_and_rounds_go_on(world: Transacting) -> None:
     for _ in range(250):
         world.half()
