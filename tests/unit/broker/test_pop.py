@@ -303,6 +303,19 @@ def test_topics_with_priorities_give_the_highest_first(make: Make, ascending: bo
     assert popped == [queue_id for queue_id in order for _ in range(2)]
 
 
+def test_a_message_goes_to_the_queue_of_its_priority(make: Make) -> None:
+    world = make(3)
+
+    def sent_to(**properties: str) -> int:
+        text = "".join(f"{name}\x01{value}\x02" for name, value in {"UNIQ_KEY": "AB", **properties}.items())
+        return int(world.real.send(topic=TOPIC, queue_id=1, properties=text).queue_id)
+
+    queues = [sent_to(_SYS_MSG_PRIORITY_=priority) for priority in ("0", "2", "9", "-1", "high", "9" * 30)]
+    assert queues == [0, 2, 2, 1, 1, 1]
+    assert sent_to(_SYS_MSG_PRIORITY_="2", __SHARDINGKEY="k") == 1
+    assert "_SYS_MSG_PRIORITY_" not in world.real.stored(TOPIC, 1, 3).property_map()
+
+
 def test_retries_of_topics_with_priorities_come_first_as_often_as_is_said(make: Make) -> None:
     world = make(1, popFromRetryProbability=0, popFromRetryProbabilityForPriority=100)
     config = TopicConfig(TOPIC, 1, 1, 6, attributes={"message.type": "PRIORITY"})

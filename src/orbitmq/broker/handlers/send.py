@@ -332,6 +332,8 @@ def _rewrite(
             tables.stats.died(name.removeprefix(RETRY_PREFIX), properties.get("RETRY_TOPIC", name))
             properties["DELAY"] = "-1"
             return dead, 0, None
+    if "_SYS_MSG_PRIORITY_" in properties:
+        queue_id = _queue_of_priority(tables, name, properties, queue_id)
     if properties.get("TRAN_MSG") == "true" and not (
         call.request.reconsume_times and has_delay_level(properties)
     ):
@@ -352,6 +354,21 @@ def _rewrite(
         properties.update(aside.properties)
         return aside.topic, aside.queue_id, aside.tags_code
     return name, queue_id, None
+
+
+def _queue_of_priority(tables: SendTables, name: str, properties: dict[str, str], queue_id: int) -> int:
+    """The queue of a message's priority, or the last one. A message of another type has no priority."""
+    text = properties["_SYS_MSG_PRIORITY_"]
+    if not (text.isascii() and text.isdigit()) or int(text) > 0x7FFFFFFF:
+        return queue_id
+    is_other = properties.get("TRAN_MSG") == "true" or any(
+        other in properties
+        for other in ("DELAY", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "__SHARDINGKEY")
+    )
+    if is_other:
+        del properties["_SYS_MSG_PRIORITY_"]
+        return queue_id
+    return min(int(text), max(0, tables.topics.by_name[name].write_queue_nums - 1))
 
 
 def _check_half(tables: SendTables, properties: dict[str, str]) -> None:
