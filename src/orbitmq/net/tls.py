@@ -108,7 +108,7 @@ class TlsChannel(asyncio.Transport, asyncio.Protocol):
         try:
             if not self._is_open and not self._shake_hands():
                 return
-            received = self._decrypt()
+            received, said_goodbye = self._decrypt()
         except ssl.SSLError as error:
             self._send_out()  # the alert that tells the peer why
             reason = (error.reason or str(error)).replace("_", " ").lower()
@@ -118,6 +118,8 @@ class TlsChannel(asyncio.Transport, asyncio.Protocol):
         self._send_out()
         if received:
             self._connection.data_received(received)
+        if said_goodbye:
+            self.close()
 
     def _shake_hands(self) -> bool:
         try:
@@ -131,17 +133,18 @@ class TlsChannel(asyncio.Transport, asyncio.Protocol):
             self.write(piece)
         return True
 
-    def _decrypt(self) -> bytes:
+    def _decrypt(self) -> tuple[bytes, bool]:
+        """What has come, and whether the peer has said that nothing more will."""
         pieces = []
+        said_goodbye = True
         try:
             while piece := self._object.read(RECORD_BYTES):
                 pieces.append(piece)
-            self.close()  # the peer has said goodbye
         except ssl.SSLWantReadError:
-            pass
+            said_goodbye = False
         except ssl.SSLZeroReturnError:
-            self.close()
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            pass
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces), said_goodbye
 
     def pause_writing(self) -> None:
         self._connection.pause_writing()
@@ -159,6 +162,8 @@ class TlsChannel(asyncio.Transport, asyncio.Protocol):
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Encrypts and sends; `data` may change afterwards."""
+        if self._transport.is_closing():
+            return
         if not self._is_open:
             self._early.append(bytes(data))
             return
