@@ -78,6 +78,8 @@ class Timers:
         self._shed = 0
         self._fetching = False
         self._candidate: TimerMark | None = None
+        self._durable_needed = 0
+        self._started_ms = now
         self._noted: tuple[int, ...] = ()
         self._proposed: tuple[int, ...] = ()
         self._counted: list[tuple[int, int]] = []
@@ -195,9 +197,10 @@ class Timers:
         here = (state.read_ms, *state.cursor, state.queue_offset, state.files.log.end)
         if self._candidate is None and here != self._proposed:
             self._proposed = here
-            self._candidate = TimerMark(*here, state.durable_needed)
+            self._candidate = TimerMark(*here, state.mark_from(self._started_ms))
+            self._durable_needed = state.durable_needed
         mark = None
-        if self._candidate is not None and self._store.durable_offset >= self._candidate.physical_offset:
+        if self._candidate is not None and self._store.durable_offset >= self._durable_needed:
             mark, self._candidate = self._candidate, None
         if mark is None and here == self._noted:
             return
@@ -214,10 +217,14 @@ class Timers:
 
     def stop(self, now: int) -> TimerMark | None:
         """The last mark, for a store that is about to be closed; brings the slot that is half delivered into
-        a form that Apache reads right. None where that fails: the next start then does more work.
+        a form that Apache reads right. None where that fails, or where the start has not been worked up yet:
+        the next start then does more work.
         """
         state = self._state
         if state is None:
+            return None
+        self._note(state, now)
+        if state.delivered or self._intake.has_known:
             return None
         try:
             self._delivery.leave_open_slot()
@@ -261,6 +268,12 @@ class Timers:
         if self._state is None:
             return 0
         return max(0, self._store.max_offset(TIMER_TOPIC, 0) - self._state.queue_offset)
+
+    def pending_between(self, from_ms: int, to_ms: int) -> int:
+        """How many messages are due within [from, to)."""
+        if self._state is None or to_ms <= from_ms:
+            return 0
+        return sum(max(0, slot.number) for _, slot in self._state.files.wheel.between(from_ms, to_ms))
 
     def pending_within(self, seconds: int, now: int) -> int:
         """How many messages are due within so many seconds; beyond a few minutes as of some seconds ago."""

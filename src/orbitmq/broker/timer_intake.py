@@ -40,6 +40,11 @@ class Intake:
         self._known = state.files.start.known
         self._passed_to = state.files.start.passed_to
 
+    @property
+    def has_known(self) -> bool:
+        """Whether messages ahead have units from before the start."""
+        return bool(self._known)
+
     def run(self, now: int) -> bool:
         """Takes in a slice; whether there is more."""
         state = self._state

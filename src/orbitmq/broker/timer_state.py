@@ -95,6 +95,10 @@ class TimerState:
     """How far the commit log has to be on the disk for all that was done to be there."""
     delivered: Counter[Identity] = field(default_factory=Counter)
     """What was delivered already, though the cursor does not say so."""
+    delivered_from: int = 0
+    """Where in the commit log the first of it stands, or earlier."""
+    met_by: int = 0
+    """What was delivered before the start is met until the messages before this queue offset are taken in."""
     complaint: str = ""
 
     def __post_init__(self) -> None:
@@ -104,6 +108,9 @@ class TimerState:
         self.caught_up_ms = start.caught_up_ms
         self.overdue = list(reversed(start.overdue))
         self.delivered = start.delivered
+        self.delivered_from = start.delivered_from
+        self.durable_needed = self.store.max_physical
+        self.met_by = self.store.max_offset(TIMER_TOPIC, 0)
         if not self.overdue and self.read_ms < self.caught_up_ms:
             self.go_to(self.caught_up_ms)
 
@@ -128,6 +135,15 @@ class TimerState:
         if not self.delivered[key]:
             del self.delivered[key]
         return True
+
+    def mark_from(self, started_ms: int) -> int:
+        """From where on in the commit log the next start has to look for what was delivered."""
+        if self.delivered and self.read_ms > started_ms and self.queue_offset >= self.met_by:
+            # What is left was not met in its time: it was never ours.
+            self.delivered.clear()
+        if not self.delivered:
+            self.delivered_from = self.durable_needed
+        return self.delivered_from
 
     def remember_delivered(self, messages: Iterable[PendingMessage]) -> None:
         """Has messages recognised that were delivered ahead of the cursor."""

@@ -116,6 +116,11 @@ class TimerLog:
         """The position of the first unit there is."""
         return min(self._segments, default=self.end)
 
+    @property
+    def last_segment(self) -> int:
+        """Where the newest segment begins."""
+        return max(self._segments, default=0)
+
     # Reading.
 
     def read(self, position: int, length: int) -> bytes:

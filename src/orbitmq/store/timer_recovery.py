@@ -58,7 +58,9 @@ class TimerStart:
     known: frozenset[int] = frozenset()
     """Physical offsets of messages from `queue_offset` on that have units already."""
     delivered: Counter[Identity] = field(default_factory=Counter)
-    """What was delivered since the mark."""
+    """What was delivered since the mark,"""
+    delivered_from: int = 0
+    """found in the commit log from this physical offset on."""
     pending: Counter[int] | None = None
     """How many wait, by the hash of their topic; None: as the file `timermetrics` says."""
     head: int = 0
@@ -94,7 +96,7 @@ class TimerRecovery:
             start.head = self.timer_log.start
         else:
             self._read_log(start, self.physical_of(start.queue_offset))
-        start.delivered = self._delivered_since(None if mark is None else mark.physical_offset, start.read_ms)
+        self._find_delivered(start, None if mark is None else mark.physical_offset)
         start.caught_up_ms = start.read_ms
         if now_ms - start.read_ms > self.wheel.span_ms // 2:
             # The wheel may come round to slots that were not delivered: they are delivered first.
@@ -123,8 +125,7 @@ class TimerRecovery:
         if self.timer_log.is_empty:
             return mark.log_end == 0
         end = mark.log_end
-        in_segment = end % self.timer_log.segment_bytes
-        if in_segment and self.timer_log.unit(end) is not None:
+        if self.timer_log.unit(end) is not None or self.timer_log.last_segment > end:
             return False
         return self.wheel.exists and self.timer_log.start <= end
 
@@ -190,22 +191,23 @@ class TimerRecovery:
 
     # What was delivered already.
 
-    def _delivered_since(self, physical_offset: int | None, read_ms: int) -> Counter[Identity]:
+    def _find_delivered(self, start: TimerStart, physical_offset: int | None) -> None:
         """What timers have put into the commit log from a physical offset on, or else from a time on."""
         commit_log = self.commit_log
-        found: Counter[Identity] = Counter()
         since_ms = 0
         if physical_offset is None:
             if self.check.fields is None:
-                return found
-            since_ms = read_ms
+                start.delivered_from = commit_log.max_physical
+                return
+            since_ms = start.read_ms
             physical_offset = commit_log.min_physical
             for segment in reversed(commit_log.segments):
                 first = self._stored_ms(segment.start)
                 if first is not None and first < since_ms:
                     physical_offset = segment.start
                     break
-        position = max(physical_offset, commit_log.min_physical)
+        found = start.delivered
+        position = start.delivered_from = max(physical_offset, commit_log.min_physical)
         end = commit_log.max_physical
         while position < end:
             data = commit_log.read(position, _CHUNK_BYTES)
@@ -226,7 +228,6 @@ class TimerRecovery:
                 position += size
             else:
                 position = commit_log.next_segment_start(position)
-        return found
 
     def _note(self, found: Counter[Identity], data: bytes, at: int, since_ms: int) -> None:
         try:
