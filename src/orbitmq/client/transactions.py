@@ -162,10 +162,7 @@ class TransactionProducer(Producer):
             chosen, reply = await sender.send(request, queue, timeout_ms or self.send_msg_timeout_ms)
         finally:
             self._in_flight.leave(size)
-        # The broker answers with the queue of the half message, which is not where the message will be.
-        sent = single_result(reply, chosen, unique_id)
-        sent.queue = chosen
-        return sent
+        return single_result(reply, chosen, unique_id)
 
     async def settle(self, sent: SendResult, state: TransactionState) -> TransactionResult:
         """Tells the broker what became of a half message, and waits for its word where it gives one.

@@ -41,7 +41,7 @@ def test_a_half_message_is_set_aside_with_its_topic_and_queue(world: Transacting
     assert (properties["REAL_TOPIC"], properties["REAL_QID"]) == ("TopicTest", "1")
     assert properties["__transactionId__"] == properties["UNIQ_KEY"] == sent.transaction_id == "ID000001"
     assert not {"TRANSACTION_CHECK_TIMES", "TRAN_PREPARED_QUEUE_OFFSET"} & set(properties)
-    assert sent.queue_offset == 0
+    assert (sent.queue_id, sent.queue_offset) == (1, 0)
     assert world.broker.transactions.figures.open == {("TopicTest", "PG"): 1}
 
 

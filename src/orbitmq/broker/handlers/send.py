@@ -124,6 +124,8 @@ class Incoming:
     waits_for_disk: bool
     is_topic_unsaved: bool
     """The topic is new: a crash before it is in its file would lose it, and the way to the message."""
+    queue_id: int
+    """The queue of the reply: the one the message is for, though it may have to wait in another one."""
 
 
 @handlers(SendMessage, SendMessageV2, SendBatchMessage)
@@ -289,6 +291,7 @@ def _accept_one(
 ) -> Incoming:
     request = call.request
     properties = decode_properties(request.properties or "")
+    asked_queue_id = queue_id
     name, queue_id, tags_code = _rewrite(tables, call, properties, queue_id, now)
     message = PendingMessage(
         name,
@@ -306,7 +309,9 @@ def _accept_one(
         tags_code,
     )
     waits = tables.sync_flush and properties.get("WAIT") != "false"
-    return Incoming(message, properties.get("UNIQ_KEY"), waits, _is_unsaved(tables, call, name))
+    return Incoming(
+        message, properties.get("UNIQ_KEY"), waits, _is_unsaved(tables, call, name), asked_queue_id
+    )
 
 
 def _is_unsaved(tables: SendTables, call: Call[AnySend], stored_topic: str) -> bool:
@@ -460,7 +465,9 @@ def _accept_batch(tables: SendTables, call: Call[AnySend], queue_id: int) -> Inc
         parts=parts,
     )
     waits = tables.sync_flush and batch_properties.get("WAIT") != "false"
-    return Incoming(message, batch_properties.get("UNIQ_KEY"), waits, _is_unsaved(tables, call, name))
+    return Incoming(
+        message, batch_properties.get("UNIQ_KEY"), waits, _is_unsaved(tables, call, name), queue_id
+    )
 
 
 def _result(tables: SendTables, incoming: Incoming, stored: Appended, now: int) -> ManyResult:
@@ -475,7 +482,7 @@ def _result(tables: SendTables, incoming: Incoming, stored: Appended, now: int) 
         tables.stats.put_typed("fifo", message.topic, stored.size)
     reply = SendReply(
         msg_id=offset_message_ids(tables.identity.host, stored.parts or (stored.physical_offset,)),
-        queue_id=message.queue_id,
+        queue_id=incoming.queue_id,
         queue_offset=stored.queue_offset,
         transaction_id=incoming.unique_id,
         extra=_extra(tables),
