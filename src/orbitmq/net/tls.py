@@ -96,6 +96,7 @@ class TlsChannel(asyncio.Transport, asyncio.Protocol):
         self._outgoing = ssl.MemoryBIO()
         self._object = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._is_open = False
+        self._is_broken = False
         self._early: list[bytes] = []
         """Written before the handshake was over."""
         connection.change_transport(self)
@@ -110,16 +111,22 @@ class TlsChannel(asyncio.Transport, asyncio.Protocol):
                 return
             received, said_goodbye = self._decrypt()
         except ssl.SSLError as error:
-            self._send_out()  # the alert that tells the peer why
-            reason = (error.reason or str(error)).replace("_", " ").lower()
-            log.warning("closing %s: TLS failed: %s", self._connection.peer.address, reason)
-            self._connection.abort(f"TLS failed: {reason}")
+            self._fail((error.reason or str(error)).replace("_", " ").lower())
             return
         self._send_out()
         if received:
             self._connection.data_received(received)
         if said_goodbye:
             self.close()
+
+    def _fail(self, reason: str) -> None:
+        log.warning("closing %s: TLS failed: %s", self._connection.peer.address, reason)
+        self._is_broken = True
+        self._send_out()  # the alert that tells the peer why
+        if self._transport.get_write_buffer_size():
+            self._connection.abort(f"TLS failed: {reason}")  # one that does not read is not waited for
+        else:
+            self._connection.close(f"TLS failed: {reason}")
 
     def _shake_hands(self) -> bool:
         try:
@@ -162,7 +169,7 @@ class TlsChannel(asyncio.Transport, asyncio.Protocol):
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Encrypts and sends; `data` may change afterwards."""
-        if self._transport.is_closing():
+        if self._is_broken or self._transport.is_closing():
             return
         if not self._is_open:
             self._early.append(bytes(data))
@@ -181,7 +188,7 @@ class TlsChannel(asyncio.Transport, asyncio.Protocol):
 
     def close(self) -> None:
         """Says goodbye, and closes once that has left."""
-        if self._is_open and not self._transport.is_closing():
+        if self._is_open and not self._is_broken and not self._transport.is_closing():
             with contextlib.suppress(ssl.SSLError):  # the peer's own goodbye is not waited for
                 self._object.unwrap()
             self._send_out()

@@ -228,6 +228,9 @@ async def test_a_tampered_record_ends_the_connection(pair: Pair, tmp_path: Path)
     client.shake_hands(server)
     said = bytearray(client.say(b"x" * 100))
     said[-1] ^= 1
+    server.connection.send(Command(0, 1, FLAG_RESPONSE))
     server.feed(bytes(said))
     assert server.got == []
-    assert server.paper.aborted
+    assert server.paper.closed
+    with pytest.raises(ssl.SSLError, match=r"ALERT|alert"):
+        client.hear(server.paper.take())
