@@ -47,7 +47,7 @@ from orbitmq.broker.transactions import Transactions
 from orbitmq.broker.transactions_check import CheckBack
 from orbitmq.broker.transactions_loading import TransactionLoading
 from orbitmq.broker.unsaved import Unsaved
-from orbitmq.protocol.call import BoundHandler, Peer
+from orbitmq.protocol.call import BoundHandler, Peer, Signal
 from orbitmq.protocol.command import Command
 from orbitmq.store import MessageStore, StoreFigures
 
@@ -201,6 +201,13 @@ class Broker:
         self.held_pops.connection_closed(connection_id)
         self.held_notices.connection_closed(connection_id)
 
+    def take_woken(self) -> Sequence[Signal]:
+        """The signals of held calls that may go on. Cheap: asked after every turn."""
+        pops, notices, routes = self.held_pops, self.held_notices, self.routes
+        if not (pops.has_woken or notices.has_woken or routes.has_told):
+            return ()
+        return pops.take_woken() + notices.take_woken() + routes.take_told()
+
     def tend_pops(self, now: int) -> None:
         """Stores check points that were in memory for long enough, and wakes those whose ordered queues are
         free by the clock. Call every 100 ms or so.
@@ -214,6 +221,16 @@ class Broker:
     def revive(self, now: int) -> bool:
         """Has messages delivered again that were not acknowledged; whether there is more to do at once."""
         return self.reviver.run(now, self.timer_progress.settled_ms(now))
+
+    def sweep_order(self, now: int) -> None:
+        """Forgets what is known of ordered pops of queues and groups that are gone."""
+        topics, groups = self.topics, self.groups
+
+        def exists(topic: str, group: str, queue_id: int) -> bool:
+            config = topics.get(topic)
+            return config is not None and queue_id < config.read_queue_nums and groups.get(group) is not None
+
+        self.order.sweep(now, exists)
 
     def bind(self) -> tuple[dict[int, BoundHandler], dict[int, ManyHandler]]:
         """The handlers by request code: those that take one call, and those that take many."""

@@ -160,6 +160,11 @@ class HeldCalls:
         self.release(held)
         self._woken.append(held.signal)
 
+    @property
+    def has_woken(self) -> bool:
+        """Whether somebody was woken since the last call of `take_woken`."""
+        return bool(self._woken)
+
     def take_woken(self) -> list[Signal]:
         """The signals of those woken since the last call."""
         woken, self._woken = self._woken, []

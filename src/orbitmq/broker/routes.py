@@ -76,6 +76,11 @@ class RouteTable:
         """Lets those go who wait for a topic: nothing more is known of it for now."""
         self._told += self._waiting.pop(topic, ())
 
+    @property
+    def has_told(self) -> bool:
+        """Whether somebody need not wait any more."""
+        return bool(self._told)
+
     def take_told(self) -> list[Signal]:
         """The signals of those who need not wait any more."""
         told, self._told = self._told, []

@@ -6,22 +6,21 @@ import asyncio
 import logging
 import os
 import secrets
-from collections.abc import Callable, Container, Coroutine, Iterable
+from collections.abc import Callable, Container, Coroutine, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from orbitmq.broker.auth.table import AuthTable
 from orbitmq.broker.broker import Broker
-from orbitmq.broker.delay import FIRST_SCAN_MS, SCAN_INTERVAL_MS
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.options import VIP_DISTANCE, BrokerSettings
-from orbitmq.broker.registration import period_ms
 from orbitmq.broker.sql92 import load_parser
 from orbitmq.net.address import format_address
 from orbitmq.protocol.call import Warm
 from orbitmq.protocol.errors import Malformed
 from orbitmq.protocol.ids import UniqueIds, pack_host
+from orbitmq.server.broker_chores import BrokerChores
 from orbitmq.server.chores import ChoreRunner
 from orbitmq.server.clock import Clock
 from orbitmq.server.errors import StartError
@@ -41,11 +40,6 @@ from orbitmq.store.config_files import read_text
 log = logging.getLogger(__name__)
 
 HA_DISTANCE = 1
-FILTER_INTERVAL_MS = 10_000
-BROADCAST_INTERVAL_MS = 5_000
-TRANSACTION_INTERVAL_MS = 1000
-SLICE_PAUSE_SECONDS = 0.005
-POP_INTERVAL_MS = 100
 NOT_ON_VIP_PORT = frozenset({11, 361, 200050, 200052, 200054, 200055})
 """Pulls and pops are served on the main port only."""
 FIRST_REGISTRATION_SECONDS = 3.0
@@ -105,12 +99,13 @@ class BrokerServer:
         self._reports = Reports(settings)
         self._background: set[asyncio.Task[Any]] = set()
         self._flushing = False
-        self._round_goes_on = False
         self._stopped = False
         self.broker: Broker
         self.identity: BrokerIdentity
         self.store: MessageStore
         self.turns: Turns
+        self.chores: Sequence[Chore]
+        """What it does by itself, again and again."""
 
     @property
     def address(self) -> str:
@@ -206,9 +201,7 @@ class BrokerServer:
         )
         self._timers = TimerRunner(broker.timer, self._clock.now, self._after_turn, self._threads.read)
         broker.check_back.keeps_up = self._keeps_up
-        self._chores = ChoreRunner(self._clock.now, self._threads.chores)
-        for chore in self._all_chores():
-            self._chores.start(chore)
+        self._start_chores()
         if settings.enable_property_filter:
             # In a thread: nobody is to wait for it when the first filter comes.
             asyncio.get_running_loop().run_in_executor(self._threads.chores, load_parser)
@@ -217,6 +210,30 @@ class BrokerServer:
         first = self._spawn(self._registrar.register())
         # A name server that does not answer holds nobody up: it hears of us when it is back.
         await asyncio.wait({first}, timeout=FIRST_REGISTRATION_SECONDS)
+
+    def _start_chores(self) -> None:
+        broker = self.broker
+        self._broker_chores = BrokerChores(
+            broker,
+            self._saver,
+            self._registrar,
+            self.turns,
+            now=self._clock.now,
+            after_step=self._after_turn,
+            spawn=self._spawn,
+        )
+        refresh_routes = Chore(
+            "refresh routes",
+            self.settings.load_balance_poll_name_server_interval,
+            lambda now: self._ask_routes(broker.routes.to_refresh(now)),
+        )
+        tls = [] if self._tls is None else [self._tls.chore]
+        self.chores = (
+            *self._broker_chores.all(), *self._timers.chores(), *self.store.chores(), refresh_routes, *tls
+        )  # fmt: skip
+        self._chores = ChoreRunner(self._clock.now, self._threads.chores)
+        for chore in self.chores:
+            self._chores.start(chore)
 
     def _load_tables(self, broker: Broker) -> dict[str, TableFile]:
         config = Path(self.settings.store_path_root_dir).expanduser() / "config"
@@ -257,59 +274,6 @@ class BrokerServer:
 
         return taken
 
-    def _all_chores(self) -> Iterable[Chore]:
-        broker, settings = self.broker, self.settings
-        saver = self._saver
-        yield Chore("deliver delayed messages", SCAN_INTERVAL_MS, self._deliver_due, first_ms=FIRST_SCAN_MS)
-        yield Chore("tend pops", POP_INTERVAL_MS, self._tend_pops)
-        yield Chore("revive popped messages", settings.revive_interval, self._revive)
-        yield Chore("sweep ordered pops", 60_000, self._sweep_order)
-        yield Chore(
-            "refresh routes",
-            settings.load_balance_poll_name_server_interval,
-            lambda now: self._ask_routes(broker.routes.to_refresh(now)),
-        )
-        yield Chore(
-            "save ordered pops",
-            settings.flush_consumer_offset_interval,
-            lambda now: self._spawn(saver.save(broker.order.NAME)),
-        )
-        yield Chore("sample statistics", 1000, broker.stats.tick)
-        yield Chore("expire clients", 10_000, self._expire_clients)
-        yield Chore("look after filters", FILTER_INTERVAL_MS, self._tend_filters)
-        yield Chore("store offsets of broadcasting groups", BROADCAST_INTERVAL_MS, broker.broadcasts.scan)
-        yield Chore("expire locks", 60_000, broker.locks.sweep)
-        yield Chore("save what is due", 1000, lambda now: saver.notice())
-        yield Chore(
-            "save offsets",
-            settings.flush_consumer_offset_interval,
-            lambda now: self._spawn(saver.save(broker.offsets.NAME)),
-        )
-        yield Chore(
-            "save delay offsets",
-            settings.flush_delay_offset_interval,
-            lambda now: self._spawn(saver.save(broker.delay.NAME)),
-        )
-        yield from self._timers.chores()
-        yield Chore(
-            "save timer metrics", 10_000, lambda now: self._spawn(saver.save(broker.timer.metrics.NAME))
-        )
-        yield Chore("ask about half messages", TRANSACTION_INTERVAL_MS, self._check_back)
-        yield Chore(
-            "save transaction counts",
-            settings.transaction_metric_flush_interval,
-            lambda now: self._spawn(saver.save(broker.transactions.NAME)),
-        )
-        yield Chore("keep what waits", 1000, lambda now: self.store.keep_from(broker.oldest_waiting()))
-        yield Chore(
-            "register",
-            period_ms(settings.register_name_server_period),
-            lambda now: self._spawn(self._registrar.register(force=settings.force_register)),
-        )
-        if self._tls is not None:
-            yield self._tls.chore
-        yield from self.store.chores()
-
     def _spawn(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._background.add(task)
@@ -343,9 +307,7 @@ class BrokerServer:
     def _wake(self) -> None:
         """Lets held calls go on that the rules have something for; that may wake further ones."""
         broker = self.broker
-        while woken := (
-            broker.held_pops.take_woken() + broker.held_notices.take_woken() + broker.routes.take_told()
-        ):
+        while woken := broker.take_woken():
             self.turns.waits.signalled(woken)
         if broker.routes.has_wanted:
             self._ask_routes(broker.routes.take_wanted())
@@ -357,25 +319,6 @@ class BrokerServer:
 
         if topics:
             self._spawn(ask())
-
-    def _tend_pops(self, now: int) -> None:
-        self.broker.tend_pops(now)
-        self._after_turn(now)
-
-    def _revive(self, now: int) -> None:
-        more = self.broker.revive(now)
-        self._after_turn(now)
-        if more:
-            asyncio.get_running_loop().call_soon(self._revive, self._clock.now())
-
-    def _sweep_order(self, now: int) -> None:
-        topics, groups = self.broker.topics, self.broker.groups
-
-        def exists(topic: str, group: str, queue_id: int) -> bool:
-            config = topics.get(topic)
-            return config is not None and queue_id < config.read_queue_nums and groups.get(group) is not None
-
-        self.broker.order.sweep(now, exists)
 
     def _saved(self, tables: Iterable[str]) -> None:
         names = list(tables)
@@ -407,39 +350,9 @@ class BrokerServer:
         )
         future.add_done_callback(lambda _: then())
 
-    def _deliver_due(self, now: int) -> None:
-        more = self.broker.delay.deliver_due(now)
-        self._after_turn(now)
-        if more:
-            asyncio.get_running_loop().call_soon(self._deliver_due, self._clock.now())
-
-    def _check_back(self, now: int) -> None:
-        if self._round_goes_on:
-            return
-        self._next_slice(now)
-
-    def _next_slice(self, now: int) -> None:
-        self._round_goes_on = False
-        self._round_goes_on = self.broker.check_back.tick(now)
-        self._after_turn(now)
-        if self._round_goes_on and not self._stopped:
-            # A breath between two slices: who sends meanwhile does not wait for a whole round.
-            loop = asyncio.get_running_loop()
-            loop.call_later(SLICE_PAUSE_SECONDS, lambda: self._next_slice(self._clock.now()))
-
     def _keeps_up(self, connection_id: int) -> bool:
         connection = self.turns.listener.connections.get(connection_id)
         return connection is not None and connection.is_writable
-
-    def _expire_clients(self, now: int) -> None:
-        for connection_id in self.broker.clients.expire(now, self.settings.channel_expired_timeout):
-            self.turns.close_connection(connection_id, "no heartbeat in time")
-        self.turns.listener.close_idle(self.settings.server_channel_max_idle_time_seconds)
-        self._after_turn(now)
-
-    def _tend_filters(self, now: int) -> None:
-        self.broker.filters.tend(self.broker.clients, now)
-        self._spawn(self._saver.save(self.broker.filters.NAME))
 
     def _not_on_vip(self, code: int, port: int) -> bool:
         return port == self._port - VIP_DISTANCE and code in NOT_ON_VIP_PORT
@@ -457,6 +370,7 @@ class BrokerServer:
         self.turns.waits.end_all()
         await asyncio.sleep(FAREWELL_SECONDS)
         await self.turns.stop()
+        self._broker_chores.stop()
         await self._chores.stop()
         self._timers.stop()
         for task in self._background:

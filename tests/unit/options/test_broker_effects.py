@@ -129,7 +129,7 @@ async def test_idle_connections_end_after_the_time_given(tmp_path: Path) -> None
         connection = await here.pool.connection(here.address)
         for held in here.broker.turns.listener.connections.values():
             held.last_active -= 2
-        here.broker._expire_clients(here.broker._clock.now())
+        here.run_chore("expire clients", here.broker._clock.now())
         async with asyncio.timeout(5):
             await connection.wait_closed()
 
@@ -192,7 +192,7 @@ async def test_without_force_a_name_server_that_knows_all_is_only_told_that_the_
         running(tmp_path, namesrvAddr=peer.address, forceRegister=False) as here,
     ):
         peer.asked.clear()
-        register = next(chore for chore in here.broker._all_chores() if chore.name == "register")
+        register = next(chore for chore in here.broker.chores if chore.name == "register")
         register.run(0)
         await asyncio.gather(*here.broker._background)
         assert [type(request) for request in peer.asked] == [QueryDataVersion]
@@ -205,10 +205,10 @@ async def test_intervals_are_those_of_the_chores(tmp_path: Path) -> None:
         flushConsumerOffsetInterval=111,
         flushDelayOffsetInterval=222,
     ) as here:
-        intervals = {chore.name: chore.interval_ms for chore in here.broker._all_chores()}
+        intervals = {chore.name: chore.interval_ms for chore in here.broker.chores}
         assert intervals["register"] == 12_345
         assert intervals["save offsets"] == 111
-        assert intervals["save delay offsets"] == 222
+        assert intervals["save delay"] == 222
 
 
 # Sends.
@@ -327,10 +327,10 @@ async def test_silent_clients_are_cut_off_after_the_time_given(tmp_path: Path) -
     async with running(tmp_path, channelExpiredTimeout=5000) as here:
         await here.ask(heartbeat())
         now = here.broker._clock.now()
-        here.broker._expire_clients(now + 4000)
+        here.run_chore("expire clients", now + 4000)
         assert (await here.ask(GetConsumerListByGroup("G"))).body.consumer_id_list == ["c1"]
         connection = await here.pool.connection(here.address)
-        here.broker._expire_clients(now + 6000)
+        here.run_chore("expire clients", now + 6000)
         async with asyncio.timeout(5):
             await connection.wait_closed()
 

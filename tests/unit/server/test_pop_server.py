@@ -81,7 +81,7 @@ async def test_queues_are_assigned_when_the_name_server_was_asked(tmp_path: Path
 
 async def test_intervals_of_pops_are_options(tmp_path: Path) -> None:
     async with running(tmp_path, reviveInterval=321, loadBalancePollNameServerInterval=4_321) as here:
-        intervals = {chore.name: chore.interval_ms for chore in here.broker._all_chores()}
+        intervals = {chore.name: chore.interval_ms for chore in here.broker.chores}
         assert intervals["revive popped messages"] == 321
         assert intervals["refresh routes"] == 4_321
 

@@ -1,0 +1,134 @@
+"""What a broker does by itself, again and again; the store's own chores are `MessageStore.chores`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
+
+from orbitmq.broker.broker import Broker
+from orbitmq.broker.delay import FIRST_SCAN_MS, SCAN_INTERVAL_MS
+from orbitmq.broker.registration import period_ms
+from orbitmq.server.registrar import Registrar
+from orbitmq.server.saver import Saver
+from orbitmq.server.turn import Turns
+from orbitmq.store import Chore
+
+FILTER_INTERVAL_MS = 10_000
+BROADCAST_INTERVAL_MS = 5_000
+TRANSACTION_INTERVAL_MS = 1_000
+TIMER_METRICS_INTERVAL_MS = 10_000
+POP_INTERVAL_MS = 100
+ORDER_INTERVAL_MS = 60_000
+LOCK_INTERVAL_MS = 60_000
+CLIENT_INTERVAL_MS = 10_000
+CHECK_PAUSE_SECONDS = 0.005
+"""A breath between two slices of a round of check-backs: who sends meanwhile does not wait for all of it."""
+
+
+class BrokerChores:
+    """Makes the chores of one broker.
+
+    `after_step(now)` is called behind each step that may have stored something or woken somebody, `spawn`
+    starts what has to be waited for.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        saver: Saver,
+        registrar: Registrar,
+        turns: Turns,
+        *,
+        now: Callable[[], int],
+        after_step: Callable[[int], None],
+        spawn: Callable[[Coroutine[Any, Any, Any]], object],
+    ) -> None:
+        self._broker = broker
+        self._saver = saver
+        self._registrar = registrar
+        self._turns = turns
+        self._now = now
+        self._after_step = after_step
+        self._spawn = spawn
+        self._stopped = False
+
+    def stop(self) -> None:
+        """No further step follows one that has more to do."""
+        self._stopped = True
+
+    def all(self) -> Iterable[Chore]:
+        """Every chore of the rules."""
+        broker, settings = self._broker, self._broker.settings
+        yield Chore(
+            "deliver delayed messages",
+            SCAN_INTERVAL_MS,
+            self._in_steps(broker.delay.deliver_due),
+            first_ms=FIRST_SCAN_MS,
+        )
+        yield Chore(
+            "ask about half messages",
+            TRANSACTION_INTERVAL_MS,
+            self._in_steps(broker.check_back.tick, CHECK_PAUSE_SECONDS),
+        )
+        yield Chore("tend pops", POP_INTERVAL_MS, self._tend_pops)
+        yield Chore("revive popped messages", settings.revive_interval, self._in_steps(broker.revive))
+        yield Chore("sweep ordered pops", ORDER_INTERVAL_MS, broker.sweep_order)
+        yield Chore("look after filters", FILTER_INTERVAL_MS, self._tend_filters)
+        yield Chore("store offsets of broadcasting groups", BROADCAST_INTERVAL_MS, broker.broadcasts.scan)
+        yield Chore("sample statistics", 1_000, broker.stats.tick)
+        yield Chore("expire clients", CLIENT_INTERVAL_MS, self._expire_clients)
+        yield Chore("expire locks", LOCK_INTERVAL_MS, broker.locks.sweep)
+        yield Chore("keep what waits", 1_000, lambda now: broker.store.keep_from(broker.oldest_waiting()))
+        yield Chore("save what is due", 1_000, lambda now: self._saver.notice())
+        for table, interval_ms in (
+            (broker.offsets.NAME, settings.flush_consumer_offset_interval),
+            (broker.order.NAME, settings.flush_consumer_offset_interval),
+            (broker.delay.NAME, settings.flush_delay_offset_interval),
+            (broker.timer.metrics.NAME, TIMER_METRICS_INTERVAL_MS),
+            (broker.transactions.NAME, settings.transaction_metric_flush_interval),
+        ):
+            yield Chore(f"save {table}", interval_ms, self._saving(table))
+        yield Chore("register", period_ms(settings.register_name_server_period), self._register)
+
+    def _in_steps(self, step: Callable[[int], bool], pause_seconds: float = 0) -> Callable[[int], None]:
+        """A chore whose step says whether there is more to do at once; other turns come in between."""
+        goes_on = False
+
+        def run(now: int) -> None:
+            if not goes_on:
+                take_step(now)
+
+        def take_step(now: int) -> None:
+            nonlocal goes_on
+            goes_on = False
+            if self._stopped:
+                return
+            goes_on = step(now)
+            self._after_step(now)
+            if goes_on:
+                loop = asyncio.get_running_loop()
+                loop.call_later(pause_seconds, lambda: take_step(self._now()))
+
+        return run
+
+    def _saving(self, table: str) -> Callable[[int], object]:
+        return lambda now: self._spawn(self._saver.save(table))
+
+    def _register(self, now: int) -> None:
+        self._spawn(self._registrar.register(force=self._broker.settings.force_register))
+
+    def _tend_pops(self, now: int) -> None:
+        self._broker.tend_pops(now)
+        self._after_step(now)
+
+    def _tend_filters(self, now: int) -> None:
+        self._broker.filters.tend(self._broker.clients, now)
+        self._spawn(self._saver.save(self._broker.filters.NAME))
+
+    def _expire_clients(self, now: int) -> None:
+        settings = self._broker.settings
+        for connection_id in self._broker.clients.expire(now, settings.channel_expired_timeout):
+            self._turns.close_connection(connection_id, "no heartbeat in time")
+        self._turns.listener.close_idle(settings.server_channel_max_idle_time_seconds)
+        self._after_step(now)
