@@ -105,6 +105,8 @@ class PopWorld:
 
     def turn(self) -> None:
         """The end of a turn."""
+        if self.store.wants_flush:
+            self.store.flush_now()
         arrivals = self.store.take_arrivals()
         self.broker.held_pops.arrived(arrivals)
         self.broker.held_notices.arrived(arrivals)
