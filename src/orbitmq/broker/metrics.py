@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 LOCAL_DISK = ("disk", "local")
 """The labels `storage_medium` and `storage_type`."""
 
+TIMER_STRETCH_S = 3600
+"""So much of the timer wheel is looked at at once."""
+
 PROCESSORS = (
     "ack", "admin", "async_put", "client_manager", "consumer_manager", "heartbeat", "lite_pull", "pull",
     "query_message", "reply", "send", "transaction",
@@ -80,8 +83,8 @@ class Sample(NamedTuple):
     value: float | Distribution | AgeOf
 
 
-def samples(broker: Broker, now: int) -> Iterator[Sample]:
-    """Every sample there is now. Cheap ones come first; what is switched off is left out by the caller."""
+def samples(broker: Broker, now: int) -> Iterator[Sample | None]:
+    """Every sample there is now; None is a good moment for others to have their turn."""
     yield from _broker(broker, now)
     yield from _store(broker, now)
     yield from _connections(broker)
@@ -223,7 +226,7 @@ def _transactions(broker: Broker) -> Iterator[Sample]:
         yield Sample("rocketmq_finish_message_latency_milliseconds", (topic,), distribution)
 
 
-def _timers(broker: Broker, now: int) -> Iterator[Sample]:
+def _timers(broker: Broker, now: int) -> Iterator[Sample | None]:
     timer = broker.timer
     metrics = timer.metrics
     yield Sample("orbitmq_pending_timers", (), metrics.pending)
@@ -234,12 +237,20 @@ def _timers(broker: Broker, now: int) -> Iterator[Sample]:
     first = (TIMER_TOPIC, 0, timer.queue_offset)
     waiting = AgeOf((first,)) if timer.offset_behind else 0
     yield Sample("rocketmq_timer_enqueue_latency_milliseconds", LOCAL_DISK, waiting)
-    yield Sample("rocketmq_timer_dequeue_lag", LOCAL_DISK, timer.pending_within(0, now))
     yield Sample("rocketmq_timer_dequeue_latency_milliseconds", LOCAL_DISK, timer.read_behind_ms(now))
-    within = 0
+    # The wheel is gone through once, a stretch at a time.
+    second = now // 1000 * 1000
+    overdue = timer.pending_between(timer.read_ms, second)
+    yield Sample("rocketmq_timer_dequeue_lag", LOCAL_DISK, overdue)
+    since = 0
     for bound in TIMER_BOUNDS_S:
-        before, within = within, timer.pending_within(bound, now)
-        yield Sample("rocketmq_timer_message_snapshot", (*LOCAL_DISK, str(bound)), max(0, within - before))
+        due = 0
+        while since < bound:
+            until = min(since + TIMER_STRETCH_S, bound)
+            due += timer.pending_between(second + since * 1000, second + until * 1000)
+            since = until
+            yield None
+        yield Sample("rocketmq_timer_message_snapshot", (*LOCAL_DISK, str(bound)), due)
     for name, counts in (
         ("rocketmq_timing_messages", metrics.pending_by_topic),
         ("rocketmq_timer_enqueue_total", metrics.enqueued_by_topic),

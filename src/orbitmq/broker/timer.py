@@ -195,7 +195,8 @@ class Timers:
     def _note(self, state: TimerState, now: int) -> None:
         """Writes how far everything is, and passes on the newest mark that is on the disk."""
         here = (state.read_ms, *state.cursor, state.queue_offset, state.files.log.end)
-        if self._candidate is None and here != self._proposed:
+        # While messages ahead have units already, log and queue offset are no point to begin at.
+        if self._candidate is None and here != self._proposed and not self._intake.has_known:
             self._proposed = here
             self._candidate = TimerMark(*here, state.mark_from(self._started_ms))
             self._durable_needed = state.durable_needed

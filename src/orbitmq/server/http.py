@@ -24,6 +24,7 @@ MAX_CONNECTIONS = 64
 """One more is closed as soon as it is accepted."""
 IDLE_SECONDS = 60.0
 """A connection without a request, or one that takes its answer no faster, is closed after so long."""
+PIECE_BYTES = 256 << 10
 TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
 
@@ -121,9 +122,14 @@ class HttpServer:
         except BadRequest as error:
             response = HttpResponse(error.status, f"{error}\n".encode())
             stays = False
-        writer.write(_to_bytes(response, with_body=method != "HEAD", stays=stays))
-        async with asyncio.timeout(IDLE_SECONDS):
-            await writer.drain()
+        writer.write(_head(response, stays=stays))
+        body = memoryview(b"" if method == "HEAD" else response.body)
+        for start in range(0, len(body), PIECE_BYTES):
+            # In pieces: to hand over megabytes at once would keep the loop for as long as they are copied.
+            writer.write(body[start : start + PIECE_BYTES])
+            async with asyncio.timeout(IDLE_SECONDS):
+                await writer.drain()
+            await asyncio.sleep(0)
         return stays
 
     async def _answer(self, request: HttpRequest) -> HttpResponse:
@@ -169,7 +175,7 @@ def parse_head(head: bytes) -> HttpRequest:
     return HttpRequest(method, target.partition("?")[0], headers)
 
 
-def _to_bytes(response: HttpResponse, *, with_body: bool, stays: bool) -> bytes:
+def _head(response: HttpResponse, *, stays: bool) -> bytes:
     status = response.status
     lines = [
         f"HTTP/1.1 {status.value} {status.phrase}",
@@ -182,5 +188,4 @@ def _to_bytes(response: HttpResponse, *, with_body: bool, stays: bool) -> bytes:
     ]
     if status is HTTPStatus.METHOD_NOT_ALLOWED:
         lines.append("Allow: GET, HEAD")
-    head = "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
-    return head + response.body if with_body else head
+    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -57,6 +57,30 @@ class Scrape:
     """Where the messages are whose age is wanted."""
 
 
+class _Slices:
+    """The slices in which a scrape has the loop."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._began = time.perf_counter()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is time for others."""
+        return time.perf_counter() - self._began > SLICE_SECONDS
+
+    def note(self) -> None:
+        """Ends a slice."""
+        metrics = self._metrics
+        metrics.longest_slice_ms = max(metrics.longest_slice_ms, (time.perf_counter() - self._began) * 1000)
+
+    async def next(self) -> None:
+        """Lets others have their turn."""
+        self.note()
+        await asyncio.sleep(0)
+        self._began = time.perf_counter()
+
+
 class Metrics:
     """Answers scrapes of one broker; those that come together get the same answer."""
 
@@ -94,23 +118,21 @@ class Metrics:
     async def _take(self) -> Scrape:
         scrape = Scrape(self._now(), [], {})
         off = {name for name, family in FAMILIES.items() if not family.switch(self._settings)}
-        began = time.perf_counter()
+        slices = _Slices(self)
         for count, sample in enumerate(self._samples(scrape.now)):
-            if sample.family not in off:
+            if sample is not None and sample.family not in off:
                 scrape.found.append(sample)
                 if isinstance(sample.value, AgeOf):
-                    self._place(sample.value.positions, scrape)
-            if count % SAMPLES_PER_LOOK == 0 and time.perf_counter() - began > SLICE_SECONDS:
-                self._note_slice(began)
-                await asyncio.sleep(0)
-                began = time.perf_counter()
-        self._note_slice(began)
+                    for position in sample.value.positions:
+                        # A look at an old place of a queue may have to open its file.
+                        if self._place(position, scrape) and slices.is_over:
+                            await slices.next()
+            if (sample is None or count % SAMPLES_PER_LOOK == 0) and slices.is_over:
+                await slices.next()
+        slices.note()
         return scrape
 
-    def _note_slice(self, began: float) -> None:
-        self.longest_slice_ms = max(self.longest_slice_ms, (time.perf_counter() - began) * 1000)
-
-    def _samples(self, now: int) -> Iterator[Sample]:
+    def _samples(self, now: int) -> Iterator[Sample | None]:
         yield Sample("orbitmq_build_info", (__version__,), 1)
         yield Sample("orbitmq_connections", (), len(self._turns.listener.connections))
         yield Sample("orbitmq_held_requests", (), self._turns.waits.count)
@@ -118,13 +140,14 @@ class Metrics:
         yield from self._latency.samples()
         yield from process_samples()
 
-    def _place(self, positions: Iterable[Position], scrape: Scrape) -> None:
-        for position in positions:
-            if position in self._stored_ms or position in scrape.places:
-                continue
-            unit = self._broker.store.physical_offset_of(*position)
-            if unit is not None:
-                scrape.places[position] = (unit[0], unit[1])
+    def _place(self, position: Position, scrape: Scrape) -> bool:
+        """Looks for the place of a message, unless that was done; whether it had to."""
+        if position in self._stored_ms or position in scrape.places:
+            return False
+        unit = self._broker.store.physical_offset_of(*position)
+        if unit is not None:
+            scrape.places[position] = (unit[0], unit[1])
+        return True
 
     # In the thread.
 
