@@ -94,6 +94,11 @@ LIMITS: dict[str, list[Limit]] = {
             "bytes",
         ),
         Limit("time a pull is held", "broker.handlers.pull:MAX_SUSPEND_MS", "answered: nothing found", "ms"),
+        Limit(
+            "members of broadcasting groups whose place is remembered",
+            "broker.broadcasts:MAX_MEMBERS",
+            "it is not remembered",
+        ),
         Limit("time a pop is held", "broker.handlers.pop:MAX_HELD_MS", "answered: nothing found", "ms"),
         Limit("messages in one pop", "broker.pop:MOST_MESSAGES", "the next pop gives them"),
         Limit(

@@ -157,11 +157,11 @@ def test_a_broker_has_a_name_server() -> None:
 
 
 def test_one_warning_lists_what_has_no_effect(caplog: pytest.LogCaptureFixture) -> None:
-    settings = broker(None, "sendMessageThreadPoolNums=64", "popPollingSize=1", "traceOn=false")
+    settings = broker(None, "sendMessageThreadPoolNums=64", "pullThreadPoolQueueCapacity=1", "traceOn=false")
     warn_without_effect(BROKER_TABLE, settings)
     [record] = caplog.records
     assert "sendMessageThreadPoolNums (" in record.getMessage()
-    assert "popPollingSize (" in record.getMessage()
+    assert "pullThreadPoolQueueCapacity (" in record.getMessage()
     assert "traceOn" not in record.getMessage()
     caplog.clear()
     warn_without_effect(BROKER_TABLE, broker())

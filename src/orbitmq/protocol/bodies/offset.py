@@ -33,7 +33,7 @@ class DelayOffsetSerializeWrapper(JsonBody):
     offset_table: dict[int, Long] = field(default_factory=dict)
     data_version: DataVersion | None = None
     delivered_to: Long | None = None
-    """OrbitMQ's own, in the file only: what was delivered beyond the table stands behind this physical offset."""
+    """OrbitMQ's own, in the file only: what was delivered beyond the table is behind this physical offset."""
 
 
 @dataclass(slots=True)
