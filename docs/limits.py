@@ -195,7 +195,6 @@ NO_LIMITS = {
     "broker.auth.gate:MAX_REMEMBERED_CHARACTERS": "size of a cache",
     "broker.handlers.pop_ack:MOST_BITS": "within one pop, whose messages are limited",
     "broker.handlers.query:MAX_QUERIED": "bounded by maxMsgsNumBatch",
-    "broker.handlers.query:MAX_QUERIED_BY_UNIQUE_KEY": "bounded by maxMsgsNumBatch",
     "broker.handlers.query:MAX_UNITS": "a page of mqadmin queryCq",
     "broker.pop_revive:MOST_POINTS": "kept in memory; the rest is read when it is due",
     "broker.registration:MAX_PERIOD_MS": "bound of an option",
