@@ -121,7 +121,9 @@ class TimerRecovery:
         return TimerStart(read_ms, read_ms, NO_UNIT, self.queue_min)
 
     def _is_whole(self, mark: TimerMark) -> bool:
-        """Whether log and wheel are what the mark was written beside."""
+        """Whether log and wheel are what the mark was written beside, and nothing was stored since."""
+        if mark.physical_offset != self.commit_log.max_physical:
+            return False
         if self.timer_log.is_empty:
             return mark.log_end == 0
         end = mark.log_end
@@ -160,7 +162,9 @@ class TimerRecovery:
             is_delete = bool(unit.magic & DELETE)
             number = (0 if slot is None else slot.number) + (-1 if is_delete else 1)
             slots[time_ms] = Slot(at if slot is None else slot.first, at, number)
-            if not is_delete:
+            due_ms = unit.due_ms if unit.due_ms > time_ms else time_ms + precision
+            is_over = time_ms == start.read_ms and (due_ms, at) <= (start.due_ms, start.position)
+            if not is_delete and not is_over:
                 pending[unit.topic_hash] += 1
         flushed = self._flushed()
         is_damaged = position < flushed and not self._ends_blank(position, flushed)
