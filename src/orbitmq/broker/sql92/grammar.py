@@ -65,13 +65,13 @@ ENDSWITH: "ENDSWITH"i
 NAME: /(?a:[a-z_$][a-z0-9_$]*)/i
 DOUBLE.2: /[0-9]+\.[0-9]*(e[+-]?[0-9]+)?|\.[0-9]+(e[+-]?[0-9]+)?|[0-9]+e[+-]?[0-9]+/i
 INTEGER: /0|[1-9][0-9]*l?/i
-STRING: /'(?:[^']|'')*+'/
+STRING: /'(?:[^']|'')*'/
 COMMENT.3: /--[^\n\r]*+(?:\r\n|\n|\r)|\/\*(?:.|\n)*?\*\//
 
 %ignore /[ \t\n\r\f]+/
 %ignore COMMENT
 """
-# The doubled plus signs keep a text of nothing but minus signs or quotes from being read again and again.
+# The plus sign behind the asterisk keeps a text of minus signs from being read again and again.
 
 _PREFIXES = frozenset({"PLUS", "MINUS", "NOT"})
 _SHOWN = 20
