@@ -117,7 +117,11 @@ class TimerRecovery:
             log.warning("config/timercheck is missing: timers of the last days may be delivered again")
             read_ms = (now_ms - LOOK_BACK_MS) // precision * precision
             return TimerStart(read_ms, read_ms, NO_UNIT, 0, passed_to=self.queue_max)
-        read_ms = now_ms // precision * precision
+        # Messages that nobody has taken in yet go through the wheel, so that their order and recalls count.
+        first_ms = (
+            self._stored_ms(self.physical_of(self.queue_min)) if self.queue_min < self.queue_max else None
+        )
+        read_ms = min(now_ms, now_ms if first_ms is None else first_ms) // precision * precision
         return TimerStart(read_ms, read_ms, NO_UNIT, self.queue_min)
 
     def _is_whole(self, mark: TimerMark) -> bool:
