@@ -20,7 +20,7 @@ from orbitmq.broker.broker import Broker
 from orbitmq.broker.metric_families import FAMILIES, Switches
 from orbitmq.broker.metrics import AgeOf, Position, Sample, samples
 from orbitmq.broker.metrics_options import parse_labels
-from orbitmq.server.exposition import OPEN_METRICS_TYPE, TEXT_TYPE, Exposition, wants_open_metrics
+from orbitmq.server.exposition import OPEN_METRICS_TYPE, TEXT_TYPE, Exposition, let_go, wants_open_metrics
 from orbitmq.server.http import HttpRequest, HttpResponse
 from orbitmq.server.latency import RpcLatency
 from orbitmq.server.process_metrics import process_samples
@@ -163,6 +163,7 @@ class Metrics:
             if isinstance(value, AgeOf):
                 value = self._age(value, scrape.now)
             exposition.add(sample.family, sample.labels, value)
+        let_go(scrape.found)
         text = exposition.text(open_metrics=open_metrics)
         return gzip.compress(text, GZIP_LEVEL) if zipped else text
 
