@@ -291,6 +291,8 @@ def _accept_one(
 ) -> Incoming:
     request = call.request
     properties = decode_properties(request.properties or "")
+    if "_SYS_MSG_PRIORITY_" in properties:
+        queue_id = _queue_of_priority(tables, request.topic, properties, queue_id)
     asked_queue_id = queue_id
     name, queue_id, tags_code = _rewrite(tables, call, properties, queue_id, now)
     message = PendingMessage(
@@ -337,8 +339,6 @@ def _rewrite(
             tables.stats.died(name.removeprefix(RETRY_PREFIX), properties.get("RETRY_TOPIC", name))
             properties["DELAY"] = "-1"
             return dead, 0, None
-    if "_SYS_MSG_PRIORITY_" in properties:
-        queue_id = _queue_of_priority(tables, name, properties, queue_id)
     if properties.get("TRAN_MSG") == "true" and not (
         call.request.reconsume_times and has_delay_level(properties)
     ):
