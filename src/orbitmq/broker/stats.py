@@ -138,7 +138,10 @@ class BrokerStats:
             fresh[1] += messages
             fresh[2] += size_bytes
         if size_bytes > SMALL_BYTES * messages:
-            self.large[topic] = _with_large(self.large.get(topic, ()), messages, size_bytes)
+            large = self.large.get(topic)
+            if large is None:
+                large = self.large[topic] = [0] * len(SIZE_BOUNDS)
+            large[bisect_left(SIZE_BOUNDS, size_bytes / messages) - 1] += messages
 
     def put_typed(self, message_type: str, topic: str, size_bytes: int) -> None:
         """Notes of what type a message is that `put_fresh` counts: fifo with a sharding key, delay when its
