@@ -253,9 +253,7 @@ class Pops:
         ]
         return self._queues_of(names[self._dice.roll(len(names))], start) if names else iter(())
 
-    def _pop_queue(
-        self, wish: PopWish, popped: Popped, topic: str, queue_id: int, now: int
-    ) -> Cold | None:
+    def _pop_queue(self, wish: PopWish, popped: Popped, topic: str, queue_id: int, now: int) -> Cold | None:
         """Takes what one queue has for the wish; gives the range of the log that has to be read first."""
         group, store = wish.group, self._store
         key = (topic, group, queue_id)

@@ -206,9 +206,7 @@ def _registered_filter(tables: PullTables, request: AnyPull, expression_type: st
             "The broker's consumer filter data is not exist!Your expression may be wrong!",
         )
     if known.data.client_version < request.sub_version:
-        raise Refused(
-            ResponseCode.FILTER_DATA_NOT_LATEST, "the consumer's consumer filter data not latest"
-        )
+        raise Refused(ResponseCode.FILTER_DATA_NOT_LATEST, "the consumer's consumer filter data not latest")
     return tables.filters.wanted(known)
 
 
