@@ -432,7 +432,8 @@ class Mix:
         ]
         busy.append(asyncio.create_task(self._trouble()))
         try:
-            await asyncio.sleep(seconds)
+            # Whoever ends before the time has failed.
+            await asyncio.wait((*steady, *busy), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             self.over.set()
             await asyncio.gather(*busy, *self._tasks)
             await self._settle(settle_seconds)

@@ -33,7 +33,9 @@ def test_every_promise_is_kept_however_often_the_broker_is_killed(tmp_path: Path
                 f"{ledger.checks} questions about transactions, {len(ledger.handled):,} pops acknowledged"
             )
 
-    broker = LocalBroker(tmp_path / "store", own_process=True, flushDiskType=flush, **PROPERTIES)
+    broker = LocalBroker(
+        tmp_path / "store", own_process=True, patience_seconds=120, flushDiskType=flush, **PROPERTIES
+    )
     broker.start()
     try:
         print(asyncio.run(run()))
