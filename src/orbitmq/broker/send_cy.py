@@ -33,7 +33,7 @@ _WRITE = 2
 _RETRY_PREFIX = "%RETRY%"
 
 _MEANINGFUL = re.compile(
-    rb"(?:^|\x02)(?:DELAY|TIMER_|TRAN_MSG|POP_CK|MSG_REGION|TRACE_ON|CLUSTER|__SHARDINGKEY|_SYS_MSG_PRIORITY_)"
+    rb"(?:^|\x02)(?:DELAY|TIMER_|TRAN_MSG|POP_CK|MSG_REGION|TRACE_ON|CLUSTER|_SYS_MSG_PRIORITY_)"
 )
 """Beginnings of property names that the broker acts on, or sets itself."""
 _UNIQUE_KEY = re.compile(rb"(?:^|\x02)UNIQ_KEY\x01([0-9A-Za-z]+)(?:\x02|$)")
@@ -155,9 +155,7 @@ def _is_meaningful(name: cython.p_char, length: cython.Py_ssize_t) -> cython.bin
     if c == 77:  # M
         return length >= 10 and memcmp(name, b"MSG_REGION", 10) == 0
     if c == 95:  # _
-        return (length >= 13 and memcmp(name, b"__SHARDINGKEY", 13) == 0) or (
-            length >= 18 and memcmp(name, b"_SYS_MSG_PRIORITY_", 18) == 0
-        )
+        return length >= 18 and memcmp(name, b"_SYS_MSG_PRIORITY_", 18) == 0
     if c == 67:  # C
         return length >= 7 and memcmp(name, b"CLUSTER", 7) == 0
     return False

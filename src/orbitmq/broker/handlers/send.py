@@ -37,6 +37,7 @@ from orbitmq.protocol.names import (
     MAX_TOPIC_CHARACTERS,
     NO_SEND_TOPICS,
     RETRY_PREFIX,
+    SHARDING_KEY,
     TIMER_TOPIC,
     dlq_topic,
 )
@@ -53,6 +54,8 @@ _REQUESTS: dict[int, type[AnySend]] = {
 }
 
 SAVE_TIMEOUT_MS = 5_000
+ORDERED = SHARDING_KEY.encode() + b"\x01"
+"""What the properties of messages hold that are in order by a key."""
 
 _CODES = {
     PutStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
@@ -208,6 +211,8 @@ def _results(
             else:
                 message = messages[at]
                 put(message.topic, message.queue_id, 1, one.size)
+                if ORDERED in message.properties:
+                    tables.stats.put_typed("fifo", message.topic, one.size)
                 results.append(
                     template.frame(
                         command.opaque, one.physical_offset, message.queue_id, one.queue_offset, incoming
@@ -478,7 +483,7 @@ def _result(tables: SendTables, incoming: Incoming, stored: Appended, now: int) 
     tables.stats.put_fresh(message.topic, message.queue_id, len(message.parts) or 1, stored.size)
     if message.topic == HALF_TOPIC:
         tables.transactions.stored(message, now)
-    if b"__SHARDINGKEY\x01" in message.properties:
+    if ORDERED in message.properties:
         tables.stats.put_typed("fifo", message.topic, stored.size)
     reply = SendReply(
         msg_id=offset_message_ids(tables.identity.host, stored.parts or (stored.physical_offset,)),
