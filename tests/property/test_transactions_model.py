@@ -134,8 +134,10 @@ class Transactions(RuleBasedStateMachine):
             self.world.kill()
         elif how == "without power":
             self.cut_power()
-        elif self.messages_left is None:  # an orderly stop does not die in the middle
+        elif self.messages_left is None:
             self.world.restart()
+        else:
+            return  # an orderly stop does not die in the middle
         self.reborn()
 
     def cut_power(self) -> None:
