@@ -248,8 +248,9 @@ class Delivery:
     # The end.
 
     def leave_open_slot(self) -> None:
-        """Takes delivered units out of the chain of the open slot, for Apache knows no half slots. Raises
-        OSError.
+        """Takes delivered units out of the chain of the open slot, for Apache knows no half slots.
+
+        Recalls stay: what they take back may be still to come. Raises OSError.
         """
         state = self._state
         wheel, timer_log = state.files.wheel, state.files.log
@@ -264,7 +265,8 @@ class Delivery:
             unit = window.unit(position, backwards=True)
             if unit is None:
                 return
-            if (opened.due_of(unit), position) <= state.cursor:
+            is_recall = unit.magic & DELETE and not unit.magic & ROLL
+            if not is_recall and (opened.due_of(unit), position) <= state.cursor:
                 timer_log.void(position)
             else:
                 if later != NO_UNIT:

@@ -99,7 +99,7 @@ class Intake:
         if where.slot_ms - state.read_ms >= state.files.wheel.span_ms - state.precision_ms:
             # A turn of the wheel ahead of what is delivered: its slot may still be taken.
             return False
-        if self._is_past(where, waiting.due_ms):
+        if self._is_past(where, waiting):
             if queue_offset < self._passed_to:
                 return True
             if not where.is_rolled:
@@ -124,12 +124,13 @@ class Intake:
         slots = window_slots(settings.timer_roll_window_slot, precision_ms, settings.file_reserved_time)
         return place(due_ms, written_ms, slots, precision_ms)
 
-    def _is_past(self, where: Place, due_ms: int) -> bool:
-        """Whether what waits there has been delivered already."""
+    def _is_past(self, where: Place, waiting: _Waiting) -> bool:
+        """Whether what waits there has been delivered already; a recall counts while its slot is open."""
         read_ms = self._state.read_ms
-        return where.slot_ms < read_ms or (
-            where.slot_ms == read_ms and due_ms <= self._state.cursor[0] and not where.is_rolled
-        )
+        if where.slot_ms != read_ms:
+            return where.slot_ms < read_ms
+        is_message = not where.is_rolled and waiting.key is None
+        return is_message and waiting.due_ms <= self._state.cursor[0]
 
     def _add(
         self,

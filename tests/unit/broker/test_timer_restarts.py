@@ -114,6 +114,23 @@ def test_recalls_are_kept(world_of: Open, end: Callable[[TimerWorld], None]) -> 
 
 
 @pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("until", [5001, 5300, 5500, 5899])
+def test_recalls_are_kept_in_the_middle_of_their_second(
+    world_of: Open, end: Callable[[TimerWorld], None], until: int
+) -> None:
+    world = world_of()
+    world.send("first", TIMER_DELIVER_MS=NOW + 5300)
+    world.send("taken back", TIMER_DELIVER_MS=NOW + 5900)
+    world.recall("ID000002", NOW + 5001)
+    world.run(NOW + until)
+    end(world)
+    world.now += 2000
+    world.start()
+    world.run(NOW + 9000)
+    assert world.bodies() == ["first"]
+
+
+@pytest.mark.parametrize("end", ENDS)
 def test_a_message_on_its_way_to_another_turn_of_the_wheel(
     world_of: Open, end: Callable[[TimerWorld], None]
 ) -> None:
