@@ -71,9 +71,14 @@ def pop_message(tables: PopTables, call: Call[PopMessage], now: int) -> Result:
     request = call.request
     born_ms = request.born_time or now
     if now - born_ms - request.poll_time > LATE_MS:
-        raise Refused(
-            ResponseCode.POLLING_TIMEOUT,
-            f"the broker[{tables.identity.address}] pop message is timeout too much",
+        # No refusal: clients read the header of this answer as they read that of any other pop.
+        return PopReply(
+            code=ResponseCode.POLLING_TIMEOUT,
+            remark=f"the broker[{tables.identity.address}] pop message is timeout too much",
+            pop_time=0,
+            invisible_time=0,
+            revive_qid=0,
+            rest_num=0,
         )
     _check(tables, request, "pop message", now)
     _check_amounts(tables, request)

@@ -11,7 +11,7 @@ import pytest
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.errors import Refused
-from orbitmq.protocol.requests.pop import Notification, PeekMessage, PollingInfo
+from orbitmq.protocol.requests.pop import Notification, PeekMessage, PollingInfo, PopReply
 from tests.unit.broker.pop_kit import GROUP, NOW, TOPIC, PopWorld
 
 
@@ -37,17 +37,19 @@ def world(tmp_path: Path) -> Iterator[PopWorld]:
         ({"invisible_time": 1 << 40}, 29, f"invisibleTime[{1 << 40}] is not within 1 ms and 259200000 ms"),
         ({"consumer_group": "no/group"}, 26, "subscription group [no/group] does not exist"),
         ({"exp": "||", "exp_type": "TAG"}, 23, "parse the consumer's subscription failed"),
-        (
-            {"born_time": NOW - 20_000, "poll_time": 15_000},
-            210,
-            "the broker[127.0.0.1:10911] pop message is timeout too much",
-        ),
     ],
 )
 def test_what_a_pop_is_refused_for(world: PopWorld, fields: dict[str, Any], code: int, remark: str) -> None:
     with pytest.raises(Refused) as refused:
         world.ask_pop(**fields)
     assert (refused.value.code, refused.value.remark) == (code, remark)
+
+
+def test_a_pop_that_comes_too_late_is_answered_with_a_header_that_can_be_read(world: PopWorld) -> None:
+    reply = world.ask_pop(born_time=NOW - 20_000, poll_time=15_000).reply
+    assert reply.remark == "the broker[127.0.0.1:10911] pop message is timeout too much"
+    again = PopReply.from_command(reply.to_command(7))
+    assert (again.code, again.pop_time, again.rest_num, again.body) == (210, 0, 0, None)
 
 
 def test_who_may_not_read(world: PopWorld) -> None:
