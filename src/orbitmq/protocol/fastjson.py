@@ -137,7 +137,10 @@ class _Lenient:
             self.fail("no JSON value")
         self.at = match.end()
         if match.group(1) or match.group(2):
-            return float(match.group())
+            number = float(match.group())
+            if not math.isfinite(number):
+                self.fail("a number beyond what a double can hold")
+            return number
         if len(match.group()) > 40:
             self.fail("a number of too many digits")
         return int(match.group())
