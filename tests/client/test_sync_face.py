@@ -92,11 +92,16 @@ def test_closing_from_another_thread_ends_the_iteration(cluster: Cluster) -> Non
 
 
 def test_an_interrupt_ends_a_wait(cluster: Cluster) -> None:
+    # Whoever runs the tests in the background of a script has interrupts ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     consumer = PushConsumer(fresh("g"), cluster.namesrv).start()
     consumer.subscribe(fresh("nothing"))
     threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
-    with pytest.raises(KeyboardInterrupt):
-        list(consumer)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            list(consumer)
+    finally:
+        signal.signal(signal.SIGINT, before)
     consumer.close()
 
 
