@@ -1,0 +1,1 @@
+"""Jobs over topics and stores: each is functions from data frames to data frames, and a command of it."""
