@@ -104,7 +104,9 @@ def test_drawings_of_one_page_do_not_share_names() -> None:
     assert not first & second
 
 
-@pytest.mark.parametrize("text", ["$x^2$", "$", "a_b $\\frac{1}{2}$ c", "_hidden", "-- --> <!--"])
+@pytest.mark.parametrize(
+    "text", ["$x^2$", "$", "订单-€-🚀", "a_b $\\frac{1}{2}$ c", "_hidden", "-- --> <!--"]
+)
 def test_a_name_is_no_formula(text: str) -> None:
     page = Page(
         Report("t").bars("b", [text, "other"], [1, 2]).line("l", [1, 2], {text: [1, 2], "o": [1, 1]}).html()

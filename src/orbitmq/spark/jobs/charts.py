@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -119,14 +120,17 @@ def _svg(figure: Figure) -> str:
     for text in figure.findobj(Text):
         _no_formula(text)
     written = io.StringIO()
-    figure.savefig(
-        written,
-        format="svg",
-        bbox_inches="tight",
-        pad_inches=0.08,
-        transparent=True,
-        metadata={"Date": None, "Creator": None, "Format": None, "Type": None},
-    )
+    with warnings.catch_warnings():
+        # Texts are drawn by whoever shows the page: its fonts count, not those that measure here.
+        warnings.filterwarnings("ignore", r"Glyph \d+ ")
+        figure.savefig(
+            written,
+            format="svg",
+            bbox_inches="tight",
+            pad_inches=0.08,
+            transparent=True,
+            metadata={"Date": None, "Creator": None, "Format": None, "Type": None},
+        )
     drawn = written.getvalue()
     return drawn[drawn.index("<svg") :]
 
