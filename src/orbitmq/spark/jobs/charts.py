@@ -16,6 +16,7 @@ from typing import Any
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.ticker import EngFormatter, FuncFormatter
@@ -88,7 +89,9 @@ def line_chart(
         axes.set_ylabel(unit)
         axes.set_xlabel(x_unit)
         if x and isinstance(x[0], datetime):
-            figure.autofmt_xdate(rotation=0, ha="center")
+            locator = AutoDateLocator(minticks=3, maxticks=8)
+            axes.xaxis.set_major_locator(locator)
+            axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
         if len(series) > 1:
             axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, borderaxespad=0.0)
         return _svg(figure)

@@ -201,7 +201,7 @@ class Report:
         return self
 
     def _name(self) -> str:
-        return f"{self.title}-{len(self._parts)}"
+        return f"{shown(self.title)}-{len(self._parts)}"
 
 
 def shown(text: str, most: int | None = None) -> str:
