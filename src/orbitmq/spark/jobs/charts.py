@@ -89,9 +89,9 @@ def line_chart(
         axes.set_ylabel(unit)
         axes.set_xlabel(x_unit)
         if x and isinstance(x[0], datetime):
-            locator = AutoDateLocator(minticks=3, maxticks=8)
+            locator = AutoDateLocator(minticks=3, maxticks=8)  # type: ignore[no-untyped-call]
             axes.xaxis.set_major_locator(locator)
-            axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+            axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
         if len(series) > 1:
             axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, borderaxespad=0.0)
         return _svg(figure)
