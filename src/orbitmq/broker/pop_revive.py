@@ -30,6 +30,7 @@ from orbitmq.broker.pop_records import (
     point_key,
     revived,
 )
+from orbitmq.broker.timer_records import AT_ONCE
 from orbitmq.broker.topics import TopicTable
 from orbitmq.protocol.bodies.pop import AckMsg, BatchAckMsg, PopCheckPoint
 from orbitmq.protocol.errors import MalformedJson
@@ -99,7 +100,7 @@ class _Queue:
     by_key: dict[PointKey, _Point] = field(default_factory=dict)
     early: dict[PointKey, set[int]] = field(default_factory=dict)
     seen_ms: int = 0
-    """Up to when what was due has been read."""
+    """Everything that was due until then has been read."""
 
 
 @dataclass(slots=True)
@@ -217,9 +218,7 @@ class Reviver:
         return queue.next_offset < self._store.max_offset(topic, queue.queue_id)
 
     def _take_in(self, queue: _Queue, record: StoredMessage) -> None:
-        deliver_ms = find_property(record.properties, TIMER_DELIVER_MS.encode())
-        if deliver_ms is not None and deliver_ms.isdigit():
-            queue.seen_ms = max(queue.seen_ms, int(deliver_ms))
+        queue.seen_ms = max(queue.seen_ms, _in_turn_ms(record))
         try:
             match record.tags:
                 case tag if tag == CHECK_POINT_TAG:
@@ -346,3 +345,15 @@ class Reviver:
         finished = queue.points[0].revive_offset - 1 if queue.points else queue.next_offset - 1
         if finished > self._offsets.get(REVIVE_GROUP, topic, queue.queue_id):
             self._offsets.commit(REVIVE_GROUP, topic, queue.queue_id, finished, now)
+
+
+def _in_turn_ms(record: StoredMessage) -> int:
+    """When a record was due that came out of the timers in its turn: all that was due earlier came before it.
+
+    0 for others: what is due when it is stored overtakes what waits.
+    """
+    enqueued_ms = find_property(record.properties, b"TIMER_ENQUEUE_MS")
+    due_ms = find_property(record.properties, TIMER_DELIVER_MS.encode())
+    if enqueued_ms is None or due_ms is None or enqueued_ms == b"%d" % AT_ONCE or not due_ms.isdigit():
+        return 0
+    return int(due_ms)

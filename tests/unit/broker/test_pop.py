@@ -51,6 +51,23 @@ def test_what_is_acknowledged_never_comes_again(make: Make) -> None:
     assert world.broker.in_flight.by_group == {}
 
 
+def test_an_acknowledgement_that_still_waits_is_not_overtaken_by_a_late_one(make: Make) -> None:
+    world = make(1, reviveQueueNum=1, enablePopBufferMerge=False)
+    settings = world.broker.settings
+    world.send(2)
+    (kept,) = world.pop(max_msg_nums=1, invisible_time=2_000)
+    (late,) = world.pop(max_msg_nums=1, invisible_time=4_000)
+    world.wait(1_500)
+    settings.timer_stop_enqueue = settings.timer_stop_dequeue = True
+    world.ack(kept)
+    world.wait(4_000)
+    world.ack(late)
+    world.wait(1_000)
+    settings.timer_stop_enqueue = settings.timer_stop_dequeue = False
+    world.wait(10_000)
+    assert world.pop() == []
+
+
 def test_what_is_not_acknowledged_comes_again_from_the_retry_topic_and_not_before_its_time(
     make: Make,
 ) -> None:
