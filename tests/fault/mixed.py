@@ -77,7 +77,7 @@ class Promise:
     visible: bool | None = True
     """Whether it must be seen, must not, or (None) may."""
     life: int = 0
-    """How often the broker had ended when it was sent."""
+    """The ledger's when it was sent."""
 
 
 @dataclass(slots=True)
@@ -98,14 +98,11 @@ class Ledger:
     checks: int = 0
     kills: int = 0
     stops: int = 0
-
-    @property
-    def lives(self) -> int:
-        """How often the broker has ended."""
-        return self.kills + self.stops
+    life: int = 0
+    """Goes up when the broker is about to end, and once more when it has ended."""
 
     def promise(self, name: str, topic: str, **more: object) -> Promise:
-        made = self.promises[name] = Promise(topic, life=self.lives, **more)  # type: ignore[arg-type]
+        made = self.promises[name] = Promise(topic, life=self.life, **more)  # type: ignore[arg-type]
         return made
 
     def outstanding(self) -> list[str]:
@@ -294,7 +291,7 @@ class Mix:
             await self._unless_down(self._pop_once)
 
     async def _pop_once(self) -> None:
-        life = self.ledger.lives
+        life = self.ledger.life
         ask = PopMessage(POPPERS, POPPED, -1, 16, INVISIBLE_MS, 300, int(now_ms()), 0)
         reply = await self.pool.call(self.broker.broker, ask, 5000)
         records, bad = decode_records(reply.body or b"")
@@ -411,12 +408,14 @@ class Mix:
         """Kills the broker, or stops it in order, and starts it again."""
         while not self.over.is_set():
             await asyncio.sleep(self.chance.uniform(1, 6))
+            self.ledger.life += 1
             if self.chance.random() < 0.8:
                 self.ledger.kills += 1
                 await asyncio.to_thread(self.broker.kill)
             else:
                 self.ledger.stops += 1
                 await asyncio.to_thread(self.broker.halt)
+            self.ledger.life += 1
             await asyncio.to_thread(self.broker.start)
 
     async def run(self, seconds: float, settle_seconds: float = 60) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from orbitmq.protocol.message import StoredMessage
 from orbitmq.protocol.message_cy import decode_records
 from orbitmq.store import Appended, GetStatus, MessageStore, PendingMessage, StoreOptions
+from orbitmq.store.files import Disk
 
 NOW = 1_700_000_000_000
 HOST = bytes([127, 0, 0, 1, 0, 0, 0x2A, 0x9F])
@@ -26,9 +27,9 @@ def options(root: Path, **values: Any) -> StoreOptions:
     return StoreOptions(root=root, **{**small, **values})
 
 
-def opened(root: Path, now: int = NOW, **values: Any) -> MessageStore:
+def opened(root: Path, now: int = NOW, disk: Disk | None = None, **values: Any) -> MessageStore:
     """A small store, opened."""
-    return MessageStore.open(options(root, **values), now)
+    return MessageStore.open(options(root, **values), now, disk)
 
 
 def message(

@@ -125,11 +125,11 @@ def test_queue_files_before_the_first_message_go(tmp_path: Path) -> None:
     assert len(bodies(store)) == 100 - low
 
 
-def test_the_hour_of_deletion(tmp_path: Path) -> None:
+def test_the_hour_of_deletion(tmp_path: Path, disk: FullDisk) -> None:
     from datetime import datetime
 
     hour = datetime.fromtimestamp(NOW / 1000).hour
-    store = opened(tmp_path, delete_when=f"{(hour + 5) % 24:02d}; {(hour + 1) % 24}")
+    store = opened(tmp_path, disk=disk, delete_when=f"{(hour + 5) % 24:02d}; {(hour + 1) % 24}")
     filled(store, 100, body=bytes(3000))
     age(tmp_path, 73)
     store._retention_chore(NOW)
