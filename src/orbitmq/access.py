@@ -111,10 +111,11 @@ _FLAGS = ("access_key", "secret_file", "tls", "tls_ca", "tls_cert", "tls_key", "
 
 
 def _read(given: Mapping[str, Any], environment: Mapping[str, str]) -> Access:
-    return Access(_credentials(given, environment), _context(given))
+    return Access(read_credentials(given, environment), _context(given))
 
 
-def _credentials(given: Mapping[str, Any], environment: Mapping[str, str]) -> Credentials | None:
+def read_credentials(given: Mapping[str, Any], environment: Mapping[str, str]) -> Credentials | None:
+    """What `access_key` and `secret_file` of a command, and the environment, make. Raises UsageError."""
     import click
 
     if not given["access_key"]:

@@ -31,6 +31,7 @@ PLACES = {
     "produce": ("orbitmq.cli.produce:produce", "Send messages"),
     "consume": ("orbitmq.cli.consume:consume", "Read messages"),
     "admin": ("orbitmq.admin.app:admin", "Ask and change brokers, topics, groups, messages"),
+    "job": ("orbitmq.cli.job:job", "Jobs on Spark: archive topics, search them, and more"),
     "completion": ("orbitmq.cli.completion:completion", "Print a script that completes commands in a shell"),
 }
 

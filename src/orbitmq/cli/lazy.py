@@ -40,5 +40,7 @@ class LazyGroup(click.Group):
             raise click.UsageError(f"{error.message} Did you mean {near[0]!r}?", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if not self.places:
+            return
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in self.places.items()])

@@ -1,0 +1,272 @@
+"""What all jobs stand on: the decorator that makes a command of a function, and what every job is told.
+
+    @job("count", examples="orbitmq job count --topic orders")
+    @click.option("--topic", required=True)
+    def count(setup: JobSetup, ui: JobUi, topic: str) -> Result:
+        \"\"\"Count the messages of a topic.\"\"\"
+        return run(CountOptions(setup, topic), ui).as_facts()
+
+The command parses flags and shows the result; `run(options, ui)` does the work and can be called from a
+notebook, where it uses the session that is there.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from orbitmq.access import read_credentials
+from orbitmq.admin.output import Result
+from orbitmq.net.address import DEFAULT_NAMESRV, NAMESRV_VARIABLE, default_namesrv
+from orbitmq.spark.connecting import PLAIN, Connecting
+from orbitmq.spark.jobs.failures import JobFailed, as_failure
+from orbitmq.spark.jobs.ui import QUIET, JobUi
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["QUIET", "JobFailed", "JobSetup", "JobUi", "job"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobSetup:
+    """What every job is told: where the cluster is, and where Spark runs."""
+
+    namesrv: str = ""
+    """Name servers, `host:port;host:port`; empty: NAMESRV_ADDR, else 127.0.0.1:9876."""
+    connecting: Connecting = PLAIN
+    master: str | None = None
+    """Spark's master; None: this machine, on all its cores."""
+    remote: str | None = None
+    """A Spark Connect server, `sc://host:port`, in place of a master."""
+    memory: str = "1g"
+    """Heap of the JVM on this machine."""
+    conf: tuple[tuple[str, str], ...] = ()
+    """Spark settings on top."""
+    checkpoint: str | None = None
+    dry_run: bool = False
+    report: Path | None = None
+
+    @property
+    def source_options(self) -> dict[str, str]:
+        """The options with which `format("orbitmq")` reaches the same cluster in the same way."""
+        found = {"namesrv": self.namesrv or default_namesrv()}
+        who = self.connecting.credentials
+        if who is not None:
+            found |= {"accessKey": who.access_key, "secretKey": who.secret_key}
+            if who.security_token:
+                found["securityToken"] = who.security_token
+        if self.connecting.tls:
+            found["tls"] = "true"
+        if self.connecting.tls_ca:
+            found["tlsCa"] = self.connecting.tls_ca
+        return found
+
+    @contextmanager
+    def session(self, app_name: str) -> Iterator[SparkSession]:
+        """The session of this thread if there is one, else one that ends with the block.
+
+        Raises JavaNotFound, JobFailed.
+        """
+        from pyspark.sql import SparkSession
+
+        active = SparkSession.getActiveSession()
+        if active is not None:
+            yield active
+            return
+        spark = self._start(f"orbitmq {app_name}")
+        try:
+            yield spark
+        finally:
+            # An impatient second Ctrl-C must not leave half a JVM behind.
+            with _without_interrupts():
+                spark.stop()
+
+    def _start(self, app_name: str) -> SparkSession:
+        from orbitmq.spark.java import prepare_environment
+        from orbitmq.spark.session import local_session
+
+        settings = {"spark.log.level": "ERROR", **dict(self.conf)}
+        if self.remote is None and (self.master is None or self.master.startswith("local")):
+            settings["spark.master"] = self.master or "local[*]"
+            return local_session(app_name, cores=os.cpu_count() or 2, memory=self.memory, conf=settings)
+        from pyspark.sql import SparkSession
+
+        builder: Any = SparkSession.builder
+        if self.remote is not None:
+            builder = builder.remote(self.remote)
+            settings = dict(self.conf)
+        else:
+            prepare_environment()
+            settings = {
+                "spark.driver.memory": self.memory,
+                "spark.ui.showConsoleProgress": "false",
+                "spark.sql.session.timeZone": "UTC",
+            } | settings
+            builder = builder.master(self.master).appName(app_name)
+        for key, value in settings.items():
+            builder = builder.config(key, value)
+        try:
+            spark: SparkSession = builder.getOrCreate()
+        except ImportError as error:
+            raise JobFailed(
+                f"--remote needs more of PySpark: pip install 'pyspark[connect]' ({error})"
+            ) from None
+        return spark
+
+
+Body = Callable[..., "Result | None"]
+
+
+def job(
+    name: str,
+    *,
+    examples: str,
+    cluster: bool = True,
+    checkpoint: str = "",
+    dry_run: str = "",
+    report: str = "",
+) -> Callable[[Body], click.Command]:
+    """Makes the command `orbitmq job NAME` of `function(setup, ui, **its own options)`.
+
+    Its docstring is the help. `cluster` gives it the flags that name servers and users need; `checkpoint`,
+    `dry_run` and `report` give it the flag of that name, with this text as help: a flag that a job does not
+    heed it does not have. What the function returns is shown as a table, or as JSON with `--json`.
+    """
+
+    def register(function: Body) -> click.Command:
+        own = getattr(function, "__click_params__", [])
+
+        @functools.wraps(function)
+        def run(as_json: bool, quiet: bool, **values: Any) -> None:
+            ui = JobUi(as_json=as_json, quiet=quiet)
+            setup = _setup(values, os.environ)
+            with _terminated_as_interrupted():
+                try:
+                    result = function(setup, ui, **values)
+                except Exception as error:
+                    failure = as_failure(error)
+                    if failure is None:
+                        raise
+                    raise failure from error
+            if result is not None:
+                ui.show(result)
+
+        flags = [*_SPARK, *(_CLUSTER if cluster else ())]
+        for flag, text in (("--checkpoint", checkpoint), ("--dry-run", dry_run), ("--report", report)):
+            if text:
+                flags.append(_flag(flag, text))
+        # click shows them from the last to the first.
+        run.__click_params__ = [*reversed(flags), *own]  # type: ignore[attr-defined]
+        lines = "".join(f"\n  {line}" for line in examples.strip().splitlines())
+        return click.command(name, epilog=f"\b\nExamples:{lines}")(run)
+
+    return register
+
+
+def _flag(name: str, text: str) -> click.Option:
+    if name == "--dry-run":
+        return click.Option([name], is_flag=True, help=text)
+    kind = click.Path(path_type=Path, dir_okay=False) if name == "--report" else None
+    return click.Option([name], metavar="FILE.html" if kind else "FOLDER", type=kind, help=text)
+
+
+_SPARK = (
+    click.Option(["--master"], metavar="URL", help="Spark's master. [default: local[*]]"),
+    click.Option(["--remote"], metavar="sc://HOST:PORT", help="A Spark Connect server in place of a master."),
+    click.Option(["--memory"], default="1g", show_default=True, help="Heap of the JVM on this machine."),
+    click.Option(["--conf"], metavar="NAME=VALUE", multiple=True, help="A Spark setting. Repeatable."),
+    click.Option(["--json", "as_json"], is_flag=True, help="Print JSON."),
+    click.Option(["-q", "--quiet"], is_flag=True, help="Show no progress."),
+)
+_CLUSTER = (
+    click.Option(
+        ["-n", "--namesrv"],
+        metavar="HOST:PORT[;...]",
+        envvar=NAMESRV_VARIABLE,
+        show_envvar=True,
+        default=DEFAULT_NAMESRV,
+        show_default=True,
+        help="Name servers.",
+    ),
+    click.Option(
+        ["--access-key"],
+        metavar="USER",
+        envvar="ORBITMQ_ACCESS_KEY",
+        show_envvar=True,
+        help="Sign as this user, with the secret in ORBITMQ_SECRET_KEY or --secret-file.",
+    ),
+    click.Option(
+        ["--secret-file"],
+        type=click.Path(dir_okay=False),
+        envvar="ORBITMQ_SECRET_FILE",
+        show_envvar=True,
+        help="File whose first line is the user's secret.",
+    ),
+    click.Option(["--tls"], is_flag=True, envvar="ORBITMQ_TLS", show_envvar=True, help="Use TLS."),
+    click.Option(
+        ["--tls-ca"],
+        type=click.Path(dir_okay=False),
+        envvar="ORBITMQ_TLS_CA",
+        show_envvar=True,
+        help="Use TLS, and trust these certificates (PEM), which every worker has to have.",
+    ),
+)
+
+
+def _setup(values: dict[str, Any], environment: Mapping[str, str]) -> JobSetup:
+    """Takes what is common out of `values`. Raises click.UsageError."""
+    conf = []
+    for given in values.pop("conf"):
+        key, equals, value = given.partition("=")
+        if not equals or not key.strip():
+            raise click.UsageError(f"--conf {given}: expected NAME=VALUE")
+        conf.append((key.strip(), value.strip()))
+    if values.get("master") and values.get("remote"):
+        raise click.UsageError("--master and --remote are two places: give one of them")
+    connecting = PLAIN
+    if "access_key" in values:
+        given = {name: values.pop(name) for name in ("access_key", "secret_file", "tls", "tls_ca")}
+        credentials = read_credentials(given, environment)
+        connecting = Connecting(credentials, given["tls"] or bool(given["tls_ca"]), given["tls_ca"])
+    common = ("namesrv", "master", "remote", "memory", "checkpoint", "dry_run", "report")
+    return JobSetup(
+        connecting=connecting,
+        conf=tuple(conf),
+        **{key: values.pop(key) for key in common if key in values},
+    )
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """Who stops a job in a container sends SIGTERM: it ends as by Ctrl-C, with the session stopped."""
+    try:
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    except ValueError:  # not the main thread: whoever runs it there has handlers of its own
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    try:
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    except ValueError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
