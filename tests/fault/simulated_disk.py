@@ -53,10 +53,10 @@ class SimulatedDisk(RealDisk):
         self.synced: dict[Path, bytes] = {}
         self.full = False
 
-    def open(self, path: Path, size: int | None = None) -> StoreFile:
+    def open(self, path: Path, size: int | None = None, mode: int = 0o644) -> StoreFile:
         if self.full and size is not None and not path.exists():
             raise OSError(errno.ENOSPC, "No space left on device")
-        file: Any = SimulatedFile(self, super().open(path, size))
+        file: Any = SimulatedFile(self, super().open(path, size, mode))
         made: StoreFile = file
         return made
 

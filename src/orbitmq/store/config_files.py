@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from orbitmq.store import failpoints
+from orbitmq.store.files import Disk, RealDisk
 
 log = logging.getLogger(__name__)
+
+_REAL_DISK = RealDisk()
 
 
 @dataclass(slots=True, frozen=True)
@@ -33,7 +34,9 @@ def backup_path(path: Path) -> Path:
     return path.with_name(path.name + ".bak")
 
 
-def read_text(path: Path, is_whole: Callable[[str], bool] | None = None) -> ConfigText:
+def read_text(
+    path: Path, is_whole: Callable[[str], bool] | None = None, disk: Disk = _REAL_DISK
+) -> ConfigText:
     """The content of a file, or of its `.bak` if the file is missing, empty or torn.
 
     `is_whole` tells whether a text is usable; by default it has to have the outer form of JSON. If neither
@@ -44,7 +47,7 @@ def read_text(path: Path, is_whole: Callable[[str], bool] | None = None) -> Conf
     unusable: ConfigText | None = None
     for candidate in (path, backup_path(path)):
         try:
-            text = candidate.read_bytes().decode("utf-8", "replace")
+            text = disk.content(candidate).decode("utf-8", "replace")
         except FileNotFoundError:
             continue
         if not text.strip(" \t\r\n\x00"):
@@ -99,41 +102,35 @@ def _brackets_match(text: str) -> bool:
     return closed
 
 
-def write_text(path: Path, text: str, mode: int = 0o644) -> None:
+def write_text(path: Path, text: str, mode: int = 0o644, disk: Disk = _REAL_DISK) -> None:
     """Puts a text in the place of a file, durably; what was there becomes the `.bak`. Raises OSError.
 
     `mode` is the file's own, whatever it was before.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    disk.make_folder(path.parent)
     beside = path.with_name(path.name + ".tmp")
-    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+    data = text.encode()
+    disk.remove(beside)
+    file = disk.open(beside, len(data), mode)
     try:
-        if stat.S_IMODE(os.fstat(fd).st_mode) & ~mode:
-            os.fchmod(fd, mode)
-        view = memoryview(text.encode())
-        while view:
-            view = view[os.write(fd, view) :]
-        os.fsync(fd)
+        file.write(0, data)
+        file.sync()
     finally:
-        os.close(fd)
+        file.close()
     if failpoints.armed:
         failpoints.hit("config.before_rename")
-    _keep_as_backup(path)
+    _keep_as_backup(path, disk)
     if failpoints.armed:
         failpoints.hit("config.between_renames")
-    os.replace(beside, path)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    disk.rename(beside, path)
+    disk.sync_folder(path.parent)
 
 
-def _keep_as_backup(path: Path) -> None:
+def _keep_as_backup(path: Path, disk: Disk) -> None:
     """Makes the present file the backup, unless it is empty: the backup may then be all there is."""
     try:
-        if not path.stat().st_size:
+        if not disk.size(path):
             return
     except FileNotFoundError:
         return
-    os.replace(path, backup_path(path))
+    disk.rename(path, backup_path(path))

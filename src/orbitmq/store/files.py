@@ -68,8 +68,18 @@ class StoreFile(Protocol):
 class Disk(Protocol):
     """Where files are."""
 
-    def open(self, path: Path, size: int | None = None) -> StoreFile:
-        """Opens a file for reading and writing; with `size`, makes it or lengthens it to that size."""
+    def open(self, path: Path, size: int | None = None, mode: int = 0o644) -> StoreFile:
+        """Opens a file for reading and writing; with `size`, makes it or lengthens it to that size. `mode` is
+        that of a new file.
+        """
+        ...
+
+    def content(self, path: Path) -> bytes:
+        """All of a file. Raises FileNotFoundError if there is none."""
+        ...
+
+    def size(self, path: Path) -> int:
+        """How many bytes a file has. Raises FileNotFoundError if there is none."""
         ...
 
     def names(self, folder: Path) -> list[str]:
@@ -171,8 +181,8 @@ class RealFile:
 class RealDisk:
     """The disks of this machine."""
 
-    def open(self, path: Path, size: int | None = None) -> StoreFile:
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | (0 if size is None else os.O_CREAT), 0o644)
+    def open(self, path: Path, size: int | None = None, mode: int = 0o644) -> StoreFile:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | (0 if size is None else os.O_CREAT), mode)
         try:
             found = os.fstat(fd).st_size
             if size is not None and found < size:
@@ -182,6 +192,12 @@ class RealDisk:
             os.close(fd)
             raise
         return RealFile(path, fd, found)
+
+    def content(self, path: Path) -> bytes:
+        return path.read_bytes()
+
+    def size(self, path: Path) -> int:
+        return path.stat().st_size
 
     def names(self, folder: Path) -> list[str]:
         try:
