@@ -40,5 +40,6 @@ class FrameSplitter:
             commands, taken = decode_frames(data, self._max_frame_bytes)
             if taken < len(data):
                 rest += memoryview(data)[taken:]
-        self._needed = 4 + int.from_bytes(rest[:4], "big") if len(rest) >= 4 else 8
+        # A length is waited for only once it was checked, which takes the eight bytes that a frame begins with.
+        self._needed = 4 + int.from_bytes(rest[:4], "big") if len(rest) >= 8 else 8
         return commands

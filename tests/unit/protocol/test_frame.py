@@ -1,0 +1,39 @@
+"""Streams cut into frames, at every place a network can cut them."""
+
+from __future__ import annotations
+
+import pytest
+
+from orbitmq.protocol.command import Command
+from orbitmq.protocol.errors import MalformedFrame
+from orbitmq.protocol.frame import FrameSplitter, encode_command
+
+LIMIT = 1 << 16
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7, 8, 9, 50])
+def test_pieces_of_any_size_give_the_same_commands(size: int) -> None:
+    stream = b"".join(encode_command(Command(10, opaque, 0, {"a": "b"}, b"body")) for opaque in range(5))
+    splitter = FrameSplitter(LIMIT)
+    found = []
+    for at in range(0, len(stream), size):
+        found += splitter.feed(stream[at : at + size])
+    assert [command.opaque for command in found] == list(range(5))
+    assert splitter.pending_bytes == 0
+
+
+@pytest.mark.parametrize("first", [4, 5, 6, 7])
+def test_a_length_that_no_frame_has_is_refused_though_it_comes_by_itself(first: int) -> None:
+    """Found by fuzzing: four bytes alone made the splitter wait for, and hold, up to four gigabytes."""
+    data = bytes.fromhex("7fffffff00000010") + bytes(100)
+    splitter = FrameSplitter(LIMIT)
+    assert splitter.feed(data[:first]) == []
+    with pytest.raises(MalformedFrame):
+        splitter.feed(data[first:])
+
+
+def test_behind_a_whole_frame_a_length_is_checked_as_well() -> None:
+    splitter = FrameSplitter(LIMIT)
+    assert len(splitter.feed(encode_command(Command(10, 1, 0)) + bytes.fromhex("7fffffff"))) == 1
+    with pytest.raises(MalformedFrame):
+        splitter.feed(bytes(4))
