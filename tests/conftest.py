@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from tests.peers.apache import Apache
     from tests.peers.orbitmq_process import OrbitMQ
 
+
+TESTS = Path(__file__).parent
 
 SOON_ASKED = {
     "enablePropertyFilter": "true",
@@ -33,6 +36,14 @@ def pytest_sessionstart() -> None:
     if stale:
         names = ", ".join(path.name for path in stale)
         raise pytest.UsageError(f"compiled before their source was last changed: {names}. Run `make setup`.")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where several processes share the tests, a file stays in one of them, and so does what needs Spark."""
+    for item in items:
+        folder = item.path.relative_to(TESTS)
+        name = "spark" if folder.parts[0] == "spark" else str(folder)
+        item.add_marker(pytest.mark.xdist_group(name))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

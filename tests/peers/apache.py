@@ -86,6 +86,8 @@ class Apache:
                     "flushDiskType": "ASYNC_FLUSH",
                     # A busy machine with a full disk is no reason to refuse a test's messages.
                     "diskMaxUsedSpaceRatio": 95,
+                    "diskSpaceCleanForciblyRatio": 97,
+                    "diskSpaceWarningLevelRatio": 98,
                     "waitTimeMillsInSendQueue": 10000,
                     **broker_props,
                 },

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 
 from tests.peers.machine import need
 from tests.peers.orbitmq_process import NOTES
 from tests.peers.suites import SECOND_TRIES, Server, SuiteRun, chosen, running, under_test
+
+SECOND_TRY = "second try"
 
 CASES_WANT = {
     "enablePropertyFilter": "true",
@@ -57,9 +59,25 @@ def suite(request: pytest.FixtureRequest, judged: Server) -> Iterator[SuiteRun]:
         yield run
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Puts second tries into the test's report, which also comes from a process of its own."""
+    report = yield
+    while SECOND_TRIES:
+        report.user_properties.append((SECOND_TRY, SECOND_TRIES.pop(0)))
+    return report
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Lists the cases of the judge that needed a second try, so that none becomes a habit."""
-    if SECOND_TRIES:
+    reports = [report for kind in terminalreporter.stats.values() for report in kind]
+    lines = [
+        line
+        for report in reports
+        for name, line in getattr(report, "user_properties", ())
+        if name == SECOND_TRY
+    ]
+    if lines:
         terminalreporter.section("CASES THAT FAILED AT FIRST", sep="!", yellow=True, bold=True)
-        for line in SECOND_TRIES:
+        for line in lines:
             terminalreporter.write_line(line, yellow=True)
