@@ -8,6 +8,9 @@ MADE := .venv/made
 HOT := $(shell find src -name '*_cy.py' -o -name '*.pxd')
 SOURCES := src tests examples benchmarks setup.py
 
+# Tests wait for foreign peers most of the time: two processes share their files.
+IN_PARALLEL := -n 2 --dist loadgroup --no-loadscope-reorder
+
 # The major version of the Java that Spark would take, or nothing.
 JAVA_FOUND = $$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p')
 
@@ -24,7 +27,7 @@ demo: setup ## publish 336,776 flights, consume them, read them with Spark
 	@$(BIN)/python examples/demo.py $(ARGS)
 
 test: setup ## the whole test suite; ARGS="tests/unit -k name" for a part of it
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest $(or $(ARGS),$(IN_PARALLEL))
 
 lint: setup ## formatting, ruff, strict types, import contracts
 	$(BIN)/ruff format --check .
