@@ -45,11 +45,14 @@ def update_properties(data: bytes, changes: Mapping[str, str]) -> str:
     left = dict(changes)
     kept: list[str] = []
     pending: list[str] = []
-    for natural in _LINE_END.split(data.decode("latin-1").rstrip("\r\n")):
+    naturals = _LINE_END.split(data.decode("latin-1").rstrip("\r\n"))
+    for number, natural in enumerate(naturals, 1):
         pending.append(natural)
         is_comment = len(pending) == 1 and natural.lstrip(_BLANKS)[:1] in ("", "#", "!")
-        if not is_comment and (len(natural) - len(natural.rstrip("\\"))) % 2:
-            continue
+        if not is_comment and _goes_on(natural):
+            if number < len(naturals):
+                continue
+            pending[-1] = natural[:-1]  # nothing follows: what is added must not become its continuation
         key = None if is_comment else _unescape(_split("".join(_joined(pending)))[0])
         if key in changes:
             if key in left:
@@ -57,10 +60,14 @@ def update_properties(data: bytes, changes: Mapping[str, str]) -> str:
         else:
             kept += pending
         pending = []
-    kept += pending
     text = "".join(line + "\n" for line in kept if kept != [""])
     text = "".join(c if c <= "~" else f"\\u{ord(c):04X}" for c in text)
     return text + format_properties(left)
+
+
+def _goes_on(natural: str) -> bool:
+    """Whether a line ends with a backslash that makes the next one a part of it."""
+    return (len(natural) - len(natural.rstrip("\\"))) % 2 == 1
 
 
 def _joined(natural_lines: list[str]) -> Iterator[str]:

@@ -1,3 +1,5 @@
+import pytest
+
 from orbitmq.options.properties import parse_properties, update_properties
 
 
@@ -26,3 +28,12 @@ def test_other_characters_read_back_as_they_were() -> None:
     before = "name=J\xfcrgen\n".encode("latin-1")
     after = update_properties(before, {"a": "1"})
     assert parse_properties(after.encode(), "test") == {"name": "J\xfcrgen", "a": "1"}
+
+
+@pytest.mark.parametrize("end", ["\\", "\\\n", "\\\n\n"])
+def test_a_file_that_ends_in_the_middle_of_a_line_swallows_nothing_that_is_added(end: str) -> None:
+    """Found by fuzzing: the added option became a part of the last value."""
+    text = update_properties(f"brokerName=a{end}".encode(), {"added": "1"})
+    assert parse_properties(text.encode(), "the file") == {"brokerName": "a", "added": "1"}
+    text = update_properties(f"brokerName=a{end}".encode(), {"brokerName": "b"})
+    assert parse_properties(text.encode(), "the file") == {"brokerName": "b"}
