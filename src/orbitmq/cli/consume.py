@@ -13,6 +13,7 @@ from orbitmq.cli.asking import namesrv_flag
 from orbitmq.client.consumer import PushConsumer
 from orbitmq.client.message import ReceivedMessage
 from orbitmq.client.options import FIRST_OFFSET, LAST_OFFSET
+from orbitmq.client.subscription import Sql
 
 
 @click.command(
@@ -20,6 +21,7 @@ from orbitmq.client.options import FIRST_OFFSET, LAST_OFFSET
 Examples:
   orbitmq consume --topic greetings
   orbitmq consume --topic flights --tag "UA || DL" --group readers --from first --max 10
+  orbitmq consume --topic flights --sql "origin = 'JFK' AND dest IN ('LAX', 'SFO')"
   orbitmq consume --topic flights --group export --from first --no-follow --json > flights.jsonl"""
 )
 @click.option("-t", "--topic", required=True, metavar="NAME")
@@ -32,6 +34,9 @@ Examples:
     help="The group whose share is read; it goes on where it ended.",
 )
 @click.option("--tag", "tags", default="*", metavar="TAG[ || TAG...]", help="Only messages with such a tag.")
+@click.option(
+    "--sql", metavar="EXPRESSION", help="Only messages whose properties this SQL92 expression chooses."
+)
 @click.option(
     "--from",
     "start",
@@ -59,6 +64,7 @@ def consume(
     topic: str,
     group: str,
     tags: str,
+    sql: str | None,
     start: str,
     limit: int | None,
     follow: bool,
@@ -68,11 +74,17 @@ def consume(
     as_json: bool,
 ) -> None:
     """Print the messages of a topic, a body per line. Ctrl-C ends it; what was printed counts as read."""
+    if sql is not None and tags != "*":
+        raise click.UsageError("--tag or --sql, not both: in SQL92 the tag is the property TAGS")
+    try:
+        wanted = tags if sql is None else Sql(sql)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--sql") from None
 
     async def run() -> int:
         where = FIRST_OFFSET if start == "first" else LAST_OFFSET
         consumer = PushConsumer(group, namesrv, consume_from_where=where, **access.options)
-        consumer.subscribe(topic, tags)
+        consumer.subscribe(topic, wanted)
         printed = 0
         async with consumer:
             messages = aiter(consumer)

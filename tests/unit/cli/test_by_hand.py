@@ -181,6 +181,22 @@ def test_reading_to_the_end_of_a_topic_that_does_not_exist(
     assert "no route to topic no-such-topic" in capsys.readouterr().err
 
 
+def test_an_expression_chooses_messages(capfd: pytest.CaptureFixture[str]) -> None:
+    with LocalBroker(enablePropertyFilter="true") as broker:
+        server = ["--namesrv", broker.namesrv, "--topic", "hand-sql"]
+        for price in ("5", "15"):
+            what = ["--body", f"costs {price}", "--property", f"price={price}", "--quiet"]
+            assert run(["produce", *server, *what]) == 0
+        capfd.readouterr()
+        reading = ["consume", *server, "--from", "first", "--no-follow", "--idle", "1"]
+        assert run([*reading, "--sql", "price > 10"]) == 0
+        assert capfd.readouterr().out == "costs 15\n"
+        assert run([*reading, "--sql", "price >"]) == 1
+        assert "the expression ends too early" in capfd.readouterr().err
+        assert run([*reading, "--sql", " "]) == 2
+        assert run([*reading, "--sql", "price > 10", "--tag", "A"]) == 2
+
+
 def test_ctrl_c_while_modules_are_read(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

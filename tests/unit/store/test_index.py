@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,21 @@ def test_a_torn_index_file_is_made_anew(tmp_path: Path, content: bytes) -> None:
     assert found(store, "k") == list(range(10))
     store.close()
     assert all(file.stat().st_size == file_bytes(100, 400) for file in (tmp_path / "index").iterdir())
+
+
+@pytest.mark.parametrize("end", ["stop", "crash"])
+def test_an_index_that_was_lost_is_made_anew(tmp_path: Path, end: str) -> None:
+    store = opened(tmp_path, max_index_num=50)
+    filled(store, 60, keys="k")
+    store._index_chore(NOW)
+    if end == "stop":
+        store.close()
+    else:
+        crash(store)
+    shutil.rmtree(tmp_path / "index")
+    store = opened(tmp_path, max_index_num=50)
+    assert found(store, "k") == list(range(60))
+    store.close()
 
 
 def test_an_index_newer_than_the_log_is_made_anew(tmp_path: Path) -> None:
