@@ -61,7 +61,10 @@ def update_properties(data: bytes, changes: Mapping[str, str]) -> str:
             kept += pending
         pending = []
     text = "".join(line + "\n" for line in kept if kept != [""])
-    text = "".join(c if c <= "~" else f"\\u{ord(c):04X}" for c in text)
+    # A backslash before a character that needs none is dropped: it would escape the escape.
+    text = re.sub(
+        r"(\\*)([^\x00-~])", lambda found: found[1][: len(found[1]) & ~1] + f"\\u{ord(found[2]):04X}", text
+    )
     return text + format_properties(left)
 
 

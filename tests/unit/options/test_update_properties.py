@@ -37,3 +37,10 @@ def test_a_file_that_ends_in_the_middle_of_a_line_swallows_nothing_that_is_added
     assert parse_properties(text.encode(), "the file") == {"brokerName": "a", "added": "1"}
     text = update_properties(f"brokerName=a{end}".encode(), {"brokerName": "b"})
     assert parse_properties(text.encode(), "the file") == {"brokerName": "b"}
+
+
+def test_an_escaped_character_that_is_not_ascii_stays_itself() -> None:
+    """Found by fuzzing: it became a backslash, escaped, and the letter u."""
+    text = update_properties("a=b\\\u00e4c\nd=\\\\\u00e4\n".encode("latin-1"), {})
+    assert text.isascii()
+    assert parse_properties(text.encode(), "the file") == {"a": "b\u00e4c", "d": "\\\u00e4"}
