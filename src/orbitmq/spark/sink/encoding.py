@@ -1,0 +1,201 @@
+"""Rows of a record batch to what travels: bodies as they are, everything else as one property string."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orbitmq.client.names import check_topic_to_send
+from orbitmq.protocol.message import MAX_PROPERTIES_BYTES
+from orbitmq.protocol.names import RESERVED_PROPERTIES, SCHEDULE_TOPIC, TIMER_TOPIC, IllegalName
+from orbitmq.spark.sink.errors import BadRow
+from orbitmq.spark.sink.identity import MOST_ROWS, WRITE_PROPERTY, PartitionIdentity, unique_id
+from orbitmq.spark.sink.options import WriteOptions
+from orbitmq.spark.sink.shape import Shape
+
+ENTRY_BYTES = 22
+"""What a message in a batch takes beside its body and properties."""
+
+
+class Outgoing(NamedTuple):
+    """A message, ready to go."""
+
+    topic: str
+    sharding_key: str | None
+    flag: int
+    body: bytes
+    properties: bytes
+    unique_id: str
+    row: int
+    """Its place in the partition."""
+    waits_in: str | None
+    """The brokers' own topic in which a delayed message waits for its time; None: it is not delayed."""
+
+    @property
+    def size_bytes(self) -> int:
+        """What it adds to a batch."""
+        return ENTRY_BYTES + len(self.body) + len(self.properties)
+
+
+class Encoder:
+    """Makes the messages of one partition. `new_id` makes the unique ids where there is no identity."""
+
+    def __init__(
+        self,
+        shape: Shape,
+        options: WriteOptions,
+        *,
+        identity: PartitionIdentity | None,
+        new_id: Callable[[int], str],
+    ) -> None:
+        self._shape = shape
+        self._options = options
+        self._identity = identity
+        self._new_id = new_id
+        self._row = 0
+        self._good_topics: set[str] = set()
+
+    def encode(self, batch: pa.RecordBatch) -> Iterator[Outgoing]:
+        """The messages of a batch of rows, in order. Raises BadRow."""
+        options = self._options
+        identity = self._identity
+        prefix = identity.id_prefix if identity else ""
+        now = time.time_ns() // 1_000_000
+        for topic, body, keys, tags, properties, sharding_key, delay, flag in zip(
+            *self._columns(batch), strict=True
+        ):
+            row = self._row
+            self._row += 1
+            if topic not in self._good_topics:
+                self._check_topic(topic, row)
+            if not body:
+                raise BadRow(f"{self._where(row)} has no body: a message has to have one of at least a byte")
+            if len(body) > options.max_message_bytes:
+                raise BadRow(
+                    f"{self._where(row)} is too large: a body of {len(body)} bytes is over maxMessageBytes, "
+                    f"{options.max_message_bytes}"
+                )
+            parts: list[str] = []
+            if properties:
+                self._own_properties(properties, parts, row)
+            if keys:
+                text = keys if isinstance(keys, str) else " ".join(keys)
+                if text:
+                    parts.append(f"KEYS\x01{text}")
+            if tags:
+                parts.append(f"TAGS\x01{tags}")
+            if delay is not None:
+                parts.append(delay)
+            if sharding_key:
+                parts.append(f"__SHARDINGKEY\x01{sharding_key}")
+            if identity is not None:
+                if row >= MOST_ROWS:
+                    raise BadRow(f"a partition has more than {MOST_ROWS} rows: repartition the data frame")
+                key = unique_id(prefix, row)
+                parts.append(f"{WRITE_PROPERTY}\x01{identity.of_row(row)}")
+            else:
+                key = self._new_id(now)
+            parts.append(f"UNIQ_KEY\x01{key}")
+            parts.append("WAIT\x01true\x02")
+            text = "\x02".join(parts)
+            if text.count("\x02") != len(parts) or text.count("\x01") != len(parts) or "\x00" in text:
+                raise BadRow(
+                    f"{self._where(row)}: keys, tag, sharding key and properties may not hold the characters "
+                    "U+0000 to U+0002"
+                )
+            encoded = text.encode()
+            if len(encoded) > MAX_PROPERTIES_BYTES:
+                raise BadRow(
+                    f"{self._where(row)} is too large: {len(encoded)} bytes of keys, tag and properties, and "
+                    f"{MAX_PROPERTIES_BYTES} can be stored"
+                )
+            yield Outgoing(
+                topic,
+                sharding_key or None,
+                flag or 0,
+                body,
+                encoded,
+                key,
+                row,
+                None if delay is None else _waits_in(delay),
+            )
+
+    def _own_properties(self, properties: list[tuple[str, str | None]], parts: list[str], row: int) -> None:
+        for name, value in properties:
+            if name in RESERVED_PROPERTIES or name == WRITE_PROPERTY or not value:
+                continue
+            if not name:
+                raise BadRow(f"{self._where(row)} has a property without a name")
+            parts.append(f"{name}\x01{value}")
+
+    def _check_topic(self, topic: str | None, row: int) -> None:
+        if topic is None:
+            raise BadRow(f"{self._where(row)} has no topic")
+        try:
+            check_topic_to_send(topic)
+        except IllegalName as error:
+            raise BadRow(f"{self._where(row)}: {error}") from None
+        self._good_topics.add(topic)
+
+    def _where(self, row: int) -> str:
+        return f"row {row} of its partition"
+
+    def _columns(self, batch: pa.RecordBatch) -> list[Sequence[Any]]:
+        shape, options = self._shape, self._options
+        count = batch.num_rows
+
+        def column(place: int | None, constant: Any = None) -> Sequence[Any]:
+            if constant is not None or place is None:
+                return [constant] * count
+            values: list[Any] = batch.column(place).to_pylist()
+            return values
+
+        body = batch.column(shape.body)
+        if not pa.types.is_binary(body.type) and not pa.types.is_large_binary(body.type):
+            body = body.cast(pa.binary())
+        return [
+            column(shape.topic, options.topic),
+            body.to_pylist(),
+            column(shape.keys, options.keys),
+            column(shape.tags, options.tags),
+            column(shape.properties),
+            column(shape.sharding_key, options.sharding_key),
+            self._delays(batch),
+            column(shape.flag),
+        ]
+
+    def _delays(self, batch: pa.RecordBatch) -> Sequence[str | None]:
+        """The property that delays each message, None for those that go at once."""
+        shape, options = self._shape, self._options
+        for name, constant in (
+            ("DELAY", options.delay_level),
+            ("TIMER_DELAY_MS", options.delay_ms),
+            ("TIMER_DELIVER_MS", options.deliver_at_ms),
+        ):
+            if constant is not None:
+                return [f"{name}\x01{constant}"] * batch.num_rows
+        if shape.delay_level is not None:
+            return self._delay("DELAY", batch.column(shape.delay_level))
+        if shape.delay_ms is not None:
+            return self._delay("TIMER_DELAY_MS", batch.column(shape.delay_ms))
+        if shape.deliver_at is not None:
+            times = batch.column(shape.deliver_at)
+            if pa.types.is_timestamp(times.type):
+                times = pc.divide(times.cast(pa.int64()), 1000)
+            return self._delay("TIMER_DELIVER_MS", times)
+        return [None] * batch.num_rows
+
+    def _delay(self, name: str, values: pa.Array) -> Sequence[str | None]:
+        listed = values.to_pylist()
+        wrong = next((value for value in listed if value is not None and value < 0), None)
+        if wrong is not None:
+            raise BadRow(f"a message cannot be delayed by {wrong}: 0 or null sends it at once")
+        return [f"{name}\x01{value}" if value else None for value in listed]
+
+
+def _waits_in(delay: str) -> str:
+    return SCHEDULE_TOPIC if delay.startswith("DELAY") else TIMER_TOPIC

@@ -1,0 +1,39 @@
+"""A limit of messages per second, for one task."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+
+class Pace:
+    """`wait(n)` returns when n more messages may leave; a pause is not made up for by a burst.
+
+    `per_second` None: at once. The clock and the sleep are a test's to replace.
+    """
+
+    def __init__(
+        self,
+        per_second: float | None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._per_second = per_second
+        self._clock = clock
+        self._sleep = sleep
+        self._free_at = 0.0
+
+    @property
+    def most_at_once(self) -> int | None:
+        """How many messages a request should hold, so that they leave evenly: a tenth of a second's."""
+        return None if self._per_second is None else max(1, int(self._per_second / 10))
+
+    def wait(self, messages: int) -> None:
+        """Waits for the turn of so many messages."""
+        if self._per_second is None:
+            return
+        now = self._clock()
+        start = max(self._free_at, now)
+        self._free_at = start + messages / self._per_second
+        if start > now:
+            self._sleep(start - now)
