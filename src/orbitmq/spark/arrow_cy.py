@@ -10,8 +10,8 @@ are. Interpreted, they grow as lists. Both ways give the same batches.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -46,14 +46,15 @@ if cython.compiled:
     from cython.cimports.libc.string import memchr, memcmp, memcpy  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.big_endian import get_int, get_long  # type: ignore[import-not-found]
 
-__all__ = ["COLUMN_TYPES", "RecordScanner"]
+__all__ = ["COLUMN_TYPES", "LogScan", "RecordScanner"]
 
 MAX_BODY_BYTES = 64 << 20
 """What a body may inflate to. Brokers take 4 MiB unless told otherwise."""
 
 MAX_QUEUE_OFFSET = (1 << 63) - 1
-_MAX_COLUMN_BYTES = (1 << 31) - 1
 _MAX_TIME_MS = MAX_QUEUE_OFFSET // 1000
+_RECORDS_AT_ONCE = 1024
+"""Records of a commit log that are located before their columns are filled: they stay in the cache."""
 
 _FROM_PROPERTIES = frozenset({"properties", "keys", "tags", "msgId"})
 """Columns for which a record's properties have to be read."""
@@ -78,17 +79,32 @@ COLUMN_TYPES: dict[str, pa.DataType] = {
     "msgId": pa.string(),
     "offsetMsgId": pa.string(),
     "reconsumeTimes": pa.int32(),
+    "recordSize": pa.int32(),
 }
 """The columns there are. All may hold nulls as far as the schema says; `keys` and `tags` are null where a
 message has none, times where Arrow's microseconds cannot hold what the record says."""
 
 
+class LogScan(NamedTuple):
+    """How far a walk over a commit log got, and why no further."""
+
+    position: int
+    """Where the next record begins; for Stop.BLANK, EMPTY and BAD that is where the reason stands."""
+    stop: Stop | None
+    """None: the batch is full."""
+    reason: str = ""
+    """In words, for Stop.BAD."""
+    size: int = 0
+    """Of a bad record whose parts add up all the same: its size in bytes."""
+
+
 class RecordScanner:
     """Collects the asked columns of records, batch by batch.
 
-    `topic` leaves out records of other topics (a commit log holds all of them), `tags` those whose tag is
-    none of these. Half messages and what was rolled back (transaction type prepared or rollback) never count.
-    Of an inner batch each message is a row.
+    `topic` leaves out records of other topics (a commit log holds all of them), and so does `accept`, which
+    is asked once per topic. `tags` leaves out those whose tag is none of these; `from_time_ms` and
+    `to_time_ms` those stored before the one, or not before the other. Half messages and what was rolled back
+    (transaction type prepared or rollback) never count. Of an inner batch each message is a row.
 
     A record that is damaged raises BadRecord; what was before it stays collected. With `skip_bad` it is left
     out and kept in `bad` instead; the scan goes on behind it where its size can be believed.
@@ -99,7 +115,10 @@ class RecordScanner:
         columns: Sequence[str],
         *,
         topic: str | None = None,
+        accept: Callable[[str], bool] | None = None,
         tags: frozenset[str] | None = None,
+        from_time_ms: int | None = None,
+        to_time_ms: int | None = None,
         skip_bad: bool = False,
         max_body_bytes: int = MAX_BODY_BYTES,
     ) -> None:
@@ -111,7 +130,13 @@ class RecordScanner:
         self.columns = tuple(columns)
         self.schema = pa.schema([pa.field(name, COLUMN_TYPES[name]) for name in self.columns])
         self.bad: list[BadRecord] = []
-        self._topic = None if topic is None else topic.encode()
+        if topic is not None:
+            accept = topic.__eq__
+        self._wanted = _Wanted(
+            accept,
+            -MAX_QUEUE_OFFSET - 1 if from_time_ms is None else from_time_ms,
+            MAX_QUEUE_OFFSET if to_time_ms is None else to_time_ms - 1,
+        )
         self._tags = None if tags is None else {tag.encode() for tag in tags}
         self._skip_bad = skip_bad
         self._max_body_bytes = max_body_bytes
@@ -142,10 +167,11 @@ class RecordScanner:
         """
         before = self.rows
         position = 0
+        self._wanted.set_offsets(from_queue_offset, to_queue_offset)
         while True:
             found = locate_records(buf, position)
             if len(found.table):
-                self._collect(buf, found.table, from_queue_offset, to_queue_offset)
+                self._collect(buf, found.table)
             position = found.position
             if found.stop is Stop.BAD:
                 position = self._step_over(buf, position, found.reason)
@@ -155,12 +181,51 @@ class RecordScanner:
                 break
         return self.rows - before
 
-    def _collect(self, buf: Any, table: bytearray, from_queue_offset: int, to_queue_offset: int) -> None:
-        first = 0
-        while first >= 0:
-            first = _collect(
-                self._collected, buf, table, first, self._topic, from_queue_offset, to_queue_offset, self._bad
+    def _collect(self, buf: Any, table: bytearray) -> None:
+        number = 0
+        while number < len(table) // 64:
+            number = _collect(
+                self._collected, buf, table, number, self._wanted, self._bad, MAX_QUEUE_OFFSET, -1, -1
             )
+
+    def scan_log(self, buf: Any, start: int, limit: int, base: int, max_bytes: int) -> LogScan:
+        """Collects the records that begin in `buf[start:limit]`, until about `max_bytes` are collected.
+
+        `base` is the physical offset of byte 0 of the buffer: a record that says it is elsewhere is bad. The
+        first bad record ends the scan, whatever `skip_bad` says: what is behind it is the caller's to find.
+        """
+        self._wanted.set_offsets(-1, MAX_QUEUE_OFFSET)
+        position = start
+        while True:
+            if position >= limit:
+                return LogScan(position, Stop.END)
+            found = locate_records(buf, position, 1 << 62, True, _RECORDS_AT_ONCE)
+            count = len(found.table) // 64
+            if count:
+                bad: list[BadRecord] = []
+                done = _collect(
+                    self._collected,
+                    buf,
+                    found.table,
+                    0,
+                    self._wanted,
+                    bad.append,
+                    limit,
+                    base,
+                    max_bytes,
+                )
+                if bad:
+                    size = int.from_bytes(buf[bad[0].position : bad[0].position + 4], "big")
+                    return LogScan(bad[0].position, Stop.BAD, bad[0].reason, size)
+                if done < count:
+                    row = memoryview(found.table).cast("q")[done * 8]
+                    return LogScan(row, Stop.END if row >= limit else None)
+            position = found.position
+            if found.stop is Stop.END:
+                continue
+            if position >= limit:
+                return LogScan(position, Stop.END)
+            return LogScan(position, found.stop, found.reason)
 
     def _bad(self, error: BadRecord) -> None:
         if not self._skip_bad:
@@ -187,70 +252,165 @@ def _collect(
     buf: Any,
     table: bytearray,
     first: cython.Py_ssize_t,
-    topic: bytes | None,
-    from_queue_offset: cython.longlong,
-    to_queue_offset: cython.longlong,
+    wanted: Any,
     bad: Any,
+    limit: cython.longlong,
+    base: cython.longlong,
+    max_bytes: cython.longlong,
 ) -> int:
-    """Adds the records of a table from number `first` on.
+    """Adds the records of a table from number `first` on; gives the number to go on with.
 
-    Gives -1 when all are done, else the number to go on with: behind a record that was told to `bad`.
+    That is behind the last one when all are done; behind a record that was told to `bad`; before one that
+    begins at `limit` or later; and behind the one with which `max_bytes` (-1: no bound) were reached. With
+    `base` (else -1) a record has to say of itself that it is where it is.
     """
     count: cython.Py_ssize_t = len(table) // 64
     if not cython.compiled:
-        rows = memoryview(table).cast("q")
-        for i in range(first, count):
-            try:
-                collected.add(
-                    decode_record(buf, rows[i * 8], False), topic, from_queue_offset, to_queue_offset
-                )
-            except (BadRecord, CompressionError) as error:
-                bad(_as_bad(error, rows[i * 8]))
-        return -1
+        return _plain_collect(collected, buf, table, first, wanted, bad, limit, base, max_bytes)
     view: Py_buffer
     data: cython.pointer[cython.const[cython.uchar]]
     row: cython.pointer[cython.longlong] = cython.cast(
         cython.pointer[cython.longlong], PyByteArray_AS_STRING(table)
     )
     columns: _Columns = collected
-    topic_at: cython.p_char = cython.NULL
-    topic_length: cython.Py_ssize_t = 0
+    choice: _Wanted = wanted
+    every_topic: cython.bint = choice.accept is None
     sys_flag: cython.int
     offset: cython.longlong
+    stored: cython.longlong
     number: cython.Py_ssize_t = first
-    if topic is not None:
-        topic_at = PyBytes_AS_STRING(topic)
-        topic_length = PyBytes_GET_SIZE(topic)
     PyObject_GetBuffer(buf, cython.address(view), PyBUF_SIMPLE)
     try:
         data = cython.cast(cython.pointer[cython.const[cython.uchar]], view.buf)
         row += number * 8
         while number < count:
-            if topic_at != cython.NULL and (
-                row[6] != topic_length or memcmp(data + row[5], topic_at, topic_length) != 0
-            ):
-                row += 8
-                number += 1
-                continue
+            if row[0] >= limit:
+                return number
+            if base >= 0 and get_long(data + row[0] + 28) != base + row[0]:
+                raise _misplaced(get_long(data + row[0] + 28), base + row[0])
             sys_flag = get_int(data + row[0] + 36)
-            if (sys_flag & 0xC) == 0x4 or (sys_flag & 0xC) == 0xC:
-                row += 8
-                number += 1
-                continue
-            if (sys_flag & 0xC0) == 0xC0:
-                columns.add_inner_batch(buf, data, row, from_queue_offset, to_queue_offset)
-            else:
-                offset = get_long(data + row[0] + 20)
-                if from_queue_offset <= offset < to_queue_offset:
-                    columns.add_record(data, row, sys_flag, offset)
+            # Half messages and what was rolled back are nobody's to read.
+            if not sys_flag & 0x4 and (
+                every_topic or choice.takes_topic(cython.cast(cython.p_char, data + row[5]), row[6])
+            ):
+                stored = get_long(data + row[2])
+                if choice.from_time_ms <= stored <= choice.last_time_ms:
+                    if (sys_flag & 0xC0) == 0xC0:
+                        columns.add_inner_batch(
+                            buf, data, row, choice.from_queue_offset, choice.to_queue_offset
+                        )
+                    else:
+                        offset = get_long(data + row[0] + 20)
+                        if choice.from_queue_offset <= offset < choice.to_queue_offset:
+                            columns.add_record(data, row, sys_flag, offset)
             row += 8
             number += 1
+            if max_bytes >= 0 and columns.weight >= max_bytes:
+                return number
     except (BadRecord, CompressionError) as error:
         bad(_as_bad(error, row[0]))
         return number + 1
     finally:
         PyBuffer_Release(cython.address(view))
-    return -1
+    return number
+
+
+def _plain_collect(
+    collected: Any,
+    buf: Any,
+    table: bytearray,
+    first: int,
+    wanted: Any,
+    bad: Any,
+    limit: int,
+    base: int,
+    max_bytes: int,
+) -> int:
+    """`_collect` for the interpreter."""
+    rows = memoryview(table).cast("q")
+    for number in range(first, len(table) // 64):
+        position = rows[number * 8]
+        if position >= limit:
+            return number
+        try:
+            record = decode_record(buf, position, False)
+            if base >= 0 and record.physical_offset != base + position:
+                raise _misplaced(record.physical_offset, base + position)
+            if (
+                not record.sys_flag & 0x4
+                and wanted.takes(record.topic.encode())
+                and wanted.from_time_ms <= record.store_timestamp <= wanted.last_time_ms
+            ):
+                collected.add(record, wanted.from_queue_offset, wanted.to_queue_offset)
+        except (BadRecord, CompressionError) as error:
+            bad(_as_bad(error, position))
+            return number + 1
+        if 0 <= max_bytes <= collected.size_bytes():
+            return number + 1
+    return len(table) // 64
+
+
+def _misplaced(claimed: int, physical_offset: int) -> BadRecord:
+    return BadRecord(f"a record for physical offset {claimed} is at {physical_offset}")
+
+
+@cython.final
+@cython.cclass
+class _Wanted:
+    """Which records become rows, but for their tags."""
+
+    accept: Any
+    from_queue_offset: cython.longlong
+    to_queue_offset: cython.longlong
+    from_time_ms: cython.longlong
+    last_time_ms: cython.longlong
+    answers: Any
+    # The topics met last, by a hash of their names, and whether they are wanted.
+    names: list[Any]
+    said: cython.bint[64]
+
+    def __init__(self, accept: Any, from_time_ms: int, last_time_ms: int) -> None:
+        self.accept = accept
+        self.from_queue_offset = 0
+        self.to_queue_offset = 0x7FFFFFFFFFFFFFFF
+        self.from_time_ms = from_time_ms
+        self.last_time_ms = last_time_ms
+        self.answers = {}
+        self.names = [None] * 64
+
+    def set_offsets(self, from_queue_offset: int, to_queue_offset: int) -> None:
+        """Bounds of queue offsets, the second not included."""
+        self.from_queue_offset = from_queue_offset
+        self.to_queue_offset = to_queue_offset
+
+    def takes(self, topic: bytes) -> bool:
+        """Whether a topic is wanted."""
+        if self.accept is None:
+            return True
+        answer = self.answers.get(topic)
+        if answer is None:
+            answer = self.answers[topic] = bool(self.accept(topic.decode()))
+        return answer
+
+    @cython.cfunc
+    def takes_topic(self, at: cython.p_char, length: cython.Py_ssize_t) -> cython.int:
+        """`takes`, mostly without an object. Compiled only."""
+        slot: cython.int = 0
+        name: bytes
+        if length > 0:
+            slot = (
+                cython.cast(cython.int, length) * 31
+                + cython.cast(cython.uchar, at[length - 1]) * 7
+                + cython.cast(cython.uchar, at[length >> 1])
+            ) & 63
+        if self.names[slot] is not None:
+            name = self.names[slot]
+            if PyBytes_GET_SIZE(name) == length and memcmp(PyBytes_AS_STRING(name), at, length) == 0:
+                return self.said[slot]
+        name = PyBytes_FromStringAndSize(at, length)
+        self.said[slot] = self.takes(name)
+        self.names[slot] = name
+        return self.said[slot]
 
 
 def _as_bad(error: Exception, position: int) -> BadRecord:
@@ -282,9 +442,7 @@ class _Lists:
     def size_bytes(self) -> int:
         return self._size_bytes
 
-    def add(self, record: StoredMessage, topic: bytes | None, from_offset: int, to_offset: int) -> None:
-        if (topic is not None and record.topic.encode() != topic) or record.sys_flag & 0xC in (0x4, 0xC):
-            return
+    def add(self, record: StoredMessage, from_offset: int, to_offset: int) -> None:
         if is_inner_batch(record.sys_flag):
             for message in plain_messages(record, self._max_body_bytes):
                 if from_offset <= message.queue_offset < to_offset:
@@ -328,6 +486,7 @@ _VALUES: dict[str, Any] = {
     "msgId": lambda message, properties: properties.get("UNIQ_KEY", message.offset_id),
     "offsetMsgId": lambda message, properties: message.offset_id,
     "reconsumeTimes": lambda message, properties: message.reconsume_times,
+    "recordSize": lambda message, properties: message.size,
 }
 
 
@@ -351,12 +510,17 @@ def _value_bytes(kind: Any, value: Any) -> int:
 @cython.final
 @cython.cclass
 class _Memory:
-    """Bytes that grow at their end."""
+    """Bytes that grow at their end.
+
+    Adding raises nothing, so that nobody has to look after each number whether it did: that memory was short
+    is told when the bytes are asked for.
+    """
 
     block: bytearray
     start: cython.p_char
     size: cython.Py_ssize_t
     room: cython.Py_ssize_t
+    failed: cython.bint
 
     def __init__(self) -> None:
         self.block = bytearray(1024)
@@ -364,24 +528,35 @@ class _Memory:
             self.start = PyByteArray_AS_STRING(self.block)
         self.size = 0
         self.room = 1024
+        self.failed = False
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def grow(self, more: cython.Py_ssize_t) -> cython.void:
         room: cython.Py_ssize_t = max(self.room * 2, self.size + more)
-        PyByteArray_Resize(self.block, room)
+        try:
+            PyByteArray_Resize(self.block, room)
+        except MemoryError:
+            self.failed = True
+            return
         self.start = PyByteArray_AS_STRING(self.block)
         self.room = room
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     @cython.inline
     def put(self, at: cython.pointer[cython.const[cython.char]], length: cython.Py_ssize_t) -> cython.void:
         if self.size + length > self.room:
             self.grow(length)
+            if self.failed:
+                return
         memcpy(self.start + self.size, at, length)
         self.size += length
 
     def buffer(self) -> Any:
-        """The bytes for Arrow, which keeps them from now on."""
+        """The bytes for Arrow, which keeps them from now on. Raises MemoryError."""
+        if self.failed:
+            raise MemoryError("no memory for a column of a batch")
         del self.block[self.size :]
         return pa.py_buffer(self.block)
 
@@ -411,18 +586,21 @@ class _Column:
                 self.offsets.put(cython.cast(cython.p_char, cython.address(zero)), 4)
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     @cython.inline
     def add_int(self, value: cython.int) -> cython.void:
         self.data.put(cython.cast(cython.p_char, cython.address(value)), 4)
         self.rows += 1
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     @cython.inline
     def add_long(self, value: cython.longlong) -> cython.void:
         self.data.put(cython.cast(cython.p_char, cython.address(value)), 8)
         self.rows += 1
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def add_time(self, time_ms: cython.longlong) -> cython.void:
         if -9223372036854775 <= time_ms <= 9223372036854775:
             self.add_long(time_ms * 1000)
@@ -431,13 +609,12 @@ class _Column:
             self.add_long(0)
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     @cython.inline
     def add_bytes(
         self, at: cython.pointer[cython.const[cython.char]], length: cython.Py_ssize_t
     ) -> cython.void:
         end: cython.int
-        if length > 0x7FFFFFFF - self.data.size:
-            raise OverflowError("more than 2 GiB in one column of a batch: take() it earlier")
         self.data.put(at, length)
         end = cython.cast(cython.int, self.data.size)
         self.offsets.put(cython.cast(cython.p_char, cython.address(end)), 4)
@@ -447,7 +624,7 @@ class _Column:
     @cython.inline
     def add_text(
         self, at: cython.pointer[cython.const[cython.char]], length: cython.Py_ssize_t
-    ) -> cython.void:
+    ) -> cython.int:
         """Adds text that has to be UTF-8, with U+FFFD where it is not."""
         i: cython.Py_ssize_t
         bits: cython.uchar = 0
@@ -458,8 +635,10 @@ class _Column:
         else:
             sound: bytes = PyUnicode_DecodeUTF8(at, length, b"replace").encode()
             self.add_bytes(PyBytes_AS_STRING(sound), PyBytes_GET_SIZE(sound))
+        return 0
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def add_object(self, text: bytes) -> cython.void:
         self.add_bytes(PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
 
@@ -467,20 +646,23 @@ class _Column:
     @cython.inline
     def add_text_or_null(
         self, at: cython.pointer[cython.const[cython.char]], length: cython.Py_ssize_t
-    ) -> cython.void:
+    ) -> cython.int:
         if at == cython.NULL:
             self._note_null()
             self.add_bytes(b"", 0)
         else:
             self.add_text(at, length)
+        return 0
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def _note_null(self) -> cython.void:
         row: cython.longlong = self.rows
         self.nulls.put(cython.cast(cython.p_char, cython.address(row)), 8)
         self.null_count += 1
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def bytes_held(self) -> cython.Py_ssize_t:
         return self.data.size + (self.offsets.size - 4 if self.width == 0 else 0)
 
@@ -519,6 +701,8 @@ class _Columns:
     tags: list[bytes]
     max_body_bytes: cython.Py_ssize_t
     rows: cython.Py_ssize_t
+    weight: cython.longlong
+    row_bytes: cython.longlong
     looks_at_properties: cython.bint
     # Columns that nobody asked for are None.
     topic: _Column
@@ -540,6 +724,7 @@ class _Columns:
     message_id: _Column
     offset_id: _Column
     reconsume_times: _Column
+    record_size: _Column
     # The last host of each kind and its text: neighbours mostly share it.
     last_born_host: bytes
     last_born_text: bytes
@@ -569,6 +754,12 @@ class _Columns:
         self.tags = None if tags is None else list(tags)  # type: ignore[assignment]
         self.max_body_bytes = max_body_bytes
         self.rows = 0
+        self.weight = 0
+        # What a row takes beside its body and its properties, roughly: texts with their offsets, numbers.
+        self.row_bytes = 0
+        for name in names:
+            kind = COLUMN_TYPES[name]
+            self.row_bytes += 24 if kind == pa.string() else 4 if name in ("body", "properties") else 8
         # To mypy an attribute of an extension type cannot be None; here it can.
         asked: Any = made.get
         self.topic = asked("topic")
@@ -587,6 +778,7 @@ class _Columns:
         self.message_id = asked("msgId")
         self.offset_id = asked("offsetMsgId")
         self.reconsume_times = asked("reconsumeTimes")
+        self.record_size = asked("recordSize")
         self.map_ends = self.map_names = self.map_values = asked("properties")
         if "properties" in names:
             self.map_ends = _Column(4)
@@ -633,7 +825,7 @@ class _Columns:
         row: cython.pointer[cython.longlong],
         sys_flag: cython.int,
         queue_offset: cython.longlong,
-    ) -> cython.void:
+    ) -> cython.int:
         """Adds a record that holds one message, if its tag is wanted."""
         properties: cython.p_char = cython.cast(cython.p_char, data + row[7])
         length: cython.Py_ssize_t = row[0] + row[1] - row[7]
@@ -643,7 +835,7 @@ class _Columns:
         if self.looks_at_properties:
             self._read_properties(properties, length)
             if self.tags is not None and not self._tag_is_wanted():
-                return
+                return 0
         if self.body is not None and sys_flag & 1:
             inflated = inflate(PyBytes_FromStringAndSize(body, body_length), sys_flag, self.max_body_bytes)
             body = PyBytes_AS_STRING(inflated)
@@ -659,6 +851,7 @@ class _Columns:
             body,
             body_length,
         )
+        return 0
 
     @cython.cfunc
     def add_inner_batch(
@@ -668,7 +861,7 @@ class _Columns:
         row: cython.pointer[cython.longlong],
         from_queue_offset: cython.longlong,
         to_queue_offset: cython.longlong,
-    ) -> cython.void:
+    ) -> cython.int:
         """Adds the messages of a record that holds several."""
         properties: bytes
         body: bytes
@@ -695,6 +888,7 @@ class _Columns:
                 PyBytes_AS_STRING(body),
                 PyBytes_GET_SIZE(body),
             )
+        return 0
 
     @cython.cfunc
     def _add_row(
@@ -708,7 +902,7 @@ class _Columns:
         properties_length: cython.Py_ssize_t,
         body: cython.p_char,
         body_length: cython.Py_ssize_t,
-    ) -> cython.void:
+    ) -> cython.int:
         """Adds one row; the properties were read before, where a column needs them."""
         at: cython.pointer[cython.const[cython.uchar]] = data + row[0]
         stored: cython.pointer[cython.const[cython.uchar]] = data + row[2]
@@ -774,9 +968,21 @@ class _Columns:
                 self.message_id.add_text(self.unique_at, self.unique_length)
         if self.reconsume_times is not None:
             self.reconsume_times.add_int(get_int(data + row[3] - 16))
+        if self.record_size is not None:
+            self.record_size.add_int(cython.cast(cython.int, row[1]))
         self.rows += 1
+        self.weight += self.row_bytes + row[6]
+        if self.body is not None:
+            self.weight += body_length
+        if self.looks_at_properties:
+            self.weight += properties_length
+        # Arrow counts the bytes of a column with 31 bits; no column comes near that before this does.
+        if self.weight > 0x20000000:
+            raise OverflowError("more than 512 MiB in one batch: take() it earlier")
+        return 0
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def _read_properties(self, start: cython.p_char, length: cython.Py_ssize_t) -> cython.void:
         """Finds the entries of a property string; `entries` is -1 if there are more than fit.
 
@@ -830,7 +1036,7 @@ class _Columns:
             start = stop + 1
 
     @cython.cfunc
-    def _add_map(self, properties: cython.p_char, length: cython.Py_ssize_t) -> cython.void:
+    def _add_map(self, properties: cython.p_char, length: cython.Py_ssize_t) -> cython.int:
         i: cython.int
         if self.entries >= 0:
             for i in range(self.entries):
@@ -842,9 +1048,10 @@ class _Columns:
                 self.map_names.add_object(name.encode())
                 self.map_values.add_object(value.encode())
         self.map_ends.add_int(cython.cast(cython.int, self.map_names.rows))
+        return 0
 
     @cython.cfunc
-    def _tag_is_wanted(self) -> cython.bint:
+    def _tag_is_wanted(self) -> cython.int:
         wanted: bytes
         if self.tags_at == cython.NULL:
             return False

@@ -95,6 +95,7 @@ def rows_of(raw: bytes) -> list[dict[str, Any]]:
                     "msgId": properties.get("UNIQ_KEY", message.offset_id),
                     "offsetMsgId": message.offset_id,
                     "reconsumeTimes": message.reconsume_times,
+                    "recordSize": stored.size,
                 }
             )
     return rows
