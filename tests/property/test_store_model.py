@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from orbitmq.protocol.message_cy import decode_records
+from orbitmq.protocol.message_cy import decode_records, encode_batch
 from orbitmq.store import GetStatus, MessageStore, PendingMessage, PutStatus
 from tests.unit.store.kit import NOW, crash, message, opened
 
@@ -64,7 +64,7 @@ class StoreAndModel(RuleBasedStateMachine):
 
     def append_batch(self, messages: list[PendingMessage]) -> None:
         batch = messages[0]
-        batch.parts = [(one.flag, bytes(one.body), one.properties) for one in messages]
+        batch.batch = encode_batch([(one.flag, bytes(one.body), one.properties) for one in messages])
         appended = self.store.append(batch, self.now)
         if appended.status is not PutStatus.PUT_OK:
             assert sum(len(one.body) for one in messages) > 16 << 10  # more than one segment could take

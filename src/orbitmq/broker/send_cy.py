@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from json.encoder import encode_basestring
+from struct import Struct
 from typing import Any
 
 try:
@@ -16,7 +17,10 @@ try:
 except ModuleNotFoundError:
     from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
 
+from orbitmq.protocol.batch_cy import measure_batch
 from orbitmq.protocol.command import Command
+from orbitmq.protocol.message import BadRecord
+from orbitmq.protocol.names import MAX_TOPIC_CHARACTERS
 from orbitmq.store.messages import PendingMessage
 
 if cython.compiled:
@@ -25,17 +29,21 @@ if cython.compiled:
         PyBytes_FromStringAndSize,
         PyBytes_GET_SIZE,
     )
-    from cython.cimports.libc.string import memchr, memcmp  # type: ignore[import-not-found]
+    from cython.cimports.libc.string import memchr, memcmp, memcpy  # type: ignore[import-not-found]
 
-_SEND = 10
+SEND_BATCH = 320
 _SEND_V2 = 310
 _WRITE = 2
+_UNIT = Struct(">qiq")
+_HEX_DIGITS: bytes = b"0123456789ABCDEF"
 _RETRY_PREFIX = "%RETRY%"
 
 _MEANINGFUL = re.compile(
     rb"(?:^|\x02)(?:DELAY|TIMER_|TRAN_MSG|POP_CK|MSG_REGION|TRACE_ON|CLUSTER|_SYS_MSG_PRIORITY_)"
 )
 """Beginnings of property names that the broker acts on, or sets itself."""
+_MEANINGFUL_TO_BATCH = re.compile(r"(?:^|\x02)(?:DELAY|TRAN_MSG|UNIQ_KEY)")
+"""The same for the properties of a batch as a whole: an id of its own is in its answer."""
 _UNIQUE_KEY = re.compile(rb"(?:^|\x02)UNIQ_KEY\x01([0-9A-Za-z]+)(?:\x02|$)")
 """Ids of clients are hex; any other text goes the way on which it is quoted."""
 
@@ -98,6 +106,48 @@ def plain_message(
             properties,
         ),
         unique_id,
+    )
+
+
+def plain_batch(
+    command: Command, topics: dict[str, Any], refused: Any, max_bytes: int, host: bytes, store_host: bytes
+) -> PendingMessage | None:
+    """The batch of a plain send of several messages; None if the send has to be looked at more closely.
+
+    Its messages are stored with the properties they came with; what keeps one of them from being stored
+    keeps all, and the store says so.
+    """
+    ext = command.ext
+    body = command.body
+    if ext is None or type(body) is not bytes or len(body) > max_bytes:
+        return None
+    try:
+        topic: str = ext["b"]
+        config = topics[topic]
+        queue_id: cython.int = int(ext["e"])
+        sys_flag: cython.int = int(ext["f"])
+        born_timestamp: cython.longlong = int(ext["g"])
+        text: str = ext["i"]
+        measure_batch(body)
+    except (KeyError, ValueError, OverflowError, BadRecord):
+        return None
+    if (
+        ext.get("j", "0") != "0"
+        or queue_id < 0
+        or sys_flag & 0xC
+        or not body
+        or topic in refused
+        or len(topic) > MAX_TOPIC_CHARACTERS
+        or topic.startswith(_RETRY_PREFIX)
+        or not config.perm & _WRITE
+        or queue_id >= max(config.write_queue_nums, config.read_queue_nums)
+        or not -0x80000000 <= sys_flag <= 0x7FFFFFFF
+        or not -0x8000000000000000 <= born_timestamp <= 0x7FFFFFFFFFFFFFFF
+        or _MEANINGFUL_TO_BATCH.search(text)
+    ):
+        return None
+    return PendingMessage(
+        topic, queue_id, 0, sys_flag, born_timestamp, host, store_host, 0, 0, b"", b"", None, body
     )
 
 
@@ -178,7 +228,7 @@ def _is_alphanumeric(text: cython.p_char, length: cython.Py_ssize_t) -> cython.b
 class ReplyTemplate:
     """The frame that answers a stored message: all but four numbers and the unique id is always the same."""
 
-    __slots__ = ("_after_id", "_before_offset", "_end")
+    __slots__ = ("_after_id", "_before_offset", "_between_ids", "_end")
 
     def __init__(self, store_host: bytes, region: str, trace: str, language: str, version: int) -> None:
         self._before_offset = b'{"code":0,"extFields":{"MSG_REGION":%s,"TRACE_ON":"%s","msgId":"%s' % (
@@ -186,6 +236,7 @@ class ReplyTemplate:
             trace.encode(),
             store_host.hex().upper().encode(),
         )
+        self._between_ids = b"," + store_host.hex().upper().encode()
         self._after_id = b'"},"flag":1,"language":"%s","opaque":' % language.encode()
         self._end = b',"serializeTypeCurrentRPC":"JSON","version":%d}' % version
 
@@ -203,5 +254,47 @@ class ReplyTemplate:
             opaque,
             self._end,
         )
-        length = len(header)
-        return b"%s%s%s" % ((length + 4).to_bytes(4, "big"), length.to_bytes(4, "big"), header)
+        return _framed(header)
+
+    def batch_frame(self, opaque: int, units: bytes, queue_id: int, queue_offset: int) -> bytes:
+        """The whole frame for a batch: `units` are those of its messages, `queue_offset` is of the first."""
+        header = b'%s%s","queueId":"%d","queueOffset":"%d%s%d%s' % (
+            self._before_offset,
+            _joined_offsets(units, self._between_ids),
+            queue_id,
+            queue_offset,
+            self._after_id,
+            opaque,
+            self._end,
+        )
+        return _framed(header)
+
+
+@cython.cfunc
+def _framed(header: bytes) -> bytes:
+    length = len(header)
+    return b"%s%s%s" % ((length + 4).to_bytes(4, "big"), length.to_bytes(4, "big"), header)
+
+
+@cython.cfunc
+def _joined_offsets(units: bytes, between: bytes) -> bytes:
+    """The physical offsets of units as 16 hexadecimal digits each."""
+    if cython.compiled:
+        gap: cython.Py_ssize_t = PyBytes_GET_SIZE(between)
+        count: cython.Py_ssize_t = PyBytes_GET_SIZE(units) // 20
+        made: bytes = PyBytes_FromStringAndSize(cython.NULL, count * (16 + gap) - gap)
+        out: cython.p_char = PyBytes_AS_STRING(made)
+        source: cython.p_char = PyBytes_AS_STRING(units)
+        i: cython.Py_ssize_t
+        byte: cython.int
+        for i in range(count):
+            if i:
+                memcpy(out, PyBytes_AS_STRING(between), gap)
+                out += gap
+            for byte in range(8):
+                out[2 * byte] = _HEX_DIGITS[cython.cast(cython.uchar, source[byte]) >> 4]
+                out[2 * byte + 1] = _HEX_DIGITS[cython.cast(cython.uchar, source[byte]) & 0xF]
+            out += 16
+            source += 20
+        return made
+    return between.join([b"%016X" % physical_offset for physical_offset, _, _ in _UNIT.iter_unpack(units)])

@@ -20,32 +20,33 @@ from orbitmq.protocol.message import MAX_PROPERTIES_BYTES, BadRecord, RecordTooL
 
 if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_AS_STRING  # type: ignore[import-not-found]
+    from cython.cimports.libc.string import memchr  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.big_endian import get_int, get_short  # type: ignore[import-not-found]
 
-__all__ = ["encode_batch", "split_batch"]
+__all__ = ["encode_batch", "measure_batch", "split_batch"]
 
 _FIXED_BYTES = 22
 _HEAD = Struct(">iiiii")
 _SHORT = Struct(">h")
 
 
-def split_batch(body: bytes | memoryview) -> list[tuple[int, bytes, bytes]]:
-    """The messages in the body of a batch: (flag, body, properties) of each.
+def measure_batch(body: bytes) -> tuple[int, int, int, int]:
+    """What is in the body of a batch: (messages, bytes of all bodies and properties together, longest body,
+    longest body and properties of one message).
 
-    Raises BadRecord where lengths do not add up or properties hold a zero byte. At most 190,000 messages fit
-    into the 4 MiB that a broker takes.
+    Raises BadRecord where lengths do not add up or properties hold a zero byte.
     """
-    messages: list[tuple[int, bytes, bytes]] = []
-    if not isinstance(body, bytes):
-        body = bytes(body)
+    count: cython.Py_ssize_t = 0
+    total: cython.Py_ssize_t = 0
+    longest_body: cython.Py_ssize_t = 0
+    longest: cython.Py_ssize_t = 0
     position: cython.Py_ssize_t = 0
     end: cython.Py_ssize_t = len(body)
     size: cython.Py_ssize_t
     body_length: cython.Py_ssize_t
     properties_length: cython.Py_ssize_t
-    body_at: cython.Py_ssize_t
     properties_at: cython.Py_ssize_t
-    flag: cython.int
+    zero: cython.bint
     while position < end:
         if end - position < 22:
             raise BadRecord("a message of the batch is cut off", position)
@@ -54,26 +55,51 @@ def split_batch(body: bytes | memoryview) -> list[tuple[int, bytes, bytes]]:
                 cython.pointer[cython.const[cython.uchar]], PyBytes_AS_STRING(body)
             )
             size = get_int(data + position)
-            flag = get_int(data + position + 12)
             body_length = get_int(data + position + 16)
         else:
-            size, _, _, flag, body_length = _HEAD.unpack_from(body, position)
+            size, _, _, _, body_length = _HEAD.unpack_from(body, position)
         if size < 22 or size > end - position:
             raise BadRecord(f"a message of {size} bytes in a batch with {end - position} left", position)
-        body_at = position + 20
         if body_length < 0 or body_length > size - 22:
             raise BadRecord(f"a body of {body_length} bytes in a message of {size}", position)
-        properties_at = body_at + body_length + 2
+        properties_at = position + 22 + body_length
         if cython.compiled:
             properties_length = get_short(data + properties_at - 2)
         else:
             (properties_length,) = _SHORT.unpack_from(body, properties_at - 2)
         if properties_length != position + size - properties_at:
             raise BadRecord(f"the parts of a message do not add up to its {size} bytes", position)
-        properties = body[properties_at : position + size]
-        if b"\x00" in properties:
+        if cython.compiled:
+            zero = memchr(data + properties_at, 0, properties_length) != cython.NULL
+        else:
+            zero = b"\x00" in body[properties_at : position + size]
+        if zero:
             raise BadRecord("a zero byte in the properties", position)
-        messages.append((flag, body[body_at : properties_at - 2], properties))
+        count += 1
+        total += size - 22
+        longest_body = max(longest_body, body_length)
+        longest = max(longest, size - 22)
+        position += size
+    return count, total, longest_body, longest
+
+
+def split_batch(body: bytes | memoryview) -> list[tuple[int, bytes, bytes]]:
+    """The messages in the body of a batch: (flag, body, properties) of each.
+
+    Raises BadRecord as `measure_batch` does. At most 190,000 messages fit into the 4 MiB that a broker takes.
+    """
+    if not isinstance(body, bytes):
+        body = bytes(body)
+    measure_batch(body)
+    messages: list[tuple[int, bytes, bytes]] = []
+    position: cython.Py_ssize_t = 0
+    properties_at: cython.Py_ssize_t
+    while position < len(body):
+        size, _, _, flag, body_length = _HEAD.unpack_from(body, position)
+        properties_at = position + 22 + body_length
+        messages.append(
+            (flag, body[position + 20 : properties_at - 2], body[properties_at : position + size])
+        )
         position += size
     return messages
 

@@ -30,7 +30,7 @@ try:
 except ModuleNotFoundError:
     from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
 
-from orbitmq.protocol.batch_cy import encode_batch, split_batch
+from orbitmq.protocol.batch_cy import encode_batch, measure_batch, split_batch
 from orbitmq.protocol.message import (
     BLANK_BYTES,
     BORN_HOST_V6,
@@ -64,8 +64,10 @@ if cython.compiled:
     from cython.cimports.cpython.unicode import PyUnicode_DecodeUTF8  # type: ignore[import-not-found]
     from cython.cimports.libc.string import memchr, memcmp, memcpy  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.big_endian import get_int, get_long, get_short, put_int, put_long  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.protocol.crc import short_crc  # type: ignore[import-not-found]
 
 __all__ = [
+    "CRC_TABLES",
     "FIXED_BYTES",
     "PARTS_PER_RECORD",
     "BadRecord",
@@ -78,10 +80,12 @@ __all__ = [
     "decode_record",
     "decode_records",
     "encode_batch",
+    "encode_batch_records",
     "encode_blank",
     "encode_record",
     "find_property",
     "locate_records",
+    "measure_batch",
     "read_header",
     "record_size",
     "scan_records",
@@ -109,11 +113,33 @@ _LONG = Struct(">q")
 _RECONSUME = Struct(">iqi")
 _SHORT = Struct(">h")
 _BLANK = Struct(">ii")
+_UNIT = Struct(">qiq")
 
 
 def crc32(data: ReadableBuffer) -> int:
     """The CRC-32 of a body as records hold it: without its highest bit."""
     return _crc32(data) & 0x7FFFFFFF
+
+
+def _crc_tables() -> bytes:
+    """Eight tables of 256 words for the CRC-32 of eight bytes at a time, as native 32-bit words."""
+    tables = [[0] * 256 for _ in range(8)]
+    for byte in range(256):
+        code = byte
+        for _ in range(8):
+            code = code >> 1 ^ (0xEDB88320 if code & 1 else 0)
+        tables[0][byte] = code
+    for byte in range(256):
+        code = tables[0][byte]
+        for table in tables[1:]:
+            code = tables[0][code & 0xFF] ^ code >> 8
+            table[byte] = code
+    return b"".join(Struct("=256I").pack(*table) for table in tables)
+
+
+CRC_TABLES: bytes = _crc_tables()
+"""For bodies of up to 512 bytes in compiled code: a call to the library costs more than they do."""
+_CRC: bytes = CRC_TABLES
 
 
 # ---- one record: encode ----
@@ -207,7 +233,6 @@ def encode_record(
     if cython.compiled:
         target: Py_buffer
         source: Py_buffer
-        at: cython.p_uchar
         body_at: cython.pointer[cython.const[cython.uchar]]
         body_length: cython.Py_ssize_t
         plain: cython.bint = type(body) is bytes
@@ -224,35 +249,27 @@ def encode_record(
             try:
                 if position < 0 or size > target.len - position or size > 0x7FFFFFFF:
                     raise RecordTooLarge(f"{size} bytes do not fit into {max(0, target.len - position)}")
-                at = cython.cast(cython.p_uchar, target.buf) + position
-                put_int(at, cython.cast(cython.uint, size))
-                put_int(at + 4, 0xDAA320A7 if topic_length <= 127 else 0xDAA320AB)
-                put_int(at + 8, crc)
-                put_int(at + 12, cython.cast(cython.uint, queue_id))
-                put_int(at + 16, cython.cast(cython.uint, flag))
-                put_long(at + 20, cython.cast(cython.ulonglong, queue_offset))
-                put_long(at + 28, cython.cast(cython.ulonglong, physical_offset))
-                put_int(at + 36, cython.cast(cython.uint, sys_flag))
-                put_long(at + 40, cython.cast(cython.ulonglong, born_timestamp))
-                memcpy(at + 48, PyBytes_AS_STRING(born_host), born_length)
-                at += 48 + born_length
-                put_long(at, cython.cast(cython.ulonglong, store_timestamp))
-                memcpy(at + 8, PyBytes_AS_STRING(store_host), store_length)
-                at += 8 + store_length
-                put_int(at, cython.cast(cython.uint, reconsume_times))
-                put_long(at + 4, cython.cast(cython.ulonglong, prepared_transaction_offset))
-                put_int(at + 12, cython.cast(cython.uint, body_length))
-                memcpy(at + 16, body_at, body_length)
-                at += 16 + body_length
-                if topic_length > 127:
-                    at[0] = cython.cast(cython.uchar, topic_length >> 8)
-                    at += 1
-                at[0] = cython.cast(cython.uchar, topic_length & 0xFF)
-                memcpy(at + 1, PyBytes_AS_STRING(topic), topic_length)
-                at += 1 + topic_length
-                at[0] = cython.cast(cython.uchar, properties_length >> 8)
-                at[1] = cython.cast(cython.uchar, properties_length & 0xFF)
-                memcpy(at + 2, PyBytes_AS_STRING(properties), properties_length)
+                _put_record(
+                    cython.cast(cython.p_uchar, target.buf) + position,
+                    size,
+                    crc,
+                    queue_id,
+                    flag,
+                    queue_offset,
+                    physical_offset,
+                    sys_flag,
+                    born_timestamp,
+                    born_host,
+                    store_timestamp,
+                    store_host,
+                    reconsume_times,
+                    prepared_transaction_offset,
+                    body_at,
+                    body_length,
+                    topic,
+                    cython.cast(cython.pointer[cython.const[cython.uchar]], PyBytes_AS_STRING(properties)),
+                    properties_length,
+                )
             finally:
                 PyBuffer_Release(cython.address(target))
         finally:
@@ -296,6 +313,197 @@ def encode_record(
     if append_property_crc:
         _write_property_crc(out, position, size)
     return size
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _put_record(
+    at: cython.p_uchar,
+    size: cython.Py_ssize_t,
+    crc: cython.uint,
+    queue_id: cython.int,
+    flag: cython.int,
+    queue_offset: cython.longlong,
+    physical_offset: cython.longlong,
+    sys_flag: cython.int,
+    born_timestamp: cython.longlong,
+    born_host: bytes,
+    store_timestamp: cython.longlong,
+    store_host: bytes,
+    reconsume_times: cython.int,
+    prepared_transaction_offset: cython.longlong,
+    body: cython.pointer[cython.const[cython.uchar]],
+    body_length: cython.Py_ssize_t,
+    topic: bytes,
+    properties: cython.pointer[cython.const[cython.uchar]],
+    properties_length: cython.Py_ssize_t,
+) -> cython.void:
+    """Writes a record whose size was made sure of. Compiled only."""
+    born_length: cython.Py_ssize_t = PyBytes_GET_SIZE(born_host)
+    store_length: cython.Py_ssize_t = PyBytes_GET_SIZE(store_host)
+    topic_length: cython.Py_ssize_t = PyBytes_GET_SIZE(topic)
+    put_int(at, cython.cast(cython.uint, size))
+    put_int(at + 4, 0xDAA320A7 if topic_length <= 127 else 0xDAA320AB)
+    put_int(at + 8, crc)
+    put_int(at + 12, cython.cast(cython.uint, queue_id))
+    put_int(at + 16, cython.cast(cython.uint, flag))
+    put_long(at + 20, cython.cast(cython.ulonglong, queue_offset))
+    put_long(at + 28, cython.cast(cython.ulonglong, physical_offset))
+    put_int(at + 36, cython.cast(cython.uint, sys_flag))
+    put_long(at + 40, cython.cast(cython.ulonglong, born_timestamp))
+    memcpy(at + 48, PyBytes_AS_STRING(born_host), born_length)
+    at += 48 + born_length
+    put_long(at, cython.cast(cython.ulonglong, store_timestamp))
+    memcpy(at + 8, PyBytes_AS_STRING(store_host), store_length)
+    at += 8 + store_length
+    put_int(at, cython.cast(cython.uint, reconsume_times))
+    put_long(at + 4, cython.cast(cython.ulonglong, prepared_transaction_offset))
+    put_int(at + 12, cython.cast(cython.uint, body_length))
+    memcpy(at + 16, body, body_length)
+    at += 16 + body_length
+    if topic_length > 127:
+        at[0] = cython.cast(cython.uchar, topic_length >> 8)
+        at += 1
+    at[0] = cython.cast(cython.uchar, topic_length & 0xFF)
+    memcpy(at + 1, PyBytes_AS_STRING(topic), topic_length)
+    at += 1 + topic_length
+    at[0] = cython.cast(cython.uchar, properties_length >> 8)
+    at[1] = cython.cast(cython.uchar, properties_length & 0xFF)
+    memcpy(at + 2, properties, properties_length)
+
+
+def encode_batch_records(
+    out: Any,
+    position: cython.Py_ssize_t,
+    queue_id: cython.int,
+    queue_offset: cython.longlong,
+    physical_offset: cython.longlong,
+    sys_flag: cython.int,
+    born_timestamp: cython.longlong,
+    born_host: bytes,
+    store_timestamp: cython.longlong,
+    store_host: bytes,
+    reconsume_times: cython.int,
+    batch: bytes,
+    topic: bytes,
+    append_property_crc: cython.bint = False,
+) -> bytes:
+    """Writes a record for each message of a batch (see `batch_cy`), one behind the other; gives their units.
+
+    A unit is physical offset, size and tags code of a record, as consume queues hold them. Queue offset and
+    physical offset are those of the first record. Raises as `encode_record` does, and BadRecord for a batch
+    that cannot be read.
+    """
+    size: cython.Py_ssize_t
+    at: cython.Py_ssize_t = position
+    units = bytearray()
+    if not cython.compiled or append_property_crc or len(topic) > 127:
+        for flag, body, properties in split_batch(batch):
+            size = encode_record(
+                out,
+                at,
+                queue_id,
+                flag,
+                queue_offset,
+                physical_offset + (at - position),
+                sys_flag,
+                born_timestamp,
+                born_host,
+                store_timestamp,
+                store_host,
+                reconsume_times,
+                0,
+                body,
+                topic,
+                properties,
+                None,
+                append_property_crc,
+            )
+            units += _UNIT.pack(physical_offset + (at - position), size, tags_code(properties))
+            queue_offset += 1
+            at += size
+        return bytes(units)
+    count, content, _, _ = measure_batch(batch)
+    fixed: cython.Py_ssize_t = 75 + len(born_host) + len(store_host) + len(topic)
+    if len(born_host) not in (8, 20) or len(store_host) not in (8, 20):
+        raise ValueError("a packed address has 8 or 20 bytes")
+    sys_flag = (
+        (sys_flag & ~0x30) | (0x10 if len(born_host) == 20 else 0) | (0x20 if len(store_host) == 20 else 0)
+    )
+    made: bytes = PyBytes_FromStringAndSize(cython.NULL, count * 20)
+    unit: cython.p_uchar = cython.cast(cython.p_uchar, PyBytes_AS_STRING(made))
+    source: cython.pointer[cython.const[cython.uchar]] = cython.cast(
+        cython.pointer[cython.const[cython.uchar]], PyBytes_AS_STRING(batch)
+    )
+    end: cython.pointer[cython.const[cython.uchar]] = source + PyBytes_GET_SIZE(batch)
+    body_length: cython.Py_ssize_t
+    properties_length: cython.Py_ssize_t
+    crc: cython.uint
+    target: Py_buffer
+    PyObject_GetBuffer(out, cython.address(target), PyBUF_WRITABLE)
+    try:
+        if position < 0 or count * fixed + content > target.len - position:
+            raise RecordTooLarge(f"{count * fixed + content} bytes do not fit")
+        # The batch was measured: its lengths add up.
+        while source < end:
+            body_length = get_int(source + 16)
+            properties_length = get_short(source + 20 + body_length)
+            if body_length <= 512:
+                crc = short_crc(
+                    cython.cast(cython.pointer[cython.const[cython.uint]], PyBytes_AS_STRING(_CRC)),
+                    source + 20,
+                    body_length,
+                )
+            else:
+                crc = _crc32(
+                    PyMemoryView_FromMemory(cython.cast(cython.p_char, source + 20), body_length, 0x100)
+                )
+            size = fixed + body_length + properties_length
+            _put_record(
+                cython.cast(cython.p_uchar, target.buf) + at,
+                size,
+                crc & 0x7FFFFFFF,
+                queue_id,
+                get_int(source + 12),
+                queue_offset,
+                physical_offset,
+                sys_flag,
+                born_timestamp,
+                born_host,
+                store_timestamp,
+                store_host,
+                reconsume_times,
+                0,
+                source + 20,
+                body_length,
+                topic,
+                source + 22 + body_length,
+                properties_length,
+            )
+            put_long(unit, cython.cast(cython.ulonglong, physical_offset))
+            put_int(unit + 8, cython.cast(cython.uint, size))
+            put_long(
+                unit + 12,
+                cython.cast(
+                    cython.ulonglong,
+                    cython.cast(
+                        cython.longlong,
+                        tags_code(
+                            PyBytes_FromStringAndSize(
+                                cython.cast(cython.p_char, source + 22 + body_length), properties_length
+                            )
+                        ),
+                    ),
+                ),
+            )
+            unit += 20
+            at += size
+            physical_offset += size
+            queue_offset += 1
+            source += 22 + body_length + properties_length
+    finally:
+        PyBuffer_Release(cython.address(target))
+    return made
 
 
 def _room_for_crc(properties: bytes) -> bytes:

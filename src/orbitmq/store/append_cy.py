@@ -15,8 +15,8 @@ try:
 except ModuleNotFoundError:
     from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
 
-from orbitmq.protocol.message import INNER_BATCH, RecordTooLarge
-from orbitmq.protocol.message_cy import encode_record, record_size
+from orbitmq.protocol.message import INNER_BATCH, BadRecord, RecordTooLarge
+from orbitmq.protocol.message_cy import encode_batch_records, encode_record, measure_batch, record_size
 from orbitmq.protocol.properties_cy import tags_code
 from orbitmq.store.messages import Appended, PendingMessage, PutStatus
 
@@ -102,7 +102,7 @@ def append_messages(
                     continue
             topic = message.topic
             queue_id = message.queue_id
-        if message.parts:
+        if message.batch:
             size = _append_batch(
                 message, queue, out, position, limit, segment_start, store_timestamp, limits, results
             )
@@ -229,7 +229,6 @@ def _append_batch(
 
     The batch is looked at as a whole first: all of it is stored, or nothing.
     """
-    first: cython.Py_ssize_t = position
     size: cython.Py_ssize_t
     refusal, size = _batch_size(message, len(queue.topic_bytes), limits)
     if refusal is not None:
@@ -237,56 +236,33 @@ def _append_batch(
         return 0
     if size + _BLANK_BYTES > limit - position:
         return -size
-    queue_id: cython.int = message.queue_id
-    sys_flag: cython.int = message.sys_flag
-    born_timestamp: cython.longlong = message.born_timestamp
-    born_host: bytes = message.born_host
-    store_host: bytes = message.store_host
-    reconsume_times: cython.int = message.reconsume_times
-    topic_bytes: bytes = queue.topic_bytes
-    append_crc: cython.bint = limits.append_property_crc
+    physical_offset: cython.longlong = segment_start + position
     first_offset: cython.longlong = queue.max_offset
-    queue_offset: cython.longlong = first_offset
-    offsets: list[int] = []
-    units = bytearray()
     try:
-        for flag, body, properties in message.parts:
-            size = encode_record(
-                out,
-                position,
-                queue_id,
-                flag,
-                queue_offset,
-                segment_start + position,
-                sys_flag,
-                born_timestamp,
-                born_host,
-                store_timestamp,
-                store_host,
-                reconsume_times,
-                0,
-                body,
-                topic_bytes,
-                properties,
-                None,
-                append_crc,
-            )
-            offsets.append(segment_start + position)
-            if cython.compiled:
-                _put_unit(
-                    units, segment_start + position, cython.cast(cython.int, size), tags_code(properties)
-                )
-            else:
-                units += _UNIT.pack(segment_start + position, size, tags_code(properties))
-            position += size
-            queue_offset += 1
+        units: bytes = encode_batch_records(
+            out,
+            position,
+            message.queue_id,
+            first_offset,
+            physical_offset,
+            message.sys_flag,
+            message.born_timestamp,
+            message.born_host,
+            store_timestamp,
+            message.store_host,
+            message.reconsume_times,
+            message.batch,
+            queue.topic_bytes,
+            limits.append_property_crc,
+        )
     except (RecordTooLarge, OverflowError, ValueError, TypeError):
         results.append(Appended(_ILLEGAL))
         return 0
     queue.tail += units
-    queue.max_offset = queue_offset
-    size = position - first
-    results.append(Appended(_OK, segment_start + first, size, first_offset, store_timestamp, offsets))
+    queue.max_offset = first_offset + len(units) // 20
+    end, last_size, _ = _UNIT.unpack_from(units, len(units) - 20)
+    size = end + last_size - physical_offset
+    results.append(Appended(_OK, physical_offset, size, first_offset, store_timestamp, units))
     return size
 
 
@@ -294,15 +270,14 @@ def _batch_size(message: PendingMessage, topic_bytes: int, limits: Limits) -> tu
     """What keeps a batch from being stored, if anything does, and its size in bytes."""
     if message.sys_flag & INNER_BATCH:
         return _ILLEGAL, 0
+    try:
+        count, content, longest_body, longest = measure_batch(message.batch)
+    except BadRecord:
+        return _ILLEGAL, 0
     fixed = record_size(
         0, topic_bytes, 0, len(message.born_host), len(message.store_host), limits.append_property_crc
     )
-    total = 0
-    for _, body, properties in message.parts:
-        if len(properties) > 32767:
-            return _PROPERTIES_SIZE_EXCEEDED, 0
-        size = fixed + len(body) + len(properties)
-        if len(body) > limits.max_body_bytes or size > limits.max_record_bytes or b"\x00" in properties:
-            return _ILLEGAL, 0
-        total += size
+    total = count * fixed + content
+    if longest_body > limits.max_body_bytes or fixed + longest > limits.max_record_bytes:
+        return _ILLEGAL, 0
     return (_ILLEGAL, 0) if total > limits.max_batch_bytes else (None, total)

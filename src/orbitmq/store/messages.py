@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from struct import Struct
 from typing import NamedTuple
+
+_UNIT = Struct(">qiq")
 
 
 class PutStatus(Enum):
@@ -58,9 +61,9 @@ class PendingMessage:
     properties: bytes
     tags_code: int | None = None
     """What stands in the consume queue; None: the hash of the tag (for a delay level: the time it is due)."""
-    parts: Sequence[tuple[int, bytes, bytes]] = ()
-    """Of a batch: (flag, body, properties) of each message, instead of those above. A batch is stored as a
-    whole or not at all, and within one segment."""
+    batch: bytes = b""
+    """Of a batch: its messages (see `protocol.batch_cy`), instead of flag, body and properties above. A batch
+    is stored as a whole or not at all, and within one segment."""
 
 
 @dataclass(slots=True)
@@ -72,8 +75,14 @@ class Appended:
     size: int = 0
     queue_offset: int = 0
     store_timestamp: int = 0
-    parts: Sequence[int] = ()
-    """Of a batch: the physical offset of each message; the numbers above are of the first, `size` of all."""
+    units: bytes = b""
+    """Of a batch: the unit of each message, as its queue has it; the numbers above are of the first message,
+    `size` of all."""
+
+    @property
+    def parts(self) -> list[int]:
+        """Of a batch: the physical offset of each message."""
+        return [physical_offset for physical_offset, _, _ in _UNIT.iter_unpack(self.units)]
 
     @property
     def end_offset(self) -> int:

@@ -17,7 +17,7 @@ try:
 except ModuleNotFoundError:
     from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
 
-from orbitmq.protocol.message_cy import crc32, scan_records
+from orbitmq.protocol.message_cy import CRC_TABLES, crc32, scan_records
 
 if cython.compiled:
     from cython.cimports.cpython.buffer import (  # type: ignore[import-not-found]
@@ -29,33 +29,14 @@ if cython.compiled:
     from cython.cimports.cpython.memoryview import PyMemoryView_FromMemory  # type: ignore[import-not-found]
     from cython.cimports.libc.string import memchr, memcmp  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.big_endian import get_int, get_long  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.protocol.crc import short_crc  # type: ignore[import-not-found]
 
 _UNIT = Struct(">qiq")
 BLANK_SIZE = 0x7FFFFFFF
 _LONG_TOPIC_MAGIC = (-626843477).to_bytes(4, "big", signed=True)
 """What records begin with, behind their size, whose topics are longer than 127 bytes."""
 
-SMALL_BODY_BYTES = 512
-"""Bodies up to this size get their checksum here: a call to the library costs more than they do."""
-
-
-def _crc_tables() -> bytes:
-    """Eight tables of 256 words for the CRC-32 of eight bytes at a time, as native 32-bit words."""
-    tables = [[0] * 256 for _ in range(8)]
-    for byte in range(256):
-        code = byte
-        for _ in range(8):
-            code = code >> 1 ^ (0xEDB88320 if code & 1 else 0)
-        tables[0][byte] = code
-    for byte in range(256):
-        code = tables[0][byte]
-        for table in tables[1:]:
-            code = tables[0][code & 0xFF] ^ code >> 8
-            table[byte] = code
-    return b"".join(Struct("=256I").pack(*table) for table in tables)
-
-
-_CRC: bytes = _crc_tables()
+_CRC: bytes = CRC_TABLES
 
 
 class Picked:
@@ -344,39 +325,14 @@ def _is_sound(
         if crc or at[size - 1] != 2:
             return False
     if body_length <= 512:
-        crc = _small_crc(at + fixed, body_length)
+        crc = short_crc(
+            cython.cast(cython.pointer[cython.const[cython.uint]], PyBytes_AS_STRING(_CRC)),
+            at + fixed,
+            body_length,
+        )
     else:
         crc = crc32(PyMemoryView_FromMemory(cython.cast(cython.p_char, at + fixed), body_length, 0x100))
     return crc & 0x7FFFFFFF == cython.cast(cython.uint, get_int(at + 8))
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _small_crc(data: cython.pointer[cython.const[cython.uchar]], length: cython.longlong) -> cython.uint:
-    """CRC-32, eight bytes at a time. Compiled only."""
-    t: cython.pointer[cython.const[cython.uint]] = cython.cast(
-        cython.pointer[cython.const[cython.uint]], PyBytes_AS_STRING(_CRC)
-    )
-    crc: cython.uint = 0xFFFFFFFF
-    while length >= 8:
-        crc ^= data[0] | (data[1] << 8) | (data[2] << 16) | (cython.cast(cython.uint, data[3]) << 24)
-        crc = (
-            t[1792 + (crc & 0xFF)]
-            ^ t[1536 + ((crc >> 8) & 0xFF)]
-            ^ t[1280 + ((crc >> 16) & 0xFF)]
-            ^ t[1024 + (crc >> 24)]
-            ^ t[768 + data[4]]
-            ^ t[512 + data[5]]
-            ^ t[256 + data[6]]
-            ^ t[data[7]]
-        )
-        data += 8
-        length -= 8
-    while length > 0:
-        crc = t[(crc ^ data[0]) & 0xFF] ^ (crc >> 8)
-        data += 1
-        length -= 1
-    return crc ^ 0xFFFFFFFF
 
 
 def arrivals(

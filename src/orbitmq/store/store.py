@@ -20,7 +20,7 @@ from orbitmq.store.arrivals import Arrival, Arrivals
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.chores import Chore
 from orbitmq.store.commit_log import CommitLog
-from orbitmq.store.consume_queue import ConsumeQueue, QueueTable, due_time
+from orbitmq.store.consume_queue import UNIT, ConsumeQueue, QueueTable, due_time
 from orbitmq.store.errors import FlushFailed, StoreCorrupt, StoreUnavailable
 from orbitmq.store.extension import ExtensionFiles
 from orbitmq.store.figures import StoreFigures
@@ -307,7 +307,8 @@ class MessageStore:
             failpoints.hit("commitlog.after_append")
         for appended in reversed(results):
             if appended.status is PutStatus.PUT_OK:
-                self._last_record = appended.parts[-1] if appended.parts else appended.physical_offset
+                units = appended.units
+                self._last_record = UNIT.unpack_from(units, -20)[0] if units else appended.physical_offset
                 break
         return results
 

@@ -17,7 +17,7 @@ from orbitmq.broker.handlers import handlers
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.locks import QueueLocks
 from orbitmq.broker.retry import VERSION_WITH_MAX_RECONSUME
-from orbitmq.broker.send_cy import ReplyTemplate, plain_message
+from orbitmq.broker.send_cy import SEND_BATCH, ReplyTemplate, plain_batch, plain_message
 from orbitmq.broker.stats import BrokerStats
 from orbitmq.broker.timer import Timers
 from orbitmq.broker.timer_records import recall_handle
@@ -31,7 +31,7 @@ from orbitmq.protocol.command import LANGUAGE_PYTHON, LANGUAGES, VERSION, Comman
 from orbitmq.protocol.errors import Malformed, Refused
 from orbitmq.protocol.ids import offset_message_ids
 from orbitmq.protocol.message import TRANSACTION_MASK
-from orbitmq.protocol.message_cy import split_batch
+from orbitmq.protocol.message_cy import measure_batch
 from orbitmq.protocol.names import (
     HALF_TOPIC,
     MAX_TOPIC_CHARACTERS,
@@ -44,6 +44,7 @@ from orbitmq.protocol.names import (
 from orbitmq.protocol.properties import decode_properties, encode_properties
 from orbitmq.protocol.requests.send import SendBatchMessage, SendMessage, SendMessageV2, SendReply
 from orbitmq.store import Appended, MessageStore, PendingMessage, PutStatus
+from orbitmq.store.consume_queue import UNIT_BYTES
 
 AnySend: TypeAlias = SendMessage | SendMessageV2 | SendBatchMessage
 ManyResult: TypeAlias = "Result | Exception | bytes"
@@ -155,6 +156,19 @@ def send_many(tables: SendTables, commands: Sequence[Command], peer: Peer, now: 
     accepted: list[Incoming | bytes | Exception] = []
     for command in commands:
         if may_be_plain and not unsaved:
+            if command.code == SEND_BATCH:
+                batch = plain_batch(
+                    command,
+                    tables.topics.by_name,
+                    NO_SEND_TOPICS,
+                    tables.settings.max_message_size,
+                    peer.host,
+                    tables.identity.host,
+                )
+                if batch is not None:
+                    messages.append(batch)
+                    accepted.append(b"")
+                    continue
             plain = plain_message(
                 command,
                 tables.topics.by_name,
@@ -210,14 +224,19 @@ def _results(
                 results.append(_refusal(tables, one.status))
             else:
                 message = messages[at]
-                put(message.topic, message.queue_id, 1, one.size)
+                put(message.topic, message.queue_id, len(one.units) // UNIT_BYTES or 1, one.size)
                 if ORDERED in message.properties:
                     tables.stats.put_typed("fifo", message.topic, one.size)
-                results.append(
-                    template.frame(
-                        command.opaque, one.physical_offset, message.queue_id, one.queue_offset, incoming
+                if one.units:
+                    results.append(
+                        template.batch_frame(command.opaque, one.units, message.queue_id, one.queue_offset)
                     )
-                )
+                else:
+                    results.append(
+                        template.frame(
+                            command.opaque, one.physical_offset, message.queue_id, one.queue_offset, incoming
+                        )
+                    )
             at += 1
         elif isinstance(incoming, Incoming):
             results.append(_result(tables, incoming, stored[at], now))
@@ -440,7 +459,7 @@ def _accept_batch(tables: SendTables, call: Call[AnySend], queue_id: int) -> Inc
     name = request.topic
     if len(name) > MAX_TOPIC_CHARACTERS or name.startswith(RETRY_PREFIX):
         raise Refused(ResponseCode.MESSAGE_ILLEGAL, f"batch request does not support topic {name}")
-    body = call.command.body or b""
+    body = bytes(call.command.body or b"")
     if len(body) > tables.settings.max_message_size:
         raise Refused(
             ResponseCode.SYSTEM_ERROR,
@@ -450,10 +469,10 @@ def _accept_batch(tables: SendTables, call: Call[AnySend], queue_id: int) -> Inc
     if batch_properties.get("TRAN_MSG") == "true" or "DELAY" in batch_properties:
         raise Refused(ResponseCode.MESSAGE_ILLEGAL, "a batch can be neither delayed nor a transaction")
     try:
-        parts = split_batch(body)
+        count, *_ = measure_batch(body)
     except Malformed as error:
         raise Refused(ResponseCode.MESSAGE_ILLEGAL, f"the batch cannot be read: {error}") from None
-    if not parts:
+    if not count:
         raise Refused(ResponseCode.MESSAGE_ILLEGAL, "the batch is empty")
     message = PendingMessage(
         name,
@@ -467,7 +486,7 @@ def _accept_batch(tables: SendTables, call: Call[AnySend], queue_id: int) -> Inc
         0,
         b"",
         b"",
-        parts=parts,
+        batch=body,
     )
     waits = tables.sync_flush and batch_properties.get("WAIT") != "false"
     return Incoming(
@@ -480,7 +499,7 @@ def _result(tables: SendTables, incoming: Incoming, stored: Appended, now: int) 
         tables.stats.put_failed()
         return _refusal(tables, stored.status)
     message = incoming.message
-    tables.stats.put_fresh(message.topic, message.queue_id, len(message.parts) or 1, stored.size)
+    tables.stats.put_fresh(message.topic, message.queue_id, len(stored.units) // UNIT_BYTES or 1, stored.size)
     if message.topic == HALF_TOPIC:
         tables.transactions.stored(message, now)
     if ORDERED in message.properties:

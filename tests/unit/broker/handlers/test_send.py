@@ -186,21 +186,27 @@ def test_a_retry_that_was_delivered_often_enough_becomes_a_dead_letter(broker: R
     assert broker.stored("%RETRY%CG", 0).reconsume_times == 3
 
 
-def test_a_batch_is_stored_as_its_messages(broker: RealBroker) -> None:
-    parts = [(n, b"body%d" % n, b"KEYS\x01k%d\x02UNIQ_KEY\x01ID%d\x02" % (n, n)) for n in range(5)]
+@pytest.mark.parametrize("batch_id", [None, "BATCH"], ids=["plain", "with an id of its own"])
+def test_a_batch_is_stored_as_its_messages(broker: RealBroker, batch_id: str | None) -> None:
+    parts = [
+        (n, b"body%d" % n * (1 + 200 * n), b"KEYS\x01k%d\x02UNIQ_KEY\x01ID%d\x02" % (n, n)) for n in range(5)
+    ]
     request = SendBatchMessage(
         **{row.name: getattr(message(), row.name) for row in type(message()).FIELDS}
         | {
             "batch": True,
             "body": encode_batch(parts),
-            "properties": "UNIQ_KEY\x01BATCH\x02WAIT\x01true\x02",
+            "properties": ("" if batch_id is None else f"UNIQ_KEY\x01{batch_id}\x02") + "WAIT\x01true\x02",
         }
     )
     (reply,) = broker.send_together([request])
-    assert reply.msg_id.count(",") == 4
-    assert reply.queue_offset == 0
+    ids = [parse_offset_message_id(one) for one in reply.msg_id.split(",")]
+    assert (reply.queue_offset, reply.transaction_id, reply.queue_id) == (0, batch_id, 1)
+    assert reply.extra is not None
+    assert (reply.extra["MSG_REGION"], reply.extra["TRACE_ON"]) == ("DefaultRegion", "true")
     for n in range(5):
         stored = broker.stored("TopicTest", 1, n)
+        assert ids[n] == (HOST, stored.physical_offset)
         assert (stored.body, stored.flag, stored.properties) == (parts[n][1], n, parts[n][2])
 
 
