@@ -21,8 +21,11 @@ class Connecting:
 
     def connect(self, address: str) -> BlockingConnection:
         """Raises BadOption for a file of no use, ConnectFailed."""
-        context = _context(self.tls_ca) if self.tls or self.tls_ca else None
-        return BlockingConnection(address, ssl=context, credentials=self.credentials)
+        return BlockingConnection(address, ssl=self.ssl_context(), credentials=self.credentials)
+
+    def ssl_context(self) -> ssl.SSLContext | None:
+        """What connections are encrypted with; None: they are not. Raises BadOption for a file of no use."""
+        return _context(self.tls_ca) if self.tls or self.tls_ca else None
 
 
 PLAIN = Connecting()
