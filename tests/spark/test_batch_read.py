@@ -77,7 +77,7 @@ def test_the_scanner_agrees_with_its_plain_form(server: Server, topic: str, read
     names = tuple(name for name in NAMES if name != "brokerName")
     scanner = PlainScanner(names)
     bounds = queue_bounds(readable_queues(options.namesrv, options.topics))
-    for work in ranges_to_read(bounds, None, None, strict=True):
+    for work in ranges_to_read(bounds, {}, {}, strict=True):
         for answer in QueuePuller(work, group="TOOLS_CONSUMER", subscription="*", on_loss=refuse_loss):
             scanner.scan(*answer)
     expected = scanner.take().to_pylist()

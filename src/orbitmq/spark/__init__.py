@@ -7,31 +7,52 @@ needed, so that the compiled scanner can be used without it.
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from orbitmq.spark.session import local_session
+    from orbitmq.spark.decoding import decoded
+    from orbitmq.spark.progress import ProgressListener, commit_progress, queue_progress
+    from orbitmq.spark.session import local_session, session
     from orbitmq.spark.source import DefaultSource
 
-__all__ = ["DefaultSource", "local_session", "register"]
+__all__ = [
+    "DefaultSource",
+    "ProgressListener",
+    "commit_progress",
+    "decoded",
+    "local_session",
+    "queue_progress",
+    "register",
+    "session",
+]
+
+_HOMES = {
+    "DefaultSource": "source",
+    "ProgressListener": "progress",
+    "commit_progress": "progress",
+    "decoded": "decoding",
+    "local_session": "session",
+    "queue_progress": "progress",
+    "session": "session",
+}
 
 
 def register(spark: SparkSession) -> None:
-    """Makes `spark.read.format("orbitmq")` work in this session, whatever auto-registration found."""
-    from orbitmq.spark.source import DefaultSource
+    """Makes `spark.read.format("orbitmq")` work in this session, whatever auto-registration found.
 
-    spark.dataSource.register(DefaultSource)
+    Where `spark.sql.python.filterPushdown.enabled` is true in the session, batch reads take Spark's
+    predicates on queues, offsets, store times and tags from then on. Call it again after changing it.
+    """
+    from orbitmq.spark.source import DefaultSource, PushdownSource
+
+    enabled = spark.conf.get("spark.sql.python.filterPushdown.enabled", "false") or "false"
+    spark.dataSource.register(PushdownSource if enabled.lower() == "true" else DefaultSource)
 
 
 def __getattr__(name: str) -> Any:
-    if name == "DefaultSource":
-        from orbitmq.spark.source import DefaultSource
-
-        return DefaultSource
-    if name == "local_session":
-        from orbitmq.spark.session import local_session
-
-        return local_session
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"orbitmq.spark.{_HOMES[name]}"), name)

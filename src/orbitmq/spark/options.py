@@ -7,9 +7,8 @@ text, in any case.
 from __future__ import annotations
 
 import difflib
-import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from orbitmq.access import credentials_of
@@ -18,18 +17,13 @@ from orbitmq.net.errors import BadAddress
 from orbitmq.spark.columns import BY_NAME, NAMES
 from orbitmq.spark.connecting import PLAIN, Connecting
 from orbitmq.spark.errors import BadOption
-
-EARLIEST = -2
-"""Stands for a queue's first offset, in JSON as well."""
-LATEST = -1
-"""Stands for the offset after a queue's last message, in JSON as well."""
+from orbitmq.spark.positions import LAST, Position, ending, is_queue, parsed_json, starting
+from orbitmq.spark.values import boolean, count, span_ms
 
 DEFAULT_GROUP = "TOOLS_CONSUMER"
 """A group that every broker knows without being told: nothing is committed under it."""
 DEFAULT_MAX_BATCH_BYTES = 4 << 20
-
-QueueOffsets = dict[str, dict[str, int]]
-"""Topic -> `broker|queueId` -> queue offset; the JSON of the offset options."""
+DEFAULT_TRIGGER_DELAY_MS = 15 * 60_000
 
 
 @dataclass(slots=True, frozen=True)
@@ -39,21 +33,107 @@ class OptionRow:
     name: str
     default: str
     about: str
+    only: str = ""
+    """`batch` or `stream` for an option that the other refuses."""
 
+
+_PER_QUEUE = '{"topic":{"broker|0":123,"broker|1":456}}'
 
 OPTIONS = (
-    OptionRow("subscribe", "", "topics, separated by commas"),
+    OptionRow(
+        "subscribe",
+        "",
+        "topics, separated by commas; exactly one of subscribe, subscribePattern and assign is set",
+    ),
     OptionRow("topic", "", "the same as subscribe"),
+    OptionRow(
+        "subscribePattern",
+        "",
+        "a regular expression that whole topic names match; system topics never do, retry and dead-letter "
+        "topics only where it begins with %",
+    ),
+    OptionRow(
+        "assign",
+        "",
+        'queues: {"topic":["broker|0","broker|1"]}; a bare number is that queue on every broker',
+    ),
     OptionRow("namesrv", "NAMESRV_ADDR, else 127.0.0.1:9876", "name servers: host:port;host:port"),
-    OptionRow("startingOffsets", "earliest", 'earliest, or JSON {"topic":{"broker|queueId":offset}}'),
-    OptionRow("endingOffsets", "latest", "latest, or JSON as above; the end itself is not read"),
+    OptionRow(
+        "startingOffsets",
+        "earliest; of a stream latest",
+        f"earliest, latest (streams only), or JSON: {_PER_QUEUE}, where -2 is earliest and -1 latest; for a "
+        "new query: a checkpoint wins. Queues that appear later are read from their beginning",
+    ),
+    OptionRow(
+        "endingOffsets",
+        "latest",
+        "latest, or JSON as above without -2; the offset named is the first that is not read",
+        "batch",
+    ),
+    OptionRow(
+        "startingTimestamp",
+        "",
+        "store time in ms, for all queues: from the first message at or after it; wins over the next and "
+        "over startingOffsets",
+    ),
+    OptionRow(
+        "startingOffsetsByTimestamp",
+        "",
+        "the same per queue, as JSON of the form of startingOffsets; wins over startingOffsets",
+    ),
+    OptionRow(
+        "endingTimestamp",
+        "",
+        "store time in ms: up to the first message at or after it, to the end where there is none; wins over "
+        "the next and over endingOffsets",
+        "batch",
+    ),
+    OptionRow(
+        "endingOffsetsByTimestamp", "", "the same per queue, as JSON; wins over endingOffsets", "batch"
+    ),
+    OptionRow(
+        "startingOffsetsByTimestampStrategy",
+        "error",
+        "where a queue has no message at or after the starting time: error, or latest (begin at its end)",
+    ),
+    OptionRow(
+        "failOnDataLoss",
+        "true",
+        "fail when messages that were to be read are gone (retention, a topic deleted or made anew); false: "
+        "log it, read what is left",
+    ),
     OptionRow("minPartitions", "one per queue", "at least so many Spark tasks: queues are split by offsets"),
     OptionRow("maxRecordsPerPartition", "no limit", "at most so many offsets per Spark task"),
-    OptionRow("tags", "*", "only messages with one of these tags: A || B"),
+    OptionRow(
+        "maxOffsetsPerTrigger",
+        "no limit",
+        "at most so many offsets per micro-batch, shared out by what each queue has to read",
+        "stream",
+    ),
+    OptionRow(
+        "minOffsetsPerTrigger",
+        "1",
+        "wait with a micro-batch until so many are there, or maxTriggerDelay is over; available-now never "
+        "waits",
+        "stream",
+    ),
+    OptionRow(
+        "maxTriggerDelay", "15m", "longest wait for minOffsetsPerTrigger: 500ms, 30s, 15m, 2h", "stream"
+    ),
+    OptionRow("tags", "*", "only messages with one of these tags: A || B; by the broker, and again by value"),
+    OptionRow(
+        "sql",
+        "",
+        "only messages whose properties this SQL92 expression holds for; the broker evaluates it "
+        "(enablePropertyFilter=true there); not together with tags",
+    ),
     OptionRow("columns", "all", "the columns to read, separated by commas; others are never built"),
-    OptionRow("maxBatchBytes", "4194304", "size at which rows are handed to Spark"),
-    OptionRow("failOnDataLoss", "true", "fail when planned messages are gone; false: read what is left"),
-    OptionRow("group", DEFAULT_GROUP, "consumer group to read as; offsets are not committed"),
+    OptionRow("maxBatchBytes", str(DEFAULT_MAX_BATCH_BYTES), "size at which rows are handed to Spark"),
+    OptionRow(
+        "groupId",
+        DEFAULT_GROUP,
+        "consumer group to read as; where it is set, a stream's progress is written to the brokers under it",
+    ),
     OptionRow("accessKey", "", "the user that requests are signed as, with secretKey"),
     OptionRow("secretKey", "", "the user's secret; Spark hides it where it shows options"),
     OptionRow("securityToken", "", "what goes with keys that are valid for a time only"),
@@ -61,7 +141,9 @@ OPTIONS = (
     OptionRow("tlsCa", "the system's", "with TLS: trust the certificates in this PEM file of every worker"),
 )
 
-_CANONICAL = {row.name.lower(): row.name for row in OPTIONS}
+_ONLY = {row.name: row.only for row in OPTIONS if row.only}
+_SELECTIONS = ("subscribe", "topic", "subscribePattern", "assign")
+_OF_OTHER_SYSTEMS = {"group": "groupId", "kafka.group.id": "groupId", "kafka.bootstrap.servers": "namesrv"}
 
 
 @dataclass(slots=True, frozen=True)
@@ -69,15 +151,23 @@ class ReadOptions:
     """The options of one read, checked."""
 
     topics: tuple[str, ...]
+    """Empty with a pattern."""
+    pattern: str | None
+    assigned: Mapping[str, tuple[str, ...]] | None
+    """Topic -> `broker|queueId` or `queueId`; None: all queues."""
     namesrv: tuple[str, ...]
-    starting: QueueOffsets | None
-    """None: from the earliest message of every queue."""
-    ending: QueueOffsets | None
-    """None: to what is the latest when the job is planned."""
+    starting: Position
+    ending: Position
+    latest_without_match: bool
+    """What startingOffsetsByTimestampStrategy says."""
     min_partitions: int | None
     max_records_per_partition: int | None
+    max_offsets_per_trigger: int | None
+    min_offsets_per_trigger: int | None
+    max_trigger_delay_ms: int
     tags: tuple[str, ...]
     """Empty: every message."""
+    sql: str | None
     columns: tuple[str, ...]
     max_batch_bytes: int
     fail_on_data_loss: bool
@@ -86,54 +176,156 @@ class ReadOptions:
 
     @property
     def subscription(self) -> str:
-        """The tag expression for the broker."""
-        return " || ".join(self.tags) or "*"
+        """The expression for the broker."""
+        return self.sql or " || ".join(self.tags) or "*"
+
+    @property
+    def expression_type(self) -> str:
+        """What kind of expression that is."""
+        return "TAG" if self.sql is None else "SQL92"
+
+    @property
+    def commits(self) -> bool:
+        """Whether a stream's progress goes to the brokers."""
+        return self.group != DEFAULT_GROUP
+
+    def selects(self, topic: str) -> bool:
+        """Whether a topic is one of those to read."""
+        return topic in self.topics if self.pattern is None else bool(re.fullmatch(self.pattern, topic))
 
     @classmethod
-    def parse(cls, given: Mapping[str, str]) -> ReadOptions:
-        """Checks what a user has set. Raises BadOption."""
-        values = _known(given)
+    def parse(cls, given: Mapping[str, str], *, streaming: bool = False) -> ReadOptions:
+        """Checks what a user has set for a batch read, or for a stream. Raises BadOption."""
+        values = known(given)
+        _refuse_those_of("batch" if streaming else "stream", values)
+        topics, pattern, assigned = _selection(values)
+        most, least = count(values, "maxOffsetsPerTrigger"), count(values, "minOffsetsPerTrigger")
+        if most is not None and least is not None and least > most:
+            raise BadOption(f"minOffsetsPerTrigger ({least}) is above maxOffsetsPerTrigger ({most})")
+        if "maxTriggerDelay" in values and least is None:
+            raise BadOption("maxTriggerDelay goes with minOffsetsPerTrigger: alone it means nothing")
+        tags, sql = _filter(values)
         return cls(
-            topics=_topics(values),
+            topics=topics,
+            pattern=pattern,
+            assigned=assigned,
             namesrv=_namesrv(values),
-            starting=_offsets(values, "startingOffsets", word="earliest"),
-            ending=_offsets(values, "endingOffsets", word="latest"),
-            min_partitions=_count(values, "minPartitions"),
-            max_records_per_partition=_count(values, "maxRecordsPerPartition"),
-            tags=_tags(values.get("tags", "*")),
+            starting=starting(values, streaming=streaming),
+            ending=LAST if streaming else ending(values),
+            latest_without_match=_strategy(values),
+            min_partitions=count(values, "minPartitions"),
+            max_records_per_partition=count(values, "maxRecordsPerPartition"),
+            max_offsets_per_trigger=most,
+            min_offsets_per_trigger=least,
+            max_trigger_delay_ms=span_ms(values, "maxTriggerDelay", default_ms=DEFAULT_TRIGGER_DELAY_MS),
+            tags=tags,
+            sql=sql,
             columns=_columns(values.get("columns")),
-            max_batch_bytes=_count(values, "maxBatchBytes") or DEFAULT_MAX_BATCH_BYTES,
-            fail_on_data_loss=_boolean(values, "failOnDataLoss", default=True),
-            group=values.get("group", DEFAULT_GROUP),
+            max_batch_bytes=count(values, "maxBatchBytes") or DEFAULT_MAX_BATCH_BYTES,
+            fail_on_data_loss=boolean(values, "failOnDataLoss", default=True),
+            group=values.get("groupId") or DEFAULT_GROUP,
             connecting=_connecting(values),
         )
 
 
-def _known(given: Mapping[str, str]) -> dict[str, str]:
+def columns_of(given: Mapping[str, str]) -> tuple[str, ...]:
+    """The columns that options ask for, of a batch read or of a stream. Raises BadOption."""
+    return _columns(known(given).get("columns"))
+
+
+def known(given: Mapping[str, str], rows: Iterable[OptionRow] = OPTIONS) -> dict[str, str]:
+    """The options by their documented names. Raises BadOption with the nearest name for an unknown one."""
+    names = {row.name.lower(): row.name for row in rows}
     values: dict[str, str] = {}
     for key, value in given.items():
-        name = _CANONICAL.get(key.lower())
+        name = names.get(key.lower())
         if name is None:
-            if key.lower() == "path":
-                raise BadOption('a topic is no path: use .option("subscribe", "TOPIC").load()')
-            near = difflib.get_close_matches(key.lower(), _CANONICAL, n=1)
-            hint = f"; did you mean {_CANONICAL[near[0]]}?" if near else ""
-            raise BadOption(f"unknown option {key}{hint} Options: {', '.join(row.name for row in OPTIONS)}")
+            near = difflib.get_close_matches(key.lower(), names, n=1)
+            meant = _OF_OTHER_SYSTEMS.get(key.lower()) or (names[near[0]] if near else "")
+            hint = f"; did you mean {meant}?" if meant else ""
+            raise BadOption(f"unknown option {key}{hint} Options: {', '.join(names.values())}")
         values[name] = value.strip()
     return values
 
 
-def _topics(values: Mapping[str, str]) -> tuple[str, ...]:
-    if "subscribe" in values and "topic" in values:
-        raise BadOption("subscribe and topic are the same option: set one of them")
-    text = values.get("subscribe", values.get("topic", ""))
+def _refuse_those_of(other: str, values: Mapping[str, str]) -> None:
+    for name in values:
+        if _ONLY.get(name) == other:
+            here = "a stream" if other == "batch" else "a batch read"
+            raise BadOption(f"{name} means nothing to {here}: leave it out")
+
+
+def _selection(
+    values: Mapping[str, str],
+) -> tuple[tuple[str, ...], str | None, dict[str, tuple[str, ...]] | None]:
+    chosen = [name for name in _SELECTIONS if values.get(name)]
+    if not chosen:
+        raise BadOption('no topic given: .option("subscribe", "TOPIC")')
+    if len(chosen) > 1:
+        raise BadOption(f"{' and '.join(chosen)} exclude each other: set one of them")
+    text = values[chosen[0]]
+    if chosen[0] == "subscribePattern":
+        return (), _pattern(text), None
+    if chosen[0] == "assign":
+        assigned = _assigned(text)
+        return tuple(assigned), None, assigned
     topics = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     if not topics:
         raise BadOption('no topic given: .option("subscribe", "TOPIC")')
+    return _checked_topics(topics), None, None
+
+
+def _checked_topics(topics: tuple[str, ...]) -> tuple[str, ...]:
     for topic in topics:
         if not re.fullmatch(r"[%|a-zA-Z0-9_-]+", topic):
             raise BadOption(f"{topic!r} is no topic name: letters, digits, %, |, - and _ are allowed")
     return topics
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise BadOption(f"subscribePattern {text!r} is no regular expression: {error}") from None
+    return text
+
+
+def _assigned(text: str) -> dict[str, tuple[str, ...]]:
+    shape = 'assign is not JSON of the form {"topic":["broker|0","broker|1"]}'
+    parsed = parsed_json(text, shape)
+    if not isinstance(parsed, dict) or not parsed:
+        raise BadOption(shape)
+    assigned = {}
+    for topic, queues in parsed.items():
+        if not isinstance(queues, list) or not queues or any(isinstance(queue, bool) for queue in queues):
+            raise BadOption(shape)
+        if not all(isinstance(queue, int | str) and is_queue(str(queue)) for queue in queues):
+            raise BadOption(shape)
+        assigned[topic] = tuple(dict.fromkeys(map(str, queues)))
+    _checked_topics(tuple(assigned))
+    return assigned
+
+
+def _filter(values: Mapping[str, str]) -> tuple[tuple[str, ...], str | None]:
+    tags = _tags(values.get("tags", "*"))
+    sql = values.get("sql")
+    if sql is None:
+        return tags, None
+    if not sql:
+        raise BadOption("sql is empty: leave it out, or give an expression")
+    if tags:
+        raise BadOption(
+            "tags and sql exclude each other: in SQL a tag is the property TAGS, as in TAGS = 'A'"
+        )
+    return (), sql
+
+
+def _strategy(values: Mapping[str, str]) -> bool:
+    name = "startingOffsetsByTimestampStrategy"
+    text = values.get(name, "error").lower()
+    if text not in ("error", "latest"):
+        raise BadOption(f"{name} is error or latest, not {text!r}")
+    return text == "latest"
 
 
 def _namesrv(values: Mapping[str, str]) -> tuple[str, ...]:
@@ -151,32 +343,7 @@ def _connecting(values: Mapping[str, str]) -> Connecting:
         )
     except ValueError:
         raise BadOption("accessKey and secretKey go together: set both, or neither") from None
-    return Connecting(credentials, _boolean(values, "tls", default=False), values.get("tlsCa") or None)
-
-
-def _offsets(values: Mapping[str, str], name: str, *, word: str) -> QueueOffsets | None:
-    text = values.get(name, word)
-    if text.lower() == word:
-        return None
-    if text.lower() in ("earliest", "latest"):
-        raise BadOption(f"{name} of a batch read may not be {text}: {word}, or JSON")
-    shape = f'{name} is neither {word} nor JSON of the form {{"topic":{{"broker|0":123}}}}'
-    try:
-        parsed = json.loads(text)
-    except ValueError:
-        raise BadOption(shape) from None
-    allowed = (EARLIEST, LATEST) if word == "earliest" else (LATEST,)
-    if not isinstance(parsed, dict):
-        raise BadOption(shape)
-    for queues in parsed.values():
-        if not isinstance(queues, dict):
-            raise BadOption(shape)
-        for queue, offset in queues.items():
-            if "|" not in queue or not isinstance(offset, int) or isinstance(offset, bool):
-                raise BadOption(shape)
-            if offset < 0 and offset not in allowed:
-                raise BadOption(f"{name}: {offset} of {queue} is no offset")
-    return parsed
+    return Connecting(credentials, boolean(values, "tls", default=False), values.get("tlsCa") or None)
 
 
 def _tags(text: str) -> tuple[str, ...]:
@@ -203,21 +370,3 @@ def check_columns(names: tuple[str, ...]) -> None:
             raise BadOption(f"{name} is no column{hint} Columns: {', '.join(NAMES)}")
     if len(set(names)) < len(names):
         raise BadOption(f"a column is named twice: {', '.join(names)}")
-
-
-def _count(values: Mapping[str, str], name: str) -> int | None:
-    text = values.get(name)
-    if text is None:
-        return None
-    if not text.isascii() or not text.isdigit() or int(text) == 0:
-        raise BadOption(f"{name} has to be a whole number above 0, not {text!r}")
-    return int(text)
-
-
-def _boolean(values: Mapping[str, str], name: str, *, default: bool) -> bool:
-    text = values.get(name)
-    if text is None:
-        return default
-    if text.lower() not in ("true", "false"):
-        raise BadOption(f"{name} is true or false, not {text!r}")
-    return text.lower() == "true"

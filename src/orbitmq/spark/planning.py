@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from orbitmq.spark.errors import BadOption, DataLost
-from orbitmq.spark.options import EARLIEST, LATEST, QueueOffsets, ReadOptions
+from orbitmq.spark.options import ReadOptions
+from orbitmq.spark.positions import EARLIEST, LATEST, QueueOffsets, flat
 
 
 @dataclass(slots=True, frozen=True, order=True)
@@ -17,7 +18,9 @@ class Queue:
     topic: str
     broker_name: str
     queue_id: int
-    address: str
+    address: str = field(compare=False)
+    """The broker's master, or a slave of it where the master is away."""
+    is_master: bool = field(default=True, compare=False)
 
     @property
     def key(self) -> str:
@@ -39,17 +42,15 @@ class OffsetRange:
 
 def ranges_to_read(
     bounds: Mapping[Queue, tuple[int, int]],
-    starting: QueueOffsets | None,
-    ending: QueueOffsets | None,
+    starts: Mapping[Queue, int],
+    ends: Mapping[Queue, int],
     strict: bool,
 ) -> list[OffsetRange]:
     """What is asked for, within the `bounds` (min, max) that the queues have now; empty queues are left out.
 
-    Raises BadOption when offsets name queues that do not exist or leave some out; DataLost, if `strict`,
-    when a start lies before what is left of a queue, or an end behind its last message.
+    A queue without a start begins at its first message, one without an end ends at its last. Raises DataLost,
+    if `strict`, when a start lies before what is left of a queue, or an end behind its last message.
     """
-    starts = _per_queue(bounds, starting, "startingOffsets")
-    ends = _per_queue(bounds, ending, "endingOffsets")
     ranges = []
     for queue, (low, high) in sorted(bounds.items()):
         start, end = starts.get(queue, EARLIEST), ends.get(queue, LATEST)
@@ -57,7 +58,7 @@ def ranges_to_read(
         end = high if end == LATEST else end
         if strict and start < low:
             raise DataLost(
-                f"{queue.topic} {queue.key}: startingOffsets begin at {start}, but only {low} and later are "
+                f"{queue.topic} {queue.key}: the read begins at offset {start}, but only {low} and later are "
                 "left; failOnDataLoss=false reads what is there"
             )
         if strict and max(start, end) > high:
@@ -71,22 +72,57 @@ def ranges_to_read(
     return ranges
 
 
-def _per_queue(
-    bounds: Mapping[Queue, tuple[int, int]], given: QueueOffsets | None, option: str
-) -> dict[Queue, int]:
-    if given is None:
-        return {}
-    by_name = {(queue.topic, queue.key): queue for queue in bounds}
-    named = {(topic, key): offset for topic, queues in given.items() for key, offset in queues.items()}
-    unknown = sorted(f"{topic} {key}" for topic, key in named.keys() - by_name.keys())
+def named(queues: Iterable[Queue], offsets: QueueOffsets, option: str) -> dict[Queue, int]:
+    """What JSON of an option says of each queue. Raises BadOption where it names others, or leaves one out.
+
+    A key without a broker is the queue of that number, where only one broker has the topic.
+    """
+    by_name = {(queue.topic, queue.key): queue for queue in queues}
+    told: dict[Queue, int] = {}
+    unknown = []
+    for (topic, key), offset in flat(offsets).items():
+        full = key if "|" in key else _with_broker(by_name.values(), topic, key, option)
+        queue = by_name.get((topic, full))
+        if queue is None:
+            unknown.append(f"{topic} {key}")
+        else:
+            told[queue] = offset
     if unknown:
-        raise BadOption(f"{option} names queues that do not exist: {', '.join(unknown[:5])}")
-    left_out = sorted(f"{topic} {key}" for topic, key in by_name.keys() - named.keys())
+        raise BadOption(f"{option} names queues that do not exist: {', '.join(sorted(unknown)[:5])}")
+    left_out = sorted(f"{queue.topic} {queue.key}" for queue in by_name.values() if queue not in told)
     if left_out:
+        hint = "" if "Timestamp" in option else " (-2 stands for earliest, -1 for latest)"
+        raise BadOption(f"{option} leaves queues out: {', '.join(left_out[:5])}{hint}")
+    return told
+
+
+def _with_broker(queues: Iterable[Queue], topic: str, key: str, option: str) -> str:
+    brokers = {queue.broker_name for queue in queues if queue.topic == topic}
+    if len(brokers) > 1:
         raise BadOption(
-            f"{option} leaves queues out: {', '.join(left_out[:5])} (-2 stands for earliest, -1 for latest)"
+            f"{option}: several brokers have queue {key} of {topic}, name one as in {min(brokers)}|{key}"
         )
-    return {by_name[name]: offset for name, offset in named.items()}
+    return f"{min(brokers, default='')}|{key}"
+
+
+def assigned(
+    queues: Iterable[Queue], wanted: Mapping[str, tuple[str, ...]], *, strict: bool = True
+) -> list[Queue]:
+    """The queues that `assign` names. Raises BadOption, if `strict`, for one that does not exist."""
+    named_so: dict[tuple[str, str], list[Queue]] = {}
+    for queue in queues:
+        for key in (queue.key, str(queue.queue_id)):
+            named_so.setdefault((queue.topic, key), []).append(queue)
+    chosen: dict[Queue, None] = {}
+    for topic, keys in wanted.items():
+        for key in keys:
+            found = named_so.get((topic, key), [])
+            if strict and not found:
+                raise BadOption(
+                    f"assign names a queue that does not exist or cannot be read now: {topic} {key}"
+                )
+            chosen.update(dict.fromkeys(found))
+    return list(chosen)
 
 
 def split(ranges: Sequence[OffsetRange], options: ReadOptions) -> list[OffsetRange]:

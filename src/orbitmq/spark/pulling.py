@@ -19,22 +19,24 @@ from orbitmq.net.replies import read_reply
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import BrokerRefused, OrbitError
 from orbitmq.protocol.requests.pull import PullMessage, PullReply
+from orbitmq.spark.cluster import pull_request
 from orbitmq.spark.connecting import PLAIN, Connecting
 from orbitmq.spark.errors import DataLost
-from orbitmq.spark.planning import OffsetRange
+from orbitmq.spark.planning import OffsetRange, Queue
 
 log = logging.getLogger(__name__)
 
-SUBSCRIPTION_IN_REQUEST = 4
-"""The bit of sysFlag that says: the filter is in this request, no consumer need be registered."""
 UNDER_WAY = 8
 """Pulls sent ahead of their answers."""
 FIRST_COUNT = 32
 """Messages that every broker hands out at once, if they are small."""
 MOST_COUNT = 1024
 TIMEOUT_MS = 15_000
-TRIES = 5
-"""Attempts without progress before a task fails; a broker that restarts is waited for."""
+TRIES = 20
+"""Attempts without progress before a task fails: a broker that restarts is waited for, for about a minute."""
+LONGEST_PAUSE_S = 3.2
+SAME_PLACE = 5
+"""How often a queue may send a read away from offsets that it says it has (an admin reset the group's)."""
 PASSING = frozenset(
     {
         ResponseCode.SYSTEM_ERROR,
@@ -46,8 +48,15 @@ PASSING = frozenset(
 )
 """Refusals that the same broker may not repeat a little later."""
 
+GONE = frozenset({ResponseCode.TOPIC_NOT_EXIST, ResponseCode.INVALID_PARAMETER})
+"""Refusals that say: there is no such topic, or no longer such a queue of it."""
+
 Answer = tuple[bytes | memoryview, int, int]
 """Stored records back to back, and the queue offsets from (inclusive) to (exclusive) they answer for."""
+
+
+class SlaveBehind(NetError):
+    """The master is away and its slave has not got all that the master had: wait for either."""
 
 
 class _Idle:
@@ -71,7 +80,9 @@ _idle = _Idle()
 class QueuePuller:
     """Iterates over the answers that cover `work`, in the order of the queue.
 
-    `on_loss(from, to)` is told of offsets that are gone; it raises, or lets the rest be read.
+    `on_loss(work, from, to)` is told of offsets that are gone; it raises, or lets the rest be read. A broker
+    that does not answer is tried again for about a minute without progress; `relocate` then says where the
+    queue is by now. Raises NetError, BrokerRefused, and what `on_loss` raises.
     """
 
     def __init__(
@@ -82,14 +93,20 @@ class QueuePuller:
         subscription: str,
         on_loss: Callable[[OffsetRange, int, int], None],
         connecting: Connecting = PLAIN,
+        expression_type: str = "TAG",
+        relocate: Callable[[Queue], Queue] | None = None,
     ) -> None:
         self._work = work
+        self._queue = work.queue
+        self._relocate = relocate
+        self._expression_type = expression_type
         self._connecting = connecting
         self._group = group
         self._subscription = subscription
         self._on_loss = on_loss
         # A filtered answer covers an unknown number of offsets: nothing can be asked for ahead.
         self._ahead = UNDER_WAY if subscription == "*" else 1
+        self._sent_away = 0
         self._count = FIRST_COUNT
         self._full_answers = 0
         self._patience = 16
@@ -105,19 +122,25 @@ class QueuePuller:
             try:
                 yield from self._read_over_one_connection()
             except (NetError, BrokerRefused) as error:
-                if isinstance(error, BrokerRefused) and error.code not in PASSING:
-                    raise
+                if isinstance(error, BrokerRefused):
+                    if error.code in GONE:
+                        self._on_loss(self._work, self._cursor, self._work.to_queue_offset)
+                        return
+                    if error.code not in PASSING:
+                        raise
                 tries = 1 if self._cursor > before else tries + 1
                 if tries == TRIES:
                     raise
-                log.warning("pulling %s again: %s", self._work.queue, error)
-                time.sleep(0.2 * 2**tries)
+                log.warning("pulling %s %s again: %s", self._queue.topic, self._queue.key, error)
+                time.sleep(min(0.2 * 2**tries, LONGEST_PAUSE_S))
+                if self._relocate is not None:
+                    self._queue = self._relocate(self._queue)
 
     def _read_over_one_connection(self) -> Iterator[Answer]:
         self._under_way.clear()
         self._held.clear()
         self._next_to_ask = self._cursor
-        connection = _idle.take(self._work.queue.address, self._connecting)
+        connection = _idle.take(self._queue.address, self._connecting)
         try:
             while self._cursor < self._work.to_queue_offset:
                 self._ask_ahead(connection)
@@ -144,18 +167,13 @@ class QueuePuller:
             self._next_to_ask = to
 
     def _ask(self, connection: BlockingConnection, low: int, high: int) -> None:
-        request = PullMessage(
-            consumer_group=self._group,
-            topic=self._work.queue.topic,
-            queue_id=self._work.queue.queue_id,
-            queue_offset=low,
-            max_msg_nums=min(high - low, MOST_COUNT),
-            sys_flag=SUBSCRIPTION_IN_REQUEST,
-            commit_offset=0,
-            suspend_timeout_millis=0,
+        request = pull_request(
+            self._queue,
+            low,
+            min(high - low, MOST_COUNT),
+            group=self._group,
             subscription=self._subscription,
-            sub_version=0,
-            expression_type="TAG",
+            expression_type=self._expression_type,
         )
         self._under_way[connection.send(request)] = (low, high, request)
 
@@ -179,6 +197,15 @@ class QueuePuller:
         if reply.code == ResponseCode.PULL_RETRY_IMMEDIATELY and covered_to > low:
             self._cursor = covered_to
             return None
+        if reply.code == ResponseCode.PULL_OFFSET_MOVED and reply.min_offset <= low < reply.max_offset:
+            # The offset is there: the group's offset was reset, which is nothing to a read with its own.
+            self._sent_away += 1
+            if self._sent_away <= SAME_PLACE:
+                return None
+        if not self._queue.is_master and low >= reply.max_offset:
+            raise SlaveBehind(
+                f"the slave at {self._queue.address} has no offset {low} of {self._queue.key} yet"
+            )
         # Before the first message that is left, behind the last one, or in a segment that is gone.
         gone_to = covered_to if covered_to > low else asked_to
         self._on_loss(self._work, low, gone_to)

@@ -1,4 +1,4 @@
-"""A Spark session on this machine, for jobs, demos and tests that bring no cluster."""
+"""Spark sessions for jobs, demos and tests: on this machine, on a cluster, or on a Connect server."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from orbitmq.spark.errors import BadOption
 from orbitmq.spark.java import prepare_environment
 
 if TYPE_CHECKING:
@@ -20,21 +21,55 @@ def local_session(
     `memory` is the JVM's heap; `conf` adds or replaces Spark settings. Finds Java as `orbitmq.spark.java`
     does. Raises JavaNotFound.
     """
-    prepare_environment()
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    from pyspark.sql import SparkSession
-
     settings = {
         "spark.driver.memory": memory,
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(2 * cores),
         **(conf or {}),
     }
-    builder = SparkSession.builder.master(f"local[{cores}]").appName(app_name)
+    return _classic(f"local[{cores}]", app_name, settings)
+
+
+def session(
+    app_name: str = "orbitmq",
+    *,
+    master: str | None = None,
+    remote: str | None = None,
+    conf: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """A session on a cluster (`master`, as in `spark://host:7077`), or on a Connect server (`remote`, as in
+    `sc://host:15002`); on this machine where neither is given.
+
+    OrbitMQ has to be installed where the workers run, and on a Connect server's machine. Raises BadOption
+    where both are given, JavaNotFound (a Connect client needs no Java).
+    """
+    if master and remote:
+        raise BadOption("master and remote exclude each other: a Connect server has its own master")
+    if remote:
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder.appName(app_name).remote(remote)
+        for key, value in (conf or {}).items():
+            builder = builder.config(key, value)
+        return builder.getOrCreate()
+    if master is None:
+        return local_session(app_name, conf=conf)
+    return _classic(master, app_name, conf or {})
+
+
+def _classic(master: str, app_name: str, conf: Mapping[str, str]) -> SparkSession:
+    prepare_environment()
+    from pyspark.sql import SparkSession
+
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        **conf,
+    }
+    builder = SparkSession.builder.master(master).appName(app_name)
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()

@@ -6,19 +6,23 @@ it is first needed.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from orbitmq.spark.arrow_cy import RecordScanner
-from orbitmq.spark.columns import BROKER_NAME, BY_NAME, arrow_schema, ddl
+from orbitmq.spark.columns import BY_NAME, ddl
 from orbitmq.spark.errors import BadOption
-from orbitmq.spark.options import ReadOptions, check_columns
-from orbitmq.spark.planning import OffsetRange, Queue, ranges_to_read, split
+from orbitmq.spark.options import ReadOptions, check_columns, columns_of
+from orbitmq.spark.planning import OffsetRange, split
+
+if TYPE_CHECKING:
+    from orbitmq.spark.pushdown import Pushed
+    from orbitmq.spark.sink.writer import BatchWriter, StreamWriter
+    from orbitmq.spark.streaming import StreamReader
 
 
 class DefaultSource(DataSource):
@@ -31,14 +35,44 @@ class DefaultSource(DataSource):
 
     def schema(self) -> str:
         """All columns, or those of the option `columns`; asked for only when the user gives no schema."""
-        return ddl(ReadOptions.parse(self.options).columns)
+        return ddl(columns_of(self.options))
 
-    def reader(self, schema: StructType) -> BatchReader:
+    def reader(self, schema: StructType) -> DataSourceReader:
         """A reader that builds exactly the columns of `schema`."""
-        return BatchReader(ReadOptions.parse(self.options), _columns_of(schema))
+        return BatchReader(ReadOptions.parse(self.options), asked_columns(schema))
+
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 -- Spark's name
+        """The same, following the topics."""
+        from orbitmq.spark.streaming import StreamReader
+
+        return StreamReader(ReadOptions.parse(self.options, streaming=True), asked_columns(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        """What writes a data frame to topics."""
+        from orbitmq.spark.sink.writer import batch_writer
+
+        return batch_writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 -- Spark's name
+        """What writes a stream to topics."""
+        from orbitmq.spark.sink.writer import stream_writer
+
+        return stream_writer(self.options, schema, overwrite)
 
 
-def _columns_of(schema: StructType) -> tuple[str, ...]:
+class PushdownSource(DefaultSource):
+    """The same with filter pushdown.
+
+    Spark refuses to plan a reader that has it while `spark.sql.python.filterPushdown.enabled` is off, which
+    is its default: `orbitmq.spark.register` takes this class where it is on.
+    """
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader that takes predicates on queues, offsets, store times and tags."""
+        return PushdownReader(ReadOptions.parse(self.options), asked_columns(schema))
+
+
+def asked_columns(schema: StructType) -> tuple[str, ...]:
     """The columns of a user's schema, whose types have to be ours. Raises BadOption."""
     names = tuple(field.name for field in schema.fields)
     check_columns(names)
@@ -62,52 +96,46 @@ class BatchReader(DataSourceReader):
     def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
         self._options = options
         self._columns = columns
+        self._pushed: Pushed | None = None
 
     def partitions(self) -> list[InputPartition]:
         """One partition per queue that has messages, cut further as the options ask.
 
-        Raises BadOption, DataLost, SparkSourceError.
+        Raises BadOption, DataLost, SparkSourceError, NetError, BrokerRefused.
         """
-        from orbitmq.spark.cluster import queue_bounds, readable_queues
+        from orbitmq.spark.cluster import Cluster
+        from orbitmq.spark.selecting import ranges_of_batch, selected_queues
 
-        options = self._options
-        connecting = options.connecting
-        bounds = queue_bounds(readable_queues(options.namesrv, options.topics, connecting), connecting)
-        ranges = ranges_to_read(bounds, options.starting, options.ending, options.fail_on_data_loss)
+        options, pushed = self._options, self._pushed
+        with Cluster(options.namesrv, options.connecting) as cluster:
+            queues = selected_queues(cluster, options)
+            if options.sql is not None:
+                cluster.check_expression(
+                    queues[0], options.subscription, options.expression_type, options.group
+                )
+            ranges = ranges_of_batch(cluster, queues, options)
+            if pushed is not None:
+                left = set(pushed.queues(queues))
+                ranges = [work for work in ranges if work.queue in left]
+                ranges = pushed.ranges(cluster, ranges, options.group)
         return [QueuePartition(work) for work in split(ranges, options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition, in queue order, in batches of about `maxBatchBytes`."""
-        if not isinstance(partition, QueuePartition):  # Spark's stand-in for a plan without partitions
-            return
-        yield from read_range(partition.work, self._options, self._columns)
+        from orbitmq.spark.reading import read_range
+
+        options = self._options if self._pushed is None else self._pushed.options(self._options)
+        # Spark has a stand-in for a plan without partitions; and tags may exclude each other.
+        if isinstance(partition, QueuePartition) and options is not None:
+            yield from read_range(partition.work, options, self._columns)
 
 
-def read_range(work: OffsetRange, options: ReadOptions, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-    """Pulls the offsets of `work` and yields their messages as Arrow batches."""
-    from orbitmq.spark.pulling import QueuePuller, log_loss, refuse_loss
+class PushdownReader(BatchReader):
+    """A batch reader that Spark tells its predicates."""
 
-    scanned = tuple(name for name in columns if name != BROKER_NAME) or ("queueOffset",)
-    scanner = RecordScanner(scanned, tags=frozenset(options.tags) or None)
-    finish = functools.partial(_with_broker_name, queue=work.queue, columns=columns)
-    puller = QueuePuller(
-        work,
-        group=options.group,
-        subscription=options.subscription,
-        connecting=options.connecting,
-        on_loss=refuse_loss if options.fail_on_data_loss else log_loss,
-    )
-    for records, from_queue_offset, to_queue_offset in puller:
-        scanner.scan(records, from_queue_offset, to_queue_offset)
-        if scanner.size_bytes >= options.max_batch_bytes:
-            yield finish(scanner.take())
-    if scanner.rows:
-        yield finish(scanner.take())
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 -- Spark's name
+        """Takes what chooses queues, offsets, store times and tags; gives back what Spark has to apply."""
+        from orbitmq.spark.pushdown import Pushed
 
-
-def _with_broker_name(batch: pa.RecordBatch, *, queue: Queue, columns: tuple[str, ...]) -> pa.RecordBatch:
-    if BROKER_NAME not in columns:
-        return batch
-    name = pa.repeat(pa.scalar(queue.broker_name, pa.string()), batch.num_rows)
-    arrays = [name if column == BROKER_NAME else batch.column(column) for column in columns]
-    return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))
+        self._pushed = Pushed()
+        return list(self._pushed.take(filters))

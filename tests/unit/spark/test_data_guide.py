@@ -1,23 +1,19 @@
-import re
 from pathlib import Path
 
-from orbitmq.spark.columns import COLUMNS
-from orbitmq.spark.options import OPTIONS
+import pytest
 
-GUIDE = (Path(__file__).parents[3] / "docs" / "data-guide.md").read_text()
+from docs import spark_source
 
-
-def table_of(heading: str) -> dict[str, str]:
-    """First cell's names -> second cell, of the table below a heading."""
-    section = GUIDE.split(f"## {heading}\n")[1].split("\n## ")[0]
-    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| ([^|]+) \|", section, re.MULTILINE)
-    return {name: second for names, second in rows for name in re.findall(r"`(\w+)`", names)}
+DOCS = Path(__file__).parents[3] / "docs"
 
 
-def test_every_option_is_in_the_guide() -> None:
-    assert set(table_of("Options")) == {row.name for row in OPTIONS} - {"topic"}
-    assert "`topic` is the same" in GUIDE
+@pytest.mark.parametrize("page", ["data-guide.md"])
+def test_the_guide_leads_to_the_reference(page: str) -> None:
+    assert "](spark-source.md)" in (DOCS / page).read_text()
 
 
-def test_every_column_is_in_the_guide_with_its_type() -> None:
-    assert table_of("Columns") == {column.name: column.ddl for column in COLUMNS}
+def test_options_say_where_they_count() -> None:
+    table = spark_source.options()
+    assert "| `maxOffsetsPerTrigger` | stream |" in table
+    assert "| `endingOffsets` | batch |" in table
+    assert "| `subscribe` | |" in table

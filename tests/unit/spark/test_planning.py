@@ -1,12 +1,12 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orbitmq.spark.errors import BadOption, DataLost
 from orbitmq.spark.options import ReadOptions
-from orbitmq.spark.planning import OffsetRange, Queue, ranges_to_read, split
+from orbitmq.spark.planning import OffsetRange, Queue, assigned, named, ranges_to_read, split
 
 Q0 = Queue("orders", "broker-a", 0, "h:1")
 Q1 = Queue("orders", "broker-a", 1, "h:1")
@@ -18,44 +18,55 @@ def plain(ranges: list[OffsetRange]) -> list[tuple[int, int, int]]:
 
 def test_everything_that_is_there_without_empty_queues() -> None:
     bounds = {Q1: (3, 3), Q0: (5, 9)}
-    assert plain(ranges_to_read(bounds, None, None, strict=True)) == [(0, 5, 9)]
+    assert plain(ranges_to_read(bounds, {}, {}, strict=True)) == [(0, 5, 9)]
 
 
 def test_offsets_may_be_given_per_queue() -> None:
     bounds = {Q0: (0, 10), Q1: (0, 10)}
-    starting = {"orders": {"broker-a|0": 4, "broker-a|1": -2}}
-    ending = {"orders": {"broker-a|0": 6, "broker-a|1": -1}}
+    starting = {Q0: 4, Q1: -2}
+    ending = {Q0: 6, Q1: -1}
     assert plain(ranges_to_read(bounds, starting, ending, strict=True)) == [(0, 4, 6), (1, 0, 10)]
 
 
 def test_latest_as_a_start_leaves_nothing() -> None:
-    starting = {"orders": {"broker-a|0": -1}}
-    assert ranges_to_read({Q0: (0, 10)}, starting, None, strict=True) == []
+    assert ranges_to_read({Q0: (0, 10)}, {Q0: -1}, {}, strict=True) == []
 
 
-@pytest.mark.parametrize("option", ["starting", "ending"])
-def test_queues_that_are_unknown_or_left_out(option: str) -> None:
-    def plan(offsets: dict[str, dict[str, int]]) -> None:
-        both = {"starting": None, "ending": None} | {option: offsets}
-        ranges_to_read({Q0: (0, 9), Q1: (0, 9)}, both["starting"], both["ending"], strict=True)
-
-    with pytest.raises(BadOption, match="do not exist"):
-        plan({"orders": {"broker-a|0": 1, "broker-a|1": 1, "broker-b|0": 1}})
+def test_queues_that_are_unknown_or_left_out() -> None:
+    with pytest.raises(BadOption, match="startingOffsets names queues that do not exist"):
+        named([Q0, Q1], {"orders": {"broker-a|0": 1, "broker-a|1": 1, "broker-b|0": 1}}, "startingOffsets")
     with pytest.raises(BadOption, match=r"leaves queues out: orders broker-a\|1"):
-        plan({"orders": {"broker-a|0": 1}})
+        named([Q0, Q1], {"orders": {"broker-a|0": 1}}, "startingOffsets")
+
+
+def test_a_queue_may_be_named_by_its_number_where_one_broker_has_the_topic() -> None:
+    assert named([Q0, Q1], {"orders": {"0": 5, "broker-a|1": 6}}, "startingOffsets") == {Q0: 5, Q1: 6}
+    other = Queue("orders", "broker-b", 0, "h:2")
+    with pytest.raises(BadOption, match=r"name one as in broker-a\|0"):
+        named([Q0, other], {"orders": {"0": 5, "broker-b|0": 6}}, "startingOffsets")
+
+
+def test_assigned_queues() -> None:
+    other = Queue("orders", "broker-b", 0, "h:2")
+    assert assigned([Q0, Q1, other], {"orders": ("0",)}) == [Q0, other]
+    assert assigned([Q0, Q1, other], {"orders": ("broker-a|1", "1")}) == [Q1]
+    with pytest.raises(BadOption, match="does not exist or cannot be read now: orders 7"):
+        assigned([Q0, Q1], {"orders": ("0", "7")})
+    assert assigned([Q0, Q1], {"orders": ("0", "7")}, strict=False) == [Q0]
 
 
 def test_offsets_that_are_gone() -> None:
-    starting = {"orders": {"broker-a|0": 2}}
-    with pytest.raises(DataLost, match="begin at 2, but only 5"):
-        ranges_to_read({Q0: (5, 9)}, starting, None, strict=True)
-    assert plain(ranges_to_read({Q0: (5, 9)}, starting, None, strict=False)) == [(0, 5, 9)]
-    ending = {"orders": {"broker-a|0": 12}}
+    starting = {Q0: 2}
+    with pytest.raises(DataLost, match="begins at offset 2, but only 5"):
+        ranges_to_read({Q0: (5, 9)}, starting, {}, strict=True)
+    assert plain(ranges_to_read({Q0: (5, 9)}, starting, {}, strict=False)) == [(0, 5, 9)]
+    ending = {Q0: 12}
     with pytest.raises(DataLost, match="the queue ends at 9"):
-        ranges_to_read({Q0: (5, 9)}, None, ending, strict=True)
-    assert plain(ranges_to_read({Q0: (5, 9)}, None, ending, strict=False)) == [(0, 5, 9)]
+        ranges_to_read({Q0: (5, 9)}, {}, ending, strict=True)
+    assert plain(ranges_to_read({Q0: (5, 9)}, {}, ending, strict=False)) == [(0, 5, 9)]
 
 
+@settings(deadline=None)
 @given(
     sizes=st.lists(st.integers(1, 10_000), min_size=1, max_size=8),
     limit=st.none() | st.integers(1, 5_000),

@@ -1,0 +1,98 @@
+"""Bodies to columns: JSON and Avro, in Spark's own code."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from orbitmq.spark.errors import BadOption
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+BAD = "_bad_body"
+"""The column with what could not be decoded."""
+
+
+def decoded(
+    frame: DataFrame,
+    schema: str | StructType | dict[str, Any],
+    *,
+    column: str = "body",
+    into: str = "value",
+    bad: str = "keep",
+) -> DataFrame:
+    """Replaces `column` by the struct `into`, decoded as `schema` says.
+
+    A JSON body's schema is Spark's: DDL (`"id bigint, amount double"`) or a StructType. An Avro body's is the
+    Avro schema, as JSON text or as a dict (`{"type": "record", …}`); Spark has Avro in a package of its own,
+    `spark.jars.packages=org.apache.spark:spark-avro_2.13:VERSION`.
+
+    Bodies that do not fit: `bad="keep"` keeps the row, with `into` null and the body in the column
+    `_bad_body` (null in good rows); `bad="fail"` fails the query. No row is dropped. A null body is null
+    both ways. Raises BadOption.
+    """
+    if bad not in ("keep", "fail"):
+        raise BadOption(f'bad is "keep" or "fail", not {bad!r}')
+    if column not in frame.columns:
+        raise BadOption(f"there is no column {column}; columns: {', '.join(frame.columns)}")
+    avro = _avro_schema(schema)
+    value = (
+        _from_json(column, schema, bad)  # type: ignore[arg-type]
+        if avro is None
+        else _from_avro(frame, column, avro, bad)
+    )
+    return _replaced(frame, column, into, value, bad)
+
+
+def _avro_schema(schema: Any) -> str | None:
+    if isinstance(schema, dict):
+        return json.dumps(schema)
+    if isinstance(schema, str) and schema.lstrip().startswith(("{", "[", '"')):
+        return schema
+    return None
+
+
+def _from_json(column: str, schema: str | StructType, bad: str) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812 -- as Spark's own guides write it
+    from pyspark.sql.types import StringType, StructType
+
+    wanted: Any = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    text = F.col(column).cast("string")
+    if bad == "fail":
+        return F.from_json(text, wanted, {"mode": "FAILFAST"})
+    marked = StructType([*wanted.fields]).add(BAD, StringType())
+    parsed = F.from_json(text, marked, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": BAD})
+    plain = F.struct(*(parsed[name].alias(name) for name in wanted.names))
+    return F.when(parsed.isNotNull() & parsed[BAD].isNull(), plain)
+
+
+def _from_avro(frame: DataFrame, column: str, schema: str, bad: str) -> Column:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.avro.functions import from_avro
+
+    mode = "FAILFAST" if bad == "fail" else "PERMISSIVE"
+    try:
+        value = from_avro(F.col(column), schema, {"mode": mode})
+        frame.select(value)  # So that a missing package is told here, and in our words.
+    except (PySparkException, TypeError) as error:
+        if "avro" in str(error).lower() and ("load" in str(error).lower() or "package" in str(error).lower()):
+            raise BadOption(
+                "Spark's Avro package is missing: start the session with spark.jars.packages="
+                "org.apache.spark:spark-avro_2.13:VERSION, of the version of your Spark"
+            ) from error
+        raise
+    return value
+
+
+def _replaced(frame: DataFrame, column: str, into: str, value: Column, bad: str) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    columns: list[Any] = []
+    for name in frame.columns:
+        columns.append(value.alias(into) if name == column else F.col(name))
+    if bad == "keep":
+        columns.append(F.when(value.isNull(), F.col(column)).alias(BAD))
+    return frame.select(*columns)

@@ -1,0 +1,370 @@
+"""What a stream knows on the driver: how far its queues reach, which ones came, and which ones went."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Set
+from dataclasses import dataclass, field
+
+from orbitmq.net.errors import NetError
+from orbitmq.protocol.errors import BrokerRefused
+from orbitmq.spark.admission import Pace, shared_out
+from orbitmq.spark.cluster import Bounds, Cluster
+from orbitmq.spark.errors import BadOption, DataLost, SparkSourceError
+from orbitmq.spark.options import ReadOptions
+from orbitmq.spark.planning import OffsetRange, Queue, assigned, split
+from orbitmq.spark.positions import EARLIEST, LATEST, QueueOffsets, flat, nested
+from orbitmq.spark.selecting import first_offsets, selected_queues
+
+log = logging.getLogger(__name__)
+
+IDLE_MS = 100.0
+"""Brokers are asked no more often than this while nothing new comes."""
+PATTERN_MS = 5_000.0
+"""How often all topic names are looked through for those that match."""
+GONE_MS = 5_000.0
+"""A queue that its registered broker does not list for so long is gone."""
+PATIENCE_MS = 120_000.0
+"""How long a stream waits while nobody answers at all."""
+PAUSE_S = 0.5
+
+Name = tuple[str, str]
+"""Topic, and `broker|queueId`."""
+Offsets = dict[Name, int]
+
+
+@dataclass(slots=True)
+class View:
+    """What could be seen of the queues at one moment."""
+
+    bounds: dict[Name, tuple[Queue, int, int]] = field(default_factory=dict)
+    """Queues of brokers that answered: where they are, their first offset and the one after the last."""
+    silent: set[str] = field(default_factory=set)
+    """Brokers that are in the route and did not answer."""
+
+
+class Follower:
+    """Decides the offsets of micro-batches.
+
+    A broker that is away holds its own queues back, not the others: its offsets stay where they are until it
+    is there again. A queue that its broker no longer has is data loss, unless `failOnDataLoss=false`.
+    """
+
+    def __init__(
+        self,
+        options: ReadOptions,
+        cluster: Cluster,
+        *,
+        clock_ms: Callable[[], float] = lambda: time.monotonic() * 1000,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._options = options
+        self._cluster = cluster
+        self._clock_ms = clock_ms
+        self._sleep = sleep
+        self._pace = Pace(options.min_offsets_per_trigger, options.max_trigger_delay_ms)
+        self._topics: list[str] = list(options.topics)
+        self._topics_seen_ms: float | None = None
+        self._initial: Offsets | None = None
+        self._target: Offsets | None = None
+        self._ends: Offsets = {}
+        """The end of every queue as last seen."""
+        self._looked_ms: float | None = None
+        self._found_nothing = False
+        self._expression_checked = False
+        self._brokers_checked = False
+        self._missed: dict[Name, float] = {}
+        self._told: set[str] = set()
+
+    # ---- where a new query begins ----
+
+    def initial(self) -> QueueOffsets:
+        """The first offsets of a new query; the same however often it is asked.
+
+        Raises BadOption, DataLost, SparkSourceError, NetError, BrokerRefused.
+        """
+        if self._initial is None:
+            options = self._options
+            try:
+                queues = selected_queues(self._cluster, options)
+            except BadOption:
+                if options.pattern is None:
+                    raise
+                queues = []  # A topic that matches may come.
+            self._check_expression(queues)
+            bounds = self._cluster.bounds(queues)
+            self._initial = {
+                (queue.topic, queue.key): self._within(queue, start, bounds)
+                for queue, start in first_offsets(self._cluster, bounds, options).items()
+            }
+        return nested(self._initial)
+
+    def _within(self, queue: Queue, start: int, bounds: Bounds) -> int:
+        low, high = bounds[queue]
+        start = {EARLIEST: low, LATEST: high}.get(start, start)
+        if not low <= start <= high and self._options.fail_on_data_loss:
+            raise DataLost(
+                f"{queue.topic} {queue.key}: startingOffsets begin at {start}, but the queue has offsets "
+                f"{low} to {high}; failOnDataLoss=false begins at the nearest"
+            )
+        return min(max(start, low), high)
+
+    def _check_expression(self, queues: list[Queue]) -> None:
+        options = self._options
+        if options.sql is not None and queues and not self._expression_checked:
+            self._expression_checked = True
+            self._cluster.check_expression(
+                queues[0], options.subscription, options.expression_type, options.group
+            )
+
+    # ---- how far a micro-batch goes ----
+
+    def aim(self) -> None:
+        """For available-now: nothing beyond what is there now will be read."""
+        view = self._seen(complete=True)
+        self._target = {name: high for name, (_, _, high) in view.bounds.items()}
+
+    def latest(self, start: QueueOffsets, limit: int | None, *, at_once: bool) -> QueueOffsets:
+        """The end of the next micro-batch; `start` itself if there is nothing to do now.
+
+        `at_once`: minOffsetsPerTrigger does not count. Raises BadOption for a checkpoint of other topics,
+        DataLost, SparkSourceError.
+        """
+        known = flat(start)
+        self._check_checkpoint(known)
+        self._take_a_breath()
+        view = self._seen()
+        self._check_brokers(known, view)
+        ends = self._ends_of(known, view)
+        if self._target is None:
+            self._ends = dict(ends)
+        else:
+            ends = {
+                name: min(high, self._target[name]) for name, high in ends.items() if name in self._target
+            }
+            self._ends = {**known, **ends}
+        waiting = {name: high - known.get(name, 0) for name, high in ends.items()}
+        waiting = {name: size for name, size in waiting.items() if size > 0}
+        shrunk = {name: high for name, high in ends.items() if high < known.get(name, 0)}
+        total = sum(waiting.values())
+        if not shrunk and (
+            not total or (not at_once and self._target is None and self._pace.waits(total, self._clock_ms()))
+        ):
+            self._found_nothing = True
+            return nested(known)
+        self._found_nothing = False
+        taken = waiting if limit is None else shared_out(waiting, limit)
+        moved = {name: known.get(name, 0) + size for name, size in taken.items() if size > 0}
+        return nested({**known, **shrunk, **moved})
+
+    def ends(self) -> QueueOffsets:
+        """The end of every queue, as it was seen last."""
+        return nested(self._ends)
+
+    def _take_a_breath(self) -> None:
+        """Spark asks again at once while there is nothing; brokers have better things to do."""
+        now = self._clock_ms()
+        if self._found_nothing and self._looked_ms is not None and now - self._looked_ms < IDLE_MS:
+            self._sleep((IDLE_MS - (now - self._looked_ms)) / 1000)
+        self._looked_ms = self._clock_ms()
+
+    def _ends_of(self, known: Offsets, view: View) -> Offsets:
+        ends: Offsets = {}
+        for name, (queue, _, high) in view.bounds.items():
+            before = known.get(name, 0)
+            if high >= before:
+                ends[name] = high
+            elif not queue.is_master:
+                ends[name] = before  # The slave has not got everything yet.
+            else:
+                self._lost(
+                    f"{name[0]} {name[1]} ends at offset {high}, but the stream has read up to {before}: "
+                    "the topic was made anew, or its broker lost messages",
+                    "goes on at its end",
+                )
+                ends[name] = high
+        for name in sorted(known.keys() - view.bounds.keys()):
+            ends[name] = known[name]
+        self._look_for_the_missing({name: known[name] for name in known.keys() - view.bounds.keys()}, view)
+        return ends
+
+    def _look_for_the_missing(self, known: Offsets, view: View) -> None:
+        """Tells queues whose broker is away from those that their broker no longer has."""
+        names = sorted(name for name in known if _broker_of(name) not in view.silent)
+        for found in self._missed.keys() - set(names):
+            del self._missed[found]
+        if not names:
+            return
+        now = self._clock_ms()
+        present = self._cluster.broker_names()
+        for name in names:
+            if _broker_of(name) not in present:
+                self._missed.pop(name, None)
+                self._tell(f"broker {_broker_of(name)} is away: its queues wait for it")
+            elif now - self._missed.setdefault(name, now) >= GONE_MS:
+                self._lost(
+                    f"{name[0]} {name[1]} no longer exists or may no longer be read; what came after offset "
+                    f"{known[name]} is lost",
+                    "goes on without it",
+                )
+
+    def _lost(self, what: str, otherwise: str) -> None:
+        if self._options.fail_on_data_loss:
+            raise DataLost(f"{what}; failOnDataLoss=false {otherwise}")
+        self._tell(f"{what}: the stream {otherwise}")
+
+    def _tell(self, what: str) -> None:
+        if what not in self._told:
+            self._told.add(what)
+            log.warning("%s", what)
+
+    # ---- what a micro-batch reads ----
+
+    def ranges(self, start: QueueOffsets, end: QueueOffsets) -> list[OffsetRange]:
+        """The work of one micro-batch. Raises DataLost, BadOption, SparkSourceError, NetError."""
+        known, ends = flat(start), flat(end)
+        self._check_checkpoint(ends)
+        wanted = {
+            name: (known.get(name, 0), high) for name, high in ends.items() if high > known.get(name, 0)
+        }
+        if not wanted:
+            return []
+        view = self._with_queues(wanted.keys())
+        ranges = []
+        for name, (first, last) in sorted(wanted.items()):
+            found = view.bounds.get(name)
+            if found is None:
+                self._lost(
+                    f"{name[0]} {name[1]}: offsets {first} to {last - 1} are to be read, but the queue no "
+                    "longer exists",
+                    "goes on without them",
+                )
+                continue
+            queue, low, high = found
+            if (first < low or last > high) and queue.is_master:
+                self._lost(
+                    f"{name[0]} {name[1]}: offsets {first} to {last - 1} are to be read, but the queue has "
+                    f"{low} to {high - 1} (retention, or a topic made anew)",
+                    "reads what is left",
+                )
+            low, high = max(first, low), min(last, high) if queue.is_master else last
+            if low < high:
+                ranges.append(OffsetRange(queue, low, high))
+        return split(ranges, self._options)
+
+    def _with_queues(self, wanted: Set[Name]) -> View:
+        """A view with these queues, or without those that are gone for good; waits for brokers.
+
+        Raises SparkSourceError when one stays away.
+        """
+        began: float | None = None
+        missed_since: float | None = None
+        while True:
+            view = self._seen()
+            self._check_brokers(wanted, view)
+            self._check_expression([queue for queue, _, _ in view.bounds.values()])
+            missing = sorted(wanted - view.bounds.keys())
+            if not missing:
+                return view
+            now = self._clock_ms()
+            began = now if began is None else began
+            brokers = {_broker_of(name) for name in missing}
+            away = (brokers & view.silent) | (brokers - self._cluster.broker_names())
+            if not away:
+                missed_since = now if missed_since is None else missed_since
+                if now - missed_since >= GONE_MS:
+                    return view
+            else:
+                missed_since = None
+                self._tell(
+                    f"broker {', '.join(sorted(away))} is away, and this micro-batch needs it: waiting"
+                )
+                if now - began > PATIENCE_MS:
+                    raise SparkSourceError(
+                        f"broker {', '.join(sorted(away))} is away for {PATIENCE_MS / 1000:.0f} s, and the "
+                        "micro-batch needs it; start the query again when it is there"
+                    )
+            self._sleep(PAUSE_S)
+
+    # ---- the cluster now ----
+
+    def _seen(self, *, complete: bool = False) -> View:
+        """The selected queues and their bounds; while nobody answers, waits. Raises SparkSourceError.
+
+        `complete`: a broker of the route that does not answer is waited for as well.
+        """
+        began = self._clock_ms()
+        while True:
+            try:
+                view = self._look()
+                if not complete or not view.silent:
+                    return view
+                error: Exception = SparkSourceError(
+                    f"brokers do not answer: {', '.join(sorted(view.silent))}"
+                )
+            except (SparkSourceError, NetError, BrokerRefused) as failure:
+                if isinstance(failure, BadOption | DataLost):
+                    raise
+                error = failure
+            if self._clock_ms() - began > PATIENCE_MS:
+                raise error
+            self._tell(f"waiting for the cluster: {error}")
+            self._sleep(PAUSE_S)
+
+    def _look(self) -> View:
+        queues = []
+        for topic in self._selected_topics():
+            queues += self._cluster.queues_of(topic) or []
+        wanted = self._options.assigned
+        if wanted is not None:
+            present = {queue.topic for queue in queues}
+            queues = assigned(
+                queues, {topic: keys for topic, keys in wanted.items() if topic in present}, strict=False
+            )
+        found = self._cluster.bounds_within_reach(queues)
+        for error in found.away.values():
+            self._tell(f"{error}: its queues wait for it")
+        if not found.away and queues:
+            self._told.clear()
+        return View(
+            {(queue.topic, queue.key): (queue, low, high) for queue, (low, high) in found.bounds.items()},
+            set(found.away),
+        )
+
+    def _selected_topics(self) -> list[str]:
+        pattern = self._options.pattern
+        now = self._clock_ms()
+        if pattern is not None and (self._topics_seen_ms is None or now - self._topics_seen_ms >= PATTERN_MS):
+            self._topics = self._cluster.topics_that_match(pattern)
+            self._topics_seen_ms = now
+        return self._topics
+
+    # ---- a checkpoint that is not this query's ----
+
+    def _check_checkpoint(self, known: Offsets) -> None:
+        topics = {topic for topic, _ in known}
+        foreign = sorted(topic for topic in topics if not self._options.selects(topic))
+        if foreign:
+            raise BadOption(
+                f"the checkpoint is of another query: it holds offsets of {', '.join(foreign[:5])}, and this "
+                f"one reads {self._options.pattern or ', '.join(self._options.topics)}; give it a checkpoint "
+                "of its own"
+            )
+
+    def _check_brokers(self, known: Collection[Name], view: View) -> None:
+        """A checkpoint of another cluster names brokers that nobody knows here."""
+        if self._brokers_checked or not known or not view.bounds:
+            return
+        self._brokers_checked = True
+        ours = {_broker_of(name) for name in view.bounds} | view.silent
+        theirs = {_broker_of(name) for name in known}
+        if ours.isdisjoint(theirs):
+            raise BadOption(
+                f"the checkpoint is of another cluster: its brokers are {', '.join(sorted(theirs)[:5])}, and "
+                f"here they are {', '.join(sorted(ours)[:5])}"
+            )
+
+
+def _broker_of(name: Name) -> str:
+    return name[1].rpartition("|")[0]
