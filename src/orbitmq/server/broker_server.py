@@ -36,6 +36,7 @@ from orbitmq.server.tls import client_context, open_tls
 from orbitmq.server.turn import Turns
 from orbitmq.store import Chore, FlushFailed, MessageStore, StoreOptions
 from orbitmq.store.config_files import read_text
+from orbitmq.store.files import Disk
 
 log = logging.getLogger(__name__)
 
@@ -89,12 +90,18 @@ def _rewriting(broker: Broker, path: str) -> Callable[[], str]:
 
 
 class BrokerServer:
-    """Opens the store, listens, registers; `stop` undoes it in order and loses nothing."""
+    """Opens the store, listens, registers; `stop` undoes it in order and loses nothing.
 
-    def __init__(self, settings: BrokerSettings) -> None:
+    A simulation gives it a clock and a disk; everybody else has the machine's.
+    """
+
+    def __init__(
+        self, settings: BrokerSettings, *, clock: Clock | None = None, disk: Disk | None = None
+    ) -> None:
         self.settings = settings
         self._port = settings.listen_port
-        self._clock = Clock()
+        self._clock = clock or Clock()
+        self._disk = disk
         self._threads = Threads()
         self._reports = Reports(settings)
         self._background: set[asyncio.Task[Any]] = set()
@@ -120,7 +127,9 @@ class BrokerServer:
         options = StoreOptions.from_settings(self.settings)
         await self._reports.open()
         try:
-            self.store = await loop.run_in_executor(self._threads.chores, MessageStore.open, options, now)
+            self.store = await loop.run_in_executor(
+                self._threads.chores, MessageStore.open, options, now, self._disk
+            )
             try:
                 await self._start_on_store()
             except BaseException:

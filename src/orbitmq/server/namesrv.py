@@ -53,6 +53,7 @@ class NamesrvServer:
         data_dir: Path | None = None,
         listen: str | None = None,
         port: int | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self._settings = settings
         self._listen = listen or settings.bind_address
@@ -63,7 +64,7 @@ class NamesrvServer:
         }
         settings.kv_config_path = str(self._files[KVConfig.NAME])
         settings.config_store_path = str(self._files[OPTIONS_FILE])
-        self._clock = Clock()
+        self._clock = clock or Clock()
         self._threads = Threads()
         self._health = Health()
         self._telling: set[asyncio.Task[None]] = set()

@@ -1,0 +1,251 @@
+"""What clients were promised and what they saw; checked in one pass, linear in its length.
+
+A send is never repeated, so a message that is there twice was doubled by the broker. What a power cut may take is
+told by `life_ended`: everything behind `durable` may be gone, and what was only acknowledged there is promised
+no longer.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+RULES = {
+    "lost": "every acknowledged message is in its topic",
+    "doubled": "no message is there twice",
+    "invented": "nothing is there that nobody sent, and every body is as it was sent",
+    "changed": "what a queue showed stays as it was",
+    "gaps": "queue offsets are dense",
+    "order": "messages of one sender to one queue stand in the order in which they were sent",
+    "early": "nothing is delivered before its time",
+    "undone": "nothing is delivered that was rolled back or recalled",
+    "acked again": "what a pop acknowledged in time is not popped again by the same life of the broker",
+    "starved": "everything that was popped and not acknowledged can be popped again",
+    "offsets": "a group's offset never goes beyond what it committed, nor beyond its queue",
+    "stuck": "the broker comes back, and answers",
+    "failed": "nothing fails inside that nobody expected",
+}
+"""What is promised, by the name under which a breach is reported."""
+
+
+@dataclass(slots=True, frozen=True)
+class Broken:
+    """A promise that was not kept."""
+
+    rule: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.detail}"
+
+
+@dataclass(slots=True)
+class Promise:
+    """What must become of one message."""
+
+    name: str
+    topic: str
+    queue_id: int
+    kind: str
+    not_before_ms: float = 0
+    visible: bool | None = True
+    """Whether it must be seen, must not, or (None) may."""
+    acknowledged: bool = False
+    acknowledged_ms: float = 0
+    place: int = -1
+    """Physical offset of what was acknowledged; -1 where none is known."""
+    is_excused: bool = False
+    """Whether a power cut may have taken it: acknowledged, and not yet on the disk."""
+    life: int = 0
+
+
+@dataclass(slots=True)
+class Loss:
+    """What the power cuts of a run took."""
+
+    cuts: int = 0
+    messages: int = 0
+    """Acknowledged messages that a cut took."""
+    most_messages: int = 0
+    most_ms: float = 0
+    """How long before a cut the oldest message was acknowledged that was lost to it."""
+    by_kind: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+
+class History:
+    """Kept by the clients while they run; `check` is for the end, when all queues were read once more."""
+
+    def __init__(self) -> None:
+        self.promises: dict[str, Promise] = {}
+        self.seen: dict[tuple[str, int], list[tuple[str, int]]] = defaultdict(list)
+        """What the reader of a queue saw, in order: (message, physical offset)."""
+        self.first_seen_ms: dict[str, float] = {}
+        self.popped_away: set[str] = set()
+        """Popped messages that were acknowledged at any time."""
+        self._acked_in_time: dict[str, int] = {}
+        self.committed: dict[tuple[str, int], int] = defaultdict(int)
+        """The largest offset ever committed, by queue."""
+        self.life = 0
+        self.kills = self.cuts = self.stops = 0
+        self.loss = Loss()
+        self.broken: list[Broken] = []
+        self._cut_ms: list[tuple[float, list[Promise]]] = []
+
+    def break_(self, rule: str, detail: str) -> None:
+        """Notes a breach."""
+        if len(self.broken) < 100:
+            self.broken.append(Broken(rule, detail))
+
+    def promise(self, name: str, topic: str, queue_id: int, kind: str, **more: object) -> Promise:
+        """A message is about to be sent."""
+        made = Promise(name, topic, queue_id, kind, life=self.life, **more)  # type: ignore[arg-type]
+        self.promises[name] = made
+        return made
+
+    def acknowledge(self, promise: Promise, now_ms: float, place: int = -1) -> None:
+        """The broker has said that it has it."""
+        promise.acknowledged = True
+        promise.acknowledged_ms = now_ms
+        promise.place = place
+
+    def saw(self, topic: str, queue_id: int, offset: int, name: str, place: int, now_ms: float) -> bool:
+        """A reader got a message; False if it had another one at this place before."""
+        queue = self.seen[topic, queue_id]
+        if offset != len(queue):
+            self.break_("gaps", f"{topic}:{queue_id} gave offset {offset} where {len(queue)} was next")
+            return False
+        queue.append((name, place))
+        if name not in self.first_seen_ms:
+            self.first_seen_ms[name] = now_ms
+            self._check_time(name, now_ms)
+        return True
+
+    def _check_time(self, name: str, now_ms: float) -> None:
+        promise = self.promises.get(name)
+        if promise is None:
+            self.break_("invented", f"nobody sent {name!r}")
+        elif now_ms < promise.not_before_ms:
+            early = promise.not_before_ms - now_ms
+            self.break_("early", f"{name} came {early:.0f} ms before its time")
+
+    def pop(self, name: str) -> None:
+        """A pop gave a message."""
+        promise = self.promises.get(name)
+        if promise is None:
+            self.break_("invented", f"nobody sent {name!r}")
+        # An answer may be lost with the broker: what was popped in an earlier life may come once more.
+        elif promise.life == self.life and self._acked_in_time.get(name) == self.life:
+            self.break_("acked again", f"{name} was acknowledged, and popped again")
+
+    def pop_acknowledged(self, name: str, *, in_time: bool, life: int) -> None:
+        """A pop's message was acknowledged; `in_time`: before it could become visible again."""
+        self.popped_away.add(name)
+        if in_time and life == self.life:
+            self._acked_in_time[name] = life
+
+    def life_ended(self, kind: str, now_ms: float, durable: int | None = None) -> None:
+        """The broker ended by a `kill`, a `cut` of power, or a `stop`.
+
+        `durable`: the physical offset up to which everything is on the disk, where what lies behind may be lost.
+        """
+        self.life += 1
+        self.kills += kind == "kill"
+        self.cuts += kind == "cut"
+        self.stops += kind == "stop"
+        if durable is None:
+            return
+        self.loss.cuts += 1
+        at_risk = []
+        for promise in self.promises.values():
+            if (
+                promise.acknowledged
+                and not promise.is_excused
+                and (promise.place < 0 or promise.place >= durable)
+            ):
+                # Also what it must not become is not sure any more: a recall may be lost as well.
+                promise.is_excused = True
+                at_risk.append(promise)
+        self._cut_ms.append((now_ms, at_risk))
+        for queue, names in self.seen.items():
+            for position, (_, place) in enumerate(names):
+                if place >= durable:
+                    del self.seen[queue][position:]
+                    break
+
+    def offset_found(self, topic: str, queue_id: int, offset: int, end: int) -> None:
+        """A group's offset was asked for, of a queue that ends at `end`."""
+        most = self.committed[topic, queue_id]
+        if offset > most:
+            self.break_("offsets", f"{topic}:{queue_id} is at {offset}, {most} was committed")
+        if offset > end:
+            self.break_("offsets", f"{topic}:{queue_id} is at {offset}, its queue ends at {end}")
+
+    def outstanding(self) -> list[str]:
+        """Messages that have to be seen or popped, and were not yet."""
+        return [
+            name
+            for name, promise in self.promises.items()
+            if promise.acknowledged
+            and promise.visible
+            and not promise.is_excused
+            and (
+                name not in self.first_seen_ms or (promise.kind == "popped" and name not in self.popped_away)
+            )
+        ]
+
+    def check(self, everything: dict[tuple[str, int], list[str]]) -> list[Broken]:
+        """Compares with what all queues hold in the end; gives every breach there was."""
+        for queue, seen in self.seen.items():
+            held = everything.get(queue, [])
+            if held[: len(seen)] != [name for name, _ in seen]:
+                at = next(
+                    (i for i, (name, _) in enumerate(seen) if i >= len(held) or held[i] != name), len(seen)
+                )
+                now = held[at] if at < len(held) else "nothing"
+                self.break_("changed", f"{queue[0]}:{queue[1]} showed {seen[at][0]} at {at}, now {now}")
+        places: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
+        for (topic, queue_id), names in everything.items():
+            last: dict[str, int] = {}
+            for offset, name in enumerate(names):
+                places[topic, name].append((queue_id, offset))
+                self._check_order(topic, queue_id, name, last)
+        for (topic, name), where in places.items():
+            if len(where) > 1:
+                self.break_("doubled", f"{name} is in {topic} {len(where)} times: {where}")
+            if name not in self.promises:
+                self.break_("invented", f"nobody sent {name!r}, which is in {topic}")
+        for promise in self.promises.values():
+            self._check_fate(promise, bool(places.get((promise.topic, promise.name))))
+        self._count_losses(places)
+        for name in self.outstanding():
+            if self.promises[name].kind == "popped" and name in self.first_seen_ms:
+                self.break_("starved", f"{name} could not be popped and acknowledged")
+        return self.broken
+
+    def _check_order(self, topic: str, queue_id: int, name: str, last: dict[str, int]) -> None:
+        """Each sender waits for its answer before it sends on: its messages stand in that order."""
+        promise = self.promises.get(name)
+        if promise is None or promise.kind not in ("plain", "batch"):
+            return
+        sender, _, number = name.rpartition("-")
+        if last.get(sender, -1) >= int(number):
+            self.break_("order", f"{name} is behind {sender}-{last[sender]} in {topic}:{queue_id}")
+        last[sender] = int(number)
+
+    def _check_fate(self, promise: Promise, is_there: bool) -> None:
+        if promise.is_excused:
+            return
+        if promise.visible is False and is_there:
+            self.break_("undone", f"{promise.name} must not be in {promise.topic}")
+        elif promise.acknowledged and promise.visible and not is_there:
+            self.break_("lost", f"{promise.name} was acknowledged and is not in {promise.topic}")
+
+    def _count_losses(self, places: dict[tuple[str, str], list[tuple[int, int]]]) -> None:
+        loss = self.loss
+        for cut_ms, at_risk in self._cut_ms:
+            gone = [one for one in at_risk if one.visible and not places.get((one.topic, one.name))]
+            loss.messages += len(gone)
+            loss.most_messages = max(loss.most_messages, len(gone))
+            for one in gone:
+                loss.by_kind[one.kind] += 1
+                loss.most_ms = max(loss.most_ms, cut_ms - one.acknowledged_ms)
