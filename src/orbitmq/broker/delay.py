@@ -147,6 +147,8 @@ class DelayDelivery:
         self._progress: Progress | None = None
         self._delivered_to = 0
         self._known: Counter[Identity] = Counter()
+        self._known_to_ms = 0
+        """When the last of them was delivered; the machine's clock may have been set back since."""
         self._updates = 0
         self._updates_per_version = updates_per_version
 
@@ -156,11 +158,10 @@ class DelayDelivery:
         """
         self._delivered_to = self._store.max_physical
         if self._saved_to is not None:
-            self._known.update(
-                _identity(record.topic, record.queue_id, record)
-                for record in self._store.records_from(self._saved_to)
-                if _was_delivered(record)
-            )
+            for record in self._store.records_from(self._saved_to):
+                if _was_delivered(record):
+                    self._known[_identity(record.topic, record.queue_id, record)] += 1
+                    self._known_to_ms = record.store_timestamp
         for level in self._all_levels():
             first, end = self._range(level)
             position = self.positions.get(level)
@@ -187,7 +188,7 @@ class DelayDelivery:
             caught_up = caught_up and taken
             if limit <= 0:
                 break
-        if caught_up and limit > 0:
+        if caught_up and limit > 0 and now >= self._known_to_ms:
             self._known.clear()
         self._note_progress()
         return limit <= 0

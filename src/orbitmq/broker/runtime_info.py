@@ -93,6 +93,10 @@ def runtime_info(
             f"Total : {human_size(store.disk_total_bytes)}, Free : {human_size(store.disk_free_bytes)}."
         ),
         "remainHowManyDataToFlush": human_size(store.unflushed_bytes),
+        "unflushedBytes": store.unflushed_bytes,
+        "unflushedTimeMillis": (
+            max(0, now - store.unflushed_since_ms) if store.unflushed_since_ms >= 0 else 0
+        ),
         "remainTransientStoreBufferNumbs": NO_POOL_BUFFERS,
         "timerReadBehind": timers.read_behind_ms // 1000,
         "timerOffsetBehind": timers.offset_behind,

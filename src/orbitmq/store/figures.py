@@ -18,8 +18,8 @@ class StoreFigures:
     """Stored and not yet found by key."""
     unflushed_bytes: int = 0
     """Acknowledged, under ASYNC_FLUSH, and not yet on the disk."""
-    unflushed_ms: int = 0
-    """For how long the oldest of that has waited."""
+    unflushed_since_ms: int = -1
+    """When the oldest of that was stored; -1 if there is nothing."""
     earliest_store_time_ms: int = -1
     commit_log_disk_ratios: dict[str, float] = field(default_factory=dict)
     """How full the disk is, by path of the commit log."""

@@ -78,9 +78,18 @@ class Lookup:
 
     def earliest_store_time(self) -> int:
         """See `MessageStore.earliest_store_time`."""
-        start = self._log.min_physical
-        size = int.from_bytes(self._log.read(start, 4), "big", signed=True)
-        return self.store_time_at(start, size) if size >= FIXED_BYTES else -1
+        return self._stored_at(self._log.min_physical)
+
+    def store_time_from(self, physical_offset: int) -> int:
+        """When the first record from a physical offset on was stored, in ms; -1 if there is none. At the end
+        of a segment that is the first one of the next.
+        """
+        stored = self._stored_at(physical_offset)
+        return stored if stored > 0 else self._stored_at(self._log.next_segment_start(physical_offset))
+
+    def _stored_at(self, physical_offset: int) -> int:
+        size = int.from_bytes(self._log.read(physical_offset, 4), "big", signed=True)
+        return self.store_time_at(physical_offset, size) if size >= FIXED_BYTES else -1
 
     def offset_by_time(self, topic: str, queue_id: int, time_ms: int, upper: bool) -> int:
         """See `MessageStore.offset_by_time`."""

@@ -97,7 +97,6 @@ class MessageStore:
         self._reader = QueueReader(options, self._log, self._queues, self._arrivals, self._extension)
         self._last_timestamp = 0
         self._last_record = -1
-        self._unflushed_since = 0
         self._last_thorough = 0
         self._last_queue_sync = 0
         self._closed = False
@@ -269,8 +268,6 @@ class MessageStore:
         if now_ms > self._last_timestamp:
             self._last_timestamp = now_ms
         commit_log = self._log
-        if not self._unflushed_since:
-            self._unflushed_since = now_ms
         limits = self._limits
         limits.max_body_bytes = self.options.max_message_size
         limits.max_batch_bytes = commit_log.segment_bytes - BLANK_BYTES
@@ -516,9 +513,16 @@ class MessageStore:
 
     def unflushed(self, now_ms: int) -> tuple[int, int]:
         """What was stored and is not on the disk: bytes, and for how many ms the oldest of it has waited."""
+        since = self._unflushed_since()
         waiting = self.unflushed_bytes
-        since = self._unflushed_since
-        return waiting, max(0, now_ms - since) if waiting and since else 0
+        return waiting, max(0, now_ms - since) if waiting and since >= 0 else 0
+
+    def _unflushed_since(self) -> int:
+        """When the oldest message was stored that is not on the disk, in ms; -1 if all are.
+
+        The log itself says so: a time noted beside it would be wrong while a flush is under way.
+        """
+        return self._lookup.store_time_from(self._log.durable) if self.unflushed_bytes else -1
 
     def flush_now(self) -> int:
         """Brings the log to the disk: the shared flush of all who wait. Blocks, without the GIL: for a
@@ -530,7 +534,6 @@ class MessageStore:
         if self._closed:
             raise StoreUnavailable("the store is closed")
         timestamp = self._last_timestamp
-        self._unflushed_since = 0
         durable = self._log.flush()
         if self._sync:
             self._checkpoint.physical_timestamp_ms = timestamp
@@ -683,6 +686,7 @@ class MessageStore:
             dispatch_behind_bytes=self.unflushed_bytes if self._sync else 0,
             index_behind_bytes=self._index.behind(commit_log.max_physical),
             unflushed_bytes=self.unflushed_bytes,
+            unflushed_since_ms=self._unflushed_since(),
             earliest_store_time_ms=self.earliest_store_time(),
             commit_log_disk_ratios={str(commit_log.folder): ratio},
             consume_queue_disk_ratio=ratio,

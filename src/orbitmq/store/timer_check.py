@@ -97,10 +97,16 @@ class TimerCheck:
         body = _FIELDS.pack(*fields) + _MARK.pack(_SIGN, *mark, self._precision_ms)
         if body == self._written:
             return False
+        is_new = False
         if self._file is None:
             self._disk.make_folder(self._path.parent)
+            is_new = self._path.name not in self._disk.names(self._path.parent)
             self._file = self._disk.open(self._path, CHECK_BYTES)
         self._file.write(0, body + _CRC.pack(zlib.crc32(body)))
+        if is_new:
+            # Without it nobody knows what was delivered: it is on the disk before anything is.
+            self._file.sync()
+            self._disk.sync_folder(self._path.parent)
         self._written = body
         self.fields, self.mark = fields, mark
         return True

@@ -6,6 +6,7 @@ from orbitmq.admin import Admin
 from orbitmq.admin.app import admin as admin_group
 from orbitmq.admin.commands.broker_config import broker_config
 from orbitmq.admin.commands.broker_set import update_broker_config
+from orbitmq.admin.commands.broker_unflushed import show as show_unflushed
 from orbitmq.admin.commands.cluster_list import cluster_figures, first_rate
 from orbitmq.admin.commands.cluster_list import show as show_cluster
 from orbitmq.admin.commands.group_list import is_system
@@ -118,6 +119,24 @@ async def test_a_broker_that_does_not_answer_is_down() -> None:
         ("down", None, None),
     ]
     assert first_rate("") == first_rate("x y") == 0.0
+
+
+@pytest.mark.parametrize(
+    ("info", "said"),
+    [
+        ({"unflushedBytes": "4096", "unflushedTimeMillis": "250"}, (4096, 0.25)),
+        ({"remainHowManyDataToFlush": "4.0 KiB"}, (None, None)),
+    ],
+)
+async def test_what_a_power_cut_would_cost(
+    info: dict[str, str], said: tuple[int | None, float | None]
+) -> None:
+    async with (
+        alone({GetBrokerRuntimeInfo: RuntimeInfoReply(body=KVTable(info))}) as peer,
+        Admin(peer.address) as admin,
+    ):
+        (row,) = (await show_unflushed.callback.__wrapped__.__wrapped__(admin, None)).as_json()  # type: ignore[union-attr]
+    assert (row["broker"], row["unflushedBytes"], row["unflushedSeconds"]) == ("a", *said)
 
 
 async def test_options_of_a_broker_are_lines_not_escaped_text() -> None:

@@ -278,6 +278,20 @@ def test_a_crash_at_any_moment_repeats_nothing_and_skips_nothing(seed: int) -> N
     assert world.delivered() == sent
 
 
+def test_a_clock_that_was_set_back_over_a_crash_repeats_nothing() -> None:
+    world = World()
+    world.delay.start()
+    file = world.delay.snapshot()()
+    world.put(1, 2)
+    world.delay.deliver_due(NOW + 1000)
+    again = DelayDelivery(world.levels, world.store, Unsaved(), NOW)
+    again.load_text(file)
+    again.start()
+    for later in (200, 700, 1000, 5000):
+        again.deliver_due(NOW + later)  # it was not due yet by this clock when the broker came up
+    assert world.delivered() == 2
+
+
 def test_without_knowing_where_to_look_delivery_goes_on_from_the_positions_as_apache_does() -> None:
     world = World()
     world.put(1, 3)

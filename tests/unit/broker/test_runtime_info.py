@@ -28,9 +28,17 @@ def test_every_value_is_a_text_that_mqadmin_can_read() -> None:
     assert info["scheduleMessageOffset_2"] == "1,3"
     assert info["sendThreadPoolQueueCapacity"] == "10000"
     assert info["remainHowManyDataToFlush"] == "0 B"
+    assert (info["unflushedBytes"], info["unflushedTimeMillis"]) == ("0", "0")
     figures = ("ReadBehind", "OffsetBehind", "CongestNum", "EnqueueTps", "DequeueTps")
     assert [info[f"timer{name}"] for name in figures] == ["2", "3", "4", "0.5", "1.5"]
     assert float(info["putTps"].split(" ")[0]) == 0.0
+
+
+def test_what_a_power_cut_would_cost() -> None:
+    store = StoreFigures(unflushed_bytes=2048, unflushed_since_ms=5000)
+    info = runtime_info(BrokerStats("C", 0), store, Uptime(boot_ms=0), {}, {}, TIMERS, now=5750)
+    assert info["remainHowManyDataToFlush"] == "2.0 KiB"
+    assert (info["unflushedBytes"], info["unflushedTimeMillis"]) == ("2048", "750")
 
 
 def test_sizes_for_people() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq.store import FlushFailed, GetStatus, MessageStore, PutStatus, failpoints
-from tests.unit.store.kit import NOW, bodies, crash, filled, message, opened
+from tests.unit.store.kit import NOW, SEGMENT, bodies, crash, filled, message, opened
 
 
 @pytest.fixture
@@ -95,6 +95,36 @@ def test_async_flush_shows_at_once_and_says_what_is_at_risk(tmp_path: Path) -> N
         chore.run(NOW + 20_000)
     assert store.unflushed(NOW + 30_000) == (0, 0)
     assert store.figures().unflushed_bytes == 0
+    crash(store)
+
+
+def test_what_is_being_flushed_is_at_risk_until_it_is(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    filled(store, 30, body=bytes(3000))
+    told: list[tuple[int, int]] = []
+
+    def look() -> None:
+        told.append(store.unflushed(NOW + 900))
+
+    with failpoints.armed_point("commitlog.flush", look):
+        store.flush_now()
+    assert store._log.segments[0].wrote == SEGMENT  # it goes over the end of a segment
+    assert told == [(store.max_physical, 900)] * 2
+    filled(store, 1, NOW + 5000)
+    assert store.unflushed(NOW + 5700) == (store.max_physical - store.durable_offset, 700)
+    assert store.figures().unflushed_since_ms == NOW + 5000
+    crash(store)
+
+
+def test_what_begins_a_segment_is_as_old_as_it_is(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    numbers = iter(range(100))
+    while store.max_physical < SEGMENT - 4000:
+        store.append(message(next(numbers), body=bytes(3000)), NOW)
+    store.flush_now()
+    while len(store._log.segments) == 1:
+        store.append(message(next(numbers), body=bytes(3000)), NOW + 50)
+    assert store.unflushed(NOW + 60)[1] == 10
     crash(store)
 
 

@@ -18,6 +18,7 @@ from orbitmq.protocol.message import StoredMessage
 from orbitmq.protocol.message_cy import decode_record
 from orbitmq.protocol.requests.send import SendMessageV2, SendReply
 from orbitmq.store import MessageStore, StoreOptions
+from orbitmq.store.files import Disk
 
 NOW = 1_795_000_000_000
 HOST = bytes([127, 0, 0, 1, 0, 0, 0x2A, 0x9F])
@@ -28,7 +29,12 @@ class RealBroker:
     """`ask` goes one request at a time, `send_together` as several of one read do."""
 
     def __init__(
-        self, root: Path, now: int = NOW, files: Mapping[str, str] | None = None, **properties: object
+        self,
+        root: Path,
+        now: int = NOW,
+        files: Mapping[str, str] | None = None,
+        disk: Disk | None = None,
+        **properties: object,
     ) -> None:
         settings = BROKER_TABLE.load(
             [
@@ -43,7 +49,7 @@ class RealBroker:
                 )
             ]
         )
-        self.store = MessageStore.open(StoreOptions.from_settings(settings), now)
+        self.store = MessageStore.open(StoreOptions.from_settings(settings), now, disk)
         identity = BrokerIdentity("DefaultCluster", "broker-a", 0, "127.0.0.1:10911", "127.0.0.1:10912", HOST)
         self.broker = Broker(
             identity,
