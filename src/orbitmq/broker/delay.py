@@ -20,7 +20,7 @@ from orbitmq.broker.timer_due import TIMER_PROPERTIES
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.bodies.offset import DelayOffsetSerializeWrapper
 from orbitmq.protocol.bodies.version import DataVersion
-from orbitmq.protocol.message import BadRecord, StoredMessage
+from orbitmq.protocol.message import PROPERTY_CRC_NAME, BadRecord, StoredMessage
 from orbitmq.protocol.message_cy import crc32, decode_record
 from orbitmq.protocol.names import SCHEDULE_TOPIC
 from orbitmq.protocol.properties import find_property
@@ -349,9 +349,21 @@ def _was_delivered(record: StoredMessage) -> bool:
     )
 
 
+_CRC = PROPERTY_CRC_NAME + b"\x01"
+
+
 def _identity(topic: str, queue_id: int, message: PendingMessage | StoredMessage) -> Identity:
     body = message.body
-    return topic, queue_id, message.properties, message.born_timestamp, len(body), crc32(body)
+    # The checksum at the end of the properties is of the record as a whole, and every record has its own.
+    properties, crc, _ = message.properties.rpartition(_CRC)
+    return (
+        topic,
+        queue_id,
+        properties if crc else message.properties,
+        message.born_timestamp,
+        len(body),
+        crc32(body),
+    )
 
 
 def delivered(waiting: StoredMessage) -> PendingMessage:
