@@ -234,6 +234,8 @@ class Clients:
         retry_ms = self.levels_ms.get(FIRST_RETRY_LEVEL)
         level = self.chance.choice((0, 1, 2, -1) if retry_ms is not None else (-1,))
         topic = DEAD if level < 0 else RETRIES
+        if f"{name}#{topic}" in self.history.promises:
+            return  # read once more after a power cut
         wait_ms = 0 if level < 0 else self.levels_ms.get(level or FIRST_RETRY_LEVEL, 0)
         promise = self.history.promise(
             f"{name}#{topic}", topic, 0, "given back", not_before_ms=self.now_ms() + wait_ms

@@ -115,7 +115,7 @@ class World:
             "mappedFileSizeCommitLog": chance.choice((64 << 10, 256 << 10, 1 << 20)),
             "enabledAppendPropCRC": chance.choice(("true", "false")),
             "flushCommitLogLeastPages": chance.choice((0, 4)),
-            # Its file has 38 MB: in some runs is enough.
+            # Its file has 38 MB: in some runs is enough. Pops come again by it.
             "timerWheelEnable": chance.choice(("true", "false", "false")),
         }
 
@@ -197,7 +197,7 @@ class World:
             self.chance,
             levels_ms=self._levels,
             kinds=tuple(
-                kind for kind in TOPICS if kind != "timed" or self.settings["timerWheelEnable"] == "true"
+                kind for kind in TOPICS if self.settings["timerWheelEnable"] == "true" or kind not in ("timed", "popped")
             ),
             queues=self.chance.choice((1, 2, 4)),
             pause_seconds=self.chance.choice((1.0, 2.0)),
