@@ -11,12 +11,22 @@ import pyarrow.compute as pc
 
 from orbitmq.client.names import check_topic_to_send
 from orbitmq.protocol.message import MAX_PROPERTIES_BYTES
-from orbitmq.protocol.names import RESERVED_PROPERTIES, SCHEDULE_TOPIC, TIMER_TOPIC, IllegalName
+from orbitmq.protocol.names import (
+    ORIGIN_MESSAGE_ID,
+    RESERVED_PROPERTIES,
+    RETRY_PREFIX,
+    RETRY_TOPIC,
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+    IllegalName,
+)
 from orbitmq.spark.sink.errors import BadRow
-from orbitmq.spark.sink.identity import MOST_ROWS, WRITE_PROPERTY, PartitionIdentity, unique_id
+from orbitmq.spark.sink.identity import MOST_ROWS, WRITE_PROPERTY, PartitionIdentity, unique_id, unique_id_of
 from orbitmq.spark.sink.options import WriteOptions
 from orbitmq.spark.sink.shape import Shape
 
+_OF_RETRIES = frozenset({RETRY_TOPIC, ORIGIN_MESSAGE_ID})
+"""What a message in a group's retry topic has to say: consumers hand it out under the topic it came from."""
 ENTRY_BYTES = 22
 """What a message in a batch takes beside its body and properties."""
 
@@ -32,6 +42,8 @@ class Outgoing(NamedTuple):
     unique_id: str
     row: int
     """Its place in the partition."""
+    name: bytes
+    """Who it is, as its property `orbitmq.write` says; empty where it need not be known again."""
     waits_in: str | None
     """The brokers' own topic in which a delayed message waits for its time; None: it is not delayed."""
 
@@ -65,7 +77,7 @@ class Encoder:
         identity = self._identity
         prefix = identity.id_prefix if identity else ""
         now = time.time_ns() // 1_000_000
-        for topic, body, keys, tags, properties, sharding_key, delay, flag in zip(
+        for topic, body, keys, tags, properties, sharding_key, delay, flag, once_key in zip(
             *self._columns(batch), strict=True
         ):
             row = self._row
@@ -81,7 +93,7 @@ class Encoder:
                 )
             parts: list[str] = []
             if properties:
-                self._own_properties(properties, parts, row)
+                self._own_properties(properties, parts, row, retried=topic.startswith(RETRY_PREFIX))
             if keys:
                 text = keys if isinstance(keys, str) else " ".join(keys)
                 if text:
@@ -92,13 +104,11 @@ class Encoder:
                 parts.append(delay)
             if sharding_key:
                 parts.append(f"__SHARDINGKEY\x01{sharding_key}")
-            if identity is not None:
-                if row >= MOST_ROWS:
-                    raise BadRow(f"a partition has more than {MOST_ROWS} rows: repartition the data frame")
-                key = unique_id(prefix, row)
-                parts.append(f"{WRITE_PROPERTY}\x01{identity.of_row(row)}")
+            if identity is None:
+                name, key = "", self._new_id(now)
             else:
-                key = self._new_id(now)
+                name, key = self._identify(identity, prefix, row, once_key)
+                parts.append(f"{WRITE_PROPERTY}\x01{name}")
             parts.append(f"UNIQ_KEY\x01{key}")
             parts.append("WAIT\x01true\x02")
             text = "\x02".join(parts)
@@ -121,16 +131,34 @@ class Encoder:
                 encoded,
                 key,
                 row,
+                name.encode(),
                 None if delay is None else _waits_in(delay),
             )
 
-    def _own_properties(self, properties: list[tuple[str, str | None]], parts: list[str], row: int) -> None:
+    def _own_properties(
+        self, properties: list[tuple[str, str | None]], parts: list[str], row: int, *, retried: bool
+    ) -> None:
         for name, value in properties:
-            if name in RESERVED_PROPERTIES or name == WRITE_PROPERTY or not value:
+            if not value or name == WRITE_PROPERTY:
+                continue
+            if name in RESERVED_PROPERTIES and not (retried and name in _OF_RETRIES):
                 continue
             if not name:
                 raise BadRow(f"{self._where(row)} has a property without a name")
             parts.append(f"{name}\x01{value}")
+
+    def _identify(
+        self, identity: PartitionIdentity, prefix: str, row: int, once_key: str | None
+    ) -> tuple[str, str]:
+        """The name and the unique id of a row."""
+        if self._shape.once_key is not None:
+            if not once_key:
+                raise BadRow(f"{self._where(row)} has no onceKey")
+            name = identity.of_key(once_key)
+            return name, unique_id_of(name)
+        if row >= MOST_ROWS:
+            raise BadRow(f"a partition has more than {MOST_ROWS} rows: repartition the data frame")
+        return identity.of_row(row), unique_id(prefix, row)
 
     def _check_topic(self, topic: str | None, row: int) -> None:
         if topic is None:
@@ -166,6 +194,7 @@ class Encoder:
             column(shape.sharding_key, options.sharding_key),
             self._delays(batch),
             column(shape.flag),
+            column(shape.once_key),
         ]
 
     def _delays(self, batch: pa.RecordBatch) -> Sequence[str | None]:

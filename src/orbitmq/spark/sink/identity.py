@@ -2,8 +2,9 @@
 
 Spark runs a task again after a failure, and a whole micro-batch after a crash. The rows are then the same
 ones in the same places if the input is deterministic (topics and files are; a shuffle without an order is
-not). So the place of a row is its identity. It travels as the property `orbitmq.write`, and in hashed form
-as the unique id by which brokers index every message.
+not). So the place of a row is its identity, or the key that it brings along in the column `onceKey`, for
+input that comes in another order each time. The identity travels as the property `orbitmq.write`, and in
+hashed form as the unique id by which brokers index every message.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ class PartitionIdentity:
         """The value of the property of a row."""
         return f"{self.text}/{row}"
 
+    def of_key(self, once_key: str) -> str:
+        """The value of the property of a row that has a key of its own: `write/key`."""
+        return f"{self.write_id}/{once_key}"
+
     @property
     def id_prefix(self) -> str:
         """What the unique ids of all rows begin with: 64 bits of a hash, 16 characters."""
@@ -47,3 +52,9 @@ def unique_id(prefix: str, row: int) -> str:
     while the month lasts. The counter is the low half of the row number.
     """
     return f"{prefix}{row >> 16:04X}00000000{row & 0xFFFF:04X}"
+
+
+def unique_id_of(name: str) -> str:
+    """The unique id of a row with a key of its own: 96 bits of a hash, and no time as above."""
+    digest = hashlib.blake2b(name.encode(), digest_size=12).hexdigest().upper()
+    return f"{digest[:20]}00000000{digest[20:]}"

@@ -92,6 +92,7 @@ class WriteOptions:
     """Of one task; None: no limit."""
     idempotent: bool
     write_id: str | None
+    first_run: bool
     counts_file: str | None
     connecting: Connecting = PLAIN
 
@@ -121,6 +122,7 @@ class WriteOptions:
             messages_per_second=_rate(values),
             idempotent=_boolean(values, "idempotent"),
             write_id=_text(values, "writeId"),
+            first_run=_boolean(values, "firstRun"),
             counts_file=_text(values, "countsFile"),
             connecting=_connecting(values),
         )

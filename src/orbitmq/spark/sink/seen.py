@@ -20,7 +20,7 @@ from orbitmq.protocol.requests.pull import QueryMessage
 from orbitmq.spark.sink.connections import Connections
 from orbitmq.spark.sink.encoding import Outgoing
 from orbitmq.spark.sink.errors import CannotLookUp
-from orbitmq.spark.sink.identity import WRITE_PROPERTY, PartitionIdentity
+from orbitmq.spark.sink.identity import WRITE_PROPERTY
 from orbitmq.spark.sink.options import WriteOptions
 from orbitmq.spark.sink.routes import Routes
 
@@ -37,11 +37,10 @@ _PROPERTY = WRITE_PROPERTY.encode()
 
 
 class Seen:
-    """Looks rows of one partition up, at every broker of their topics."""
+    """Looks messages of one partition up, at every broker of their topics."""
 
-    def __init__(self, options: WriteOptions, routes: Routes, identity: PartitionIdentity) -> None:
+    def __init__(self, options: WriteOptions, routes: Routes) -> None:
         self._routes = routes
-        self._identity = identity
         self._connections = Connections(options.connecting)
 
     def close(self) -> None:
@@ -56,23 +55,23 @@ class Seen:
     def not_found(self, messages: Sequence[Outgoing]) -> list[Outgoing]:
         """The same, of messages that were sent long enough ago."""
         found: set[int] = set()
-        asked: dict[str, list[tuple[QueryMessage, int]]] = {}
+        asked: dict[str, list[tuple[QueryMessage, Outgoing]]] = {}
         for message in messages:
             for address in self._routes.masters(message.topic):
                 for topic in _topics(message):
                     request = QueryMessage(topic, message.unique_id, 32, 0, FOREVER_MS, None, None, True)
-                    asked.setdefault(address, []).append((request, message.row))
+                    asked.setdefault(address, []).append((request, message))
         for address, questions in asked.items():
             for start in range(0, len(questions), AHEAD):
                 self._ask(address, questions[start : start + AHEAD], found)
         return [message for message in messages if message.row not in found]
 
-    def _ask(self, address: str, questions: Sequence[tuple[QueryMessage, int]], found: set[int]) -> None:
+    def _ask(self, address: str, questions: Sequence[tuple[QueryMessage, Outgoing]], found: set[int]) -> None:
         connection = self._connections.to(address)
-        rows = {connection.send(request): (request, row) for request, row in questions}
-        while rows:
+        waiting = {connection.send(request): (request, message) for request, message in questions}
+        while waiting:
             command = connection.receive(ANSWER_MS)
-            request, row = rows.pop(command.opaque)
+            request, message = waiting.pop(command.opaque)
             try:
                 reply = read_reply(request, command, address)
             except BrokerRefused as error:
@@ -80,10 +79,9 @@ class Seen:
                     connection.close()
                     raise
                 continue
-            name = self._identity.of_row(row).encode()
             for record in decode_records(reply.body or b"")[0]:
-                if find_property(record.properties, _PROPERTY) == name:
-                    found.add(row)
+                if find_property(record.properties, _PROPERTY) == message.name:
+                    found.add(message.row)
 
     def until_shown(self, message: Outgoing) -> None:
         """Returns once a look-up finds a message that is stored. Raises CannotLookUp."""

@@ -44,6 +44,7 @@ INPUT_COLUMNS = (
         "deliverAt", ("timestamp", "bigint"), "deliver at this time (or ms since 1970); null: at once"
     ),
     InputColumn("flag", _WHOLE, "the sender's own number"),
+    InputColumn("onceKey", _TEXT, "with idempotent: what a row is known by, in place of where it stands"),
 )
 
 _BY_NAME = {column.name: column for column in INPUT_COLUMNS}
@@ -64,10 +65,16 @@ class Shape:
     delay_ms: int | None = None
     deliver_at: int | None = None
     flag: int | None = None
+    once_key: int | None = None
 
 
-_FIELDS = {"shardingKey": "sharding_key", "delayLevel": "delay_level", "delayMs": "delay_ms"}
-_FIELDS["deliverAt"] = "deliver_at"
+_FIELDS = {
+    "shardingKey": "sharding_key",
+    "delayLevel": "delay_level",
+    "delayMs": "delay_ms",
+    "deliverAt": "deliver_at",
+    "onceKey": "once_key",
+}
 
 
 def shape_of(schema: StructType, options: WriteOptions) -> Shape:
@@ -98,6 +105,8 @@ def shape_of(schema: StructType, options: WriteOptions) -> Shape:
         raise BadColumn("there is no column body (or value): a message has to have a body")
     if options.topic is None and "topic" not in places:
         raise BadColumn("there is neither a column topic nor the option topic")
+    if "onceKey" in places and not options.idempotent:
+        raise BadColumn("the column onceKey is of use with the option idempotent=true only")
     delays = [name for name in DELAY_OPTIONS if name in places]
     if len(delays) > 1:
         raise BadColumn(f"columns {' and '.join(delays)} say the same in different ways: keep one of them")

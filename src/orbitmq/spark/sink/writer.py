@@ -134,10 +134,15 @@ def write_partition(
         finally:
             lanes.close()
         return counts
-    seen = Seen(options, routes, identity)
+    seen = Seen(options, routes)
     lanes = Lanes(options, routes, counts, seen)
     try:
-        _write_once(lanes, seen, messages, counts, attempt)
+        if shape.once_key is None:
+            _write_once(lanes, seen, messages, counts, attempt)
+        elif options.first_run and not attempt:
+            _add_all(lanes, messages)
+        else:
+            _write_missing(lanes, seen, messages, counts, set())
     finally:
         lanes.close()
         seen.close()
@@ -167,7 +172,13 @@ def _write_once(lanes: Lanes, seen: Seen, messages: Iterator[Outgoing], counts: 
         _add_all(lanes, messages)
         return
     counts.already_there += 1
-    settled = {first.topic} if attempt else set()
+    _write_missing(lanes, seen, messages, counts, {first.topic} if attempt else set())
+
+
+def _write_missing(
+    lanes: Lanes, seen: Seen, messages: Iterator[Outgoing], counts: Counts, settled: set[str]
+) -> None:
+    """Looks all messages up and sends those that are not there. `settled` topics have been waited for."""
     while chunk := _take(messages, LOOKED_UP_TOGETHER):
         new_topics = {message.topic for message in chunk} - settled
         if new_topics:
