@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections import deque
+import time
+from collections import OrderedDict, deque
 from collections.abc import Callable
 
 from orbitmq.store.arrivals import Arrivals
@@ -30,10 +31,14 @@ COLD_READ_BYTES = 256 << 10
 """What is read from the disk at a time for a reader of old messages."""
 COLD_UNITS = 3200
 """Units of a queue that are read from the disk at a time: 64,000 bytes."""
-RESIDENCE_BYTES = 16 << 10
+RESIDENCE_BYTES = 64 << 10
 """How far ahead it is looked whether old messages are in memory."""
+RESIDENT_SECONDS = 1.0
+"""For how long what was in memory is taken to be there still."""
 MAX_BAD_RECORDS_KEPT = 1000
 UNITS_PER_READ = 256
+READERS_REMEMBERED = 64
+"""Queues of which units are kept that were read ahead: 5 KB each."""
 _READ_STEP_BYTES = 1 << 20
 
 
@@ -60,6 +65,12 @@ class QueueReader:
         """Where the log ended when this process opened it."""
         self._warm: deque[tuple[int, int]] = deque(maxlen=16)
         self._warm_units: deque[tuple[ConsumeQueue, int, int]] = deque(maxlen=16)
+        self._resident: deque[tuple[int, int, float]] = deque(maxlen=16)
+        """Ranges of the log that were in memory, and until when that counts."""
+        self._units_ahead: OrderedDict[ConsumeQueue, tuple[int, bytes]] = OrderedDict()
+        """Units out of files, read further than they were asked for, and the offset of the first of them.
+
+        Units in a file do not change; those of a deleted topic go with their queue."""
         self.bad_records: dict[int, tuple[str, int, int]] = {}
         self.bad_record_count = 0
 
@@ -74,13 +85,17 @@ class QueueReader:
         low = queue.min_offset
         if not low <= queue_offset < end:
             return _outside(queue_offset, low, end)
+        units = b""
         if queue_offset < queue.tail_start:
-            cold = self._cold_units(queue, queue_offset, max_count, accept)
+            units = self._units_in_memory(
+                queue, queue_offset, max_count if accept is None else UNITS_PER_READ
+            )
+            cold = None if units else self._cold_units(queue, queue_offset, max_count, accept)
             if cold is not None:
                 result = GetResult(GetStatus.NO_MATCHED_MESSAGE, queue_offset, low, end)
                 result.cold = cold
                 return result
-        picked = self._pick(queue, queue_offset, end, max_count, max_bytes, accept)
+        picked = self._pick(queue, units, queue_offset, end, max_count, max_bytes, accept)
         if picked.bad:
             for bad_offset, physical_offset in picked.bad:
                 self.note_bad(physical_offset, topic, queue_id, bad_offset)
@@ -114,12 +129,14 @@ class QueueReader:
     def _pick(
         self,
         queue: ConsumeQueue,
+        units: bytes,
         queue_offset: int,
         end: int,
         max_count: int,
         max_bytes: int,
         accept: Accept,
     ) -> Picked:
+        """Picks from `units`, if there are any, and then from what has to be read."""
         options = self._options
         limits = (
             options.max_transfer_bytes_on_message_in_memory,
@@ -143,7 +160,8 @@ class QueueReader:
         picked = Picked()
         picked.next_offset = queue_offset
         while picked.next_offset < stop:
-            units = self._table.read(queue, picked.next_offset, min(chunk, stop - picked.next_offset))
+            count = min(chunk, stop - picked.next_offset)
+            units = units[: count * UNIT_BYTES] or self._table.read(queue, picked.next_offset, count)
             if not units:
                 break
             more = pick_records(
@@ -164,8 +182,9 @@ class QueueReader:
                 options.enabled_append_prop_crc,
                 matches,
             )
-            if not more:
+            if not more or picked.count >= max_count:
                 break
+            units = b""
             chunk = UNITS_PER_READ
         return picked
 
@@ -217,12 +236,39 @@ class QueueReader:
         for start, stop in self._warm:
             if start <= physical_offset and end <= stop:
                 return stop
+        now = time.monotonic()
+        for start, stop, until in self._resident:
+            if start <= physical_offset and end <= stop and now < until:
+                return stop
         segment = self._log.find(physical_offset)
         if segment is None:
             return end
         position = physical_offset - segment.start
         length = min(max(size, RESIDENCE_BYTES), segment.size - position)
-        return physical_offset + segment.file.resident_bytes(position, length)
+        stop = physical_offset + segment.file.resident_bytes(position, length)
+        self._resident.appendleft((physical_offset, stop, now + RESIDENT_SECONDS))
+        return stop
+
+    def _units_in_memory(self, queue: ConsumeQueue, queue_offset: int, count: int) -> bytes:
+        """Units of a file from a queue offset on, read ahead of time or now without waiting for the disk.
+
+        Not more than `count`, and none where that many are not in memory.
+        """
+        count = min(count, UNITS_PER_READ, queue.tail_start - queue_offset)
+        start, units = self._units_ahead.get(queue, (0, b""))
+        first = (queue_offset - start) * UNIT_BYTES
+        if first < 0 or first + count * UNIT_BYTES > len(units):
+            ahead = min(UNITS_PER_READ, queue.tail_start - queue_offset)
+            if not self._table.is_resident(queue, queue_offset, ahead):
+                return b""
+            units = self._table.read(queue, queue_offset, ahead)
+            if len(units) < count * UNIT_BYTES:
+                return b""
+            first = 0
+            self._units_ahead[queue] = queue_offset, units
+            if len(self._units_ahead) > READERS_REMEMBERED:
+                self._units_ahead.popitem(last=False)
+        return units[first : first + count * UNIT_BYTES]
 
     def _cold_units(
         self, queue: ConsumeQueue, queue_offset: int, max_count: int, accept: Accept
