@@ -262,7 +262,7 @@ def _collect(
 
     That is behind the last one when all are done; behind a record that was told to `bad`; before one that
     begins at `limit` or later; and behind the one with which `max_bytes` (-1: no bound) were reached. With
-    `base` (else -1) a record has to say of itself that it is where it is.
+    `base` (else -1) a record has to say of itself that it is where it is, and to have a place in its queue.
     """
     count: cython.Py_ssize_t = len(table) // 64
     if not cython.compiled:
@@ -288,6 +288,8 @@ def _collect(
                 return number
             if base >= 0 and get_long(data + row[0] + 28) != base + row[0]:
                 raise _misplaced(get_long(data + row[0] + 28), base + row[0])
+            if base >= 0 and get_long(data + row[0] + 20) < 0:
+                raise BadRecord(f"{get_long(data + row[0] + 20)} is no queue offset")
             sys_flag = get_int(data + row[0] + 36)
             # Half messages and what was rolled back are nobody's to read.
             if not sys_flag & 0x4 and (
@@ -336,6 +338,8 @@ def _plain_collect(
             record = decode_record(buf, position, False)
             if base >= 0 and record.physical_offset != base + position:
                 raise _misplaced(record.physical_offset, base + position)
+            if base >= 0 > record.queue_offset:
+                raise BadRecord(f"{record.queue_offset} is no queue offset")
             if (
                 not record.sys_flag & 0x4
                 and wanted.takes(record.topic.encode())

@@ -6,7 +6,7 @@ it is first needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -35,10 +35,18 @@ class DefaultSource(DataSource):
 
     def schema(self) -> str:
         """All columns, or those of the option `columns`; asked for only when the user gives no schema."""
+        if _reads_files(self.options):
+            from orbitmq.spark.offline import offline_ddl
+
+            return offline_ddl(self.options)
         return ddl(columns_of(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader that builds exactly the columns of `schema`."""
+        if _reads_files(self.options):
+            from orbitmq.spark.offline import offline_reader
+
+            return offline_reader(self.options, schema)
         return BatchReader(ReadOptions.parse(self.options), asked_columns(schema))
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 -- Spark's name
@@ -69,7 +77,14 @@ class PushdownSource(DefaultSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader that takes predicates on queues, offsets, store times and tags."""
+        if _reads_files(self.options):
+            return super().reader(schema)
         return PushdownReader(ReadOptions.parse(self.options), asked_columns(schema))
+
+
+def _reads_files(options: Mapping[str, str]) -> bool:
+    """Whether a store's folder is to be read, and no broker to be asked."""
+    return any(name.lower() in ("path", "paths") for name in options)
 
 
 def asked_columns(schema: StructType) -> tuple[str, ...]:

@@ -1,0 +1,289 @@
+"""Where stores are: a folder of this machine, or of whatever fsspec reaches. A few calls, the same for both.
+
+Local files are mapped and scanned where they are. Others are read a chunk at a time, the next one while the
+present one is scanned.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import mmap
+import os
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+from urllib.parse import unquote, urlsplit
+
+from orbitmq.spark.errors import BadOption
+
+CHUNK_BYTES = 8 << 20
+"""What is asked of an object store at once: large enough that its latency does not count."""
+
+
+class View(Protocol):
+    """A file whose bytes are looked at from front to back."""
+
+    size: int
+
+    def window(self, position: int, needed: int = 0) -> tuple[Any, int]:
+        """A buffer with the byte at `position`, and the position of the buffer's first byte.
+
+        It goes on to the end of the file, or holds `needed` bytes from `position` on at least. It is valid
+        until the next call. Raises OSError.
+        """
+
+    def close(self) -> None:
+        """Lets go of the file."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class Folder(Protocol):
+    """A folder; names are relative to it, with `/` between."""
+
+    url: str
+
+    def files(self, name: str) -> dict[str, int]:
+        """Names and sizes of the files in a folder; empty where there is none."""
+
+    def folders(self, name: str) -> list[str]:
+        """The names of the folders in a folder; empty where there is none."""
+
+    def read(self, name: str, begin: int = 0, end: int | None = None) -> bytes:
+        """Bytes of a file. Raises FileNotFoundError, OSError."""
+
+    def view(self, name: str) -> View:
+        """A file to look at. Raises FileNotFoundError, OSError."""
+
+    def path(self, name: str) -> str:
+        """How people find a file."""
+
+
+def open_folder(url: str, options: Mapping[str, Any] | None = None) -> Folder:
+    """The folder at a path or URL; it need not exist. Raises BadOption for a URL that nothing can read."""
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        if url.startswith("file:"):
+            return LocalFolder(Path(unquote(urlsplit(url).path)))
+        return LocalFolder(Path(url))
+    if scheme == "file":
+        return LocalFolder(Path(unquote(urlsplit(url).path)))
+    if scheme in ("s3a", "s3n"):  # what Hadoop calls it
+        scheme = "s3"
+    return RemoteFolder(f"{scheme}://{rest.rstrip('/')}", tuple(sorted((options or {}).items())))
+
+
+def expand(url: str, options: Mapping[str, Any] | None = None) -> list[str]:
+    """The folders that a path or URL with `*`, `?` or `[` stands for, sorted; itself without."""
+    if not any(sign in url for sign in "*?["):
+        return [url]
+    scheme, separator, _ = url.partition("://")
+    if not separator or scheme == "file":
+        path = urlsplit(url).path if separator else url
+        parts = Path(path).absolute().parts
+        found = [Path(parts[0])]
+        for part in parts[1:]:
+            if any(sign in part for sign in "*?["):
+                found = [below for one in found if one.is_dir() for below in sorted(one.glob(part))]
+            else:
+                found = [one / part for one in found]
+        return [str(one) for one in found if one.is_dir()]
+    remote = open_folder(url, options)
+    assert isinstance(remote, RemoteFolder)
+    return remote.matching()
+
+
+class LocalFolder:
+    """A folder of this machine."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self.url = str(root.absolute())
+
+    def files(self, name: str) -> dict[str, int]:
+        try:
+            with os.scandir(self._root / name) as entries:
+                return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+
+    def folders(self, name: str) -> list[str]:
+        try:
+            with os.scandir(self._root / name) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def read(self, name: str, begin: int = 0, end: int | None = None) -> bytes:
+        with open(self._root / name, "rb") as file:
+            file.seek(begin)
+            return file.read(-1 if end is None else max(0, end - begin))
+
+    def view(self, name: str) -> View:
+        return MappedView(self._root / name)
+
+    def path(self, name: str) -> str:
+        return str((self._root / name).absolute())
+
+
+class MappedView:
+    """A local file as memory. A file that is deleted meanwhile stays readable to the end."""
+
+    def __init__(self, path: Path) -> None:
+        with path.open("rb") as file:
+            self.size = os.fstat(file.fileno()).st_size
+            self._map = mmap.mmap(file.fileno(), self.size, access=mmap.ACCESS_READ) if self.size else b""
+        if self.size:
+            self._map.madvise(mmap.MADV_SEQUENTIAL)  # type: ignore[union-attr]
+
+    def window(self, position: int, needed: int = 0) -> tuple[Any, int]:
+        return self._map, 0
+
+    def close(self) -> None:
+        if isinstance(self._map, mmap.mmap):
+            self._map.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@functools.lru_cache(maxsize=16)
+def _filesystem(scheme: str, options: tuple[tuple[str, Any], ...]) -> Any:
+    try:
+        import fsspec  # type: ignore[import-untyped]
+    except ImportError:
+        raise BadOption(f"{scheme}:// is read through fsspec: pip install fsspec") from None
+    try:
+        return fsspec.filesystem(scheme, **dict(options))
+    except (ImportError, ValueError) as error:
+        raise BadOption(f"{scheme}:// cannot be read: {error}") from None
+
+
+class _Unhashed(tuple[tuple[str, Any], ...]):
+    """Options whose values may be dicts, as keys of the cache: told apart by their text."""
+
+    def __hash__(self) -> int:
+        return hash(repr(tuple(self)))
+
+
+class RemoteFolder:
+    """A folder behind fsspec."""
+
+    def __init__(self, url: str, options: tuple[tuple[str, Any], ...]) -> None:
+        self.url = url
+        scheme, _, rest = url.partition("://")
+        self._fs = _filesystem(scheme, _Unhashed(options))
+        self._scheme = scheme
+        self._root = rest.rstrip("/") if scheme != "memory" else "/" + rest.strip("/")
+
+    def _at(self, name: str) -> str:
+        return f"{self._root}/{name}" if name else self._root
+
+    def _listed(self, name: str) -> list[dict[str, Any]]:
+        try:
+            listed: list[dict[str, Any]] = self._fs.ls(self._at(name), detail=True, refresh=True)
+        except TypeError:  # a file system that keeps no listings knows no refresh
+            try:
+                listed = self._fs.ls(self._at(name), detail=True)
+            except FileNotFoundError:
+                return []
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return listed
+
+    def files(self, name: str) -> dict[str, int]:
+        return {_last(one): int(one["size"] or 0) for one in self._listed(name) if one["type"] == "file"}
+
+    def folders(self, name: str) -> list[str]:
+        return sorted(_last(one) for one in self._listed(name) if one["type"] == "directory")
+
+    def read(self, name: str, begin: int = 0, end: int | None = None) -> bytes:
+        if end is not None and end <= begin:
+            return b""
+        data: bytes = self._fs.cat_file(self._at(name), start=begin, end=end)
+        return data
+
+    def view(self, name: str) -> View:
+        return ChunkedView(self, name, int(self._fs.info(self._at(name))["size"]))
+
+    def path(self, name: str) -> str:
+        return f"{self.url}/{name}" if name else self.url
+
+    def matching(self) -> list[str]:
+        """The URLs of the folders that this URL stands for as a pattern."""
+        found = self._fs.glob(self._root, detail=True)
+        names = [name for name, one in found.items() if one["type"] == "directory"]
+        return sorted(f"{self._scheme}://{name.lstrip('/')}" for name in names if fnmatch.fnmatch(name, "*"))
+
+
+def _last(entry: Mapping[str, Any]) -> str:
+    name: str = entry["name"]
+    return name.rstrip("/").rpartition("/")[2]
+
+
+class ChunkedView:
+    """A file that comes in chunks; the next one is on its way while one is looked at."""
+
+    def __init__(self, folder: RemoteFolder, name: str, size: int) -> None:
+        self.size = size
+        self._folder = folder
+        self._name = name
+        self._held = b""
+        self._first = 0
+        self._ahead: tuple[int, Future[bytes]] | None = None
+        self._thread: ThreadPoolExecutor | None = None
+
+    def window(self, position: int, needed: int = 0) -> tuple[bytes, int]:
+        end = self._first + len(self._held)
+        is_there = self._first <= position < end and (needed <= end - position or end == self.size)
+        if is_there and (needed or position == self._first):
+            return self._held, self._first
+        held = self._held[position - self._first :] if self._first <= position <= end else b""
+        wanted = min(max(needed, len(held) + 1), self.size - position)
+        while len(held) < wanted:
+            held += self._chunk(position + len(held))
+        self._held, self._first = held, position
+        self._ask_ahead(position + len(held))
+        return held, position
+
+    def _chunk(self, begin: int) -> bytes:
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            chunk = ahead[1].result()
+            if ahead[0] == begin:
+                return chunk
+        chunk = self._folder.read(self._name, begin, min(self.size, begin + CHUNK_BYTES))
+        if not chunk:
+            raise OSError(f"{self._folder.path(self._name)} ends at {begin}, before its {self.size} bytes")
+        return chunk
+
+    def _ask_ahead(self, begin: int) -> None:
+        if self._ahead is None and begin < self.size:
+            if self._thread is None:
+                self._thread = ThreadPoolExecutor(1, "orbitmq-chunks")
+            end = min(self.size, begin + CHUNK_BYTES)
+            self._ahead = begin, self._thread.submit(self._folder.read, self._name, begin, end)
+
+    def close(self) -> None:
+        if self._thread is not None:
+            self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
