@@ -516,6 +516,10 @@ def _room_for_crc(properties: bytes) -> bytes:
     return properties + bytes(PROPERTY_CRC_BYTES)
 
 
+_CRC_NAME = PROPERTY_CRC_NAME + b"\x01"
+_CRC_NAME_BITS = int.from_bytes(_CRC_NAME, "big")
+
+
 def _property_crc(record: memoryview) -> bytes:
     """The last property of a record: the checksum of what is before it, last digit first."""
     digits = f"{crc32(record[:-PROPERTY_CRC_BYTES]):010d}"[::-1]
@@ -528,10 +532,14 @@ def _write_property_crc(out: Any, position: int, size: int) -> None:
 
 
 def _property_crc_holds(buf: Any, position: int, size: int) -> bool:
-    """Whether the checksum at a record's end fits what is before it; True for a record without one."""
+    """Whether the checksum at a record's end fits what is before it; True for a record without one.
+
+    A name that differs from that of the checksum in a single bit is a damaged one, not another property's.
+    """
     with memoryview(buf) as whole, whole.cast("B") as view, view[position : position + size] as record:
         last = bytes(record[-PROPERTY_CRC_BYTES:])
-        return not last.startswith(PROPERTY_CRC_NAME + b"\x01") or last == _property_crc(record)
+        different = int.from_bytes(last[: len(_CRC_NAME)], "big") ^ _CRC_NAME_BITS
+        return different.bit_count() > 1 or last == _property_crc(record)
 
 
 def encode_blank(out: Any, position: int, remaining_bytes: int) -> None:

@@ -14,7 +14,7 @@ import logging
 from dataclasses import dataclass, field
 
 from orbitmq.protocol.message import INNER_BATCH, BadRecord
-from orbitmq.protocol.message_cy import ScannedRecord, Stop, decode_record, scan_records
+from orbitmq.protocol.message_cy import FIXED_BYTES, ScannedRecord, Stop, decode_record, scan_records
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.commit_log import CommitLog, Segment
 from orbitmq.store.consume_queue import (
@@ -414,6 +414,9 @@ class Recovery:
             return
         queue = self._table.find(topic, queue_id)
         if queue is None:
+            if self._marks is not None and physical_offset < self._marks.durable:
+                # The marks name every queue of that time: its topic was deleted, or the record is damaged.
+                return
             queue = self._table.make(topic, queue_id, queue_offset)
         elif queue_offset < queue.max_offset:
             return
@@ -424,6 +427,9 @@ class Recovery:
                 # Nothing of it is left but later messages: it begins here.
                 _set_end(queue, queue_offset)
                 queue.min_offset = queue.base = queue_offset
+            elif not self._may_be_lost(queue, physical_offset, queue_offset):
+                self._note_damage(physical_offset, f"the queue offset {queue_offset} cannot be")
+                return
             elif not self._fill_gaps:
                 self._gaps.add(queue)
                 return
@@ -440,6 +446,15 @@ class Recovery:
         queue.last_unit_end = physical_offset + size
         self.found.rebuilt_units += 1
         self._pending += 1
+
+    def _may_be_lost(self, queue: ConsumeQueue, physical_offset: int, queue_offset: int) -> bool:
+        """Whether the log can have lost all the messages of a queue before a record: a queue offset that is
+        damaged, for which nothing else in the record has a checksum, would make up more than there ever were.
+        """
+        if physical_offset < queue.last_unit_end:
+            return False  # Later messages have their units.
+        room = physical_offset - self._log.min_physical
+        return queue_offset - queue.max_offset <= room // FIXED_BYTES
 
     def _sweep_if_many(self) -> None:
         if self._pending > PENDING_UNITS:

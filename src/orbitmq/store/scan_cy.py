@@ -152,7 +152,7 @@ def pick_records(
                 segment = log.find(physical_offset)
                 if segment is None or physical_offset + size > segment.start + segment.wrote:
                     segment_end = -1
-                    if segment is None:
+                    if segment is None and physical_offset < max_physical:
                         picked.removed = True
                         skip_to = log.next_segment_start(physical_offset)
                     else:
