@@ -99,6 +99,8 @@ class MessageStore:
         self._last_record = -1
         self._last_thorough = 0
         self._last_queue_sync = 0
+        self._queues_synced_to = 0
+        """Physical offset before which everything was in queues that are on the disk, at the last look."""
         self._closed = False
         self._disk_full = ""
         self._busy_bytes = memory_bytes() // BUSY_SHARE_OF_MEMORY
@@ -175,6 +177,7 @@ class MessageStore:
         self._reader.opened_end = self._log.max_physical
         self._arrivals.begin()
         self._last_thorough = self._last_queue_sync = now_ms
+        self._queues_synced_to = self._log.max_physical if clean else self._log.min_physical
         if not self._log.segments:
             self._log.make_room(0)
         self._log.reserve_ahead()
@@ -324,6 +327,8 @@ class MessageStore:
             return f"a flush of the commit log failed: {self._log.flush_error}"
         if self._retention.disk_is_full:
             return "the disk is too full"
+        if self._sweep.sync_error is not None:
+            return f"a flush of consume queues failed: {self._sweep.sync_error}"
         if self._sweep.error is not None:
             return f"consume queues cannot be written: {self._sweep.error}"
         return ""
@@ -588,10 +593,14 @@ class MessageStore:
             return
         thorough = now_ms - self._last_queue_sync >= self.options.flush_consume_queue_thorough_interval
         timestamp = self._last_timestamp
+        end = self._log.max_physical
+        # Recovery goes back only so many segments: what is older must be in queues that are on the disk.
+        most = max(1, self.options.commit_log_recover_max_num // 2) * self._log.segment_bytes
         self._sweep.run()
-        if thorough:
+        if thorough or end - self._queues_synced_to >= most:
             self._last_queue_sync = now_ms
             self._save_marks(timestamp)
+            self._queues_synced_to = end
 
     def _index_chore(self, now_ms: int) -> None:
         if not self._closed:
