@@ -108,7 +108,8 @@ GOLDEN = {
         "offsetMsgId": "7F00000100002A9F0000000000000000", "success": True,
     },
     "SubBefore": {
-        "kind": "SubBefore", "clientGroup": "PG", "requestId": "AC1100010001000000000001", "retryTimes": 1,
+        "kind": "SubBefore", "clientGroup": "PG", "requestId": "AC1100010001000000000001",
+        "retryTimes": 1,
         "msgId": "AC1100010001000000000000", "keys": "k1 k2",
     },
     "SubAfter": {

@@ -6,5 +6,16 @@ them stand on. Nothing here imports PySpark: help and completion work without it
 
 from __future__ import annotations
 
-JOBS: dict[str, tuple[str, str]] = {}
+JOBS: dict[str, tuple[str, str]] = {
+    "archive": ("orbitmq.spark.jobs.archive.command:archive", "Topics to a Parquet lake, exactly once"),
+    "dlq": ("orbitmq.spark.jobs.dlq.command:dlq", "Dead letters: what they are, kept for good, sent again"),
+    "replay": ("orbitmq.spark.jobs.replay:replay", "Messages of a topic or a lake once more to a topic"),
+    "dedup": ("orbitmq.spark.jobs.dedup:dedup", "Messages once by business key, and what came repeatedly"),
+    "trace": ("orbitmq.spark.jobs.trace:trace", "Latencies, slow consumers, failures, and a message's life"),
+    "lag": ("orbitmq.spark.jobs.lag:lag", "How far consumer groups are behind, over time"),
+    "availability": (
+        "orbitmq.spark.jobs.availability:availability",
+        "Nines, MTBF and MTTR as clients see them",
+    ),
+}
 """Name of the command -> `module:attribute` of its click command, and the line that `--help` shows."""

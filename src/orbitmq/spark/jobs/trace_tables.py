@@ -112,6 +112,21 @@ def latency(handled: DataFrame) -> DataFrame:
     return table.orderBy("topic", "clientGroup", "delayed")
 
 
+def latency_over_time(handled: DataFrame, seconds: int) -> DataFrame:
+    """By stretches of so many seconds in which messages were sent: how many, and percentiles of latency."""
+    first = (
+        handled.where("sentAt is not null and coalesce(messageType, '') <> 'delayed'")
+        .groupBy("clientGroup", "msgId", "sentAt")
+        .agg(sf.min(sf.when(sf.col("success"), sf.col("endedAt"))).alias("ended"))
+    )
+    start = sf.timestamp_seconds((sf.unix_seconds("sentAt") / seconds).cast("bigint") * seconds)
+    return (
+        first.groupBy(start.alias("at"))
+        .agg(sf.count("*").alias("messages"), *_percentiles(_between("sentAt", "ended"), "endToEnd"))
+        .orderBy("at")
+    )
+
+
 def sending(sends: DataFrame) -> DataFrame:
     """By topic and producer group: messages, failed ones, bytes, and percentiles of what a send took."""
     return (

@@ -1,0 +1,265 @@
+"""The job `availability`: nines, MTBF and MTTR of brokers and topics, as clients see them.
+
+It probes: every few seconds each name server is asked for routes, and on each broker a message is sent to a
+topic of its own and read back, and topics that are named are read. What came of it goes into a log (Parquet
+files), and the figures are told from the whole log. A job that was killed is started again: the time without
+probes counts neither as up nor as down. Or it looks at message trace, in which clients tell of their sends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import pyarrow as pa
+
+from orbitmq.admin.output import Column, Rows
+from orbitmq.spark.jobs.job import QUIET, JobFailed, JobSetup, JobUi, job
+from orbitmq.spark.jobs.probing import PROBE_TOPIC, Observation, Prober
+from orbitmq.spark.jobs.sampling import SampleTable, admin_of, sample
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+LOG_SCHEMA = pa.schema(
+    [
+        ("at", pa.timestamp("us", "UTC")),
+        ("broker", pa.string()),
+        ("address", pa.string()),
+        ("topic", pa.string()),
+        ("operation", pa.string()),
+        ("ok", pa.bool_()),
+        ("latencyMs", pa.float64()),
+        ("error", pa.string()),
+    ]
+)
+TRACE_BUCKET_S = 10
+GAP_INTERVALS = 3
+"""So many intervals without a probe are a gap."""
+
+
+@dataclass(frozen=True, slots=True)
+class AvailabilityOptions:
+    """Where the log is, and how to probe; `samples=0` only tells what the log holds."""
+
+    log: Path | None = None
+    setup: JobSetup = field(default_factory=JobSetup)
+    topics: tuple[str, ...] = ()
+    """Topics to read besides the probe topic."""
+    probe_topic: str = PROBE_TOPIC
+    """Topic to send to, made where it is not there; empty: nothing is sent."""
+    every_s: float = 5.0
+    samples: int | None = None
+    """None: until Ctrl-C."""
+    timeout_ms: int = 3000
+    trace: str | None = None
+    """Tell from this trace topic, or folder of the job `trace`, in place of a log."""
+    max_gap_s: float | None = None
+    """None: three times `every_s`, and at least the timeout more."""
+
+    @property
+    def gap_s(self) -> float:
+        """After so long without an observation nobody was looking."""
+        if self.max_gap_s is not None:
+            return self.max_gap_s
+        if self.trace is not None:
+            return GAP_INTERVALS * TRACE_BUCKET_S
+        return max(GAP_INTERVALS * self.every_s, self.every_s + self.timeout_ms / 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class AvailabilityResult:
+    """Rows of the tables that `availability_tables` makes."""
+
+    figures: list[Any]
+    outages: list[Any]
+    probes: int = 0
+    """Observations of this run."""
+    planned: tuple[str, ...] = ()
+    """Of a dry run: what would be tried."""
+
+
+def run(options: AvailabilityOptions, ui: JobUi = QUIET) -> AvailabilityResult:
+    """Probes, unless it is told to look at trace or at the log only, and tells. Raises JobFailed."""
+    setup = options.setup
+    if setup.report is not None:
+        from orbitmq.spark.jobs.report import Report
+
+        Report("")  # fails before the work is done, where it cannot be made after it
+    if setup.dry_run:
+        return AvailabilityResult([], [], planned=_plan(options))
+    probes = 0
+    if options.trace is None:
+        if options.log is None:
+            raise JobFailed("availability needs a log, or a trace to look at")
+        probes = _probe(options, options.log, ui)
+    with setup.session("availability") as spark:
+        seen = observations(spark, options).persist()
+        try:
+            figures, outages = tell(seen, options.gap_s)
+            if setup.report is not None:
+                from orbitmq.spark.jobs.availability_report import report
+
+                report(seen, figures, outages, options.gap_s).write(setup.report)
+        finally:
+            seen.unpersist()
+    return AvailabilityResult(figures, outages, probes)
+
+
+def tell(seen: DataFrame, max_gap_s: float) -> tuple[list[Any], list[Any]]:
+    """The figures and the outages of observations."""
+    from orbitmq.spark.jobs import availability_tables as tables
+
+    return tables.availability(seen, max_gap_s).collect(), tables.outages(seen, max_gap_s).collect()
+
+
+def observations(spark: SparkSession, options: AvailabilityOptions) -> DataFrame:
+    """What the log or the trace holds, as observations."""
+    from orbitmq.spark.jobs import availability_tables as tables
+    from orbitmq.spark.jobs import trace_tables
+    from orbitmq.spark.jobs.trace_records import RECORD_DDL, SOURCE_COLUMNS, records
+
+    if options.trace is None:
+        return spark.read.schema(tables.OBSERVATION_DDL).parquet(str(options.log))
+    folder = Path(options.trace) / "records"
+    if folder.is_dir():
+        told = spark.read.schema(f"{RECORD_DDL}, day date").parquet(str(folder)).drop("day")
+    else:
+        given = {"subscribe": options.trace, "columns": ",".join(SOURCE_COLUMNS)}
+        live = spark.read.format("orbitmq").options(**options.setup.source_options, **given)
+        told = records(live.load())
+    return tables.bucketed(tables.from_trace(trace_tables.distinct(told)), TRACE_BUCKET_S)
+
+
+def _plan(options: AvailabilityOptions) -> tuple[str, ...]:
+    import asyncio
+
+    async def ask() -> tuple[str, ...]:
+        async with admin_of(options.setup, options.timeout_ms) as admin:
+            prober = _prober(options, admin)
+            brokers = await prober.discover()
+            plan = [f"route: name server {address}" for address in admin.namesrv]
+            for one in brokers:
+                if options.probe_topic:
+                    plan.append(f"send, receive: {one.name} {one.address} {options.probe_topic}")
+                plan += [f"receive: {one.name} {one.address} {topic}" for topic in options.topics]
+            return tuple(plan)
+
+    return asyncio.run(ask())
+
+
+def _prober(options: AvailabilityOptions, admin: Any) -> Prober:
+    return Prober(admin, (options.probe_topic,) if options.probe_topic else (), options.topics)
+
+
+def _probe(options: AvailabilityOptions, log: Path, ui: JobUi) -> int:
+    table = SampleTable(log, LOG_SCHEMA)
+    if options.samples == 0:
+        return 0
+    admin = admin_of(options.setup, options.timeout_ms)
+    prober = _prober(options, admin)
+    # A broker that was gone before this run began is known from the run before.
+    for row in table.last():
+        if row["operation"] != "route":
+            prober.brokers[row["broker"]] = row["address"]
+    ready = False
+
+    async def look() -> str:
+        nonlocal ready
+        if not ready and options.probe_topic:
+            ready = await _made(prober, options.probe_topic, ui)
+        seen: list[Observation] = await prober.look()
+        table.add(seen)
+        failed = [one for one in seen if not one["ok"]]
+        return f"{len(failed)} of {len(seen)} failed" + (f": {failed[0]['error']}" if failed else "")
+
+    try:
+        sample(look, ui, "probing", every_s=options.every_s, samples=options.samples, close=admin.close)
+    finally:
+        table.flush()
+    return table.rows
+
+
+async def _made(prober: Prober, topic: str, ui: JobUi) -> bool:
+    from orbitmq.protocol.errors import OrbitError
+
+    try:
+        await prober.make_topic(topic)
+    except OrbitError as error:
+        # What is not there shows in the probes; once it is, the topic is made.
+        ui.say(f"topic {topic} cannot be made yet: {error}")
+        return False
+    return True
+
+
+FIGURES = (
+    Column("broker", "Broker"),
+    Column("topic", "Topic"),
+    Column("operation", "Operation"),
+    Column("up", "Up now"),
+    Column("observations", "Tried"),
+    Column("failures", "Failed"),
+    Column("timeAvailability", "Available"),
+    Column("timeNines", "Nines"),
+    Column("requestNinesAtLeast", "At least"),
+    Column("outages", "Outages"),
+    Column("mtbfSeconds", "MTBF s"),
+    Column("mttrSeconds", "MTTR s"),
+)
+EXAMPLES = """\
+orbitmq job availability --log ./probes --topic orders
+orbitmq job availability --log ./probes --samples 720 --report availability.html
+orbitmq job availability --log ./probes --samples 0 --json
+orbitmq job availability --trace ./trace --report availability.html"""
+
+
+@job(
+    "availability",
+    examples=EXAMPLES,
+    dry_run="Say what would be tried, send nothing and write nothing.",
+    report="Write a page with charts.",
+)
+@click.option(
+    "--log", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER", help="The log of probes."
+)
+@click.option("-t", "--topic", "topics", multiple=True, help="Topic whose last message to read. Repeatable.")
+@click.option(
+    "--probe-topic",
+    default=PROBE_TOPIC,
+    show_default=True,
+    help="Topic to send small messages to, made where it is not there. Empty: send nothing.",
+)
+@click.option(
+    "--every", "every_s", type=click.FloatRange(0.1), default=5.0, show_default=True, metavar="SECONDS"
+)
+@click.option(
+    "--samples",
+    type=click.IntRange(0),
+    help="Probe so many times; 0: only tell from the log. [default: until Ctrl-C]",
+)
+@click.option(
+    "--timeout-ms", type=click.IntRange(1), default=3000, show_default=True, help="When a try has failed."
+)
+@click.option("--trace", metavar="TOPIC|FOLDER", help="Tell from this trace in place of a log.")
+@click.option(
+    "--max-gap",
+    "max_gap_s",
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    help="Longer without an observation, nobody was looking. [default: 3 intervals]",
+)
+def availability(setup: JobSetup, ui: JobUi, **given: Any) -> Rows:
+    """Tell nines, MTBF and MTTR of brokers and topics from what clients see: from probes, or from trace.
+
+    Ctrl-C ends probing, and the figures follow.
+    """
+    if (given["log"] is None) == (given["trace"] is None):
+        raise click.UsageError("give --log FOLDER, or --trace TOPIC|FOLDER")
+    done = run(AvailabilityOptions(setup=setup, **given), ui)
+    if setup.dry_run:
+        return Rows((Column("try", "Would try"),), [(one,) for one in done.planned])
+    ongoing = sum(one["ongoing"] for one in done.outages)
+    rows = [[row[column.key] for column in FIGURES] for row in done.figures]
+    return Rows(FIGURES, rows, f"{len(done.outages)} outages, {ongoing} of them last")

@@ -1,0 +1,115 @@
+"""Messages once by business key: a stream without repeats, and what was sent or consumed repeatedly."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as sf
+
+from orbitmq.spark.errors import BadOption
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+KEY = "dedupKey"
+KEY_COLUMNS = (
+    "topic", "brokerName", "queueId", "queueOffset", "keys", "tags", "body", "properties", "storeTimestamp",
+    "bornTimestamp", "msgId", "flag",
+)  # fmt: skip
+"""What a key can be made of, and what is written on."""
+PLACES = 10
+"""Of the places where a repeated message is, so many are told."""
+
+
+def business_key(by: str) -> Column:
+    """What tells messages apart: `keys`, `msgId`, `body`, `property:NAME`, `json:PATH` or `sql:EXPR`.
+
+    `json:$.order.id` is a value in a body that is JSON; `sql:` is any Spark expression over the columns of
+    the source. Null where a message has none. Raises BadOption for anything else.
+    """
+    kind, colon, rest = by.partition(":")
+    if by in ("keys", "msgId"):
+        return sf.col(by)
+    if by == "body":
+        return sf.sha2("body", 256)
+    if colon and rest:
+        if kind == "property":
+            return sf.col("properties")[rest]
+        if kind == "json":
+            return sf.get_json_object(sf.col("body").cast("string"), rest)
+        if kind == "sql":
+            return sf.expr(rest).cast("string")
+    raise BadOption(f"{by!r} is no key: keys, msgId, body, property:NAME, json:$.PATH or sql:EXPRESSION")
+
+
+def place() -> Column:
+    """Where a message is: `broker|queue@offset`, which no other one of its topic has."""
+    return sf.concat_ws("", "brokerName", sf.lit("|"), "queueId", sf.lit("@"), "queueOffset")
+
+
+def deduplicated(messages: DataFrame, key: Column, window: str) -> DataFrame:
+    """A stream without messages whose key another one of the same topic had within `window` before it.
+
+    The column `dedupKey` is added. Messages without a key pass, all of them. The window is measured in
+    `storeTimestamp`: a repeat stored no more than `window` after the one that passed is dropped for certain;
+    one that comes later passes once Spark has forgotten the key, which it does with the batch after.
+    Spark keeps the keys of a window in its state store, and drops (and counts as `numRowsDroppedByWatermark`)
+    what is older than the newest message of earlier batches by more than the window: read every batch to the
+    end of its topics, without `maxOffsetsPerTrigger`, and there is no such message.
+    """
+    # A NUL stands before what is no key, so that no key can be taken for it.
+    told = sf.coalesce(key, sf.concat(sf.lit("\0"), place()))
+    named = messages.withColumn(KEY, told).withWatermark("storeTimestamp", window)
+    return named.dropDuplicatesWithinWatermark(["topic", KEY])
+
+
+def without_key(key: str = KEY) -> Column:
+    """Whether a row of `deduplicated` had no key."""
+    return sf.col(key).startswith("\0")
+
+
+def sent_repeatedly(messages: DataFrame, key: Column) -> DataFrame:
+    """Keys that more than one message of a topic has, the most frequent first; messages without a key aside.
+
+    `messageIds` is how many different ids they have: one id several times is one send that a client or a
+    network has repeated, several ids are several sends of the application.
+    """
+    return (
+        messages.withColumn(KEY, key)
+        .where(sf.col(KEY).isNotNull())
+        .groupBy("topic", KEY)
+        .agg(
+            sf.count("*").alias("times"),
+            sf.count_distinct("msgId").alias("messageIds"),
+            sf.min("storeTimestamp").alias("firstAt"),
+            sf.max("storeTimestamp").alias("lastAt"),
+            sf.slice(sf.sort_array(sf.collect_list(place())), 1, PLACES).alias("places"),
+        )
+        .where("times > 1")
+        .orderBy(sf.desc("times"), "topic", KEY)
+    )
+
+
+def consumed_repeatedly(handlings: DataFrame, messages: DataFrame, key: Column) -> DataFrame:
+    """Keys that a group has handled with success more than once, the most frequent first.
+
+    `handlings` come from `orbitmq.spark.jobs.trace_tables.handlings`; `messages` tell the key of each message
+    id. What the trace does not know of, this does not.
+    """
+    keys = (
+        messages.withColumn(KEY, key).where(sf.col(KEY).isNotNull()).select("topic", "msgId", KEY).distinct()
+    )
+    return (
+        handlings.where("success")
+        .join(keys, "msgId")
+        .groupBy("clientGroup", "topic", KEY)
+        .agg(
+            sf.count("*").alias("times"),
+            sf.count_distinct("msgId").alias("messageIds"),
+            sf.min("endedAt").alias("firstAt"),
+            sf.max("endedAt").alias("lastAt"),
+            sf.slice(sf.sort_array(sf.collect_set("client")), 1, PLACES).alias("clients"),
+        )
+        .where("times > 1")
+        .orderBy(sf.desc("times"), "clientGroup", "topic", KEY)
+    )

@@ -1,0 +1,268 @@
+"""The job `trace`: what became of messages, out of the trace that clients write.
+
+Without a folder it looks at what the trace topic holds. With one (`--tables`), records are first brought
+into a table there, each message of the topic once over crashes and restarts, and everything is told from that
+table: brokers forget traces after some days, the table does not.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from orbitmq.admin.face import Moment
+from orbitmq.admin.output import Column, Rows
+from orbitmq.spark.jobs.job import QUIET, JobFailed, JobSetup, JobUi, job
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
+POINTS = 120
+"""Of the chart of latency over time."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceOptions:
+    """What to look at. `tables` is a folder that every worker sees."""
+
+    setup: JobSetup = field(default_factory=JobSetup)
+    topic: str = TRACE_TOPIC
+    tables: Path | None = None
+    since_ms: int | None = None
+    """Only what was stored at or after this time."""
+    until_ms: int | None = None
+    message: str | None = None
+    """Tell only the life of messages with this id or key."""
+    slow_ms: int = 1000
+    allow_data_loss: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TraceResult:
+    """Rows as the tables of `trace_tables` have them."""
+
+    added: int = 0
+    """Trace messages that came into the table in this run; of a dry run: that would have come."""
+    records: int = 0
+    bad: int = 0
+    """Parts of trace messages that are no records."""
+    latency: list[Any] = field(default_factory=list)
+    life: list[Any] = field(default_factory=list)
+
+
+def run(options: TraceOptions, ui: JobUi = QUIET) -> TraceResult:
+    """Raises JobFailed, and what the source raises."""
+    setup = options.setup
+    if setup.report is not None:
+        from orbitmq.spark.jobs.report import Report
+
+        Report("")  # fails before the work is done, where it cannot be made after it
+    with setup.session("trace") as spark:
+        added = 0
+        if options.tables is not None:
+            if setup.dry_run:
+                return TraceResult(added=_outstanding(spark, options))
+            added = _bring_in(spark, options, ui)
+        return _tell(spark, options, ui, added)
+
+
+def _source(options: TraceOptions) -> dict[str, str]:
+    return options.setup.source_options | {
+        "subscribe": options.topic,
+        "columns": "body,bornHost,storeTimestamp",
+        "failOnDataLoss": "false" if options.allow_data_loss else "true",
+    }
+
+
+def _live(spark: SparkSession, options: TraceOptions) -> DataFrame:
+    given = _source(options)
+    if options.since_ms is not None:
+        given |= {"startingTimestamp": str(options.since_ms), "startingOffsetsByTimestampStrategy": "latest"}
+    if options.until_ms is not None:
+        given["endingTimestamp"] = str(options.until_ms)
+    return spark.read.format("orbitmq").options(**given).load()
+
+
+def _bring_in(spark: SparkSession, options: TraceOptions, ui: JobUi) -> int:
+    """Brings the table up to date; the trace messages that came in."""
+    from pyspark.sql import functions as sf
+
+    from orbitmq.spark.jobs.trace_records import records
+
+    assert options.tables is not None
+    stream = spark.readStream.format("orbitmq").options(**_source(options), startingOffsets="earliest").load()
+    with ui.spark_progress(spark, "trace into the table"):
+        query = (
+            records(stream)
+            .withColumn("day", sf.to_date("storedAt"))
+            .writeStream.format("parquet")
+            .partitionBy("day")
+            .option("checkpointLocation", _checkpoint(options))
+            .trigger(availableNow=True)
+            .start(str(options.tables / "records"))
+        )
+        try:
+            query.awaitTermination()
+        finally:
+            query.stop()
+    return sum(int(progress["numInputRows"]) for progress in query.recentProgress)
+
+
+def _checkpoint(options: TraceOptions) -> str:
+    assert options.tables is not None
+    return options.setup.checkpoint or str(options.tables / "checkpoint")
+
+
+def _outstanding(spark: SparkSession, options: TraceOptions) -> int:
+    """How many trace messages the table lacks, by the offsets that its checkpoint has seen through."""
+    given = _source(options) | {"columns": "queueOffset"}
+    seen = committed_offsets(Path(_checkpoint(options)))
+    if seen is not None:
+        given["startingOffsets"] = seen
+    return spark.read.format("orbitmq").options(**given).load().count()
+
+
+def committed_offsets(checkpoint: Path) -> str | None:
+    """The offsets, as JSON, up to which a query with one source is done; None before its first batch.
+
+    Raises JobFailed for a folder that holds something else.
+    """
+    done = [int(path.name) for path in (checkpoint / "commits").glob("*") if path.name.isdigit()]
+    if not done:
+        return None
+    try:
+        _, _, offsets = (checkpoint / "offsets" / str(max(done))).read_text().splitlines()
+        json.loads(offsets)
+    except (OSError, ValueError) as error:
+        raise JobFailed(f"{checkpoint} is no checkpoint of this job: {error}") from None
+    return offsets
+
+
+def _stored(spark: SparkSession, options: TraceOptions) -> DataFrame:
+    from pyspark.sql import functions as sf
+
+    from orbitmq.spark.jobs.trace_records import RECORD_DDL
+
+    assert options.tables is not None
+    folder = options.tables / "records"
+    found = spark.read.schema(f"{RECORD_DDL}, day date").parquet(str(folder)).drop("day")
+    if options.since_ms is not None:
+        found = found.where(sf.unix_millis("storedAt") >= options.since_ms)
+    if options.until_ms is not None:
+        found = found.where(sf.unix_millis("storedAt") < options.until_ms)
+    return found
+
+
+def _tell(spark: SparkSession, options: TraceOptions, ui: JobUi, added: int) -> TraceResult:
+    from orbitmq.spark.jobs import trace_tables as tables
+    from orbitmq.spark.jobs.trace_records import records
+
+    found = _stored(spark, options) if options.tables else records(_live(spark, options))
+    kept = tables.distinct(found).persist()
+    try:
+        with ui.spark_progress(spark, "trace"):
+            counts = kept.selectExpr("count(*)", "count(bad)").first()
+            assert counts is not None
+            told = TraceResult(added, counts[0] - counts[1], counts[1])
+            if options.message is not None:
+                life = tables.life(kept, options.message).collect()
+                if options.setup.report is not None:
+                    _life_report(options, life)
+                return TraceResult(added, told.records, told.bad, life=life)
+            sends = tables.sends(kept)
+            handled = tables.with_topics(tables.handlings(kept), sends).persist()
+            try:
+                derived = {
+                    "latency": tables.latency(handled),
+                    "sending": tables.sending(sends),
+                    "consumers": tables.consumers(handled, options.slow_ms),
+                    "troubled": tables.troubled(handled),
+                    "failed_sends": tables.failed_sends(sends),
+                }
+                if options.tables is not None:
+                    for name, frame in derived.items():
+                        frame.coalesce(1).write.mode("overwrite").parquet(str(options.tables / name))
+                latency = derived["latency"].collect()
+                if options.setup.report is not None:
+                    from orbitmq.spark.jobs.trace_report import report
+
+                    report(told, derived, handled, options).write(options.setup.report)
+            finally:
+                handled.unpersist()
+    finally:
+        kept.unpersist()
+    return TraceResult(added, told.records, told.bad, latency=latency)
+
+
+def _life_report(options: TraceOptions, life: list[Any]) -> None:
+    from orbitmq.spark.jobs.report import Report
+
+    assert options.setup.report is not None
+    page = Report(f"The life of {options.message}", about=f"Trace topic {options.topic}.")
+    page.table(LIFE_HEADS, [[row[name] for name in LIFE] for row in life])
+    page.write(options.setup.report)
+
+
+LIFE = ("at", "what", "clientGroup", "client", "topic", "msgId", "keys")
+LIFE_HEADS = ("at (UTC)", "what", "group", "client", "topic", "message id", "keys")
+LATENCY = (
+    Column("topic", "Topic"),
+    Column("clientGroup", "Group"),
+    Column("delayed", "Delayed"),
+    Column("messages", "Messages"),
+    Column("handled", "Handled"),
+    Column("retried", "Retried"),
+    Column("endToEndP50Ms", "P50 ms"),
+    Column("endToEndP99Ms", "P99 ms"),
+    Column("endToEndMaxMs", "Max ms"),
+)
+EXAMPLES = """\
+orbitmq job trace --report trace.html
+orbitmq job trace --tables ./trace --since 2026-01-31T08:00
+orbitmq job trace --message o-17"""
+
+
+@job(
+    "trace",
+    examples=EXAMPLES,
+    checkpoint="Where the table's progress is kept. [default: TABLES/checkpoint]",
+    dry_run="With --tables: say how many trace messages would come in, and write nothing.",
+    report="Write a page with charts.",
+)
+@click.option("--trace-topic", "topic", default=TRACE_TOPIC, show_default=True, help="Topic of the trace.")
+@click.option(
+    "--tables",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="FOLDER",
+    help="Keep records here as Parquet, and tell from all that are kept.",
+)
+@click.option("--since", "since_ms", type=Moment(), help="Only what was stored at or after this time.")
+@click.option("--until", "until_ms", type=Moment(), help="Only what was stored before this time.")
+@click.option("--message", metavar="ID|KEY", help="The whole life of messages with this id or key.")
+@click.option(
+    "--slow-ms",
+    type=click.IntRange(0),
+    default=1000,
+    show_default=True,
+    help="Handling that takes longer is slow.",
+)
+@click.option("--allow-data-loss", is_flag=True, help="Go on where traces were gone before they came in.")
+def trace(setup: JobSetup, ui: JobUi, **given: Any) -> Rows:
+    """Tell from message trace how long messages take, who is slow, what failed, and a whole life."""
+    if setup.dry_run and given["tables"] is None:
+        raise click.UsageError("--dry-run goes with --tables: nothing is written without it")
+    done = run(TraceOptions(setup, **given), ui)
+    if setup.dry_run:
+        return Rows((Column("would add", "Would add"),), [(done.added,)])
+    bad = f", {done.bad} parts that are none" if done.bad else ""
+    note = f"{done.records} records{bad}" + (f", {done.added} trace messages new" if given["tables"] else "")
+    if given["message"] is not None:
+        columns = [Column(name, head) for name, head in zip(LIFE, LIFE_HEADS, strict=True)]
+        rows = [[str(row[name]) if name == "at" else row[name] for name in LIFE] for row in done.life]
+        return Rows(columns, rows, note if rows else f"nothing is known of {given['message']}: {note}")
+    return Rows(LATENCY, [[row[column.key] for column in LATENCY] for row in done.latency], note)
