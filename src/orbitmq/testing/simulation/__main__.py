@@ -1,0 +1,62 @@
+"""`python -m orbitmq.testing.simulation`: runs seeds for as long as it is told, and prints those that fail.
+
+Chance is the seed's, but for the order of sets, which is the interpreter's: so it starts itself again with
+PYTHONHASHSEED=0, and a seed does the same every time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import sys
+import time
+from collections import Counter
+
+from orbitmq.testing.simulation.world import FAULTS, run
+
+
+def main() -> int:
+    """Gives 1 if a promise was broken."""
+    parser = argparse.ArgumentParser(prog="python -m orbitmq.testing.simulation", description=__doc__)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--count", type=int, help="how many seeds; by default as many as there is time for")
+    parser.add_argument("--for", dest="seconds", type=float, default=20.0, help="seconds to run")
+    parser.add_argument("--length", type=float, default=8.0, help="virtual seconds with faults in each run")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the broker")
+    parser.add_argument("-v", "--verbose", action="store_true", help="a line for every seed")
+    given = parser.parse_args()
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        os.environ["PYTHONHASHSEED"] = "0"
+        os.execv(sys.executable, [sys.executable, "-m", "orbitmq.testing.simulation", *sys.argv[1:]])
+    settings: dict[str, object] = dict(pair.split("=", 1) for pair in given.set)
+    began = time.monotonic()
+    faults: Counter[str] = Counter()
+    ran = kept = lost = failed = 0
+    for seed in itertools.count(given.first):
+        if ran == given.count or (given.count is None and time.monotonic() - began >= given.seconds and ran):
+            break
+        outcome = run(seed, given.length, **settings)
+        ran += 1
+        kept += outcome.kept
+        lost += outcome.lost_to_cuts
+        faults += outcome.faults
+        if outcome.broken:
+            failed += 1
+            print(f"seed {seed}: {len(outcome.broken)} broken promises, with {outcome.settings}", flush=True)
+            for broken in outcome.broken[:5]:
+                print(f"  {broken}", flush=True)
+            print(f"  again: python -m orbitmq.testing.simulation --first {seed} --count 1", flush=True)
+        elif given.verbose:
+            print(f"seed {seed}: {outcome.kept} promises kept over {dict(outcome.faults)}", flush=True)
+    took = time.monotonic() - began
+    print(
+        f"{ran} seeds in {took:.0f} s, {ran / took * 3600:,.0f} an hour; {kept:,} promises kept, {failed} seeds failed"
+        f" (ASYNC_FLUSH lost {lost:,} messages to power cuts, as it may)"
+    )
+    print("faults: " + ", ".join(f"{name} {faults[name]}" for name in sorted(FAULTS)))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
