@@ -1,0 +1,182 @@
+"""The command `orbitmq job archive`."""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+from orbitmq.admin.output import Column, Facts, Result, Rows
+from orbitmq.spark.jobs.job import JobSetup, JobUi, job
+from orbitmq.spark.lake.errors import LakeError
+from orbitmq.spark.lake.lake import load
+from orbitmq.spark.lake.storage import LakeLocation
+from orbitmq.spark.lake.writing import ParquetForm
+
+EXAMPLES = """\
+orbitmq job archive --topic orders --topic payments --lake ./lake
+orbitmq job archive --pattern 'orders-.*' --lake ./lake --follow 10 --compact
+orbitmq job archive --topic orders --lake ./lake --dry-run
+orbitmq job archive --lake ./lake --status
+orbitmq job archive --topic orders --lake s3://bucket/lake --storage-option endpoint_url=http://minio:9000"""
+
+COMPRESSIONS = ("snappy", "zstd", "lz4", "gzip", "none")
+
+
+@job("archive", examples=EXAMPLES, dry_run="Say what would be archived, and write nothing.")
+@click.option("--lake", required=True, metavar="FOLDER|URL", help="Where the Parquet files are.")
+@click.option("-t", "--topic", "topics", multiple=True, help="Topic to archive. Repeatable.")
+@click.option("--pattern", metavar="REGEX", help="Topics whose whole name it matches, new ones too.")
+@click.option("--status", is_flag=True, help="Show which offsets of which queues the lake holds.")
+@click.option(
+    "--follow",
+    type=click.FloatRange(0.1),
+    metavar="SECONDS",
+    help="Go on for ever, and look so often for what is new. Without it: end when all is in.",
+)
+@click.option(
+    "--columns", metavar="A,B,...", help="Columns to keep. [default: those of the lake, all in a new one]"
+)
+@click.option(
+    "--batch",
+    type=click.IntRange(1),
+    default=2_000_000,
+    show_default=True,
+    metavar="MESSAGES",
+    help="Commit after about so many.",
+)
+@click.option(
+    "--file",
+    "per_file",
+    type=click.IntRange(1),
+    default=1_000_000,
+    show_default=True,
+    metavar="MESSAGES",
+    help="At most so many in a file.",
+)
+@click.option("--compression", type=click.Choice(COMPRESSIONS), default="snappy", show_default=True)
+@click.option("--compact", is_flag=True, help="Merge small files of a day, at the end and now and then.")
+@click.option(
+    "--target-mb",
+    type=click.IntRange(1),
+    default=256,
+    show_default=True,
+    help="Size of merged files; files of half of it are left alone.",
+)
+@click.option("--allow-data-loss", is_flag=True, help="Go on where messages were gone before they came in.")
+@click.option(
+    "--patience",
+    type=click.FloatRange(0),
+    default=300.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to try again while brokers or workers fail.",
+)
+@click.option(
+    "--storage-option",
+    "storage",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Of fsspec, for a URL. Repeatable.",
+)
+def archive(
+    setup: JobSetup,
+    ui: JobUi,
+    lake: str,
+    topics: tuple[str, ...],
+    pattern: str | None,
+    status: bool,
+    follow: float | None,
+    columns: str | None,
+    batch: int,
+    per_file: int,
+    compression: str,
+    compact: bool,
+    target_mb: int,
+    allow_data_loss: bool,
+    patience: float,
+    storage: tuple[str, ...],
+) -> Result:
+    """Write topics to a lake of Parquet files, by topic and day, every message once.
+
+    It can be killed at any point and started again. What the lake holds, the store may delete.
+    """
+    location = lake_location(lake, storage)
+    if status:
+        return holdings(location)
+    if bool(topics) == bool(pattern):
+        raise click.UsageError("give --topic (once or more), or --pattern")
+    if pattern is not None:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise click.UsageError(f"--pattern {pattern}: {error}") from None
+    from orbitmq.spark.jobs.archive.running import ArchiveOptions, run
+
+    done = run(
+        ArchiveOptions(
+            location,
+            tuple(dict.fromkeys(topics)),
+            pattern,
+            setup,
+            columns=tuple(part.strip() for part in (columns or "").split(",") if part.strip()),
+            follow_s=follow,
+            batch_messages=batch,
+            file_messages=per_file,
+            form=ParquetForm(compression=compression),
+            allow_data_loss=allow_data_loss,
+            compact=compact,
+            target_bytes=target_mb << 20,
+            patience_s=patience,
+        ),
+        ui,
+    )
+    if setup.dry_run:
+        return Facts({"would archive": done.planned, "lost before": done.lost})
+    return Facts(
+        {
+            "messages": done.messages,
+            "bytes": done.size_bytes,
+            "batches": done.batches,
+            "files": done.files,
+            "merged": done.merged,
+            "repeated": done.repeated,
+            "lost": done.lost,
+            "seconds": round(done.seconds, 3),
+        }
+    )
+
+
+def lake_location(lake: str, storage: tuple[str, ...]) -> LakeLocation:
+    """The lake of --lake and --storage-option. Raises click.UsageError."""
+    options = {}
+    for given in storage:
+        name, equals, value = given.partition("=")
+        if not equals:
+            raise click.UsageError(f"--storage-option {given}: expected NAME=VALUE")
+        options[name] = value
+    location = LakeLocation(lake, options)
+    if options and location.is_local:
+        raise click.UsageError("--storage-option is for URLs: a folder has none")
+    return location
+
+
+def holdings(location: LakeLocation) -> Rows:
+    """What the lake holds, queue by queue: these offsets may be deleted in the store. Raises LakeError."""
+    state = load(location.open())
+    if not state.number:
+        raise LakeError(f"{location.url} holds no lake")
+    columns = (
+        Column("topic", "Topic"),
+        Column("queue", "Broker|queue"),
+        Column("from", "From offset"),
+        Column("to", "To offset"),
+        Column("messages", "Messages"),
+    )
+    rows = [
+        (topic, queue, low, high - 1, count)
+        for (topic, queue), ranges in sorted(state.held.items())
+        for low, high, count in ranges
+    ]
+    note = f"{state.rows} messages in {len(state.files)} files, {state.number} commits"
+    return Rows(columns, rows, note)

@@ -1,0 +1,286 @@
+"""The archive's loop: what is new, a batch of it, a commit; again until there is nothing new, or for ever."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from orbitmq.net.errors import NetError
+from orbitmq.spark.cluster import Cluster
+from orbitmq.spark.columns import NAMES
+from orbitmq.spark.errors import BadOption, SparkSourceError
+from orbitmq.spark.jobs.archive.planning import Lost, next_batch, pieces, what_is_new
+from orbitmq.spark.jobs.archive.tasks import PieceTask, Written, run_tasks
+from orbitmq.spark.jobs.job import QUIET, JobSetup, JobUi
+from orbitmq.spark.lake.compaction import TARGET_BYTES, MergeTask, groups_to_merge
+from orbitmq.spark.lake.errors import LakeError
+from orbitmq.spark.lake.lake import Lake
+from orbitmq.spark.lake.state import HeldRange, LakeFile, Schema
+from orbitmq.spark.lake.storage import LakeLocation
+from orbitmq.spark.lake.writing import IN_PATH, NEEDED, ParquetForm, schema_of
+from orbitmq.spark.options import ReadOptions
+from orbitmq.spark.planning import OffsetRange
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+
+DEFAULT_BATCH = 2_000_000
+DEFAULT_FILE = 1_000_000
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 15.0
+HOPELESS = ("DataLost", "BadOption", "SchemaMismatch", "LakeDamaged", "LakeBusy", "BadRecord", "OutOfSpace")
+"""Errors that the same batch would only meet again."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveOptions:
+    """What `run` is told."""
+
+    lake: LakeLocation
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    """A regular expression over topic names, in place of `topics`; asked anew for every batch."""
+    setup: JobSetup = field(default_factory=JobSetup)
+    columns: tuple[str, ...] = ()
+    """Empty: those that the lake has, in a new lake all."""
+    follow_s: float | None = None
+    """Seconds between batches once nothing is new; None: end then."""
+    batch_messages: int = DEFAULT_BATCH
+    """About so many messages are committed together: what a crash may have to read again."""
+    file_messages: int = DEFAULT_FILE
+    form: ParquetForm = field(default_factory=ParquetForm)
+    allow_data_loss: bool = False
+    compact: bool = False
+    compact_every: int = 50
+    """With `follow_s` and `compact`: batches between two looks for small files."""
+    target_bytes: int = TARGET_BYTES
+    patience_s: float = 300.0
+    """How long to go on trying without any progress, while brokers, workers or Spark fail."""
+
+
+@dataclass(slots=True)
+class ArchiveResult:
+    """What a run did."""
+
+    messages: int = 0
+    size_bytes: int = 0
+    batches: int = 0
+    files: int = 0
+    merged: int = 0
+    """Small files that became parts of larger ones."""
+    repeated: int = 0
+    """Batches that were begun again after a failure."""
+    lost: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    planned: int = 0
+    """Of a dry run: what it would have written."""
+
+
+def run(options: ArchiveOptions, ui: JobUi = QUIET) -> ArchiveResult:
+    """Archives. Safe to end at any point, and to start again: what is in the lake stays, once.
+
+    Raises BadOption, LakeError, DataLost, NetError, and Spark's own errors where trying again did not help.
+    """
+    result = ArchiveResult()
+    started = time.monotonic()
+    if options.setup.dry_run:
+        return _dry_run(options, ui)
+    with Lake.open(options.lake) as lake:
+        columns, schema = _columns(options, lake)
+        with options.setup.session("archive") as spark:
+            _Run(options, ui, lake, spark, columns, schema, result).go()
+    result.seconds = time.monotonic() - started
+    return result
+
+
+def _columns(options: ArchiveOptions, lake: Lake) -> tuple[tuple[str, ...], Schema | None]:
+    """The columns to write, and the lake's schema if they change it. Raises BadOption, SchemaMismatch."""
+    names = options.columns or tuple(name for name, _ in lake.state.schema) or NAMES
+    unknown = [name for name in names if name not in NAMES]
+    if unknown:
+        raise BadOption(f"there is no column {', '.join(unknown)}: {', '.join(NAMES)}")
+    wanted = tuple(name for name in NAMES if (name in names or name in NEEDED) and name not in IN_PATH)
+    return wanted, lake.state.check_columns(schema_of(wanted))
+
+
+def _plan(
+    options: ArchiveOptions, lake_state: object, cluster: Cluster
+) -> tuple[list[OffsetRange], list[Lost]]:
+    from orbitmq.spark.lake.state import LakeState
+
+    assert isinstance(lake_state, LakeState)
+    topics: Sequence[str] = options.topics
+    if options.pattern is not None:
+        topics = cluster.topics_that_match(options.pattern)
+        if not topics:
+            raise BadOption(f"no topic matches {options.pattern!r}")
+    bounds = cluster.bounds(cluster.readable_queues(topics))
+    return what_is_new(lake_state, bounds, fail_on_data_loss=not options.allow_data_loss)
+
+
+def _cluster(options: ArchiveOptions) -> Cluster:
+    read = ReadOptions.parse({**options.setup.source_options, "subscribe": "x"})
+    return Cluster(read.namesrv, read.connecting)
+
+
+def _dry_run(options: ArchiveOptions, ui: JobUi) -> ArchiveResult:
+    from orbitmq.spark.lake.lake import load
+
+    with _cluster(options) as cluster:
+        ranges, lost = _plan(options, load(options.lake.open()), cluster)
+    for one in ranges:
+        where = f"{one.queue.topic} {one.queue.key}"
+        ui.say(f"would archive {where}: offsets {one.from_queue_offset} to {one.to_queue_offset - 1}")
+    return ArchiveResult(planned=sum(map(len, ranges)), lost=[str(one) for one in lost])
+
+
+class _Run:
+    """One run over an open lake."""
+
+    def __init__(
+        self,
+        options: ArchiveOptions,
+        ui: JobUi,
+        lake: Lake,
+        spark: SparkSession,
+        columns: tuple[str, ...],
+        schema: Schema | None,
+        result: ArchiveResult,
+    ) -> None:
+        self._options = options
+        self._ui = ui
+        self._lake = lake
+        self._spark = spark
+        self._columns = columns
+        self._schema = schema
+        self._result = result
+        self._workers = _workers(spark)
+
+    def go(self) -> None:
+        options = self._options
+        with _cluster(options) as cluster, self._ui.progress("archiving") as bar:
+            while True:
+                ranges, lost = self._persist(lambda: _plan(options, self._lake.state, cluster))
+                self._result.lost += [str(one) for one in lost]
+                for one in lost:
+                    self._ui.warn(str(one))
+                if ranges:
+                    bar.set(total=self._result.messages + sum(map(len, ranges)))
+                    self._archive(next_batch(ranges, options.batch_messages))
+                    bar.set(done=self._result.messages)
+                    if options.compact and options.follow_s is not None and self._due():
+                        self.compact()
+                elif options.follow_s is None:
+                    break
+                else:
+                    bar.note("waiting for messages")
+                    time.sleep(options.follow_s)
+                    bar.note("")
+        if options.compact:
+            self.compact()
+
+    def _due(self) -> bool:
+        return self._result.batches % self._options.compact_every == 0
+
+    def _archive(self, ranges: list[OffsetRange]) -> None:
+        """One batch, from the brokers to the commit."""
+        options = self._options
+        task = PieceTask(
+            options.lake, self._lake.staging, self._columns, options.setup.source_options, options.form
+        )
+        if not options.allow_data_loss:
+            task = replace(task, source_options={**task.source_options, "failOnDataLoss": "true"})
+        else:
+            task = replace(task, source_options={**task.source_options, "failOnDataLoss": "false"})
+        work = pieces(ranges, self._workers, options.file_messages)
+        written = self._persist(lambda: run_tasks(self._spark, task, work))
+        held = _joined(written, ranges)
+        files = [file for one in written for file in one.files]
+        self._lake.append(held, files, schema=self._schema)
+        self._schema = None
+        self._count(files)
+
+    def _count(self, files: list[LakeFile]) -> None:
+        self._result.batches += 1
+        self._result.files += len(files)
+        self._result.messages += sum(file.rows for file in files)
+        self._result.size_bytes += sum(file.size_bytes for file in files)
+
+    def compact(self) -> None:
+        """Merges small files, a commit for every few groups."""
+        options = self._options
+        groups = groups_to_merge(self._lake.state, options.target_bytes)
+        task = MergeTask(options.lake, self._lake.staging, options.form)
+
+        def merge(group: list[LakeFile]) -> Written:
+            return Written((), task(group))
+
+        for at in range(0, len(groups), self._workers):
+            some = groups[at : at + self._workers]
+            written = self._persist(lambda some=some: run_tasks(self._spark, merge, some))  # type: ignore[misc]
+            removed = [file.path for group in some for file in group]
+            self._lake.replace_files(removed, [file for one in written for file in one.files])
+            self._result.merged += len(removed)
+
+    def _persist(self, act: Callable[[], T]) -> T:
+        """Tries again what brokers, workers or Spark have failed at: nothing is committed in between."""
+        deadline: float | None = None
+        pause_s = FIRST_PAUSE_S
+        while True:
+            try:
+                return act()
+            except (NetError, SparkSourceError) as error:
+                if type(error).__name__ in HOPELESS or isinstance(error, (LakeError, BadOption)):
+                    raise
+                failure: Exception = error
+            except Exception as error:
+                if not type(error).__module__.startswith(("pyspark", "py4j")) or _hopeless(str(error)):
+                    raise
+                failure = error
+            now = time.monotonic()
+            deadline = now + self._options.patience_s if deadline is None else deadline
+            if now >= deadline:
+                raise failure
+            self._result.repeated += 1
+            self._ui.say(f"again in {pause_s:.1f} s: {_first_line(failure)}")
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+
+def _joined(written: Sequence[Written], ranges: Sequence[OffsetRange]) -> list[HeldRange]:
+    """The pieces of each queue as one range again, as they were planned."""
+    rows: dict[tuple[str, str], int] = {}
+    for piece in (piece for one in written for piece in one.ranges):
+        name = piece.topic, piece.queue
+        rows[name] = rows.get(name, 0) + piece.rows
+    return [
+        HeldRange(
+            one.queue.topic,
+            one.queue.key,
+            one.from_queue_offset,
+            one.to_queue_offset,
+            rows[one.queue.topic, one.queue.key],
+        )
+        for one in ranges
+    ]
+
+
+def _workers(spark: SparkSession) -> int:
+    try:
+        return max(1, spark.sparkContext.defaultParallelism)
+    except Exception:  # Spark Connect does not tell
+        return 8
+
+
+def _hopeless(text: str) -> bool:
+    return any(f".{name}: " in text for name in HOPELESS) or "No space left on device" in text
+
+
+def _first_line(error: Exception) -> str:
+    from orbitmq.spark.jobs.failures import useful_line
+
+    return useful_line(str(error))
