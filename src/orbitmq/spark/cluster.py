@@ -11,12 +11,12 @@ from typing import Any, Self, TypeVar
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.net.errors import NetError
 from orbitmq.net.replies import read_reply
-from orbitmq.protocol.bodies.route import TopicRouteData
+from orbitmq.protocol.bodies.route import ClusterInfo, TopicRouteData
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.command import Command
 from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.protocol.message_cy import decode_record
-from orbitmq.protocol.names import is_system_topic
+from orbitmq.protocol.names import REPLY_TOPIC_SUFFIX, is_system_topic
 from orbitmq.protocol.requests.offset import GetMaxOffset, GetMinOffset, SearchOffsetByTimestamp
 from orbitmq.protocol.requests.pull import PullMessage
 from orbitmq.protocol.requests.route import (
@@ -152,17 +152,22 @@ class Cluster:
             and (not topic.startswith("%") or pattern.startswith("%"))
         ]
         # Names of brokers and clusters are topics too, without a queue of anybody's.
-        system = self.broker_names() | self._cluster_names()
+        info = self._cluster_info()
+        clusters = set(info.cluster_addr_table or {})
+        system = (
+            clusters
+            | set(info.broker_addr_table or {})
+            | {f"{cluster}_{REPLY_TOPIC_SUFFIX}" for cluster in clusters}
+        )
         return [topic for topic in ours if topic not in system]
 
     def broker_names(self) -> set[str]:
         """The broker groups that have a member registered now. Raises SparkSourceError."""
-        info = self._ask_name_server(lambda namesrv: namesrv.call(GetBrokerClusterInfo()).body)
-        return {name for name, data in (info.broker_addr_table or {}).items() if data.broker_addrs}
+        brokers = self._cluster_info().broker_addr_table or {}
+        return {name for name, data in brokers.items() if data.broker_addrs}
 
-    def _cluster_names(self) -> set[str]:
-        info = self._ask_name_server(lambda namesrv: namesrv.call(GetBrokerClusterInfo()).body)
-        return set(info.cluster_addr_table or {})
+    def _cluster_info(self) -> ClusterInfo:
+        return self._ask_name_server(lambda namesrv: namesrv.call(GetBrokerClusterInfo()).body)
 
     def bounds(self, queues: Iterable[Queue]) -> Bounds:
         """First offset, and the one after the last message. Raises NetError, BrokerRefused."""
