@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import platform
 import shutil
@@ -15,8 +14,9 @@ from typing import Any
 import click
 from rich.console import Console
 
-from benchmarks.brokers import NAMES, TITLES, Installed, Running, running
-from benchmarks.load import Load, load_generator
+from benchmarks.bench import Bench, in_turn
+from benchmarks.brokers import NAMES, TITLES, Installed
+from benchmarks.report import write_report
 from benchmarks.results import Results, Run
 from benchmarks.rows import QUICK, Row, Sizes, choose
 from benchmarks.table import show
@@ -31,28 +31,36 @@ console = Console(width=None if sys.stdout.isatty() else 132, highlight=False)
     "--quick", is_flag=True, help="Shows in minutes that everything works; the figures say nothing."
 )
 @click.option(
-    "--rows", multiple=True, help="Only rows whose names begin so (repeatable): sync64, async-128 …"
+    "--rows",
+    multiple=True,
+    help="Only rows whose names begin so: sync64, async-128 …; core: those with a goal.",
 )
-@click.option("--rounds", type=click.IntRange(1), help="Rounds of each row; the table shows medians.")
+@click.option("--rounds", type=click.IntRange(1), help="Rounds of the core rows; the table shows medians.")
+@click.option("--other-rounds", type=click.IntRange(1), help="Rounds of every other row.")
 @click.option("--seconds", type=click.IntRange(1), help="Measured seconds of each send row and round.")
 @click.option("--warm-up", type=click.IntRange(0), help="Seconds of load on each broker before round 1.")
 @click.option("--fill", type=click.IntRange(1000), help="Messages in the topics that consume rows read.")
 @click.option("--starts", type=click.IntRange(0), help="Cold starts of each broker.")
 @click.option("--side", type=click.Choice([*NAMES, "both"]), default="both", help="Only one of the brokers.")
 @click.option("--orbitmq", "command", help="The orbitmq command to measure. Default: beside this Python.")
+@click.option("--log-mb", type=click.IntRange(1), help="Size of the log that a killed broker recovers.")
+@click.option("--interpreted", is_flag=True, help="Measure OrbitMQ without its compiled modules.")
 @click.option("--results", type=click.Path(path_type=Path), default=HERE / "results.jsonl")
 @click.option("--work-dir", type=click.Path(path_type=Path), default=WORK, help="Jars, classes and stores.")
 @click.option("--fresh", is_flag=True, help="Begin a new run even if the last one was interrupted.")
 @click.option("--show-last", is_flag=True, help="Print the table of the last run and measure nothing.")
+@click.option("--report", is_flag=True, help="Write the tables of docs/performance.md and measure nothing.")
 def main(
     quick: bool,
     rows: tuple[str, ...],
     side: str,
     command: str | None,
+    interpreted: bool,
     results: Path,
     work_dir: Path,
     fresh: bool,
     show_last: bool,
+    report: bool,
     **given: int | None,
 ) -> None:
     """Measures OrbitMQ beside Apache RocketMQ 5.4.0, in turn, with Apache's own Java client.
@@ -68,11 +76,17 @@ def main(
             raise click.ClickException(f"{results} holds no run")
         show(console, runs[-1])
         return
+    if report:
+        for path in write_report(list(book.read())):
+            console.print(f"wrote {path}")
+        return
     sizes = replace(QUICK if quick else Sizes(), **{k: v for k, v in given.items() if v is not None})
     brokers = list(NAMES) if side == "both" else [side]
     chosen = choose(rows)
     installed = _install(work_dir, command)
-    compiled = _compiled(installed.orbitmq) if "orbitmq" in brokers else None
+    if interpreted:
+        installed = replace(installed, source=_without_compiled(installed.orbitmq, work_dir / "interpreted"))
+    compiled = not interpreted and _compiled(installed.orbitmq) if "orbitmq" in brokers else None
     settings = {"rows": [row.name for row in chosen], "brokers": brokers, "sizes": sizes.as_dict()}
     run, goes_on = book.open_run(settings, _facts(installed, compiled), fresh=fresh)
     _say_before(run, goes_on, sizes, compiled)
@@ -96,53 +110,24 @@ def _measure_all(
     brokers: list[str],
     sizes: Sizes,
 ) -> None:
-    stores = work_dir / "stores"
+    bench = Bench(installed, work_dir, brokers, sizes, console)
     for number in range(sizes.starts):
-        for name in _order(brokers, number):
+        for name in in_turn(brokers, number):
             if len(run.starts.get(name, ())) <= number:
-                with running(name, installed, stores / name) as broker:
-                    book.add_start(run, name, broker.first_send_s)
-                console.print(f"start {number + 1}: {TITLES[name]} {broker.first_send_s:.2f} s")
+                seconds, idle_bytes = bench.start(name)
+                book.add_start(run, name, seconds, idle_bytes)
+                console.print(
+                    f"start {number + 1}: {TITLES[name]} {seconds:.2f} s, {idle_bytes / 1e6:,.0f} MB idle"
+                )
+    rounds = max((sizes.rounds_of(row) for row in rows), default=0)
     todo = [
         (row, number)
-        for number in range(sizes.rounds)
+        for number in range(rounds)
         for row in rows
-        if (row.name, number) not in run.rounds
+        if number < sizes.rounds_of(row) and (row.name, number) not in run.rounds
     ]
-    if not todo:
-        return
-    with contextlib.ExitStack() as stack:
-        live = {name: stack.enter_context(running(name, installed, stores / name)) for name in brokers}
-        load = stack.enter_context(
-            load_generator(installed.java, work_dir / "classes", installed.jars, work_dir / "load")
-        )
-        for broker in live.values():
-            console.print(f"warm-up: {TITLES[broker.name]}, {sizes.warm_up} s")
-            load.warm_up(broker, sizes.warm_up)
-        for row in {row.name: row for row, _ in todo if row.op == "consume"}.values():
-            for broker in live.values():
-                load.fill(row, broker, sizes)
-        for row, number in todo:
-            figures = {
-                name: _measure(load, row, number, live[name], sizes) for name in _order(brokers, number)
-            }
-            book.add_round(run, row.name, number, figures)
-
-
-def _measure(load: Load, row: Row, number: int, broker: Running, sizes: Sizes) -> dict[str, Any]:
-    figures = load.measure(row, broker, sizes)
-    cpu = "-" if figures["cpu_us"] is None else f"{figures['cpu_us']:.1f}"
-    console.print(
-        f"round {number + 1}  {row.title:<35} {TITLES[broker.name]:<22} "
-        f"{figures['rate']:>10,.0f} msg/s  {cpu:>6} µs CPU  {figures['memory_bytes'] / 1e6:>6,.0f} MB"
-        + (f"  {figures['errors']} errors: {figures.get('first_error')}" if figures["errors"] else "")
-    )
-    return figures
-
-
-def _order(brokers: list[str], number: int) -> list[str]:
-    """Who goes first changes with every round, so that no one always inherits a busy disk."""
-    return brokers if number % 2 == 0 else brokers[::-1]
+    for row, number, figures in bench.measure(todo):
+        book.add_round(run, row.name, number, figures)
 
 
 def _install(work_dir: Path, command: str | None) -> Installed:
@@ -157,16 +142,30 @@ def _install(work_dir: Path, command: str | None) -> Installed:
         raise click.ClickException(f"{orbitmq} is no command; run `make setup`, or name one with --orbitmq")
     work_dir.mkdir(parents=True, exist_ok=True)
     jars, classes = work_dir / "jars", work_dir / "classes"
-    pom, source = HERE / "pom.xml", HERE / "java" / "Load.java"
+    pom, sources = HERE / "pom.xml", sorted((HERE / "java").glob("*.java"))
     if _older(jars / ".done", pom):
         console.print("Fetching Apache RocketMQ 5.4.0 from Maven Central …")
         shutil.rmtree(jars, ignore_errors=True)
         _call("mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={jars}")
         (jars / ".done").touch()
-    if _older(classes / ".done", source):
-        _call("javac", "-nowarn", "-d", str(classes), "-cp", f"{jars}/*", str(source))
+    if any(_older(classes / ".done", source) for source in sources):
+        _call("javac", "-nowarn", "-d", str(classes), "-cp", f"{jars}/*", *map(str, sources))
         (classes / ".done").touch()
     return Installed(jars, "java", orbitmq)
+
+
+def _without_compiled(orbitmq: str, folder: Path) -> Path:
+    """A copy of the installed modules without those that are compiled; the same files run interpreted."""
+    python = Path(shutil.which(orbitmq) or orbitmq).with_name("python")
+    find = "import orbitmq, pathlib; print(pathlib.Path(orbitmq.__file__).parent)"
+    found = subprocess.run([str(python), "-c", find], capture_output=True, text=True, check=True, cwd="/")
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(
+        found.stdout.strip(),
+        folder / "orbitmq",
+        ignore=shutil.ignore_patterns("*.so", "*.pyd", "*.c", "__pycache__"),
+    )
+    return folder
 
 
 def _older(made: Path, source: Path) -> bool:

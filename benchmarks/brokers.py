@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -61,15 +63,38 @@ APACHE_NAMESRV_JVM = [
 """bin/runserver.sh, with less heap. Its CPU and memory are not counted."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Running:
     """A broker that takes messages."""
 
     name: str
     namesrv: str
-    broker_pid: int
+    broker: str
+    processes: list[int]
+    """Leaders of the sessions that it consists of; the last one is the broker, and the one that counts."""
     first_send_s: float
     """Seconds from exec to the first accepted send."""
+    folder: Path
+
+    @property
+    def broker_pid(self) -> int:
+        """The process whose CPU time and memory are taken."""
+        return self.processes[-1]
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stands still in the block: it neither works nor wakes up while the other one is measured."""
+        for pid in self.processes:
+            os.killpg(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in self.processes:
+                os.killpg(pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        """Kills the broker with SIGKILL; the name server goes on."""
+        os.killpg(self.broker_pid, signal.SIGKILL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,25 +105,46 @@ class Installed:
     java: str
     orbitmq: str
     """The `orbitmq` command to measure."""
+    source: Path | None = None
+    """A folder with OrbitMQ's modules, none of them compiled, that goes before the installed ones."""
 
 
-@contextlib.contextmanager
-def running(name: str, installed: Installed, folder: Path) -> Iterator[Running]:
-    """Starts broker `name` with an empty store in `folder`; stops it and removes the folder at the end."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    start = _apache if name == "apache" else _orbitmq
-    try:
-        with start(installed, folder) as broker:
-            yield broker
-    finally:
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a broker lives: it may be started there again."""
+
+    folder: Path
+    namesrv_port: int
+    broker_port: int
+    flush: str
+
+    @classmethod
+    def fresh(cls, folder: Path, flush: str = "ASYNC_FLUSH") -> Place:
+        """An empty folder and free ports."""
         shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        return cls(folder, free_ports(), free_ports(-2, 1), flush)
+
+    def forget_caches(self) -> None:
+        """Has the kernel let go of the pages of all files. Nobody may have them mapped."""
+        for path in self.folder.rglob("*"):
+            if path.is_file():
+                with path.open("rb") as file:
+                    os.fdatasync(file.fileno())
+                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 @contextlib.contextmanager
-def _apache(installed: Installed, folder: Path) -> Iterator[Running]:
-    namesrv_port = free_ports()
-    broker_port = free_ports(-2, 1)
+def running(name: str, installed: Installed, place: Place) -> Iterator[Running]:
+    """Starts broker `name`, on whatever its folder holds, and stops it at the end."""
+    start = _apache if name == "apache" else _orbitmq
+    with start(installed, place) as broker:
+        yield broker
+
+
+@contextlib.contextmanager
+def _apache(installed: Installed, place: Place) -> Iterator[Running]:
+    folder, namesrv_port, broker_port = place.folder, place.namesrv_port, place.broker_port
     namesrv_conf = folder / "namesrv.conf"
     namesrv_conf.write_text(
         f"listenPort={namesrv_port}\nbindAddress=127.0.0.1\n"
@@ -108,7 +154,7 @@ def _apache(installed: Installed, folder: Path) -> Iterator[Running]:
     # conf/broker.conf as it is shipped, then where to live
     broker_conf.write_text(
         "brokerClusterName = DefaultCluster\nbrokerName = broker-a\nbrokerId = 0\ndeleteWhen = 04\n"
-        "fileReservedTime = 48\nbrokerRole = ASYNC_MASTER\nflushDiskType = ASYNC_FLUSH\n"
+        f"fileReservedTime = 48\nbrokerRole = ASYNC_MASTER\nflushDiskType = {place.flush}\n"
         f"namesrvAddr = 127.0.0.1:{namesrv_port}\nlistenPort = {broker_port}\n"
         "bindAddress = 127.0.0.1\nbrokerIP1 = 127.0.0.1\nbrokerIP2 = 127.0.0.1\n"
         f"storePathRootDir = {folder}/store\nstorePathCommitLog = {folder}/store/commitlog\n"
@@ -152,31 +198,55 @@ def _apache(installed: Installed, folder: Path) -> Iterator[Running]:
         )
         with stopped_at_exit(broker, "Apache's broker"):
             took = seconds_to_first_send(namesrv_port, broker_port, broker, started, broker_log)
-            yield Running("apache", f"127.0.0.1:{namesrv_port}", broker.pid, took)
+            yield Running(
+                "apache",
+                f"127.0.0.1:{namesrv_port}",
+                f"127.0.0.1:{broker_port}",
+                [namesrv.pid, broker.pid],
+                took,
+                folder,
+            )
 
 
 @contextlib.contextmanager
-def _orbitmq(installed: Installed, folder: Path) -> Iterator[Running]:
-    namesrv_port = free_ports()
-    broker_port = free_ports(-2, 1)
-    log = folder / "orbitmq.out"
+def _orbitmq(installed: Installed, place: Place) -> Iterator[Running]:
+    log = place.folder / "orbitmq.out"
     command = [
         installed.orbitmq,
         "standalone",
-        f"--data-dir={folder}/store",
-        f"--namesrv-port={namesrv_port}",
-        f"--broker-port={broker_port}",
+        f"--data-dir={place.folder}/store",
+        f"--namesrv-port={place.namesrv_port}",
+        f"--broker-port={place.broker_port}",
+        "--set",
+        f"flushDiskType={place.flush}",
     ]
+    environment = dict(os.environ)
+    if installed.source is not None:
+        environment["PYTHONPATH"] = str(installed.source)
     started = time.monotonic()
-    process = _spawn(command, log)
+    process = _spawn(command, log, environment)
     with stopped_at_exit(process, "OrbitMQ"):
-        took = seconds_to_first_send(namesrv_port, broker_port, process, started, log)
-        yield Running("orbitmq", f"127.0.0.1:{namesrv_port}", process.pid, took)
+        took = seconds_to_first_send(place.namesrv_port, place.broker_port, process, started, log)
+        yield Running(
+            "orbitmq",
+            f"127.0.0.1:{place.namesrv_port}",
+            f"127.0.0.1:{place.broker_port}",
+            [process.pid],
+            took,
+            place.folder,
+        )
 
 
-def _spawn(command: list[str], log: Path) -> subprocess.Popen[bytes]:
+def _spawn(
+    command: list[str], log: Path, environment: dict[str, str] | None = None
+) -> subprocess.Popen[bytes]:
     """A process in a session of its own, so that Ctrl-C reaches us alone and we end it in order."""
     with log.open("wb") as out:
         return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env=environment,
         )

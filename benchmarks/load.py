@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from benchmarks.brokers import Running
-from benchmarks.processes import anonymous_bytes, cpu_seconds, stopped_at_exit, tail
+from benchmarks.processes import anonymous_bytes, cpu_seconds, disk_bytes, stopped_at_exit, tail
 from benchmarks.rows import Row, Sizes
 
 
@@ -26,18 +26,21 @@ class Load:
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
         self._process = process
         self._log = log
-        self._groups = 0
+        self._runs = 0
         self._expect("ready")
 
     def measure(self, row: Row, broker: Running, sizes: Sizes) -> dict[str, Any]:
-        """One window of `row` on `broker`: rate, CPU per message, memory, latency, errors."""
-        cpu: list[float] = []
-        answer = self._run(row, broker, sizes, on_edge=lambda: cpu.append(cpu_seconds(broker.broker_pid)))
+        """One window of `row` on `broker`: rate, CPU and disk bytes per message, memory, latency, errors."""
+        seen: list[tuple[float, int]] = []
+        pid = broker.broker_pid
+        answer = self._run(row, broker, sizes, lambda: seen.append((cpu_seconds(pid), disk_bytes(pid))))
         messages = answer["messages"]
+        (cpu, disk), (cpu_after, disk_after) = seen
         return {
             "rate": messages / answer["seconds"],
-            "cpu_us": (cpu[1] - cpu[0]) * 1e6 / messages if messages else None,
-            "memory_bytes": anonymous_bytes(broker.broker_pid),
+            "cpu_us": (cpu_after - cpu) * 1e6 / messages if messages else None,
+            "disk_bytes": (disk_after - disk) / messages if messages else None,
+            "memory_bytes": anonymous_bytes(pid),
             **answer,
         }
 
@@ -46,18 +49,24 @@ class Load:
         part = max(1, seconds // 4)
         sizes = Sizes(ramp=0, seconds=part, fill=20_000)
         for row in (
-            Row("warm", "sync", 128, 16),
-            Row("warm", "async", 1024),
-            Row("warm", "batch", 128, 16),
-            Row("warm", "sync", 1024, 64),
+            Row("warm", "sync", 128, "", 16),
+            Row("warm", "async", 1024, ""),
+            Row("warm", "batch", 128, "", 16, batch=32),
+            Row("warm", "sync", 1024, "", 64),
         ):
             self._run(row, broker, sizes)
-        self.fill(Row("warm", "consume", 1024), broker, sizes, topic="bench_warm")
-        self._run(Row("warm", "consume", 1024), broker, sizes, topic="bench_warm")
+        row = Row("warm", "push", 1024, "")
+        self.fill(broker, row.size, sizes.filled(row.size), topic="bench_warm")
+        self._run(row, broker, sizes, topic="bench_warm")
 
-    def fill(self, row: Row, broker: Running, sizes: Sizes, topic: str | None = None) -> None:
-        """Puts the messages of a consume row into its topic."""
-        self._say("fill", broker, topic=topic or f"bench_filled_{row.size}", size=row.size, count=sizes.fill)
+    def fill(self, broker: Running, size: int, count: int, topic: str | None = None) -> None:
+        """Puts messages into the topic that the consume rows of a size read."""
+        self._say("fill", broker, topic=topic or f"bench_filled_{size}", size=size, count=count)
+        self._expect("idle")
+
+    def forget(self, broker: Running) -> None:
+        """Closes the connections to a broker that is about to go."""
+        self._say("forget", broker)
         self._expect("idle")
 
     def _run(
@@ -68,28 +77,37 @@ class Load:
         on_edge: Callable[[], None] = lambda: None,
         topic: str | None = None,
     ) -> dict[str, Any]:
-        if row.op == "consume":
-            self._groups += 1
-            self._say(
-                "consume",
-                broker,
-                topic=topic or f"bench_filled_{row.size}",
-                group=f"benchmark_consumer_{self._groups}",
-                count=sizes.fill,
-                skip=sizes.fill // 10,
-            )
+        self._runs += 1
+        if row.consumes:
+            count = sizes.count_of(row)
+            what: dict[str, object] = {
+                "topic": f"bench_filled_{row.size}",
+                "count": count,
+                "skip": count // 10,
+            }
         else:
-            self._say(
-                row.op,
-                broker,
-                topic=f"bench_{row.size}",
-                size=row.size,
-                threads=row.threads,
-                batch=row.batch,
-                in_flight=row.in_flight,
-                ramp=sizes.ramp,
-                seconds=sizes.seconds,
-            )
+            # A new group may begin at the beginning of a topic: it gets one of its own.
+            own = row.op in ("mixed", "latency")
+            what = {
+                "topic": f"bench_{row.op}_{self._runs}" if own else f"bench_{row.size}",
+                "size": row.size,
+                "threads": row.threads,
+                "batch": row.batch,
+                "in_flight": row.in_flight,
+                "rate": row.rate,
+                "ramp": sizes.ramp,
+                "seconds": sizes.seconds,
+            }
+        if topic is not None:
+            what["topic"] = topic
+        self._say(
+            row.op,
+            broker,
+            broker=broker.broker,
+            group=f"benchmark_consumer_{self._runs}",
+            groups=row.groups,
+            **what,
+        )
         self._expect("begin")
         on_edge()
         answer: dict[str, Any] = json.loads(self._expect("end"))
@@ -97,8 +115,8 @@ class Load:
         self._expect("idle")
         return answer
 
-    def _say(self, op: str, broker: Running, **args: object) -> None:
-        words = [op, f"namesrv={broker.namesrv}", *(f"{key}={value}" for key, value in args.items())]
+    def _say(self, op: str, to: Running, /, **args: object) -> None:
+        words = [op, f"namesrv={to.namesrv}", *(f"{key}={value}" for key, value in args.items())]
         assert self._process.stdin is not None
         self._process.stdin.write((" ".join(words) + "\n").encode())
         self._process.stdin.flush()

@@ -58,6 +58,17 @@ def anonymous_bytes(pid: int) -> int:
     return total
 
 
+def disk_bytes(pid: int) -> int:
+    """What a process and those below it have made the kernel write to the disk, mapped pages included."""
+    total = 0
+    for one in process_tree(pid):
+        with contextlib.suppress(OSError):
+            for line in Path(f"/proc/{one}/io").read_text().splitlines():
+                if line.startswith("write_bytes:"):
+                    total += int(line.split()[1])
+    return total
+
+
 @contextlib.contextmanager
 def stopped_at_exit(process: subprocess.Popen[bytes], name: str) -> Iterator[subprocess.Popen[bytes]]:
     """Ends a process that leads its own session, politely first, whatever happens in the block."""
@@ -69,6 +80,7 @@ def stopped_at_exit(process: subprocess.Popen[bytes], name: str) -> Iterator[sub
         for step in (signal.SIGTERM, signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, step)
+                os.killpg(process.pid, signal.SIGCONT)
             try:
                 process.wait(timeout=30)
                 break

@@ -25,6 +25,8 @@ class Run:
     """Of the machine and the programs."""
     starts: dict[str, list[float]] = field(default_factory=dict)
     """Seconds from exec to the first accepted send, by broker."""
+    idle_bytes: dict[str, list[int]] = field(default_factory=dict)
+    """Anonymous memory of a broker that has just started, by broker."""
     rounds: dict[tuple[str, int], dict[str, dict[str, Any]]] = field(default_factory=dict)
     """By row and round: the figures of each broker."""
     finished: bool = False
@@ -47,6 +49,11 @@ class Run:
         )
 
 
+def _take_start(run: Run, entry: dict[str, Any]) -> None:
+    run.starts.setdefault(entry["broker"], []).append(entry["seconds"])
+    run.idle_bytes.setdefault(entry["broker"], []).append(entry["idle_bytes"])
+
+
 class Results:
     """Appends to, and reads, one results file."""
 
@@ -64,10 +71,17 @@ class Results:
         self._append({"kind": "run", "run": run.id, "settings": settings, "facts": facts})
         return run, False
 
-    def add_start(self, run: Run, broker: str, seconds: float) -> None:
+    def add_start(self, run: Run, broker: str, seconds: float, idle_bytes: int) -> None:
         """Notes a cold start."""
-        run.starts.setdefault(broker, []).append(seconds)
-        self._append({"kind": "start", "run": run.id, "broker": broker, "seconds": seconds})
+        entry = {
+            "kind": "start",
+            "run": run.id,
+            "broker": broker,
+            "seconds": seconds,
+            "idle_bytes": idle_bytes,
+        }
+        _take_start(run, entry)
+        self._append(entry)
 
     def add_round(self, run: Run, row: str, number: int, figures: dict[str, dict[str, Any]]) -> None:
         """Notes one round of a row: both brokers at once, as they are only comparable together."""
@@ -93,8 +107,8 @@ class Results:
                 runs[entry["run"]] = Run(entry["run"], entry["settings"], entry["facts"])
                 continue
             run = runs[entry["run"]]
-            if entry["kind"] == "start":
-                run.starts.setdefault(entry["broker"], []).append(entry["seconds"])
+            if entry["kind"] == "start" and "idle_bytes" in entry:
+                _take_start(run, entry)
             elif entry["kind"] == "round":
                 run.rounds[entry["row"], entry["round"]] = entry["figures"]
             elif entry["kind"] == "end":

@@ -7,6 +7,9 @@ from dataclasses import asdict, dataclass
 
 import click
 
+CONSUMING = frozenset({"push", "orderly", "pop", "pull"})
+"""Loads that read a topic which was filled before."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -14,33 +17,92 @@ class Row:
 
     name: str
     op: str
-    """What the load generator is asked to do: sync, async, batch or consume."""
+    """What the load generator is asked to do; `recovery` is this program's own."""
     size: int
     """Body size in bytes."""
+    what: str
+    """How the load is called in the table."""
     threads: int = 1
-    batch: int = 32
+    batch: int = 1
     in_flight: int = 1000
+    groups: int = 1
+    rate: int = 0
+    """Messages per second where the rate is fixed."""
+    flush: str = "ASYNC_FLUSH"
+    cold: bool = False
+    """Read from the disk: the broker has just started and its files are in no cache."""
+    core: bool = False
+    """One of the rows that get all rounds; the others get `Sizes.other_rounds`."""
+    share: int = 1
+    """Consume rows read this part of `Sizes.fill`."""
 
     @property
     def title(self) -> str:
-        """How the row is called in the table."""
-        what = {
-            "sync": f"sync send, {self.threads} thread{'s' if self.threads > 1 else ''}",
-            "async": f"async send, {self.in_flight:,} open",
-            "batch": f"batches of {self.batch}, {self.threads} threads",
-            "consume": "push consume",
-        }[self.op]
-        return f"{what}, {'128 B' if self.size == 128 else '1 KiB'}"
+        """The load and the size of its messages."""
+        return f"{self.what}, {size_text(self.size)}"
+
+    @property
+    def consumes(self) -> bool:
+        """Whether it reads a topic that was filled before."""
+        return self.op in CONSUMING
+
+
+def size_text(size: int) -> str:
+    """`128 B`, `1 KiB`, `1 MiB`."""
+    for unit, bytes_ in (("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size >= bytes_:
+            return f"{size // bytes_} {unit}"
+    return f"{size} B"
+
+
+def _sends(size: int) -> list[Row]:
+    rows = [
+        Row(f"sync{n}-{size}", "sync", size, f"sync send, {n} thread{'s' if n > 1 else ''}", n, core=n <= 64)
+        for n in (1, 16, 64, 256)
+    ]
+    return [
+        *rows,
+        Row(f"async-{size}", "async", size, "async send, 1,000 open", core=True),
+        Row(f"oneway-{size}", "oneway", size, "one-way send, 4 threads", 4),
+        Row(f"batch-{size}", "batch", size, "batches of 32, 16 threads", 16, batch=32, core=True),
+        Row(f"ordered-{size}", "ordered", size, "ordered send, 8 threads", 8, core=True),
+        Row(f"transaction-{size}", "transaction", size, "transactions, 8 threads", 8, core=True),
+        Row(f"delay-{size}", "delay", size, "delay level 1, 8 threads", 8, core=True),
+        Row(f"raw-{size}", "raw", size, "pipelined raw loader, 4 connections", 4, in_flight=256, core=True),
+        Row(f"rawbatch-{size}", "raw", size, "raw loader, batches of 32", 4, batch=32, in_flight=32),
+        Row(
+            f"syncflush-{size}", "sync", size, "SYNC_FLUSH, 64 threads", 64, flush="SYNC_FLUSH", core=True
+        ),
+        Row(f"mixed-{size}", "mixed", size, "8 threads send, a group consumes", 8),
+    ]  # fmt: skip
+
+
+def _consumes(size: int) -> list[Row]:
+    return [
+        Row(f"push-{size}", "push", size, "push consume", core=True),
+        Row(f"orderly-{size}", "orderly", size, "orderly consume", core=True),
+        Row(f"pop-{size}", "pop", size, "POP consume", core=True, share=10),
+        *(
+            Row(f"pull{n}-{size}", "pull", size, f"pull, {n} group{'s' if n > 1 else ''}", groups=n)
+            for n in (1, 10, 100)
+        ),
+        Row(f"cold-{size}", "pull", size, "pull from the disk", cold=True),
+    ]
 
 
 def _rows() -> list[Row]:
-    rows: list[Row] = []
-    for size in (128, 1024):
-        for threads in (1, 16, 64):
-            rows.append(Row(f"sync{threads}-{size}", "sync", size, threads))
-        rows.append(Row(f"async-{size}", "async", size))
-        rows.append(Row(f"batch-{size}", "batch", size, threads=16))
-        rows.append(Row(f"consume-{size}", "consume", size))
+    rows = [row for size in (128, 1024) for row in (*_sends(size), *_consumes(size))]
+    for size in (64 << 10, 1 << 20):
+        rows += [
+            Row(f"sync16-{size}", "sync", size, "sync send, 16 threads", 16),
+            Row(f"async-{size}", "async", size, "async send, 64 open", in_flight=64),
+            Row(f"push-{size}", "push", size, "push consume"),
+        ]
+    rows += [
+        Row(f"latency{rate}-1024", "latency", 1024, f"end to end, {rate:,}/s", rate=rate, core=rate == 2000)
+        for rate in (200, 2000, 10_000)
+    ]  # fmt: skip
+    rows.append(Row("recovery", "recovery", 1024, "start after kill -9", core=True))
     return rows
 
 
@@ -48,36 +110,56 @@ ROWS = _rows()
 
 
 def choose(patterns: Sequence[str]) -> list[Row]:
-    """The rows whose names begin with one of `patterns`; all of them without patterns."""
+    """The rows whose names begin with one of `patterns`, or all; `core` means those with a goal."""
     if not patterns:
         return list(ROWS)
-    for pattern in patterns:
-        if not any(row.name.startswith(pattern) for row in ROWS):
+    words = [word for pattern in patterns for word in pattern.split(",") if word]
+    for word in words:
+        if word != "core" and not any(row.name.startswith(word) for row in ROWS):
             names = ", ".join(row.name for row in ROWS)
-            raise click.BadParameter(f"no row begins with {pattern!r}; rows: {names}", param_hint="--rows")
-    return [row for row in ROWS if row.name.startswith(tuple(patterns))]
+            raise click.BadParameter(f"no row begins with {word!r}; rows: core, {names}", param_hint="--rows")
+    return [row for row in ROWS if row.name.startswith(tuple(words)) or ("core" in words and row.core)]
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """How long and how often. Runs are resumed, and compared, only with equal sizes."""
 
-    rounds: int = 3
+    rounds: int = 5
+    """Of each row of the table of figures to reach (`Row.core`)."""
+    other_rounds: int = 1
+    """Of every other row."""
     seconds: int = 10
     """Length of the measured window of a send row."""
     ramp: int = 2
     """Seconds of the same load right before the window."""
     warm_up: int = 20
     """Seconds of mixed load on each broker before the first round; a JIT compiler needs 15 or more."""
-    fill: int = 400_000
-    """Messages of the topic that the consume rows read."""
+    fill: int = 1_000_000
+    """Messages of the topics that consume rows read; large ones are at most a GiB in all."""
     starts: int = 3
     """Cold starts of each broker."""
+    log_mb: int = 2048
+    """Size of the log that a killed broker recovers."""
 
     def as_dict(self) -> dict[str, int]:
         """For the results file."""
         return asdict(self)
 
+    def rounds_of(self, row: Row) -> int:
+        """How often a row is measured."""
+        return self.rounds if row.core else self.other_rounds
 
-QUICK = Sizes(rounds=1, seconds=2, ramp=1, warm_up=3, fill=40_000, starts=1)
+    def count_of(self, row: Row) -> int:
+        """How many messages a consume row reads, all groups together."""
+        return self.filled(row.size) // row.share
+
+    def filled(self, size: int) -> int:
+        """Messages in the filled topic of bodies of a size."""
+        return max(100, min(self.fill, (1 << 30) // size))
+
+
+QUICK = Sizes(
+    rounds=1, other_rounds=1, seconds=2, ramp=1, warm_up=3, fill=40_000, starts=1, log_mb=64
+)  # fmt: skip
 """Shows that everything works; its figures say nothing."""

@@ -1,0 +1,152 @@
+"""Measuring: which brokers are up, who stands still meanwhile, and what a round of a row is."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from rich.console import Console
+
+from benchmarks.brokers import TITLES, Installed, Place, Running, running
+from benchmarks.load import Load, load_generator
+from benchmarks.processes import anonymous_bytes
+from benchmarks.rows import Row, Sizes
+
+Figures: TypeAlias = dict[str, Any]
+Todo: TypeAlias = Sequence[tuple[Row, int]]
+"""Rows and the number of the round."""
+
+IDLE_SECONDS = 5
+"""After a start, until memory counts as that of an idle broker."""
+RECORD_BYTES = 1024 + 200
+"""About what a message of 1 KiB takes in the log."""
+
+
+def in_turn(brokers: list[str], number: int) -> list[str]:
+    """Who goes first changes with every round, so that no one always inherits a busy disk."""
+    return brokers if number % 2 == 0 else brokers[::-1]
+
+
+class Bench:
+    """Runs rows on all brokers in turn."""
+
+    def __init__(
+        self, installed: Installed, work_dir: Path, brokers: list[str], sizes: Sizes, console: Console
+    ) -> None:
+        self._installed = installed
+        self._work_dir = work_dir
+        self._brokers = brokers
+        self._sizes = sizes
+        self._console = console
+
+    def start(self, name: str) -> tuple[float, int]:
+        """Starts a broker with an empty store: seconds to the first accepted send, and its idle memory."""
+        with self._place(name) as place, running(name, self._installed, place) as broker:
+            time.sleep(min(IDLE_SECONDS, self._sizes.warm_up))
+            return broker.first_send_s, anonymous_bytes(broker.broker_pid)
+
+    def measure(self, todo: Todo) -> Iterator[tuple[Row, int, dict[str, Figures]]]:
+        """All rounds of all rows; what each broker did, as soon as all have done it."""
+        if not todo:
+            return
+        classes, folder = self._work_dir / "classes", self._work_dir / "load"
+        with load_generator(self._installed.java, classes, self._installed.jars, folder) as load:
+            live = [(row, number) for row, number in todo if row.op != "recovery" and not row.cold]
+            for flush in sorted({row.flush for row, _ in live}):
+                yield from self._live(load, flush, [one for one in live if one[0].flush == flush])
+            for row, number in todo:
+                if row.cold or row.op == "recovery":
+                    figures = {}
+                    for name in in_turn(self._brokers, number):
+                        with self._place(name) as place:
+                            alone = self._cold if row.cold else self._recovery
+                            figures[name] = alone(load, row, name, place)
+                        self._say(row, number, name, figures[name])
+                    yield row, number, figures
+
+    @contextlib.contextmanager
+    def _place(self, name: str, flush: str = "ASYNC_FLUSH") -> Iterator[Place]:
+        place = Place.fresh(self._work_dir / "stores" / name, flush)
+        try:
+            yield place
+        finally:
+            shutil.rmtree(place.folder, ignore_errors=True)
+
+    def _live(self, load: Load, flush: str, todo: Todo) -> Iterator[tuple[Row, int, dict[str, Figures]]]:
+        """Rows that share brokers which stay up; only one of these works at a time."""
+        sizes = self._sizes
+        with contextlib.ExitStack() as stack:
+            live: dict[str, Running] = {}
+            for name in self._brokers:
+                place = stack.enter_context(self._place(name, flush))
+                live[name] = stack.enter_context(running(name, self._installed, place))
+            for broker in live.values():
+                stack.callback(load.forget, broker)
+            for broker in live.values():
+                with _alone(broker, live.values()):
+                    self._console.print(f"warm-up: {TITLES[broker.name]}, {sizes.warm_up} s, {flush}")
+                    load.warm_up(broker, sizes.warm_up)
+                    for size in sorted({row.size for row, _ in todo if row.consumes}):
+                        load.fill(broker, size, sizes.filled(size))
+            for row, number in todo:
+                figures = {}
+                for name in in_turn(self._brokers, number):
+                    with _alone(live[name], live.values()):
+                        figures[name] = load.measure(row, live[name], sizes)
+                    self._say(row, number, name, figures[name])
+                yield row, number, figures
+
+    def _cold(self, load: Load, row: Row, name: str, place: Place) -> Figures:
+        """Fills a store, stops, drops its pages, starts anew, and reads."""
+        with running(name, self._installed, place) as broker:
+            load.fill(broker, row.size, self._sizes.filled(row.size))
+            load.forget(broker)
+        place.forget_caches()
+        with running(name, self._installed, place) as broker:
+            figures = load.measure(row, broker, self._sizes)
+            load.forget(broker)
+        return figures
+
+    def _recovery(self, load: Load, row: Row, name: str, place: Place) -> Figures:
+        """Fills a log, kills the broker, and takes the time until its successor accepts a message."""
+        with running(name, self._installed, place) as broker:
+            load.fill(broker, row.size, (self._sizes.log_mb << 20) // RECORD_BYTES)
+            load.forget(broker)
+            broker.kill()
+        with running(name, self._installed, place) as broker:
+            return {
+                "rate": None,
+                "cpu_us": None,
+                "memory_bytes": anonymous_bytes(broker.broker_pid),
+                "seconds": broker.first_send_s,
+                "errors": 0,
+            }
+
+    def _say(self, row: Row, number: int, name: str, figures: Figures) -> None:
+        text = f"round {number + 1}  {row.title:<44} {TITLES[name]:<22} "
+        if figures["rate"] is None:
+            text += f"{figures['seconds']:.2f} s"
+        else:
+            cpu = "-" if figures["cpu_us"] is None else f"{figures['cpu_us']:.1f}"
+            text += (
+                f"{figures['rate']:>10,.0f} msg/s  {cpu:>6} µs CPU  {figures['memory_bytes'] / 1e6:>6,.0f} MB"
+            )
+        if figures["errors"]:
+            text += f"  {figures['errors']} errors: {figures.get('first_error')}"
+        load, _, _ = os.getloadavg()
+        self._console.print(f"{text}  load {load:.1f}")
+
+
+@contextlib.contextmanager
+def _alone(broker: Running, live: Iterable[Running]) -> Iterator[None]:
+    """Only `broker` works in the block; the others stand still."""
+    with contextlib.ExitStack() as stack:
+        for other in live:
+            if other is not broker:
+                stack.enter_context(other.paused())
+        yield

@@ -1,0 +1,157 @@
+"""The tables of docs/performance.md, written between markers from the results file, and its charts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+from pathlib import Path
+
+from benchmarks.results import Run
+from benchmarks.rows import ROWS, Row
+from benchmarks.table import BROKERS, COLUMNS, errors, measured, number, pair, ratio, start_lines, times
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE = DOCS / "performance.md"
+COMPILED, INTERPRETED = "compiled", "interpreted"
+COLORS = {"orbitmq": "#2563eb", "apache": "#9ca3af"}
+GOALS: dict[str, tuple[float | None, float | None]] = {
+    "sync1": (2.0, 1 / 3), "sync16": (2.2, 1 / 4), "sync64": (2.5, 1 / 4), "async": (2.5, 1 / 4),
+    "batch": (1.5, 1 / 2), "push": (1.6, 1 / 3), "orderly": (1.3, 1 / 2), "ordered": (2.0, 1 / 4),
+    "transaction": (2.0, 1 / 4), "delay": (2.0, 1 / 4), "pop": (4.0, 1 / 5), "raw": (6.0, 1 / 6),
+    "syncflush": (1.0, 1 / 3), "latency2000": (None, 1 / 4),
+}  # fmt: skip
+"""By the first word of a core row: the least throughput and the most CPU per message that were aimed at,
+OrbitMQ ÷ Apache."""
+
+
+def write_report(runs: list[Run], page: Path = PAGE) -> list[Path]:
+    """Puts the last figures of every row into the page, compiled and interpreted; gives what was written."""
+    text = page.read_text()
+    written = [page]
+    for name in (COMPILED, INTERPRETED):
+        merged = _merged([run for run in runs if run.facts.get("compiled") is (name == COMPILED)])
+        if merged is None:
+            continue
+        text = _between(text, name, "\n".join([*_facts(merged), "", *markdown(merged)]))
+        if name == COMPILED:
+            chart = page.parent / "performance-cpu.svg"
+            chart.write_text(bars(merged))
+            written.append(chart)
+    page.write_text(text)
+    return written
+
+
+def _merged(runs: list[Run]) -> Run | None:
+    """One run with the newest figures of each row: a row is never mixed from several runs."""
+    if not runs:
+        return None
+    last = runs[-1]
+    merged = Run(last.id, last.settings, last.facts)
+    for run in runs:
+        again = {name for name, _ in run.rounds}
+        for key in [key for key in merged.rounds if key[0] in again]:
+            del merged.rounds[key]
+        merged.rounds.update(run.rounds)
+        if run.starts:
+            merged.starts, merged.idle_bytes = run.starts, run.idle_bytes
+    return merged
+
+
+def _between(text: str, name: str, table: str) -> str:
+    begin, end = f"<!-- benchmark {name}: begin -->", f"<!-- benchmark {name}: end -->"
+    before, found, rest = text.partition(begin)
+    _, found_end, after = rest.partition(end)
+    if not found or not found_end:
+        raise ValueError(f"the page has no lines {begin} and {end}")
+    return f"{before}{begin}\n\n{table}\n\n{end}{after}"
+
+
+def _facts(run: Run) -> list[str]:
+    facts = run.facts
+    sizes = run.settings.get("sizes", {})
+    return [
+        f"{facts['cores']} cores ({facts['cpu']}), Linux {facts['kernel']}, {facts['java']}, "
+        f"Python {facts['python']}; windows of {sizes.get('seconds')} s. Commit {facts['commit']}."
+    ]
+
+
+def markdown(run: Run) -> list[str]:
+    """The lines of the tables."""
+    rows = [row for row in measured(run) if row.op != "recovery"]
+    lines = [
+        "| load | rounds | msg/s | Apache | ratio | goal | CPU µs | Apache | ratio | goal | |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    rate, cpu = COLUMNS[:2]
+    for row in rows:
+        least, most = GOALS.get(row.name.rpartition("-")[0], (None, None)) if row.core else (None, None)
+        rounds = sum(name == row.name for name, _ in run.rounds)
+        problems = errors(run, row)
+        cells = [
+            row.title,
+            str(rounds),
+            *pair(run, row, rate),
+            times(ratio(run, row.name, "rate")),
+            "" if least is None else f"≥ {least:g}",
+            *pair(run, row, cpu),
+            times(ratio(run, row.name, "cpu_us")),
+            "" if most is None else f"≤ {most:.2f}",
+            f"errors {problems}" if problems else "",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += ["", *_latencies(run, rows), "", *_resources(run, rows), ""]
+    lines += [f"- {line}." for line in start_lines(run)]
+    return lines
+
+
+def _latencies(run: Run, rows: Iterable[Row]) -> list[str]:
+    """Percentiles in ms, OrbitMQ / Apache."""
+    columns = COLUMNS[2:6]
+    lines = [
+        "| ms, OrbitMQ / Apache | " + " | ".join(c.title.removesuffix(" ms") for c in columns) + " |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        if run.median(row.name, "orbitmq", "p50_us") is not None:
+            lines.append(
+                f"| {row.title} | " + " | ".join(" / ".join(pair(run, row, c)) for c in columns) + " |"
+            )
+    return lines
+
+
+def _resources(run: Run, rows: Iterable[Row]) -> list[str]:
+    """Memory and disk bytes, OrbitMQ / Apache."""
+    columns = COLUMNS[6:]
+    lines = ["| OrbitMQ / Apache | memory, MB | disk bytes per message |", "| --- | --- | --- |"]
+    for row in rows:
+        lines.append(f"| {row.title} | " + " | ".join(" / ".join(pair(run, row, c)) for c in columns) + " |")
+    return lines
+
+
+def bars(run: Run, key: str = "cpu_us") -> str:
+    """A chart: CPU per message of both brokers by row, as SVG."""
+    column = next(column for column in COLUMNS if column.key == key)
+    shown = [
+        (row, [run.median(row.name, broker, key) or 0.0 for broker in BROKERS])
+        for row in ROWS
+        if row.core and run.median(row.name, "orbitmq", key) is not None
+    ]
+    largest = max((max(values) for _, values in shown), default=1.0)
+    left, width, step = 260, 420, 34
+    height = step * len(shown) + 40
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 90}" height="{height}" '
+        'font-family="sans-serif" font-size="12">',
+        '<text x="8" y="18">CPU µs per message: OrbitMQ (blue), Apache RocketMQ 5.4.0 (grey)</text>',
+    ]
+    for n, (row, values) in enumerate(shown):
+        top = 32 + n * step
+        parts.append(f'<text x="{left - 8}" y="{top + 17}" text-anchor="end">{escape(row.title)}</text>')
+        for m, (broker, value) in enumerate(zip(BROKERS, values, strict=True)):
+            length = max(1.0, value / largest * width)
+            y = top + m * 13
+            parts.append(
+                f'<rect x="{left}" y="{y}" width="{length:.1f}" height="11" fill="{COLORS[broker]}"/>'
+                f'<text x="{left + length + 4:.1f}" y="{y + 10}">{number(value, column)}</text>'
+            )
+    return "\n".join([*parts, "</svg>"]) + "\n"
