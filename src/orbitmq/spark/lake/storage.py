@@ -201,7 +201,7 @@ class RemoteStorage(Storage):
 
     def __init__(self, location: LakeLocation) -> None:
         try:
-            import fsspec  # type: ignore[import-untyped] -- it has no types of its own
+            import fsspec  # type: ignore[import-untyped]
         except ModuleNotFoundError:
             raise BadOption(
                 f"{location.url} needs fsspec: pip install fsspec (and s3fs, gcsfs, ...)"
