@@ -30,7 +30,7 @@ STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 POLL_S = 1
 WINDOW = re.compile(r"(\d+)\s*(ms|s|m|h|d)")
-UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 SHOWN = 1000
 """Rows of an audit that are told; all are counted."""
 
@@ -44,8 +44,7 @@ class DedupOptions:
     """Its checkpoint is needed."""
     key: str = "keys"
     """See `orbitmq.spark.jobs.dedup_tables.business_key`."""
-    window: str = "1 hours"
-    """A duration as Spark reads it."""
+    window_ms: int = 3_600_000
     to_topic: str | None = None
     to_lake: str | None = None
     follow_s: float | None = None
@@ -106,7 +105,7 @@ def run(options: DedupOptions, ui: JobUi = QUIET) -> DedupResult:
             raise JobFailed("dedup needs a checkpoint: there it keeps which keys it has seen")
         write_id = _claim(Path(options.setup.checkpoint), options)
         stream = spark.readStream.format("orbitmq").options(**_source(options), startingOffsets="earliest")
-        once = tables.deduplicated(stream.load(), key, options.window)
+        once = tables.deduplicated(stream.load(), key, options.window_ms)
         with _state_on_disk(spark), ui.progress("deduplicating") as bar:
             query = _start(once, options, write_id)
             try:
@@ -269,7 +268,7 @@ def _start(once: DataFrame, options: DedupOptions, write_id: str) -> StreamingQu
 
 
 def _watch(query: StreamingQuery, bar: Any) -> DedupResult:
-    """Waits for the query's end. Raises JobFailed where the watermark has passed a message by."""
+    """Waits for the query's end. Raises JobFailed where messages were dropped unseen."""
     while True:
         ended = query.awaitTermination(POLL_S)
         done = _sum(query)
@@ -280,8 +279,8 @@ def _watch(query: StreamingQuery, bar: Any) -> DedupResult:
         )
         if late:
             raise JobFailed(
-                f"{late} messages were older than the window when they were read, and left out: brokers' "
-                "clocks are further apart. Begin anew with a longer --window and another checkpoint"
+                f"{late} messages were left out: a broker's clock is ahead of this machine's by more than "
+                "half the window. Set the clocks, or begin anew with a longer --window and another checkpoint"
             )
         bar.note(f"{done.read:,} read, {done.repeats:,} repeats")
         if ended:
@@ -336,12 +335,12 @@ orbitmq job dedup --topic orders --key 'json:$.id' --to-lake ./orders --checkpoi
 orbitmq job dedup --topic orders --audit --trace RMQ_SYS_TRACE_TOPIC --report repeats.html"""
 
 
-def duration(_: Any, __: Any, value: str) -> str:
-    """A flag like 90s, 15m or 6h, as Spark reads durations."""
+def duration(_: Any, __: Any, value: str) -> int:
+    """A flag like 90s, 15m or 6h, in ms."""
     found = WINDOW.fullmatch(value.strip())
     if found is None or int(found[1]) == 0:
         raise click.BadParameter(f"{value!r} is no duration: 90s, 15m, 6h, 2d")
-    return f"{int(found[1])} {UNITS[found[2]]}"
+    return int(found[1]) * UNITS_MS[found[2]]
 
 
 @job(
@@ -361,6 +360,7 @@ def duration(_: Any, __: Any, value: str) -> str:
 )
 @click.option(
     "--window",
+    "window_ms",
     default="1h",
     show_default=True,
     callback=duration,

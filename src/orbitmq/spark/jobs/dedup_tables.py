@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 KEY = "dedupKey"
+SEEN_AT = "dedupSeenAt"
 KEY_COLUMNS = (
     "topic", "brokerName", "queueId", "queueOffset", "keys", "tags", "body", "properties", "storeTimestamp",
     "bornTimestamp", "msgId", "flag",
@@ -47,25 +48,25 @@ def place() -> Column:
     return sf.concat_ws("", "brokerName", sf.lit("|"), "queueId", sf.lit("@"), "queueOffset")
 
 
-def deduplicated(messages: DataFrame, key: Column, window: str) -> DataFrame:
-    """A stream without messages whose key another one of the same topic had within `window` before it.
+def deduplicated(messages: DataFrame, key: Column, window_ms: int) -> DataFrame:
+    """A stream without messages whose key another one of the same topic had within the window before it.
 
-    The column `dedupKey` is added. Messages without a key pass, all of them. The window is measured in
-    `storeTimestamp`: a repeat stored no more than `window` after the one that passed is dropped for certain;
-    one that comes later passes once Spark has forgotten the key, which it does with the batch after.
-    Spark keeps the keys of a window in its state store, and drops (and counts as `numRowsDroppedByWatermark`)
-    what is older than the newest message of earlier batches by more than the window: read every batch to the
-    end of its topics, without `maxOffsetsPerTrigger`, and there is no such message.
+    The column `dedupKey` is added. Messages without a key pass, all of them. A repeat that was stored no more
+    than the window after the one that passed is dropped; one that comes later passes once Spark has forgotten
+    the key, which is some batches after.
+
+    Spark forgets keys by a watermark, and drops rows that are older than it. A broker that was away brings
+    such rows, and they are no repeats: so what is older than half a window counts as half a window old when
+    it is read. Rows are dropped unseen (and counted as `numRowsDroppedByWatermark`) only where a broker's
+    clock is ahead of the driver's by more than that. Read every batch to the end of its topics, without
+    `maxOffsetsPerTrigger`: keys of queues that are read far behind the others may have been forgotten.
     """
+    half_a_window = sf.expr(f"current_timestamp() - make_dt_interval(0, 0, 0, {window_ms / 2000})")
     # A NUL stands before what is no key, so that no key can be taken for it.
     told = sf.coalesce(key, sf.concat(sf.lit("\0"), place()))
-    named = messages.withColumn(KEY, told).withWatermark("storeTimestamp", window)
-    return named.dropDuplicatesWithinWatermark(["topic", KEY])
-
-
-def without_key(key: str = KEY) -> Column:
-    """Whether a row of `deduplicated` had no key."""
-    return sf.col(key).startswith("\0")
+    named = messages.withColumn(KEY, told).withColumn(SEEN_AT, sf.greatest("storeTimestamp", half_a_window))
+    marked = named.withWatermark(SEEN_AT, f"{window_ms} milliseconds")
+    return marked.dropDuplicatesWithinWatermark(["topic", KEY]).drop(SEEN_AT)
 
 
 def sent_repeatedly(messages: DataFrame, key: Column) -> DataFrame:
