@@ -16,7 +16,7 @@ def fresh(kind: str) -> str:
     return f"{kind}-{os.getpid()}-{time.time_ns() // 1_000_000 % 10_000_000}-{next(_numbers)}"
 
 
-async def until(condition: Callable[[], object], seconds: float = 30) -> None:
+async def until(condition: Callable[[], object], seconds: float = 120) -> None:
     """Returns once `condition` holds, which other tasks bring about."""
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - whatever it looks at belongs to others

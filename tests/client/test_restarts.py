@@ -88,15 +88,15 @@ async def test_producer_and_consumer_go_on_after_a_death(own: Restartable) -> No
             with pytest.raises((SendFailed, ClientError)):
                 await producer.send(Message(topic, b"nobody there"), timeout_ms=1000)
             await asyncio.to_thread(own.start_again)
-            async with asyncio.timeout(40):
+            async with asyncio.timeout(120):
                 while True:
                     try:
                         await producer.send(Message(topic, b"after"))
                         break
                     except ClientError:
                         await asyncio.sleep(0.2)
-            await until(lambda: b"after" in seen, 60)
-            await until(lambda: consumer.healthy, 60)
+            await until(lambda: b"after" in seen)
+            await until(lambda: consumer.healthy)
 
 
 async def test_a_stream_lasts_through_an_orderly_restart(own: Restartable) -> None:

@@ -39,7 +39,7 @@ async def reader(cluster: Cluster):
 async def read_all(reader: PullConsumer, topic: str, count: int) -> list[ReceivedMessage]:
     """Every message of a topic, once there are so many: what is stored can be pulled a little later."""
     found: list[ReceivedMessage] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         offsets = {queue: await reader.min_offset(queue) for queue in await reader.queues(topic)}
         while len(found) < count:
             for queue, offset in offsets.items():

@@ -28,7 +28,7 @@ async def test_mqadmin_reads_the_trace_of_a_message(cluster: Cluster) -> None:
         consumer = PushConsumer(group, cluster.namesrv, consume_from_where=FIRST_OFFSET, **options)  # type: ignore[arg-type]
         consumer.subscribe(topic, "t", handle)
         async with consumer:
-            await until(lambda: seen == [0, 1], 60)
+            await until(lambda: seen == [0, 1])
     async with Java(cluster.namesrv) as java:
         told = await java.done(f"queryMsgTraceById -i {sent.message_id} -t {trace_topic}")
         rows = [line.split() for line in told.splitlines() if line and not line.startswith("#")]
@@ -67,7 +67,7 @@ async def test_python_and_java_of_one_namespace_share_names(cluster: Cluster) ->
         options = {"consume_from_where": FIRST_OFFSET, "namespace": namespace}
         async with PushConsumer(fresh("g"), cluster.namesrv, **options) as consumer:  # type: ignore[arg-type]
             consumer.subscribe(topic, "*", handle)
-            await until(lambda: len(got) == 6, 60)
+            await until(lambda: len(got) == 6)
             assert {queue.topic for queue in consumer.queues} == {f"{namespace}%{topic}"}
         assert {topic for topic, _ in got} == {topic}, "retried messages too"
         async with PullConsumer(fresh("g"), cluster.namesrv, namespace=namespace) as reader:

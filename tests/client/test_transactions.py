@@ -115,7 +115,7 @@ async def test_another_producer_of_the_group_answers_for_one_that_is_gone(cluste
 
     async with TransactionProducer(group, cluster.namesrv, check=check) as second:
         await second.send_in_transaction(Message(topic, b"hello"), lambda sent: COMMIT)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             await asked.wait()
         await until_there(cluster, topic, [b"hello", b"orphan"])
 

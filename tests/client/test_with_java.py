@@ -54,16 +54,16 @@ async def test_python_and_java_share_a_group(cluster: Cluster, producer: Produce
         await until(lambda: mine == ["first"])
         java = await JavaMember.start(cluster.namesrv, group, topic)
         try:
-            await until(lambda: len(consumer.queues) == 2, 60)
+            await until(lambda: len(consumer.queues) == 2)
             sent = {f"shared {n}" for n in range(40)}
             for body in sorted(sent):
                 await producer.send(Message(topic, body))
-            await until(lambda: {*mine, *java.bodies} >= sent, 60)
+            await until(lambda: {*mine, *java.bodies} >= sent)
             assert len(sent & set(mine)) == len(sent & set(java.bodies)) == 20
         finally:
             await java.stop()
-        await until(lambda: len(consumer.queues) == 4, 60)
+        await until(lambda: len(consumer.queues) == 4)
         for number in range(8):
             await producer.send(Message(topic, f"alone {number}"))
-        await until(lambda: set(mine) >= {f"alone {n}" for n in range(8)}, 60)
+        await until(lambda: set(mine) >= {f"alone {n}" for n in range(8)})
     assert not sent & set(mine) & set(java.bodies)

@@ -98,7 +98,7 @@ async def settle_the_rest(broker: LocalBroker, shop: Shop) -> list[ReceivedMessa
         with contextlib.suppress(BrokerRefused):
             await shop.send(producer)
         wanted |= {unique_id for unique_id, state in shop.decided.items() if state is TransactionState.COMMIT}
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while {message.message_id for message in await published(broker)} < wanted:  # noqa: ASYNC110
                 await asyncio.sleep(0.2)
         await asyncio.sleep(2.5)  # two more rounds: would anything come twice, or at all that must not?
