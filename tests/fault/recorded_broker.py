@@ -13,18 +13,22 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
+
 from orbitmq.protocol.call import Durable, Outcome, Saved, Wait
 from orbitmq.protocol.declare import Reply
-from orbitmq.protocol.errors import Malformed
+from orbitmq.protocol.errors import Malformed, Refused
 from orbitmq.protocol.message import StoredMessage
 from orbitmq.protocol.message_cy import decode_record
 from orbitmq.protocol.names import HALF_TOPIC
 from orbitmq.protocol.requests.offset import UpdateConsumerOffset
 from orbitmq.protocol.requests.send import SendMessageV2, SendReply
 from orbitmq.protocol.requests.transaction import EndTransaction
+from orbitmq.store import FlushFailed, timer_recovery, timer_wheel
 from orbitmq.store.config_files import read_text, write_text
 from orbitmq.store.memory_disk import MemoryDisk
 from tests.unit.broker.handlers.real_broker import NOW, RealBroker
@@ -106,6 +110,8 @@ class Recorded:
         self.properties = {**SMALL, **properties}
         self.sync = properties.get("flushDiskType") == "SYNC_FLUSH"
         self.ledger = Ledger()
+        self.fails = False
+        """Whether the disk may fail: what the server logs and goes on from is no error then."""
         self._waiting: list[tuple[Wait, Callable[[Reply | None], None]]] = []
         self._due: dict[str, int] = {}
         files = self._read_files()
@@ -170,7 +176,7 @@ class Recorded:
     def _ask(self, result: Any, answered: Callable[[Reply | None], None]) -> None:
         if isinstance(result, Wait):
             self._waiting.append((result, answered))
-        elif not isinstance(result, Exception):
+        elif isinstance(result, Reply):
             answered(result)
 
     def send(self, promise: Promise, queue_id: int, properties: str = "", sys_flag: int = 0) -> None:
@@ -216,7 +222,13 @@ class Recorded:
             self.sample()
             promise.decided_at, promise.decided_end = len(self.disk.journal), self.store.max_physical
 
-        self._ask(self.real.handle(request, self.now), answered)
+        try:
+            result = self.real.handle(request, self.now)
+        except Refused:
+            if not self.fails:
+                raise
+        else:
+            self._ask(result, answered)
 
     def commit_offset(self, queue_id: int, offset: int) -> None:
         """A group has got so far."""
@@ -229,12 +241,25 @@ class Recorded:
         """The end of a turn: flush, tables, answers that waited for them."""
         self.sample()
         if self.store.wants_flush or self._waits_for(Durable):
-            self.store.flush_now()
+            self._try(self.store.flush_now)
         self.store.take_arrivals()
         if self.broker.unsaved.any_soon:
-            self._save(self.broker.unsaved.take_soon())
+            names = self.broker.unsaved.take_soon()
+            if not self._try(lambda: self._save(names)):
+                for name in names:
+                    self.broker.unsaved.mark(name)
         self._settle()
         self.broker.outbox.take()
+
+    def _try(self, action: Callable[[], object]) -> bool:
+        """Does what the server does in a thread, or as a chore; whether it worked."""
+        try:
+            action()
+        except (OSError, FlushFailed):
+            if not self.fails:
+                raise
+            return False
+        return True
 
     def _waits_for(self, kind: type) -> bool:
         return any(isinstance(one, kind) for wait, _ in self._waiting for one in wait.on)
@@ -273,19 +298,18 @@ class Recorded:
         self.disk.now_ms = self.now
         self.sample()
         broker = self.broker
-        while broker.delay.deliver_due(self.now):
-            pass
+        self._try(self._deliver)
         self.sample()
-        self._timers()
-        while broker.check_back.tick(self.now):
-            pass
+        self._try(self._timers)
+        self._try(self._check_back)
         self.turn()
         for chore in self.store.chores():
             if chore.name != "retention" and self._is_due(chore.name, chore.interval_ms):
-                chore.run(self.now)
+                self._try(partial(chore.run, self.now))
         for name, interval_ms in ((broker.offsets.NAME, 1_500), (broker.delay.NAME, 1_000)):
-            if self._is_due(name, interval_ms) and broker.unsaved.take(name):
-                self._save({name})
+            due = self._is_due(name, interval_ms) and broker.unsaved.take(name)
+            if due and not self._try(partial(self._save, {name})):
+                broker.unsaved.mark(name)
         self.turn()
 
     def _is_due(self, name: str, interval_ms: int) -> bool:
@@ -293,6 +317,14 @@ class Recorded:
             return False
         self._due[name] = self.now + interval_ms
         return True
+
+    def _deliver(self) -> None:
+        while self.broker.delay.deliver_due(self.now):
+            pass
+
+    def _check_back(self) -> None:
+        while self.broker.check_back.tick(self.now):
+            pass
 
     def _timers(self) -> None:
         for _ in range(10_000):
@@ -363,6 +395,13 @@ class Recorded:
             bodies.add(decode_record(record).body)
             at = offset + 1
         return bodies
+
+
+def with_small_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A timer wheel of minutes: one of two weeks has 38 MB, for every crash point anew."""
+    monkeypatch.setattr(timer_wheel, "SLOTS", 512)
+    monkeypatch.setattr(timer_wheel, "WHEEL_BYTES", 512 * timer_wheel.SLOT_BYTES)
+    monkeypatch.setattr(timer_recovery, "LOOK_BACK_MS", 120_000)
 
 
 def tables_of_broker(

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.store import timer_wheel
-from tests.fault.recorded_broker import check_after, recorded
+from tests.fault.recorded_broker import check_after, recorded, with_small_wheel
 
 SEED = int(os.environ.get("ORBITMQ_CRASH_SEED", "1"))
 RUNS = int(os.environ.get("ORBITMQ_CRASH_RUNS", "1"))
@@ -26,9 +25,7 @@ pytestmark = pytest.mark.timeout(300 + ACTIONS * 20)
 
 @pytest.fixture(autouse=True)
 def small_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A timer wheel of minutes: one of two weeks has 38 MB, for every crash point anew."""
-    monkeypatch.setattr(timer_wheel, "SLOTS", 512)
-    monkeypatch.setattr(timer_wheel, "WHEEL_BYTES", 512 * timer_wheel.SLOT_BYTES)
+    with_small_wheel(monkeypatch)
 
 
 @pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])

@@ -263,8 +263,13 @@ class CommitLog:
         if failpoints.armed:
             failpoints.hit("commitlog.create")
         file = self._disk.open(self.folder / segment_name(start), self.segment_bytes)
-        file.sync()
-        self._disk.sync_folder(self.folder)
+        try:
+            file.sync()
+            self._disk.sync_folder(self.folder)
+        except OSError as error:
+            # A second try might succeed, and the segment be gone after a power cut all the same.
+            self.flush_error = error
+            raise
         return Segment(start, file)
 
     def reserve_ahead(self) -> None:

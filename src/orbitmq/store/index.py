@@ -53,6 +53,8 @@ class Index:
         self._may_write = may_write
         self._lock = threading.Lock()
         self._error = ""
+        self.sync_error: OSError | None = None
+        """Why a sync has failed: from then on nothing is said of the index; the next start makes it anew."""
         self._last_name = ""
         self.files: list[IndexFile] = []
         self.position = 0
@@ -182,8 +184,7 @@ class Index:
 
     def _add_file(self, now_ms: int) -> IndexFile:
         before = self.files[-1] if self.files else None
-        if before is not None:
-            before.sync()
+        if before is not None and self._is_synced(before):
             self._checkpoint.index_timestamp_ms = before.end_timestamp_ms
         name = file_name(now_ms)
         while name <= self._last_name:
@@ -221,17 +222,28 @@ class Index:
     # Keeping.
 
     def sync(self, marks: Marks) -> None:
-        """Brings the newest file to the disk, and notes in `marks` how far it is. Raises OSError."""
+        """Brings the newest file to the disk, and notes in `marks` how far it is; nothing if that fails."""
         with self._lock:
             marks.index_position = self.position
             if not self.files:
                 return
             index = self.files[-1]
-            marks.index_file = index.file.path.name
-            marks.index_count = index.count
+            count = index.count
             timestamp = index.end_timestamp_ms
-        index.sync()
-        self._checkpoint.index_timestamp_ms = timestamp
+        if self._is_synced(index):
+            marks.index_file = index.file.path.name
+            marks.index_count = count
+            self._checkpoint.index_timestamp_ms = timestamp
+
+    def _is_synced(self, index: IndexFile) -> bool:
+        """Brings a file to the disk; whether it and all before are there. A failed sync is never repeated."""
+        if self.sync_error is None:
+            try:
+                index.sync()
+            except OSError as error:
+                log.error("%s cannot be flushed: %s; the next start makes it anew", index.file.path, error)
+                self.sync_error = error
+        return self.sync_error is None
 
     def remove_before(self, min_physical: int) -> None:
         """Removes files, but the newest, all of whose messages are gone from the log."""

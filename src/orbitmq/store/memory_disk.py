@@ -28,7 +28,7 @@ ROOM_BYTES = 1 << 40
 FOLDER = -1
 """Stands for a folder among the names of the one above it."""
 
-Kind = Literal["make", "resize", "write", "sync", "name", "unname", "rename", "sync folder"]
+Kind = Literal["make", "resize", "write", "sync", "lost", "name", "unname", "rename", "sync folder"]
 
 
 class Step(NamedTuple):
@@ -83,8 +83,16 @@ class MemoryFile:
         self._disk.step("reserve", self.path)
 
     def sync(self) -> None:
-        """From here on a power cut leaves what was written so far."""
-        self._disk.step("sync", self.path)
+        """From here on a power cut leaves what was written so far.
+
+        Where `MemoryDisk.before` has it fail, what was written since the last sync never gets to the disk,
+        though it can be read, and though later syncs succeed: so do kernels.
+        """
+        try:
+            self._disk.step("sync", self.path)
+        except OSError:
+            self._disk.note(Step("lost", self._content.number))
+            raise
         self._disk.note(Step("sync", self._content.number))
 
     def read(self, position: int, length: int) -> bytes:
@@ -298,11 +306,27 @@ def _difference(page: bytes, known: bytearray) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class _Played:
-    """A file at some step: its content, that of its last sync, and what was written since."""
+    """A file at some step: its content, that of its last sync, and what was written since and can get to the
+    disk.
+    """
 
     now: bytearray = field(default_factory=bytearray)
     synced: bytes = b""
     since: list[Step] = field(default_factory=list)
+    has_lost: bool = False
+
+    def sync(self) -> None:
+        """Brings to the disk what a failed sync has not dropped."""
+        if not self.has_lost:
+            self.synced = bytes(self.now)
+        else:
+            left = bytearray(self.synced.ljust(len(self.now), b"\x00"))
+            for step in self.since:
+                first = step.position - step.position % PAGE_BYTES
+                behind = step.position + len(step.data) + PAGE_BYTES - 1
+                left[first : behind - behind % PAGE_BYTES] = self.now[first : behind - behind % PAGE_BYTES]
+            self.synced = bytes(left)
+        self.since.clear()
 
 
 @dataclass(slots=True)
@@ -356,8 +380,10 @@ class Playback:
                 played.now[step.position : step.position + len(step.data)] = step.data
                 played.since.append(step)
             case "sync":
+                self._files[step.file].sync()
+            case "lost":
                 played = self._files[step.file]
-                played.synced = bytes(played.now)
+                played.has_lost = True
                 played.since.clear()
             case "name":
                 self._change(step.path, step.file)

@@ -233,7 +233,7 @@ class MessageStore:
             self._save_marks()
             if self.timers is not None:
                 self.timers.close(self.timer_mark)
-            if self._log.flush_error is None:
+            if self._log.flush_error is None and self._index.sync_error is None:
                 self._disk.remove(self.options.root / "abort")
         except (OSError, FlushFailed) as error:
             log.error("the store could not be closed in order: %s", error)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
+from collections.abc import Callable
 
 from orbitmq.store import failpoints
 from orbitmq.store.consume_queue import (
@@ -45,6 +46,10 @@ class Sweep:
         """Files, by their start, with something that is not on the disk. Not held open for that."""
         self.error: OSError | None = None
         """Why the last sweep did not get through; None after one that did."""
+        self.sync_error: OSError | None = None
+        """Why a sync has failed, for good: pages that a failed one has dropped are marked clean, and the next
+        would succeed without them.
+        """
 
     def doom(self, queues: list[ConsumeQueue]) -> None:
         """Has the files of deleted queues removed by the next sweep."""
@@ -114,13 +119,25 @@ class Sweep:
         if not queue.removed:
             file = self.files.get(queue, start)
             if file is not None:
-                file.sync()
+                self._once(file.sync)
         self._unsynced.discard((queue, start))
 
+    def _once(self, sync: Callable[[], None]) -> None:
+        """Syncs, unless it has failed before."""
+        if self.sync_error is not None:
+            raise OSError(self.sync_error.errno, f"an earlier sync failed: {self.sync_error.strerror}")
+        try:
+            if failpoints.armed:
+                failpoints.hit("consumequeue.sync")
+            sync()
+        except OSError as error:
+            self.sync_error = error
+            raise
+
     def sync_all(self) -> None:
-        """Brings everything written so far to the disk. Raises OSError."""
+        """Brings everything written so far to the disk. Raises OSError, once it did for good."""
         with self.busy:
-            self._extension.sync()
+            self._once(self._extension.sync)
             for queue, start in list(self._unsynced):
                 self._sync_file(queue, start)
                 queue.unsynced_bytes = 0
