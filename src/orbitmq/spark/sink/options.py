@@ -55,6 +55,9 @@ OPTIONS = (
         "with idempotent: what a write that is begun again is known by",
     ),
     OptionRow(
+        "firstRun", "false", "with onceKey: nothing of this write was ever sent, so rows are not looked up"
+    ),
+    OptionRow(
         "countsFile", "none", "file of the driver to which each write appends its counts, a line of JSON"
     ),
     OptionRow("accessKey", "", "the user that requests are signed as, with secretKey"),
@@ -103,6 +106,8 @@ class WriteOptions:
         delays = [name for name in DELAY_OPTIONS if name in values]
         if len(delays) > 1:
             raise BadOption(f"{' and '.join(delays)} say the same in different ways: set one of them")
+        if "firstRun" in values and not _boolean(values, "idempotent"):
+            raise BadOption("firstRun is of use with idempotent=true only")
         if "writeId" in values and not _boolean(values, "idempotent"):
             raise BadOption("writeId is of use with idempotent=true only")
         return cls(

@@ -1,0 +1,94 @@
+"""What was redriven, when, by whom, and with what result: a folder of Parquet files, one row per letter.
+
+Before the first message of a run leaves, its letters are written to `planned/RUN`; when all are stored, the
+result goes to `done/RUN`. A run that has the one and not the other was cut off: it is carried on before
+anything else is begun. Letters that any finished run has sent are not selected again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from orbitmq.spark.jobs.job import JobFailed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+DDL = (
+    "run string, letter string, `group` string, originTopic string, target string, msgId string, "
+    "keys string, plannedAt timestamp, by string, selection string, sentAt timestamp, result string"
+)
+SENT = "sent"
+GONE = "gone before it could be sent"
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A run that was cut off."""
+
+    run: str
+    asked: dict[str, Any]
+
+
+class Audit:
+    """The folder. Every worker has to see it, as with any folder that Spark writes to."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = Path(folder)
+
+    def unfinished(self) -> list[Unfinished]:
+        """Runs that were planned and not finished, oldest first. Raises JobFailed for another's folder."""
+        found = []
+        for path in sorted((self._folder / "runs").glob("*.json")):
+            try:
+                asked = json.loads(path.read_text())
+            except ValueError as error:
+                raise JobFailed(f"{path} is no run of this job: {error}") from None
+            if not self._is_whole(self._folder / "done" / path.stem):
+                found.append(Unfinished(path.stem, asked))
+        return found
+
+    def begin(self, run: str, asked: dict[str, Any], planned: DataFrame) -> None:
+        """Writes down what a run is going to send. Nothing has left before this returns."""
+        planned.write.mode("overwrite").parquet(str(self._folder / "planned" / run))
+        path = self._folder / "runs" / f"{run}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_suffix(".new")
+        with draft.open("w") as file:
+            json.dump(asked, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+
+    def planned(self, spark: SparkSession, run: str) -> DataFrame:
+        """What a run was going to send."""
+        return spark.read.schema(DDL).parquet(str(self._folder / "planned" / run))
+
+    def finish(self, spark: SparkSession, run: str, there: DataFrame) -> None:
+        """Everything that was planned is stored, but for letters that are not `there` any more."""
+        from pyspark.sql import functions as sf
+
+        done = (
+            self.planned(spark, run)
+            .drop("sentAt")
+            .join(there.select("letter", sf.lit(True).alias("there")), "letter", "left")
+        )
+        result = sf.coalesce("result", sf.when(sf.col("there"), SENT), sf.lit(GONE))
+        done = done.withColumn("result", result)
+        done = done.withColumn("sentAt", sf.when(sf.col("result") == SENT, sf.current_timestamp()))
+        done.coalesce(1).write.mode("overwrite").parquet(str(self._folder / "done" / run))
+
+    def table(self, spark: SparkSession) -> DataFrame:
+        """Every letter of every finished run."""
+        runs = [path for path in sorted((self._folder / "done").glob("*")) if self._is_whole(path)]
+        if not runs:
+            return spark.createDataFrame([], DDL)
+        return spark.read.schema(DDL).parquet(*map(str, runs))
+
+    @staticmethod
+    def _is_whole(folder: Path) -> bool:
+        return (folder / "_SUCCESS").exists()

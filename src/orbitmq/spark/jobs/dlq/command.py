@@ -1,0 +1,105 @@
+"""The command `orbitmq job dlq`."""
+
+from __future__ import annotations
+
+import click
+
+from orbitmq.admin.output import Column, Facts, Result, Rows
+from orbitmq.spark.jobs.dlq.letters import PATTERN
+from orbitmq.spark.jobs.job import JobSetup, JobUi, job
+
+EXAMPLES = """\
+orbitmq job dlq --report dlq.html
+orbitmq job dlq --lake ./dead-letters
+orbitmq job dlq --redrive --audit ./redriven --where "group = 'billing' and exception = 'Timeout'" --dry-run
+orbitmq job dlq --redrive --audit ./redriven --lake ./dead-letters --rate 50 --to retry"""
+
+
+@job(
+    "dlq",
+    examples=EXAMPLES,
+    dry_run="With --redrive: say what would be sent, and send nothing.",
+    report="Write a page with tables and charts.",
+)
+@click.option("--pattern", default=PATTERN, show_default=True, metavar="REGEX", help="Dead-letter topics.")
+@click.option(
+    "--lake",
+    metavar="FOLDER",
+    help="Keep letters in this lake, beyond the brokers' retention, and tell everything from it.",
+)
+@click.option(
+    "--where",
+    metavar="SQL",
+    help="Only letters for which this holds: group, originTopic, exception, shape, age, text, properties …",
+)
+@click.option(
+    "--exception-property",
+    default="exception",
+    show_default=True,
+    metavar="NAME",
+    help="The property in which your consumers say why they gave up.",
+)
+@click.option("--redrive", is_flag=True, help="Send the letters again, once each.")
+@click.option(
+    "--to",
+    type=click.Choice(["origin", "retry"]),
+    default="origin",
+    show_default=True,
+    help="The original topic, or the retry topic of the group that failed: no other group gets it then.",
+)
+@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Messages per second, all together.")
+@click.option("--audit", metavar="FOLDER", help="What was redriven, when, by whom; needed by --redrive.")
+def dlq(
+    setup: JobSetup,
+    ui: JobUi,
+    pattern: str,
+    lake: str | None,
+    where: str | None,
+    exception_property: str,
+    redrive: bool,
+    to: str,
+    rate: float | None,
+    audit: str | None,
+) -> Result:
+    """Tell what dead letters there are; keep them for good; send a selection again."""
+    from orbitmq.spark.jobs.dlq.running import DlqOptions, run
+
+    done = run(
+        DlqOptions(setup, pattern, lake, where, exception_property, redrive, to, rate, audit),
+        ui,
+    )
+    if redrive:
+        return Facts(
+            {
+                "letters": done.letters,
+                "would send" if setup.dry_run else "selected": done.selected,
+                "of unknown topic": done.homeless,
+                "sent": done.sent,
+                "already there": done.already_there,
+                "carried on": ", ".join(done.carried_on) or None,
+                "run": done.run,
+            }
+        )
+    columns = (
+        Column("originTopic", "Original topic"),
+        Column("group", "Group"),
+        Column("reason", "Exception or body"),
+        Column("letters", "Letters"),
+        Column("oldest", "Oldest", is_time=True),
+        Column("newest", "Newest", is_time=True),
+        Column("example", "Example"),
+    )
+    rows = [
+        (
+            row["originTopic"],
+            row["group"],
+            row["reason"],
+            row["letters"],
+            int(row["oldest"].timestamp() * 1000),
+            int(row["newest"].timestamp() * 1000),
+            row["example"],
+        )
+        for row in done.groups
+    ]
+    kept = f", {done.kept} new in the lake" if lake is not None else ""
+    return Rows(columns, rows, f"{done.letters} letters{kept}")

@@ -1,0 +1,194 @@
+"""The job's run: keep, tell, redrive."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from orbitmq.net.address import default_namesrv, parse_addresses
+from orbitmq.spark.cluster import Cluster
+from orbitmq.spark.jobs.dlq.audit import Audit
+from orbitmq.spark.jobs.dlq.letters import AGES, OLDER, PATTERN, letters, summary
+from orbitmq.spark.jobs.dlq.redrive import ORIGIN, carry_out, not_yet_sent, plan, targeted
+from orbitmq.spark.jobs.job import QUIET, JobFailed, JobSetup, JobUi
+from orbitmq.spark.jobs.resending import matching
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from orbitmq.spark.jobs.report import Report
+
+
+@dataclass(frozen=True, slots=True)
+class DlqOptions:
+    """What to look at, and what to do with it."""
+
+    setup: JobSetup = field(default_factory=JobSetup)
+    pattern: str = PATTERN
+    """Whose dead letters: a regular expression over the names of their topics."""
+    lake: str | None = None
+    """Bring letters into this lake first, and tell everything from it: it holds what brokers no longer do."""
+    where: str | None = None
+    """SQL over the columns of `letters`; `text` is the body as text."""
+    exception_property: str = "exception"
+    redrive: bool = False
+    to: str = ORIGIN
+    rate: float | None = None
+    audit: str | None = None
+
+
+@dataclass(slots=True)
+class DlqResult:
+    """What there is, and what was done."""
+
+    groups: list[Any] = field(default_factory=list)
+    """Rows of `summary`."""
+    letters: int = 0
+    kept: int = 0
+    """Letters that came into the lake in this run."""
+    selected: int = 0
+    """Letters to redrive; of a dry run: that would be."""
+    homeless: int = 0
+    """Of those, letters that nothing can be done for: nobody knows their topic."""
+    sent: int = 0
+    already_there: int = 0
+    carried_on: list[str] = field(default_factory=list)
+    """Runs that had been cut off, and are finished now."""
+    run: str | None = None
+
+
+def run(options: DlqOptions, ui: JobUi = QUIET) -> DlqResult:
+    """Raises JobFailed, and what the source, the archive and the sink raise."""
+    setup = options.setup
+    if options.redrive and options.audit is None:
+        raise JobFailed("--redrive needs --audit FOLDER: it remembers what was sent, so that it is sent once")
+    if setup.report is not None:
+        from orbitmq.spark.jobs.report import Report
+
+        Report("")  # fails before the work is done, where it cannot be made after it
+    result = DlqResult()
+    with setup.session("dlq") as spark:
+        now_ms = int(time.time() * 1000)
+        if options.lake is not None and not setup.dry_run:
+            result.kept = _keep(options, ui)
+        frame = _read(spark, options)
+        if frame is None:
+            ui.say("there are no dead-letter topics")
+            return result
+        found = letters(frame, exception_property=options.exception_property, now_ms=now_ms)
+        chosen = matching(found, options.where)
+        with ui.spark_progress(spark, "dead letters"):
+            result.groups = summary(chosen).collect()
+        result.letters = sum(row["letters"] for row in result.groups)
+        if options.redrive:
+            _redrive(spark, options, ui, found, chosen, result)
+        if setup.report is not None:
+            _report(result, options).write(setup.report)
+    return result
+
+
+def _cluster(setup: JobSetup) -> Cluster:
+    return Cluster(parse_addresses(setup.namesrv or default_namesrv()), setup.connecting)
+
+
+def _topics(options: DlqOptions) -> list[str]:
+    with _cluster(options.setup) as cluster:
+        return cluster.topics_that_match(options.pattern)
+
+
+def _keep(options: DlqOptions, ui: JobUi) -> int:
+    """Brings what is new into the lake; how many letters that were."""
+    from orbitmq.spark.jobs.archive.running import ArchiveOptions
+    from orbitmq.spark.jobs.archive.running import run as archive
+    from orbitmq.spark.lake.storage import LakeLocation
+
+    topics = _topics(options)
+    if not topics:
+        return 0
+    assert options.lake is not None
+    done = archive(
+        ArchiveOptions(
+            LakeLocation(options.lake), tuple(topics), setup=options.setup, allow_data_loss=True, compact=True
+        ),
+        ui,
+    )
+    for lost in done.lost:
+        ui.warn(f"{lost}: they were gone before they came into the lake")
+    return done.messages
+
+
+def _read(spark: SparkSession, options: DlqOptions) -> DataFrame | None:
+    """All letters there are; None where there is no place to look."""
+    if options.lake is not None:
+        from orbitmq.spark.lake.errors import LakeError
+        from orbitmq.spark.lake.reading import read_lake
+
+        try:
+            return read_lake(spark, options.lake)
+        except LakeError:
+            if not options.setup.dry_run and _topics(options):
+                raise
+    if not _topics(options):
+        return None
+    given = options.setup.source_options | {"subscribePattern": options.pattern}
+    return spark.read.format("orbitmq").options(**given).load()
+
+
+def _redrive(
+    spark: SparkSession,
+    options: DlqOptions,
+    ui: JobUi,
+    found: DataFrame,
+    chosen: DataFrame,
+    result: DlqResult,
+) -> None:
+    from pyspark.sql import functions as sf
+
+    assert options.audit is not None
+    audit = Audit(options.audit)
+    setup = options.setup
+    if not setup.dry_run:
+        for cut_off in audit.unfinished():
+            ui.say(f"carrying on with run {cut_off.run}, which was cut off")
+            sent = carry_out(spark, found, audit, cut_off.run, setup, first_run=False, rate=options.rate)
+            result.carried_on.append(cut_off.run)
+            result.sent += sent.messages
+            result.already_there += sent.already_there
+    selected = targeted(not_yet_sent(chosen, audit), options.to)
+    result.selected, result.homeless = selected.agg(
+        sf.count("*"), sf.count_if(sf.col("target").isNull())
+    ).collect()[0]
+    if setup.dry_run or not result.selected:
+        return
+    asked = {"where": options.where, "to": options.to, "pattern": options.pattern}
+    result.run = plan(selected, audit, asked)
+    with ui.spark_progress(spark, "redrive"):
+        sent = carry_out(spark, found, audit, result.run, setup, first_run=True, rate=options.rate)
+    result.sent += sent.messages
+    result.already_there += sent.already_there
+
+
+def _report(result: DlqResult, options: DlqOptions) -> Report:
+    from orbitmq.spark.jobs.report import Report
+
+    report = Report("Dead letters", about=f"where {options.where}" if options.where else "")
+    figures = {"letters": result.letters, "kinds": len(result.groups)}
+    if options.lake is not None:
+        figures["new in the lake"] = result.kept
+    if options.redrive:
+        figures |= {"selected": result.selected, "sent": result.sent}
+    report.figures(figures)
+    by_group: dict[str, int] = {}
+    for row in result.groups:
+        by_group[row["group"]] = by_group.get(row["group"], 0) + row["letters"]
+    ranked = sorted(by_group.items(), key=lambda one: -one[1])
+    report.bars("Letters by group", [name for name, _ in ranked], [count for _, count in ranked])
+    ages = [*(name for _, name in AGES), OLDER]
+    report.bars("Letters by age", ages, [sum(row[age] for row in result.groups) for age in ages])
+    columns = ["original topic", "group", "exception or body", "letters", "oldest", "newest", "example"]
+    names = ("originTopic", "group", "reason", "letters", "oldest", "newest", "example")
+    report.table(
+        columns, [[row[name] for name in names] for row in result.groups], caption="Kinds of letters"
+    )
+    return report
