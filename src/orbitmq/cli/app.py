@@ -32,6 +32,7 @@ PLACES = {
     "consume": ("orbitmq.cli.consume:consume", "Read messages"),
     "admin": ("orbitmq.admin.app:admin", "Ask and change brokers, topics, groups, messages"),
     "job": ("orbitmq.cli.job:job", "Jobs on Spark: archive topics, search them, and more"),
+    "prove": ("orbitmq.cli.prove:prove", "Kill a broker of your configuration, and tell what was lost"),
     "completion": ("orbitmq.cli.completion:completion", "Print a script that completes commands in a shell"),
 }
 

@@ -23,7 +23,9 @@ def main() -> int:
     parser.add_argument("--count", type=int, help="how many seeds; by default as many as there is time for")
     parser.add_argument("--for", dest="seconds", type=float, default=20.0, help="seconds to run")
     parser.add_argument("--length", type=float, default=8.0, help="virtual seconds with faults in each run")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the broker")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the broker"
+    )
     parser.add_argument("-v", "--verbose", action="store_true", help="a line for every seed")
     given = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":

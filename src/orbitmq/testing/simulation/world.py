@@ -197,7 +197,9 @@ class World:
             self.chance,
             levels_ms=self._levels,
             kinds=tuple(
-                kind for kind in TOPICS if self.settings["timerWheelEnable"] == "true" or kind not in ("timed", "popped")
+                kind
+                for kind in TOPICS
+                if self.settings["timerWheelEnable"] == "true" or kind not in ("timed", "popped")
             ),
             queues=self.chance.choice((1, 2, 4)),
             pause_seconds=self.chance.choice((1.0, 2.0)),

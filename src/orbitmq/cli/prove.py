@@ -1,0 +1,162 @@
+"""`orbitmq prove`: what can be lost with a configuration, and what cannot, shown by killing brokers of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from orbitmq.cli.exits import ExitCode
+
+if TYPE_CHECKING:
+    from orbitmq.testing.prove.trial import Findings
+
+UNITS = {"s": 1, "m": 60, "h": 3600}
+
+
+def _seconds(ctx: click.Context, param: click.Parameter, value: str) -> float:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", value.strip())
+    if found is None or float(found[1]) <= 0:
+        raise click.BadParameter(f"{value!r} is no time: 90s, 10m, 2h")
+    return float(found[1]) * UNITS[found[2] or "s"]
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  orbitmq prove
+  orbitmq prove --config broker.conf --for 10m
+  orbitmq prove --set flushDiskType=SYNC_FLUSH --for 1h --json > proof.json
+  orbitmq prove --beside apache --apache-home /opt/rocketmq
+
+\b
+Exit code 0: every promise was kept; 1: one was broken, and what the broker left is kept."""
+)
+@click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="A broker's file of options.")
+@click.option(
+    "--set",
+    "assignments",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Set an option of the broker. Repeatable.",
+)
+@click.option(
+    "--for", "seconds", default="1m", show_default=True, metavar="TIME", callback=_seconds,
+    help="How long: 90s, 10m, 2h. What was begun is brought to its end.",
+)  # fmt: skip
+@click.option("--seed", type=click.IntRange(0), help="Chance of the run. [default: any]")
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@click.option("--beside", type=click.Choice(["apache"]), help="Kill this broker in the same way as well.")
+@click.option(
+    "--apache-home",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="An unpacked release of Apache RocketMQ 5, or a folder with its jars. Needs java on PATH.",
+)
+@click.pass_context
+def prove(
+    ctx: click.Context,
+    config: Path | None,
+    assignments: tuple[str, ...],
+    seconds: float,
+    seed: int | None,
+    as_json: bool,
+    beside: str | None,
+    apache_home: Path | None,
+) -> None:
+    """Kill a broker of your configuration again and again, and tell what was lost.
+
+    It runs in a temporary folder on ports of its own; your broker and its data are not touched. Clients send
+    plain, batched, delayed, timed, popped and transactional messages while the broker is killed, stopped, and
+    cut off from power: then every page that was not synced is lost, torn or kept by chance.
+    """
+    if not sys.platform.startswith("linux"):
+        raise click.ClickException("`orbitmq prove` runs on Linux only, as the broker does.")
+    if beside and apache_home is None:
+        raise click.UsageError("--beside apache needs --apache-home, the folder of its release.", ctx)
+    from orbitmq.testing.prove.brokers import Given
+    from orbitmq.testing.prove.trial import Trial
+
+    seed = random.SystemRandom().randint(1, 1 << 31) if seed is None else seed
+    given = Given(config, assignments)
+    found: list[Findings] = []
+    with _Bar() if sys.stderr.isatty() else nullcontext(_quiet) as tell:
+        found.append(asyncio.run(Trial(given, seed, seconds, tell).on_ours()))
+        if apache_home is not None and beside:
+            found.append(asyncio.run(Trial(given, seed, seconds, tell).on_apache(apache_home.absolute())))
+    if as_json:
+        click.echo(json.dumps([one.to_value() for one in found], indent=2))
+    else:
+        for one in found:
+            _print(one)
+    ctx.exit(ExitCode.DONE if all(one.is_kept for one in found) else ExitCode.FAILED)
+
+
+def _quiet(share: float, line: str) -> None:
+    """Where nobody watches."""
+
+
+class _Bar:
+    """A progress bar on standard error."""
+
+    def __enter__(self) -> _Bar:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self._progress = Progress(
+            BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}"), console=Console(stderr=True),
+            transient=True,
+        )  # fmt: skip
+        self._progress.start()
+        self._task = self._progress.add_task("starting", total=1.0)
+        return self
+
+    def __call__(self, share: float, line: str) -> None:
+        self._progress.update(self._task, completed=share, description=line)
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+
+def _print(found: Findings) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from orbitmq.testing.load.history import RULES
+    from orbitmq.testing.prove.trial import KINDS
+
+    out = Console(width=max(100, Console().width) if not sys.stdout.isatty() else None)
+    settings = ", ".join(f"{name}={value}" for name, value in found.settings.items())
+    ends = found.ends
+    out.print(f"\n[bold]{found.name}[/bold]  {settings}")
+    out.print(
+        f"{found.seconds:.0f} s, seed {found.seed}: {ends['kill']} kills, {ends['cut']} power cuts, "
+        f"{ends['stop']} orderly stops; the slowest start took {found.slowest_start_seconds:.1f} s"
+    )
+    table = Table("acknowledged", "how many", "lost when the process dies", "lost when power fails")
+    died_badly = bool(set(found.broken) & {"lost", "changed"})
+    for kind, row in found.rows.items():
+        cut = f"{row.lost_to_cuts:,}" if row.lost_to_cuts else "none" if ends["cut"] else "not tried"
+        table.add_row(KINDS[kind], f"{row.acknowledged:,}", "see below" if died_badly else "none", cut)
+    out.print(table)
+    promises = Table("promise", "held")
+    for rule, text in RULES.items():
+        times = found.broken.get(rule, 0)
+        promises.add_row(text, f"[red]broken {times} times: {found.examples[rule]}" if times else "yes")
+    out.print(promises)
+    if found.settings.get("flushDiskType") == "ASYNC_FLUSH" and ends["cut"]:
+        out.print(
+            "[bold]Can be lost:[/bold] with ASYNC_FLUSH a power cut takes what was acknowledged and not flushed yet. "
+            f"Here at most {found.most_lost:,} messages of the last {found.most_lost_ms / 1000:.1f} s, when "
+            f"{found.most_at_risk_bytes:,} bytes were not on the disk. flushDiskType=SYNC_FLUSH loses none."
+        )
+    elif ends["cut"]:
+        out.print("[bold]Cannot be lost:[/bold] with SYNC_FLUSH nothing that was acknowledged.")
+    if found.failed:
+        out.print(f"[red]{found.failed}")
