@@ -68,7 +68,7 @@ class Shell:
 
     def run(self, step: Step) -> None:
         """Runs the command; fails unless it ends with 0 and prints what the document shows."""
-        step = Step(self._here(step.command), [self._here(line) for line in step.shown])
+        step = Step(self.here(step.command), [self.here(line) for line in step.shown])
         command = step.command
         if command.endswith("&"):
             self._serve(shlex.split(command[:-1]))
@@ -82,9 +82,10 @@ class Shell:
             timeout=100,
         )
         assert done.returncode == 0, f"$ {command}\nexit code {done.returncode}\n{done.stdout}{done.stderr}"
-        _compare(step, done.stdout + done.stderr)
+        compare(step, done.stdout + done.stderr)
 
-    def _here(self, text: str) -> str:
+    def here(self, text: str) -> str:
+        """A document's text with the address of this shell's name server."""
         return text.replace(DEFAULT_NAMESRV, f"{LOOPBACK}:{self.namesrv_port}")
 
     def _serve(self, words: list[str]) -> None:
@@ -107,7 +108,8 @@ class Shell:
             assert server.end(signal.SIGTERM) == 0, server.tail()
 
 
-def _compare(step: Step, output: str) -> None:
+def compare(step: Step, output: str) -> None:
+    """Fails unless the output holds the lines that the document shows, in their order."""
     said = [line.rstrip() for line in output.splitlines()]
     for line in step.shown:
         pattern = re.compile(".*".join(re.escape(part) for part in line.rstrip().split("…")))

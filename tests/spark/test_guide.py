@@ -1,0 +1,52 @@
+"""The data guide and the notebook do what they say."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from orbitmq.spark.jobs import JOBS
+from tests.peers.machine import REPOSITORY
+
+GUIDE = REPOSITORY / "docs" / "data-guide.md"
+pytestmark = [pytest.mark.timeout(1800), pytest.mark.usefixtures("java_for_spark")]
+
+
+def run(folder: Path, *command: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-u", *command],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_every_command_and_all_python_of_the_guide(tmp_path: Path) -> None:
+    run(tmp_path, "-m", "tests.spark.guide", str(GUIDE))
+    for page in ("lag.html", "availability.html", "trace.html", "probes.html"):
+        assert "</html>" in (tmp_path / page).read_text(), page
+
+
+def test_the_notebook_ends_in_charts(tmp_path: Path) -> None:
+    said = run(tmp_path, str(REPOSITORY / "examples" / "data_notebook.py"))
+    assert "in the folder: 5000" in said
+    assert "in the files:  5000" in said
+    page = (tmp_path / "data_notebook.html").read_text()
+    assert page.count("<svg") == 2
+    (gifts,) = re.findall(r"<td>gifts</td>\s*<td>packing</td>(.*?)</tr>", page, re.DOTALL)
+    assert gifts.count('<td class="n">60</td>') == 2, "all were sent, and all were handled"
+
+
+def test_the_guide_knows_every_job() -> None:
+    listed = re.findall(r"^\| `(\w+)` \|", GUIDE.read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(JOBS)
