@@ -21,6 +21,7 @@ from orbitmq.spark.errors import JavaNotFound
 from orbitmq.spark.java import find_java_home
 from tests.peers.apache import Apache
 from tests.peers.machine import do_without
+from tests.spark.standalone import SparkCluster
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -62,6 +63,18 @@ def spark(java_for_spark: None) -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def spark_cluster(java_for_spark: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    """A standalone master with two workers, as processes: where closures, pickles and paths break.
+
+    `.url` is its master; `.run(script, **arguments)` runs a driver on it, for this process has its own.
+    """
+    cluster = SparkCluster(tmp_path_factory.mktemp("cluster"))
+    cluster.start()
+    yield cluster
+    cluster.stop()
 
 
 @pytest.fixture(scope="session")

@@ -40,14 +40,14 @@ class QueueProgress:
     topic: str
     queue: str
     """`broker|queueId`."""
-    start: int
-    """The first offset of the micro-batch."""
+    start: int | None
+    """The first offset of the micro-batch; None in a query's very first one, of which Spark does not tell it."""
     end: int
     """The first offset that is still to be read."""
     latest: int
     """The end of the queue, as it was when the micro-batch was planned."""
-    offsets_per_second: float
-    """Offsets of this queue by the time the micro-batch took; 0 where it took none."""
+    offsets_per_second: float | None
+    """Offsets of this queue by the time the micro-batch took; None without a start."""
 
     @property
     def lag(self) -> int:
@@ -67,12 +67,14 @@ def queue_progress(progress: StreamingQueryProgress | Mapping[str, Any]) -> list
         end = _offsets(source.get("endOffset"))
         if end is None:
             continue
-        start = flat(_offsets(source.get("startOffset")) or {})
+        begins = _offsets(source.get("startOffset"))
+        start = None if begins is None else flat(begins)
         latest = flat(_offsets(source.get("latestOffset")) or {})
         for (topic, queue), offset in flat(end).items():
-            first = start.get((topic, queue), 0 if start else offset)
+            # A queue that was not there at the start is read from its beginning.
+            first = None if start is None else start.get((topic, queue), 0)
             highest = latest.get((topic, queue), offset)
-            rate = (offset - first) / seconds if seconds else 0.0
+            rate = None if first is None or not seconds else (offset - first) / seconds
             found.append(QueueProgress(topic, queue, first, offset, highest, rate))
     return found
 
