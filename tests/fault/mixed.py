@@ -296,18 +296,16 @@ class Mix:
         reply = await self.pool.call(self.broker.broker, ask, 5000)
         records, bad = decode_records(reply.body or b"")
         assert not bad
+        acknowledged = []
         for record in records:
             name = record.body.decode()
             # An answer may be lost with the broker: what was popped in an earlier life may come once more.
             is_of_this_life = self.ledger.promises[name].life == life
             again = is_of_this_life and name in self.ledger.handled
             assert not again, f"{name} was acknowledged, and popped again"
-            if not self.over.is_set() and self.chance.random() < 0.3:
-                continue
-            await self._acknowledge(record, reply)
-            self.ledger.popped.add(name)
-            if now_ms() - reply.pop_time < INVISIBLE_MS / 2:
-                self.ledger.handled.add(name)
+            if self.over.is_set() or self.chance.random() < 0.8:
+                acknowledged.append(self._acknowledge(record, reply))
+        await asyncio.gather(*acknowledged)
 
     async def _acknowledge(self, record: StoredMessage, reply: PopReply) -> None:
         text = record.property_map().get("POP_CK")
@@ -324,6 +322,10 @@ class Mix:
             handle = PopHandle.from_text(text)
         topic = real_topic(POPPED, POPPERS, handle.topic_type)
         await self._call(AckMessage(POPPERS, topic, handle.queue_id, handle.to_text(), handle.queue_offset))
+        name = record.body.decode()
+        self.ledger.popped.add(name)
+        if now_ms() - reply.pop_time < INVISIBLE_MS / 2:
+            self.ledger.handled.add(name)
 
     # What everybody may see.
 
@@ -447,10 +449,17 @@ class Mix:
             await self.pool.close()
 
     async def _settle(self, seconds: float) -> None:
-        """Waits until all that was promised is there, and a little for what must not come."""
+        """Waits until all that was promised is there, and a little for what must not come.
+
+        Gives up where nothing more has come for so many seconds.
+        """
+        left = len(self.ledger.outstanding())
         deadline = time.monotonic() + seconds
-        while self.ledger.outstanding() and time.monotonic() < deadline:  # noqa: ASYNC110
+        while left and time.monotonic() < deadline:
             await asyncio.sleep(0.2)
+            before, left = left, len(self.ledger.outstanding())
+            if left < before:
+                deadline = time.monotonic() + seconds
         await asyncio.sleep(5)
 
 
