@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-import platform
-import shutil
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console
 
 from benchmarks.bench import Bench, in_turn
 from benchmarks.brokers import NAMES, TITLES, Installed
+from benchmarks.install import compiled, facts_of, install, without_compiled
 from benchmarks.report import write_report
 from benchmarks.results import Results, Run
 from benchmarks.rows import QUICK, Row, Sizes, choose
@@ -83,13 +80,13 @@ def main(
     sizes = replace(QUICK if quick else Sizes(), **{k: v for k, v in given.items() if v is not None})
     brokers = list(NAMES) if side == "both" else [side]
     chosen = choose(rows)
-    installed = _install(work_dir, command)
+    installed = install(work_dir, command)
     if interpreted:
-        installed = replace(installed, source=_without_compiled(installed.orbitmq, work_dir / "interpreted"))
-    compiled = not interpreted and _compiled(installed.orbitmq) if "orbitmq" in brokers else None
+        installed = replace(installed, source=without_compiled(installed.orbitmq, work_dir / "interpreted"))
+    is_compiled = not interpreted and compiled(installed.orbitmq) if "orbitmq" in brokers else None
     settings = {"rows": [row.name for row in chosen], "brokers": brokers, "sizes": sizes.as_dict()}
-    run, goes_on = book.open_run(settings, _facts(installed, compiled), fresh=fresh)
-    _say_before(run, goes_on, sizes, compiled)
+    run, goes_on = book.open_run(settings, facts_of(installed, is_compiled), fresh=fresh)
+    _say_before(run, goes_on, sizes, is_compiled)
     try:
         _measure_all(run, book, installed, work_dir, chosen, brokers, sizes)
     except KeyboardInterrupt:
@@ -130,92 +127,12 @@ def _measure_all(
         book.add_round(run, row.name, number, figures)
 
 
-def _install(work_dir: Path, command: str | None) -> Installed:
-    """Finds Java and OrbitMQ, fetches Apache's jars once and compiles the load generator."""
-    if sys.platform != "linux":
-        raise click.ClickException("the benchmark reads /proc and runs on Linux only")
-    for tool in ("java", "javac", "mvn"):
-        if shutil.which(tool) is None:
-            raise click.ClickException(f"{tool} is not on PATH: a JDK 17 or newer and Maven are needed")
-    orbitmq = command or str(Path(sys.executable).with_name("orbitmq"))
-    if shutil.which(orbitmq) is None:
-        raise click.ClickException(f"{orbitmq} is no command; run `make setup`, or name one with --orbitmq")
-    work_dir.mkdir(parents=True, exist_ok=True)
-    jars, classes = work_dir / "jars", work_dir / "classes"
-    pom, sources = HERE / "pom.xml", sorted((HERE / "java").glob("*.java"))
-    if _older(jars / ".done", pom):
-        console.print("Fetching Apache RocketMQ 5.4.0 from Maven Central …")
-        shutil.rmtree(jars, ignore_errors=True)
-        _call("mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={jars}")
-        (jars / ".done").touch()
-    if any(_older(classes / ".done", source) for source in sources):
-        _call("javac", "-nowarn", "-d", str(classes), "-cp", f"{jars}/*", *map(str, sources))
-        (classes / ".done").touch()
-    return Installed(jars, "java", orbitmq)
-
-
-def _without_compiled(orbitmq: str, folder: Path) -> Path:
-    """A copy of the installed modules without those that are compiled; the same files run interpreted."""
-    python = Path(shutil.which(orbitmq) or orbitmq).with_name("python")
-    find = "import orbitmq, pathlib; print(pathlib.Path(orbitmq.__file__).parent)"
-    found = subprocess.run([str(python), "-c", find], capture_output=True, text=True, check=True, cwd="/")
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(
-        found.stdout.strip(),
-        folder / "orbitmq",
-        ignore=shutil.ignore_patterns("*.so", "*.pyd", "*.c", "__pycache__"),
-    )
-    return folder
-
-
-def _older(made: Path, source: Path) -> bool:
-    return not made.exists() or made.stat().st_mtime < source.stat().st_mtime
-
-
-def _call(*command: str) -> None:
-    try:
-        subprocess.run(command, check=True)
-    except subprocess.CalledProcessError as error:
-        raise click.ClickException(f"{command[0]} failed with exit code {error.returncode}") from None
-
-
-def _compiled(orbitmq: str) -> bool:
-    """Whether the hot modules of the measured installation are compiled."""
-    python = Path(shutil.which(orbitmq) or orbitmq).with_name("python")
-    check = [str(python), "-m", "orbitmq.compiled", "--expect", "all"]
-    return subprocess.run(check, capture_output=True, cwd="/").returncode == 0
-
-
-def _facts(installed: Installed, compiled: bool | None) -> dict[str, Any]:
-    java = subprocess.run([installed.java, "-version"], capture_output=True, text=True).stderr
-    cpu = next(
-        (
-            line.split(":")[1].strip()
-            for line in Path("/proc/cpuinfo").read_text().splitlines()
-            if line.startswith("model name")
-        ),
-        platform.machine(),
-    )
-    commit = subprocess.run(
-        ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"], capture_output=True, text=True
-    ).stdout.strip()
-    return {
-        "cpu": cpu,
-        "cores": os.cpu_count(),
-        "kernel": platform.release(),
-        "java": java.splitlines()[0] if java else "?",
-        "python": platform.python_version(),
-        "commit": commit,
-        "compiled": compiled,
-    }
-
-
-def _say_before(run: Run, goes_on: bool, sizes: Sizes, compiled: bool | None) -> None:
+def _say_before(run: Run, goes_on: bool, sizes: Sizes, is_compiled: bool | None) -> None:
     facts = run.facts
     console.print(f"{facts['cores']} cores, {facts['cpu']}, Linux {facts['kernel']}, {facts['java']}")
     if goes_on:
         console.print(f"Going on with run {run.id}: {len(run.rounds)} rounds are there already.")
-    if compiled is False:
+    if is_compiled is False:
         console.print("[yellow]OrbitMQ runs interpreted here: its compiled modules are what users get.")
     if sizes.warm_up < 15:
         console.print("[yellow]A warm-up below 15 s: Apache's JIT compiler is not done; figures say nothing.")

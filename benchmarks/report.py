@@ -32,11 +32,13 @@ def write_report(runs: list[Run], page: Path = PAGE) -> list[Path]:
         merged = _merged([run for run in runs if run.facts.get("compiled") is (name == COMPILED)])
         if merged is None:
             continue
-        text = _between(text, name, "\n".join([*_facts(merged), "", *markdown(merged)]))
+        lines = [*_facts(merged), "", *markdown(merged)]
         if name == COMPILED:
             chart = page.parent / "performance-cpu.svg"
             chart.write_text(bars(merged))
             written.append(chart)
+            lines += ["", f"![CPU per message, OrbitMQ beside Apache RocketMQ]({chart.name})"]
+        text = between(text, name, "\n".join(lines))
     page.write_text(text)
     return written
 
@@ -57,7 +59,8 @@ def _merged(runs: list[Run]) -> Run | None:
     return merged
 
 
-def _between(text: str, name: str, table: str) -> str:
+def between(text: str, name: str, table: str) -> str:
+    """The text with a table put between the markers of its name. Raises ValueError where there are none."""
     begin, end = f"<!-- benchmark {name}: begin -->", f"<!-- benchmark {name}: end -->"
     before, found, rest = text.partition(begin)
     _, found_end, after = rest.partition(end)

@@ -1,0 +1,218 @@
+"""`python -m benchmarks.spark`: Spark reads OrbitMQ, its files, and Kafka, the same records in one run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from benchmarks.brokers import Place, running
+from benchmarks.install import HERE, compile_java, compiled, facts_of, fetch, install
+from benchmarks.load import load_generator
+from benchmarks.processes import cpu_seconds
+from benchmarks.spark.cluster import standalone_cluster
+from benchmarks.spark.jobs import JOBS, SOURCES, Inputs, Job, frames, timed
+from benchmarks.spark.kafka import fill, kafka
+from benchmarks.spark.report import show, write_report
+
+OWN = HERE / "spark"
+RECORDS = ((128, 2_000_000), (1024, 500_000))
+"""Sizes in bytes, and how many records of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What is up: both brokers with the same records, by size."""
+
+    inputs: Inputs
+    pids: dict[str, int]
+    """The broker behind each source; the offline one needs none."""
+    counts: dict[int, int]
+
+
+@click.command()
+@click.option("--rounds", type=click.IntRange(1), default=5, help="Of each job; the report shows medians.")
+@click.option("--scale-rounds", type=click.IntRange(0), default=3, help="Of each size of the cluster.")
+@click.option(
+    "--records", type=click.IntRange(1000), help="Records of each size, instead of 2 and 0.5 million."
+)
+@click.option("--jobs", multiple=True, help="Only jobs whose names begin so: count, noop, stream-parquet …")
+@click.option("--orbitmq", "command", help="The orbitmq command to measure. Default: beside this Python.")
+@click.option("--results", type=click.Path(path_type=Path), default=HERE / "spark-results.jsonl")
+@click.option("--work-dir", type=click.Path(path_type=Path), default=HERE.parent / "build" / "benchmarks")
+@click.option("--report", is_flag=True, help="Write the table of docs/performance.md and measure nothing.")
+def main(
+    rounds: int,
+    scale_rounds: int,
+    records: int | None,
+    jobs: tuple[str, ...],
+    command: str | None,
+    results: Path,
+    work_dir: Path,
+    report: bool,
+) -> None:
+    """Times Spark jobs over OrbitMQ (online and from its files) and over Kafka with Spark's own source.
+
+    Kafka 4.1 and the source come from Maven Central. Takes a JDK, Maven, and about 8 GB of disk. Every
+    figure is appended to the results file at once. The exit code never depends on a figure.
+    """
+    if report:
+        write_report(_last_run(results))
+        return
+    installed = install(work_dir, command)
+    jars, connector, classes = (work_dir / name for name in ("kafka", "kafka-connector", "kafka-classes"))
+    fetch(OWN / "pom.xml", jars, "Kafka")
+    fetch(OWN / "connector.xml", connector, "Spark's Kafka source")
+    compile_java([OWN / "java" / "Fill.java"], jars, classes)
+    counts = {size: records or count for size, count in RECORDS}
+    chosen = [job for job in JOBS if not jobs or job.name.startswith(jobs)]
+    facts = facts_of(installed, compiled(installed.orbitmq))
+    run = {"kind": "run", "run": uuid.uuid4().hex[:12], "facts": facts, "records": counts}
+    _append(results, run)
+    folder = work_dir / "spark"
+    shutil.rmtree(folder, ignore_errors=True)
+    place = Place.fresh(folder / "orbitmq")
+    try:
+        with (
+            running("orbitmq", installed, place) as broker,
+            kafka(installed.java, jars, folder / "kafka") as beside,
+        ):
+            with load_generator(
+                installed.java, work_dir / "classes", installed.jars, folder / "load"
+            ) as load:
+                for size, count in counts.items():
+                    click.echo(f"filling: {count:,} records of {size} B")
+                    load.fill(broker, size, count, topic=f"spark_{size}")
+                    fill(installed.java, jars, classes, beside, f"spark_{size}", size, count)
+                load.forget(broker)
+            served = Served(
+                Inputs(beside.address, broker.namesrv, str(place.folder / "store")),
+                {"kafka": beside.pid, "online": broker.broker_pid},
+                counts,
+            )
+            packages = ",".join(str(jar) for jar in sorted(connector.glob("*.jar")))
+            for entry in _measure(served, chosen, rounds, packages, folder / "spark-out"):
+                _append(results, {"run": run["run"], **entry})
+            for entry in _scale(served, scale_rounds, packages, folder):
+                _append(results, {"run": run["run"], **entry})
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    show(_last_run(results))
+
+
+def _measure(
+    served: Served, jobs: list[Job], rounds: int, packages: str, folder: Path
+) -> Iterator[dict[str, Any]]:
+    """Every job over every source, one source right after the other, in another order each round."""
+    from orbitmq.spark import local_session
+
+    spark = local_session(
+        "benchmark", conf={"spark.jars": packages, "spark.ui.enabled": "false"}, memory="2g"
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    try:
+        for number in range(-1, rounds):  # the first one warms up: classes, JIT, workers
+            for size, count in served.counts.items():
+                for job in jobs:
+                    for source in _turned(
+                        [s for s in SOURCES if not (job.streaming and s == "offline")], number
+                    ):
+                        frame = frames(spark, source, f"spark_{size}", served.inputs)
+                        figures = _timed(served, source, job, frame, folder, count)
+                        click.echo(
+                            f"round {number + 1}  {size:>5} B  {job.what:<24} {source:<8} "
+                            f"{figures['rate']:>12,.0f} rec/s  broker {figures['broker_us']:.2f} µs/rec"
+                        )
+                        if number >= 0:
+                            yield {
+                                "kind": "round", "size": size, "job": job.name, "source": source,
+                                "round": number, **figures,
+                            }  # fmt: skip
+    finally:
+        spark.stop()
+
+
+def _timed(served: Served, source: str, job: Job, frame: Any, folder: Path, count: int) -> dict[str, float]:
+    pid = served.pids.get(source)
+    broker = cpu_seconds(pid) if pid else 0.0
+    own = cpu_seconds(os.getpid()) - sum(cpu_seconds(one) for one in served.pids.values())
+    took = timed(job, frame, folder, count)
+    own = cpu_seconds(os.getpid()) - sum(cpu_seconds(one) for one in served.pids.values()) - own
+    broker = (cpu_seconds(pid) if pid else 0.0) - broker
+    return {
+        "rate": count / took,
+        "seconds": took,
+        "broker_us": broker * 1e6 / count,
+        "spark_us": own * 1e6 / count,
+    }
+
+
+def _turned(sources: list[str], number: int) -> list[str]:
+    first = number % len(sources)
+    return sources[first:] + sources[:first]
+
+
+def _scale(served: Served, rounds: int, packages: str, folder: Path) -> Iterator[dict[str, Any]]:
+    """Time against partitions and executors on a standalone cluster of worker processes."""
+    from orbitmq.spark import session
+
+    noop = next(job for job in JOBS if job.name == "noop")
+    size, count = next(iter(served.counts.items()))
+    for executors in (1, 2) if rounds else ():
+        with standalone_cluster(executors, folder / "cluster") as master:
+            conf = {
+                "spark.jars": packages,
+                "spark.ui.enabled": "false",
+                "spark.executor.cores": "1",
+                "spark.executor.memory": "1g",
+                "spark.driver.host": "127.0.0.1",
+                "spark.driver.bindAddress": "127.0.0.1",
+            }
+            spark = session("benchmark-scale", master=master, conf=conf)
+            spark.sparkContext.setLogLevel("ERROR")
+            try:
+                for number in range(-1, rounds):
+                    for partitions in (1, 2, 4, 8):
+                        for source in SOURCES:
+                            more = {"minPartitions": str(partitions)}
+                            plain = frames(spark, source, f"spark_{size}", served.inputs, **more)
+                            frame = _coalesced(plain, partitions)
+                            took = timed(noop, frame, folder / "spark-out", count)
+                            if number >= 0:
+                                yield {
+                                    "kind": "scale", "executors": executors, "partitions": partitions,
+                                    "source": source, "round": number, "seconds": took,
+                                }  # fmt: skip
+                                click.echo(
+                                    f"scale: {executors} executors, {partitions} parts, {source} {took:.2f} s"
+                                )
+            finally:
+                spark.stop()
+
+
+def _coalesced(frame: Any, partitions: int) -> Any:
+    """Fewer partitions than queues: several queues, one task."""
+    return lambda streaming: frame(streaming).coalesce(partitions)
+
+
+def _append(path: Path, entry: dict[str, Any]) -> None:
+    with path.open("a") as out:
+        out.write(json.dumps(entry, separators=(",", ":")) + "\n")
+
+
+def _last_run(path: Path) -> list[dict[str, Any]]:
+    """The entries of the last run: its settings first."""
+    entries = [json.loads(line) for line in path.read_text().splitlines()]
+    last = [entry["run"] for entry in entries if entry["kind"] == "run"][-1]
+    return [entry for entry in entries if entry["run"] == last]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""The jobs that are timed: the same for every source, with seven columns that mean the same."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+COLUMNS = "keys,body,topic,queueId,queueOffset,storeTimestamp,sysFlag"
+"""OrbitMQ's columns for Kafka's key, value, topic, partition, offset, timestamp and timestampType."""
+SOURCES = ("kafka", "online", "offline")
+TITLES = {"kafka": "Kafka", "online": "OrbitMQ", "offline": "OrbitMQ, from its files"}
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Where the records are."""
+
+    kafka: str
+    namesrv: str
+    store: str
+    """The broker's folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job over one source."""
+
+    name: str
+    what: str
+    run: Callable[[Any, Path], int]
+    """Gets a reader (`frame(streaming)`) and an empty folder; gives the number of records."""
+    streaming: bool = False
+
+
+def options_of(source: str, topic: str, inputs: Inputs) -> tuple[str, dict[str, str]]:
+    """Format and options that read a whole topic."""
+    if source == "kafka":
+        return "kafka", {
+            "kafka.bootstrap.servers": inputs.kafka,
+            "subscribe": topic,
+            "startingOffsets": "earliest",
+        }
+    where = {"namesrv": inputs.namesrv, "subscribe": topic, "startingOffsets": "earliest"}
+    if source == "offline":
+        where = {"path": inputs.store, "topic": topic}
+    return "orbitmq", {**where, "columns": COLUMNS}
+
+
+def frames(
+    spark: SparkSession, source: str, topic: str, inputs: Inputs, **more: str
+) -> Callable[[bool], DataFrame]:
+    """Makes a data frame, of a batch or of a stream."""
+    name, options = options_of(source, topic, inputs)
+
+    def frame(streaming: bool) -> DataFrame:
+        reader: Any = spark.readStream if streaming else spark.read
+        return reader.format(name).options(**options, **more).load()  # type: ignore[no-any-return]
+
+    return frame
+
+
+def _count(frame: Any, folder: Path) -> int:
+    return int(frame(False).count())
+
+
+def _noop(frame: Any, folder: Path) -> int:
+    frame(False).write.format("noop").mode("overwrite").save()
+    return 0
+
+
+def _parquet(frame: Any, folder: Path) -> int:
+    frame(False).write.parquet(str(folder / "out"))
+    return 0
+
+
+def _stream(sink: str) -> Callable[[Any, Path], int]:
+    def run(frame: Any, folder: Path) -> int:
+        writer = frame(True).writeStream.format(sink).option("checkpointLocation", str(folder / "checkpoint"))
+        if sink == "parquet":
+            writer = writer.option("path", str(folder / "out"))
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+        return sum(int(progress["numInputRows"]) for progress in query.recentProgress)
+
+    return run
+
+
+JOBS = (
+    Job("count", "count", _count),
+    Job("noop", "noop, seven columns", _noop),
+    Job("parquet", "write Parquet", _parquet),
+    Job("stream-noop", "available-now, noop", _stream("noop"), streaming=True),
+    Job("stream-parquet", "available-now, Parquet", _stream("parquet"), streaming=True),
+)
+
+
+def timed(job: Job, frame: Any, folder: Path, expected: int) -> float:
+    """Seconds that a job takes; raises where it gives another number of records than there are."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    started = time.monotonic()
+    seen = job.run(frame, folder)
+    took = time.monotonic() - started
+    if seen and seen != expected:
+        raise RuntimeError(f"{job.name}: {seen:,} records instead of {expected:,}")
+    shutil.rmtree(folder, ignore_errors=True)
+    return took

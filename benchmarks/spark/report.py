@@ -1,0 +1,97 @@
+"""The figures of a run, for the terminal and for docs/performance.md."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import Any
+
+import click
+
+from benchmarks.report import PAGE, between
+from benchmarks.rows import size_text
+from benchmarks.spark.jobs import JOBS, SOURCES, TITLES
+
+GOALS = {
+    ("online", "count"): 1.5, ("online", "noop"): 1.5, ("online", "parquet"): 1.2,
+    ("offline", "count"): 3.0, ("offline", "noop"): 3.0, ("offline", "parquet"): 1.5,
+}  # fmt: skip
+"""Records per second that were aimed at, as ratios to Kafka's."""
+
+
+def _median(entries: list[dict[str, Any]], key: str, **where: object) -> float | None:
+    values = [e[key] for e in entries if all(e.get(name) == value for name, value in where.items())]
+    return statistics.median(values) if values else None
+
+
+def markdown(entries: list[dict[str, Any]]) -> list[str]:
+    """The lines of the tables."""
+    run, rounds = entries[0], [e for e in entries if e["kind"] == "round"]
+    facts = run["facts"]
+    lines = [
+        f"{facts['cores']} cores ({facts['cpu']}), Linux {facts['kernel']}, Python {facts['python']}; "
+        "Kafka 4.1, heap 1 GiB; medians of "
+        f"{1 + max((e['round'] for e in rounds), default=0)} rounds. Commit {facts['commit']}.",
+        "",
+        "| records | job | source | rec/s | of Kafka's | goal | Spark CPU µs | broker CPU µs | of Kafka's |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for size, count in run["records"].items():
+        for job in JOBS:
+            for source in SOURCES:
+                where = {"size": int(size), "job": job.name}
+                rate = _median(rounds, "rate", source=source, **where)
+                if rate is None:
+                    continue
+                kafka = _median(rounds, "rate", source="kafka", **where)
+                broker, beside = (
+                    _median(rounds, "broker_us", source=of, **where) for of in (source, "kafka")
+                )
+                goal = GOALS.get((source, job.name.removeprefix("stream-")))
+                ours = source != "kafka"
+                cells = [
+                    f"{count:,} of {size_text(int(size))}",
+                    job.what,
+                    TITLES[source],
+                    f"{rate:,.0f}",
+                    f"{rate / kafka:.2f} x" if ours and kafka else "",
+                    f"≥ {goal}" if goal else "",
+                    f"{_median(rounds, 'spark_us', source=source, **where) or 0:.1f}",
+                    "none" if source == "offline" else f"{broker or 0:.2f}",
+                    f"{broker / beside:.2f} x" if source == "online" and broker and beside else "",
+                ]
+                lines.append(f"| {' | '.join(cells)} |")
+    return [*lines, *_scale(entries)]
+
+
+def _scale(entries: list[dict[str, Any]]) -> list[str]:
+    found = [e for e in entries if e["kind"] == "scale"]
+    if not found:
+        return []
+    partitions = sorted({e["partitions"] for e in found})
+    lines = [
+        "",
+        "Seconds of the noop job over the small records on a standalone cluster of one-core workers, "
+        "by partitions:",
+        "",
+        "| executors | source | " + " | ".join(map(str, partitions)) + " |",
+        "| --- | --- |" + " --- |" * len(partitions),
+    ]
+    for executors in sorted({e["executors"] for e in found}):
+        for source in SOURCES:
+            cells = [
+                f"{_median(found, 'seconds', executors=executors, source=source, partitions=n) or 0:.2f}"
+                for n in partitions
+            ]
+            lines.append(f"| {executors} | {TITLES[source]} | {' | '.join(cells)} |")
+    return lines
+
+
+def show(entries: list[dict[str, Any]]) -> None:
+    """Prints the tables."""
+    click.echo("\n".join(markdown(entries)))
+
+
+def write_report(entries: list[dict[str, Any]], page: Path = PAGE) -> None:
+    """Puts them into the documentation."""
+    page.write_text(between(page.read_text(), "spark", "\n".join(markdown(entries))))
