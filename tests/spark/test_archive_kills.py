@@ -37,7 +37,7 @@ from tests.spark.conftest import create_topic
 CI_KILLS = 3
 KILLS = int(os.environ.get("ORBITMQ_ARCHIVE_KILLS", "0")) or CI_KILLS
 MASTER = os.environ.get(
-    "ORBITMQ_ARCHIVE_MASTER", "local[2]" if KILLS <= CI_KILLS else "local-cluster[2,1,512]"
+    "ORBITMQ_ARCHIVE_MASTER", "local[2]" if KILLS <= CI_KILLS else "local-cluster[1,2,512]"
 )
 TOPIC = "killed"
 QUEUES = 4
@@ -263,8 +263,8 @@ def stored(broker: LocalBroker) -> dict[Message, bytes]:
     return found
 
 
-@pytest.mark.usefixtures("spark")
-def test_every_message_once_whatever_is_killed(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("java_for_spark")
+def test_every_message_once_whatever_is_killed(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     folder = Path(os.environ.get("ORBITMQ_ARCHIVE_KILLS_DIR", tmp_path))
     seed = int(os.environ.get("ORBITMQ_ARCHIVE_SEED", random.randrange(1 << 30)))
     random.seed(seed)
@@ -293,6 +293,7 @@ def test_every_message_once_whatever_is_killed(tmp_path: Path) -> None:
                 scene.end()
         assert sender.acknowledged > 0
         check_at_rest(scene)
+        request.getfixturevalue("spark")
         setup = JobSetup(scene.broker.namesrv)
         run(ArchiveOptions(LakeLocation(str(scene.lake)), (TOPIC,), setup=setup, compact=True))
         truth = stored(scene.broker)

@@ -17,6 +17,7 @@ EXAMPLES = """\
 orbitmq job archive --topic orders --topic payments --lake ./lake
 orbitmq job archive --pattern 'orders-.*' --lake ./lake --follow 10 --compact
 orbitmq job archive --topic orders --lake ./lake --dry-run
+orbitmq job archive --store /backup/store --broker-name broker-a --lake ./lake
 orbitmq job archive --lake ./lake --status
 orbitmq job archive --topic orders --lake s3://bucket/lake --storage-option endpoint_url=http://minio:9000"""
 
@@ -27,6 +28,8 @@ COMPRESSIONS = ("snappy", "zstd", "lz4", "gzip", "none")
 @click.option("--lake", required=True, metavar="FOLDER|URL", help="Where the Parquet files are.")
 @click.option("-t", "--topic", "topics", multiple=True, help="Topic to archive. Repeatable.")
 @click.option("--pattern", metavar="REGEX", help="Topics whose whole name it matches, new ones too.")
+@click.option("--store", metavar="FOLDER|URL", help="Read these store files, and ask no broker.")
+@click.option("--broker-name", metavar="NAME", help="With --store: the broker that they are of.")
 @click.option("--status", is_flag=True, help="Show which offsets of which queues the lake holds.")
 @click.option(
     "--follow",
@@ -85,6 +88,8 @@ def archive(
     lake: str,
     topics: tuple[str, ...],
     pattern: str | None,
+    store: str | None,
+    broker_name: str | None,
     status: bool,
     follow: float | None,
     columns: str | None,
@@ -104,8 +109,12 @@ def archive(
     location = lake_location(lake, storage)
     if status:
         return holdings(location)
-    if bool(topics) == bool(pattern):
-        raise click.UsageError("give --topic (once or more), or --pattern")
+    if (topics and pattern) or not (topics or pattern or store):
+        raise click.UsageError("give --topic (once or more), or --pattern; --store needs neither")
+    if bool(store) != bool(broker_name):
+        raise click.UsageError("--store and --broker-name go together: queues are told apart by broker")
+    if store and follow:
+        raise click.UsageError("--follow is for brokers: files are read as they are now")
     if pattern is not None:
         try:
             re.compile(pattern)
@@ -118,6 +127,8 @@ def archive(
             location,
             tuple(dict.fromkeys(topics)),
             pattern,
+            store,
+            broker_name or "",
             setup,
             columns=tuple(part.strip() for part in (columns or "").split(",") if part.strip()),
             follow_s=follow,
@@ -132,7 +143,9 @@ def archive(
         ui,
     )
     if setup.dry_run:
-        return Facts({"would archive": done.planned, "lost before": done.lost})
+        if store:
+            return Facts({"bytes of log to read": done.planned_bytes})
+        return Facts({"messages to archive": done.planned, "lost": done.lost})
     return Facts(
         {
             "messages": done.messages,
@@ -142,6 +155,7 @@ def archive(
             "merged": done.merged,
             "repeated": done.repeated,
             "lost": done.lost,
+            "bad": done.bad,
             "seconds": round(done.seconds, 3),
         }
     )

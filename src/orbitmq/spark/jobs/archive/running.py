@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from orbitmq.net.errors import NetError
@@ -16,8 +16,8 @@ from orbitmq.spark.jobs.archive.tasks import PieceTask, Written, run_tasks
 from orbitmq.spark.jobs.job import QUIET, JobSetup, JobUi
 from orbitmq.spark.lake.compaction import TARGET_BYTES, MergeTask, groups_to_merge
 from orbitmq.spark.lake.errors import LakeError
-from orbitmq.spark.lake.lake import Lake
-from orbitmq.spark.lake.state import HeldRange, LakeFile, Schema
+from orbitmq.spark.lake.lake import Lake, load
+from orbitmq.spark.lake.state import HeldRange, LakeFile, LakeState, Schema
 from orbitmq.spark.lake.storage import LakeLocation
 from orbitmq.spark.lake.writing import IN_PATH, NEEDED, ParquetForm, schema_of
 from orbitmq.spark.options import ReadOptions
@@ -32,7 +32,7 @@ DEFAULT_BATCH = 2_000_000
 DEFAULT_FILE = 1_000_000
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 15.0
-HOPELESS = ("DataLost", "BadOption", "SchemaMismatch", "LakeDamaged", "LakeBusy", "BadRecord", "OutOfSpace")
+HOPELESS = ("DataLost", "BadOption", "SchemaMismatch", "LakeDamaged", "LakeBusy", "BadRecords")
 """Errors that the same batch would only meet again."""
 
 
@@ -44,6 +44,9 @@ class ArchiveOptions:
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     """A regular expression over topic names, in place of `topics`; asked anew for every batch."""
+    store: str | None = None
+    """A store directory to read in place of asking brokers, once; `broker_name` is whose it is."""
+    broker_name: str = ""
     setup: JobSetup = field(default_factory=JobSetup)
     columns: tuple[str, ...] = ()
     """Empty: those that the lake has, in a new lake all."""
@@ -75,9 +78,13 @@ class ArchiveResult:
     repeated: int = 0
     """Batches that were begun again after a failure."""
     lost: list[str] = field(default_factory=list)
+    bad: list[str] = field(default_factory=list)
+    """Places of a store's files that are no sound records, and were left out."""
     seconds: float = 0.0
     planned: int = 0
-    """Of a dry run: what it would have written."""
+    """Of a dry run: about how many messages it would have written."""
+    planned_bytes: int = 0
+    """Of a dry run over a store's files: how much of them it would have read."""
 
 
 def run(options: ArchiveOptions, ui: JobUi = QUIET) -> ArchiveResult:
@@ -108,18 +115,15 @@ def _columns(options: ArchiveOptions, lake: Lake) -> tuple[tuple[str, ...], Sche
 
 
 def _plan(
-    options: ArchiveOptions, lake_state: object, cluster: Cluster
+    options: ArchiveOptions, state: LakeState, cluster: Cluster
 ) -> tuple[list[OffsetRange], list[Lost]]:
-    from orbitmq.spark.lake.state import LakeState
-
-    assert isinstance(lake_state, LakeState)
     topics: Sequence[str] = options.topics
     if options.pattern is not None:
         topics = cluster.topics_that_match(options.pattern)
         if not topics:
             raise BadOption(f"no topic matches {options.pattern!r}")
     bounds = cluster.bounds(cluster.readable_queues(topics))
-    return what_is_new(lake_state, bounds, fail_on_data_loss=not options.allow_data_loss)
+    return what_is_new(state, bounds, fail_on_data_loss=not options.allow_data_loss)
 
 
 def _cluster(options: ArchiveOptions) -> Cluster:
@@ -128,10 +132,17 @@ def _cluster(options: ArchiveOptions) -> Cluster:
 
 
 def _dry_run(options: ArchiveOptions, ui: JobUi) -> ArchiveResult:
-    from orbitmq.spark.lake.lake import load
+    state = load(options.lake.open())
+    if options.store is not None:
+        from orbitmq.spark.jobs.archive import stores
 
+        offline = stores.offline_options(options.store, options.broker_name, options.topics, options.pattern)
+        works = [work for batch in stores.store_batches(offline, state) for work in batch.works]
+        size_bytes = sum(len(one) for work in works for one in work.ranges)
+        ui.say(f"would read {size_bytes} bytes of commit log, and archive what the lake lacks")
+        return ArchiveResult(planned_bytes=size_bytes)
     with _cluster(options) as cluster:
-        ranges, lost = _plan(options, load(options.lake.open()), cluster)
+        ranges, lost = _plan(options, state, cluster)
     for one in ranges:
         where = f"{one.queue.topic} {one.queue.key}"
         ui.say(f"would archive {where}: offsets {one.from_queue_offset} to {one.to_queue_offset - 1}")
@@ -161,6 +172,43 @@ class _Run:
         self._workers = _workers(spark)
 
     def go(self) -> None:
+        """Until nothing is new, or for ever."""
+        if self._options.store is not None:
+            self._go_over_files(self._options.store)
+        else:
+            self._go_online()
+        if self._options.compact:
+            self.compact()
+
+    def _go_over_files(self, store: str) -> None:
+        from orbitmq.spark.jobs.archive import stores
+
+        options, state = self._options, self._lake.state
+        offline = stores.offline_options(store, options.broker_name, options.topics, options.pattern)
+        batches = stores.store_batches(offline, state)
+        with self._ui.progress("archiving", sum(len(batch.works) for batch in batches)) as bar:
+            for batch in batches:
+                state = self._lake.state
+                task = stores.StoreTask(
+                    options.lake,
+                    self._lake.staging,
+                    self._columns,
+                    offline,
+                    options.form,
+                    {name: held[-1][1] for name, held in state.held.items()},
+                    options.allow_data_loss,
+                )
+                written = self._persist(lambda: run_tasks(self._spark, task, batch.works))  # noqa: B023
+                held = stores.joined(written, state, fail_on_data_loss=not options.allow_data_loss)
+                files = [file for one in written for file in one.files]
+                self._result.bad += [place for one in written for place in one.bad]
+                sources = {batch.source: batch.done_to}
+                self._lake.append(held, files, schema=self._schema, sources=sources)
+                self._schema = None
+                self._count(files)
+                bar.advance(len(batch.works))
+
+    def _go_online(self) -> None:
         options = self._options
         with _cluster(options) as cluster, self._ui.progress("archiving") as bar:
             while True:
@@ -180,8 +228,6 @@ class _Run:
                     bar.note("waiting for messages")
                     time.sleep(options.follow_s)
                     bar.note("")
-        if options.compact:
-            self.compact()
 
     def _due(self) -> bool:
         return self._result.batches % self._options.compact_every == 0
@@ -189,13 +235,11 @@ class _Run:
     def _archive(self, ranges: list[OffsetRange]) -> None:
         """One batch, from the brokers to the commit."""
         options = self._options
-        task = PieceTask(
-            options.lake, self._lake.staging, self._columns, options.setup.source_options, options.form
-        )
-        if not options.allow_data_loss:
-            task = replace(task, source_options={**task.source_options, "failOnDataLoss": "true"})
-        else:
-            task = replace(task, source_options={**task.source_options, "failOnDataLoss": "false"})
+        source = {
+            **options.setup.source_options,
+            "failOnDataLoss": "false" if options.allow_data_loss else "true",
+        }
+        task = PieceTask(options.lake, self._lake.staging, self._columns, source, options.form)
         work = pieces(ranges, self._workers, options.file_messages)
         written = self._persist(lambda: run_tasks(self._spark, task, work))
         held = _joined(written, ranges)

@@ -24,6 +24,8 @@ class Written:
 
     ranges: tuple[HeldRange, ...]
     files: tuple[LakeFile, ...]
+    bad: tuple[str, ...] = ()
+    """Places of a store's files that are no sound records."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -35,7 +37,8 @@ class Written:
             LakeFile(**{**one, "queues": {name: (low, high) for name, (low, high) in one["queues"].items()}})
             for one in given["files"]
         )
-        return cls(tuple(HeldRange(**one) for one in given["ranges"]), tuple(files))
+        ranges = (HeldRange(**one) for one in given["ranges"])
+        return cls(tuple(ranges), tuple(files), tuple(given["bad"]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""`orbitmq job search`: messages over all history, in the lake and in what brokers hold behind it."""

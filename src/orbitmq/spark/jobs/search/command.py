@@ -1,0 +1,157 @@
+"""The command `orbitmq job search`."""
+
+from __future__ import annotations
+
+import click
+
+from orbitmq.admin.face import Moment
+from orbitmq.admin.output import Column, Result, Rows, time_text
+from orbitmq.spark.jobs.archive.command import lake_location
+from orbitmq.spark.jobs.job import JobSetup, JobUi, job
+from orbitmq.spark.jobs.search.matching import Found, Wanted
+
+EXAMPLES = """\
+orbitmq job search --lake ./lake --topic orders --key o-17
+orbitmq job search --topic orders --id 7F00000100002A9F0000000000000000
+orbitmq job search --lake ./lake --topic orders --text 'no stock' --since 2026-01-01 --until 2026-02-01
+orbitmq job search --lake ./lake --no-live --property region=EU --report found.html"""
+
+MOST_SHOWN = 60
+"""Characters of a body in a table."""
+
+
+@job("search", examples=EXAMPLES, report="Write what was found to this page as well.")
+@click.option("--lake", metavar="FOLDER|URL", help="Look in this lake, too.")
+@click.option(
+    "-t", "--topic", "topics", multiple=True, help="Topic. Repeatable. [default: those of the lake]"
+)
+@click.option("--key", help="A key of the message.")
+@click.option("--id", "message_id", help="The id that its sender gave it, or its offset id.")
+@click.option("--tag", help="Its tag.")
+@click.option("--property", "properties", metavar="NAME=VALUE", multiple=True, help="A property. Repeatable.")
+@click.option("--text", help="Part of its body.")
+@click.option("--regex", help="A regular expression (as Java has them) to be found in its body.")
+@click.option("--since", type=Moment(), help="Stored at this time or later.")
+@click.option("--until", type=Moment(), help="Stored before this time.")
+@click.option("--limit", type=click.IntRange(1, 100_000), default=100, show_default=True)
+@click.option(
+    "--live/--no-live", default=True, help="Ask brokers for what is not in the lake. [default: live]"
+)
+@click.option("--scan", is_flag=True, help="Read topics through, in place of asking brokers' indexes.")
+@click.option(
+    "--storage-option",
+    "storage",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Of fsspec, for a URL. Repeatable.",
+)
+def search(
+    setup: JobSetup,
+    ui: JobUi,
+    lake: str | None,
+    topics: tuple[str, ...],
+    key: str | None,
+    message_id: str | None,
+    tag: str | None,
+    properties: tuple[str, ...],
+    text: str | None,
+    regex: str | None,
+    since: int | None,
+    until: int | None,
+    limit: int,
+    live: bool,
+    scan: bool,
+    storage: tuple[str, ...],
+) -> Result:
+    """Find messages by key, id, property or text, over the lake and what brokers hold.
+
+    What is given has to hold all together; the oldest are shown first.
+    """
+    from orbitmq.spark.jobs.search.running import SearchOptions, run
+
+    if lake is None and not live:
+        raise click.UsageError("--no-live needs a --lake to look in")
+    wanted = Wanted(key, message_id, _pairs(properties), text, regex, tag, since, until)
+    where = None if lake is None else lake_location(lake, storage)
+    asked = SearchOptions(wanted, tuple(dict.fromkeys(topics)), where, live, scan, limit, setup)
+    result = run(asked, ui)
+    if setup.report is not None:
+        write_report(result.messages, setup.report, result.cut)
+    looked = f"{len(result.messages)} found in {', '.join(result.places) or 'nothing'}"
+    if lake is not None:
+        looked += f"; {result.files} files of the lake read, {result.files_left_out} left out"
+    if result.cut:
+        looked += f"; there may be more than {limit}: --limit"
+    return Rows(_HEADS, [_row(one, as_json=ui.as_json) for one in result.messages], looked)
+
+
+_HEADS = (
+    Column("topic", "Topic"),
+    Column("broker", "Broker"),
+    Column("queueId", "Queue"),
+    Column("queueOffset", "Offset"),
+    Column("stored", "Stored", is_time=True),
+    Column("tag", "Tag"),
+    Column("keys", "Keys"),
+    Column("messageId", "Message id"),
+    Column("offsetMessageId", "Offset id"),
+    Column("place", "In"),
+    Column("body", "Body"),
+)
+
+
+def _row(one: Found, *, as_json: bool) -> tuple[object, ...]:
+    body = one.body.decode(errors="replace")
+    return (
+        one.topic,
+        one.broker_name,
+        one.queue_id,
+        one.queue_offset,
+        one.store_ms,
+        one.tags,
+        one.keys,
+        one.message_id,
+        one.offset_message_id,
+        one.place,
+        body if as_json else _shortened(body),
+    )
+
+
+def _shortened(body: str) -> str:
+    line = "".join(one if one.isprintable() else "·" for one in body[: MOST_SHOWN + 1])
+    return line if len(body) <= MOST_SHOWN else f"{line[:MOST_SHOWN]}…"
+
+
+def _pairs(given: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    pairs = []
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"--property {one}: expected NAME=VALUE")
+        pairs.append((name, value))
+    return tuple(pairs)
+
+
+def write_report(messages: list[Found], path: object, cut: bool) -> None:
+    """What was found, as a page. Raises ReportUnavailable, OSError."""
+    from orbitmq.spark.jobs.report import Report
+
+    report = Report("Messages found")
+    report.text(f"{len(messages)} messages, oldest first{', and there may be more' if cut else ''}.")
+    rows = [
+        (
+            time_text(one.store_ms),
+            one.topic,
+            f"{one.broker_name}|{one.queue_id}",
+            one.queue_offset,
+            one.tags,
+            one.keys,
+            one.message_id,
+            " ".join(f"{name}={value}" for name, value in one.properties),
+            one.body.decode(errors="replace"),
+        )
+        for one in messages
+    ]
+    heads = ["stored", "topic", "queue", "offset", "tag", "keys", "message id", "properties", "body"]
+    report.table(heads, rows)
+    report.write(path)  # type: ignore[arg-type]

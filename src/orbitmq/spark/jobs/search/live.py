@@ -1,0 +1,134 @@
+"""The live part of a search: what brokers hold, by their index where that helps, else read through."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from orbitmq.net.address import format_address
+from orbitmq.net.errors import NetError
+from orbitmq.protocol.errors import BrokerRefused, NotFound, OrbitError
+from orbitmq.protocol.ids import parse_offset_message_id
+from orbitmq.protocol.requests.pull import QueryMessage, ViewMessageById
+from orbitmq.spark.arrow_cy import RecordScanner
+from orbitmq.spark.cluster import Cluster
+from orbitmq.spark.lake.state import LakeState
+from orbitmq.spark.planning import Queue
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from orbitmq.spark.jobs.job import JobSetup
+
+MOST_OF_INDEX = 64
+"""What a broker gives of its index at most; as many may mean that there are more."""
+END_OF_TIME_MS = (1 << 63) - 1
+OFFSET_ID_DIGITS = (32, 56)
+"""Length of an id that says where a message is stored, with an IPv4 or an IPv6 address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """What brokers' indexes gave, and whether that is all of it."""
+
+    batches: tuple[tuple[str, pa.RecordBatch], ...]
+    """Name of the broker and messages of it."""
+    is_whole: bool
+
+
+def by_index(
+    cluster: Cluster,
+    queues: Sequence[Queue],
+    columns: tuple[str, ...],
+    *,
+    key: str | None,
+    message_id: str | None,
+    begin_ms: int,
+    end_ms: int,
+) -> Indexed:
+    """Messages of the queues' topics by a key or id. Raises NetError, BrokerRefused."""
+    found: list[tuple[str, pa.RecordBatch]] = []
+    whole = True
+    for topic, broker_name, address in sorted({(one.topic, one.broker_name, one.address) for one in queues}):
+        for name, unique in ((key, False), (message_id, True)):
+            if name is None:
+                continue
+            request = QueryMessage(
+                topic, name, MOST_OF_INDEX, begin_ms, end_ms, is_unique_key=True if unique else None
+            )
+            try:
+                body = cluster.ask(address, lambda peer, asked=request: peer.call(asked)).body  # type: ignore[misc]
+            except NotFound:
+                continue
+            batch = _rows(body or b"", columns, topic)
+            # Indexes hold hashes: other messages may be among these, and take the place of some.
+            whole = whole and batch.num_rows < MOST_OF_INDEX // 2
+            found.append((broker_name, batch))
+    if message_id is not None:
+        found += _by_place(cluster, queues, columns, message_id)
+    return Indexed(tuple(found), whole)
+
+
+def _by_place(
+    cluster: Cluster, queues: Sequence[Queue], columns: tuple[str, ...], message_id: str
+) -> list[tuple[str, pa.RecordBatch]]:
+    """The message with an offset id, if one of the queues' brokers is meant."""
+    if len(message_id) not in OFFSET_ID_DIGITS:
+        return []
+    try:
+        place = parse_offset_message_id(message_id)
+    except OrbitError:
+        return []  # an id that a sender gave, of the same length
+    address = format_address(*place.address)
+    names = {one.broker_name for one in queues if one.address == address}
+    topics = {one.topic for one in queues}
+    try:
+        if names:
+            body = cluster.ask(address, lambda peer: peer.call(ViewMessageById(place.physical_offset))).body
+            rows = _rows(body or b"", columns, None)
+            return (
+                [(names.pop(), rows)] if rows.num_rows and rows.column("topic")[0].as_py() in topics else []
+            )
+    except BrokerRefused:
+        pass  # nothing is stored there, or no longer
+    return []
+
+
+def _rows(records: bytes | memoryview, columns: tuple[str, ...], topic: str | None) -> pa.RecordBatch:
+    scanner = RecordScanner(columns, topic=topic)
+    scanner.scan(records)
+    return scanner.take()
+
+
+def behind_the_lake(
+    spark: SparkSession, setup: JobSetup, bounds: dict[Queue, tuple[int, int]], state: LakeState
+) -> DataFrame | None:
+    """What the queues hold and the lake does not; None where that is nothing."""
+    starts: dict[str, dict[str, int]] = {}
+    ends: dict[str, dict[str, int]] = {}
+    left = 0
+    for queue, (low, high) in bounds.items():
+        held = state.held.get((queue.topic, queue.key), ())
+        # What is missing before or within what the lake holds is read as well: then all of the queue is.
+        edge = held[-1][1] if len(held) == 1 and held[0][0] <= low and held[0][1] <= high else low
+        start = max(low, edge)
+        starts.setdefault(queue.topic, {})[queue.key] = start
+        ends.setdefault(queue.topic, {})[queue.key] = high
+        left += high - start
+    if not left:
+        return None
+    reader = spark.read.format("orbitmq").options(**setup.source_options)
+    return (
+        reader.option("subscribe", ",".join(starts))
+        .option("startingOffsets", json.dumps(starts))
+        .option("endingOffsets", json.dumps(ends))
+        .option("failOnDataLoss", "false")
+        .load()
+    )
+
+
+__all__ = ["Indexed", "NetError", "behind_the_lake", "by_index"]

@@ -1,0 +1,206 @@
+"""A search: the index of brokers first, then the lake, then what neither has told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from orbitmq.spark.cluster import Cluster
+from orbitmq.spark.errors import BadOption
+from orbitmq.spark.jobs.job import QUIET, JobSetup, JobUi
+from orbitmq.spark.jobs.search.live import END_OF_TIME_MS, behind_the_lake, by_index
+from orbitmq.spark.jobs.search.matching import Found, Wanted, matching, once
+from orbitmq.spark.lake.lake import load
+from orbitmq.spark.lake.state import LakeState
+from orbitmq.spark.lake.storage import LakeLocation
+from orbitmq.spark.options import ReadOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+COLUMNS = (
+    "topic",
+    "queueId",
+    "queueOffset",
+    "storeTimestamp",
+    "bornTimestamp",
+    "keys",
+    "tags",
+    "msgId",
+    "offsetMsgId",
+    "body",
+    "properties",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOptions:
+    """What `run` is told."""
+
+    wanted: Wanted
+    topics: tuple[str, ...] = ()
+    """Empty: all that the lake has."""
+    lake: LakeLocation | None = None
+    live: bool = True
+    """Ask brokers as well."""
+    scan: bool = False
+    """Read topics through and trust no index: one may have been off, or be shorter than the topic."""
+    limit: int = 100
+    setup: JobSetup = field(default_factory=JobSetup)
+
+
+@dataclass(slots=True)
+class SearchResult:
+    """What was found, oldest first."""
+
+    messages: list[Found]
+    files: int = 0
+    """Files of the lake that were looked into."""
+    files_left_out: int = 0
+    """Those that could not hold such a message."""
+    places: tuple[str, ...] = ()
+    """Where was looked."""
+    cut: bool = False
+    """There may be more: the limit is reached."""
+
+
+def run(options: SearchOptions, ui: JobUi = QUIET) -> SearchResult:
+    """Searches. Raises BadOption, LakeError, NetError, BrokerRefused."""
+    options.wanted.check()
+    state = LakeState() if options.lake is None else load(options.lake.open())
+    topics = options.topics or tuple(state.topics)
+    if not topics:
+        raise BadOption("no topic to search: give --topic, or a lake that holds some")
+    result = SearchResult([])
+    answered: set[str] = set()
+    found: list[Found] = []
+    needs_spark = options.lake is not None
+    bounds = {}
+    if options.live:
+        read = ReadOptions.parse({**options.setup.source_options, "subscribe": ",".join(topics)})
+        with Cluster(read.namesrv, read.connecting) as cluster:
+            queues = [queue for topic in topics for queue in cluster.queues_of(topic) or ()]
+            if not queues and options.lake is None:
+                raise BadOption(f"no broker has a topic {', '.join(topics)}")
+            bounds = cluster.bounds(queues)
+            if _indexed(options.wanted) and not options.scan:
+                told = by_index(
+                    cluster,
+                    queues,
+                    COLUMNS,
+                    key=options.wanted.key,
+                    message_id=options.wanted.message_id,
+                    begin_ms=options.wanted.since_ms or 0,
+                    end_ms=options.wanted.until_ms or END_OF_TIME_MS,
+                )
+                for broker_name, batch in told.batches:
+                    rows = (_with_broker(row, broker_name) for row in batch.to_pylist())
+                    found += [one for one in _found(rows, "index") if _is(one, options.wanted)]
+                # Without any answer nobody knows whether there was an index.
+                if told.is_whole and found:
+                    answered.add("index")
+                result.places += ("index",)
+        needs_spark = needs_spark or "index" not in answered
+    if needs_spark:
+        with options.setup.session("search") as spark, ui.spark_progress(spark, "searching"):
+            if options.lake is not None:
+                frame = _of_lake(spark, options, state, topics, result)
+                if frame is not None:
+                    found = _collected(frame, options, "lake") + found
+                    result.places = ("lake", *result.places)
+            if options.live and "index" not in answered:
+                frame = behind_the_lake(spark, options.setup, bounds, state)
+                if frame is not None:
+                    found += _collected(frame, options, "topic")
+                result.places += ("topic",)
+    result.messages = once(found, options.limit)
+    result.cut = len(result.messages) == options.limit
+    return result
+
+
+def _indexed(wanted: Wanted) -> bool:
+    """Whether brokers' indexes can answer: they have keys and unique ids, and nothing else.
+
+    A regular expression of Java's can only be judged by Spark.
+    """
+    return (wanted.key is None) != (wanted.message_id is None) and wanted.pattern is None
+
+
+def _of_lake(
+    spark: SparkSession,
+    options: SearchOptions,
+    state: LakeState,
+    topics: tuple[str, ...],
+    result: SearchResult,
+) -> DataFrame | None:
+    from orbitmq.spark.lake.reading import read_lake
+
+    assert options.lake is not None
+    if not state.number and options.live:
+        return None
+    of_topics = [file for file in state.files.values() if file.topic in topics]
+    result.files = sum(map(options.wanted.may_be_in, of_topics))
+    result.files_left_out = len(state.files) - result.files
+    frame = read_lake(spark, options.lake, topics=topics, keep=options.wanted.may_be_in)
+    lacking = [name for name in COLUMNS if name not in frame.columns]
+    if lacking:
+        raise BadOption(f"the lake was written without {', '.join(lacking)}: it cannot be searched")
+    return frame
+
+
+def _collected(frame: DataFrame, options: SearchOptions, place: str) -> list[Found]:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    chosen = matching(frame, options.wanted, options.limit).select(
+        *(name for name in (*COLUMNS, "brokerName") if not name.endswith("Timestamp")),
+        *(F.unix_millis(name).alias(name) for name in ("storeTimestamp", "bornTimestamp")),
+    )
+    return list(_found((row.asDict() for row in chosen.collect()), place))
+
+
+def _found(rows: Iterable[dict[str, Any]], place: str) -> Iterable[Found]:
+    for row in rows:
+        yield Found(
+            place,
+            row["topic"],
+            row["brokerName"],
+            row["queueId"],
+            row["queueOffset"],
+            _ms(row["storeTimestamp"]),
+            _ms(row["bornTimestamp"]),
+            row["keys"],
+            row["tags"],
+            row["msgId"],
+            row["offsetMsgId"],
+            bytes(row["body"] or b""),
+            tuple(sorted(dict(row["properties"] or ()).items())),
+        )
+
+
+def _with_broker(row: dict[str, Any], broker_name: str) -> dict[str, Any]:
+    return {**row, "brokerName": broker_name}
+
+
+def _ms(value: int | datetime | None) -> int:
+    if isinstance(value, datetime):
+        return round(value.replace(tzinfo=value.tzinfo or UTC).timestamp() * 1000)
+    return value or 0
+
+
+def _is(one: Found, wanted: Wanted) -> bool:
+    """What `Wanted.predicate` says, of one message: indexes know hashes, and one condition of several."""
+    return (
+        (wanted.key is None or wanted.key in (one.keys or "").split(" "))
+        and (
+            wanted.message_id is None
+            or wanted.message_id == one.message_id
+            or wanted.message_id.upper() == one.offset_message_id
+        )
+        and (wanted.tag is None or wanted.tag == one.tags)
+        and all(pair in one.properties for pair in wanted.properties)
+        and (wanted.text is None or wanted.text.encode() in one.body)
+        and (wanted.since_ms is None or one.store_ms >= wanted.since_ms)
+        and (wanted.until_ms is None or one.store_ms < wanted.until_ms)
+    )
