@@ -1,4 +1,5 @@
-"""The whole job in one go: real events into a broker, back out with a filter, and into a Parquet lake.
+"""The whole job in one go: real events into a broker, back out with a filter, into a Parquet lake, and into
+an archive as a stream.
 
     make demo                                    or
     python examples/demo.py [--rows N] [--namesrv-port N] [--broker-port N] [--data-dir DIR]
@@ -38,6 +39,8 @@ from rich.progress import (
 from rich.text import Text
 
 from orbitmq import __version__
+from orbitmq.admin.admin import Admin
+from orbitmq.admin.commands.group_progress import group_progress
 from orbitmq.client import (
     FIRST_OFFSET,
     Message,
@@ -56,6 +59,9 @@ HERE = Path(__file__).resolve().parent
 TOPIC = "flights"
 GROUP = "flights-readers"
 QUEUES = 8
+ARCHIVE = "flights-archive"
+BATCHES = 6
+"""Micro-batches of the stream that archives the topic."""
 CARRIERS = ("AA", "DL", "UA")
 """American, Delta and United: the tags that the consumer group asks for."""
 STALLED_S = 60
@@ -83,6 +89,14 @@ class Places:
         return self.folder / "delays.json"
 
     @property
+    def archive(self) -> Path:
+        return self.folder / "flights.archive"
+
+    @property
+    def archived(self) -> Path:
+        return self.folder / "archived.json"
+
+    @property
     def spark_log(self) -> Path:
         return self.folder / "spark.log"
 
@@ -98,7 +112,7 @@ class Places:
     help="Store, logs and results.  [default: demo-data beside examples]",
 )
 def main(rows: int | None, namesrv_port: int, broker_port: int, data_dir: Path) -> None:
-    """Runs OrbitMQ's main job on real data: publish, consume with a filter, read with Spark, check."""
+    """Runs OrbitMQ's main job on real data: publish, consume with a filter, read and stream with Spark."""
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         run(rows, namesrv_port, broker_port, Places(data_dir.resolve()))
@@ -149,7 +163,10 @@ def run(rows: int | None, namesrv_port: int, broker_port: int, places: Places) -
         _step(5, "Read the topic with Spark, write Parquet partitioned by origin")
         spark_job(broker, places, starts, ends)
         check_lake(places, flights)
-    _step(6, f"Done in {time.monotonic() - began:.0f} s")
+        _step(6, f"Archive the topic as a stream, in {BATCHES} micro-batches: group {ARCHIVE}")
+        stream_job(broker, places, starts, len(flights))
+        check_archive(broker, places, flights)
+    _step(7, f"Done in {time.monotonic() - began:.0f} s")
     _say_what_next(places)
 
 
@@ -249,6 +266,48 @@ def spark_job(broker: Broker, places: Places, starts: dict[str, int], ends: dict
     console.print(output.decode(), end="", markup=False)
 
 
+def stream_job(broker: Broker, places: Places, starts: dict[str, int], count: int) -> None:
+    """Runs examples/spark_stream.py from this run's first offsets on; it draws its own progress."""
+    shutil.rmtree(places.archive, ignore_errors=True)
+    places.archived.unlink(missing_ok=True)
+    begin = {queue: starts.get(queue, 0) for queue in end_offsets(broker)}
+    command = [
+        sys.executable,
+        str(HERE / "spark_stream.py"),
+        f"--namesrv={broker.namesrv}",
+        f"--topic={TOPIC}",
+        f"--starting-offsets={json.dumps({TOPIC: begin})}",
+        f"--group={ARCHIVE}",
+        f"--at-once={-(-count // BATCHES)}",
+        f"--out={places.archive}",
+        f"--summary={places.archived}",
+    ]
+    environment = {**os.environ, "COLUMNS": str(console.width)}
+    with places.spark_log.open("ab") as log, child(command, stderr=log, env=environment) as job:
+        job.wait()
+    if job.returncode != 0 or not places.archived.exists():
+        raise DemoFailed(
+            f"the stream failed (exit code {job.returncode}); its output is in {places.spark_log}"
+        )
+
+
+def check_archive(broker: Broker, places: Places, flights: Flights) -> None:
+    """Compares what the stream has archived with the source data, and what the broker knows of it."""
+    archive = Lake(places.archive)
+    told = json.loads(places.archived.read_text())
+    _expect("flights archived", len(archive), len(flights))
+    _expect("of them different", archive.distinct_keys(), len(flights))
+    _expect_true("every aircraft's flights are in one queue, in order", archive.keeps_order(flights))
+    _expect_true(f"the stream took {told['micro_batches']} micro-batches", told["micro_batches"] > 1)
+    _expect(f"lag of group {ARCHIVE}, as every admin tool sees it", asyncio.run(lag(broker)), 0)
+
+
+async def lag(broker: Broker) -> int:
+    """What the archive has not read yet, by the offsets that it has told the broker."""
+    async with Admin(broker.namesrv) as admin:
+        return (await group_progress(admin, ARCHIVE, TOPIC)).lag
+
+
 def check_lake(places: Places, flights: Flights) -> None:
     """Compares what Spark computed and what lies in the files with the source data."""
     lake = Lake(places.lake)
@@ -297,12 +356,15 @@ def _say_what_next(places: Places) -> None:
     console.print(
         f"""  {places.folder / "store"}  the broker's store, as Apache RocketMQ would have written it
   {places.lake}  the flights, partitioned by origin
+  {places.archive}  the same as a stream wrote them
   {places.folder / "broker.log"}, {places.spark_log}  what broker and Spark had to say
 
 The broker has been stopped. To look around:
   .venv/bin/orbitmq standalone --data-dir {places.folder / "store"}
   .venv/bin/orbitmq admin topic status {TOPIC}
+  .venv/bin/orbitmq admin group progress {ARCHIVE}
   .venv/bin/python examples/spark_read.py --out /tmp/flights.parquet
+  .venv/bin/python examples/spark_stream.py --out /tmp/flights.archive
   docs/data-guide.md  what the Spark source can do""",
         soft_wrap=True,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from flights import CARRIERS
@@ -17,6 +18,11 @@ from rich.table import Table
 
 from orbitmq.spark import local_session
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+COLUMNS = "keys,body,queueId,queueOffset,storeTimestamp"
+"""What of a message is needed."""
 BODY = """
     year int, month int, day int, dep_time int, sched_dep_time int, dep_delay int, arr_time int,
     sched_arr_time int, arr_delay int, carrier string, flight int, tailnum string, origin string,
@@ -39,22 +45,15 @@ def main(
     spark.sparkContext.setLogLevel("ERROR")
     from pyspark.sql import functions as F  # noqa: N812 -- as Spark's own guides write it
 
-    messages = (
+    flights = flights_of(
         spark.read.format("orbitmq")
         .option("namesrv", namesrv)
         .option("subscribe", topic)
         .option("startingOffsets", starting_offsets)
         .option("endingOffsets", ending_offsets)
-        .option("columns", "keys,body,queueId,queueOffset,storeTimestamp")
+        .option("columns", COLUMNS)
         .load()
     )
-    flights = messages.select(
-        F.from_json(F.col("body").cast("string"), BODY).alias("flight"),
-        F.col("keys").alias("key"),
-        F.col("queueId").alias("queue_id"),
-        F.col("queueOffset").alias("queue_offset"),
-        F.col("storeTimestamp").alias("stored_at"),
-    ).select("flight.*", "key", "queue_id", "queue_offset", "stored_at")
     flights.write.mode("overwrite").partitionBy("origin").parquet(str(out))
 
     delays = (
@@ -68,6 +67,19 @@ def main(
     if summary is not None:
         summary.write_text(json.dumps({row["carrier"]: [row["flights"], row["delay"]] for row in delays}))
     spark.stop()
+
+
+def flights_of(messages: DataFrame) -> DataFrame:
+    """A row per flight, of a batch of messages or of a stream of them."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return messages.select(
+        F.from_json(F.col("body").cast("string"), BODY).alias("flight"),
+        F.col("keys").alias("key"),
+        F.col("queueId").alias("queue_id"),
+        F.col("queueOffset").alias("queue_offset"),
+        F.col("storeTimestamp").alias("stored_at"),
+    ).select("flight.*", "key", "queue_id", "queue_offset", "stored_at")
 
 
 def _print(console: Console, rows: list[tuple[str, int, float | None]]) -> None:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from orbitmq.spark import commit_progress, queue_progress, session
+from orbitmq.spark import commit_progress, queue_progress, spark_session
 
 ON_TWO_WORKERS = {
     "spark.driver.host": "127.0.0.1",
@@ -31,7 +31,7 @@ def executor(rows: Iterator[Any]) -> Iterator[int]:
 def main(master: str, text: str) -> None:
     given = json.loads(text)
     folder, options = given["folder"], given["options"]
-    spark = session("reader", master=master, conf=ON_TWO_WORKERS)
+    spark = spark_session("reader", master=master, conf=ON_TWO_WORKERS)
     spark.sparkContext.setLogLevel("ERROR")
     topic = spark.read.format("orbitmq").options(**options, minPartitions=8).load()
     seen = topic.selectExpr("count(*)", "count(distinct msgId, body)", "sum(length(body))").collect()[0]

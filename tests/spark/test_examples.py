@@ -57,7 +57,9 @@ def test_the_demo_and_the_demo_again(tmp_path: Path, ports: tuple[int, int]) -> 
         assert run.returncode == 0, run.stdout + run.stderr
         assert "acknowledged by the broker: 3,000" in run.stdout
         assert "flights in the Parquet files: 3,000" in run.stdout
-        assert "every aircraft's flights are in one queue, in order" in run.stdout
+        assert "flights archived: 3,000" in run.stdout
+        assert "lag of group flights-archive, as every admin tool sees it: 0" in run.stdout
+        assert run.stdout.count("every aircraft's flights are in one queue, in order") == 2
     assert "3,000 messages of earlier runs" in second.stdout
     assert sorted(path.name for path in (tmp_path / "flights.parquet").glob("origin=*")) == [
         "origin=EWR",
@@ -80,7 +82,7 @@ def interrupt_at(run: subprocess.Popen[str], seen: Callable[[str], bool]) -> str
         return printed + run.stdout.read()
 
 
-@pytest.mark.parametrize("at", ["1. ", "2. ", "3. ", "4. ", "5. "])
+@pytest.mark.parametrize("at", ["1. ", "2. ", "3. ", "4. ", "5. ", "6. "])
 @pytest.mark.usefixtures("java_for_spark")
 def test_interrupted_it_leaves_nothing_running(tmp_path: Path, ports: tuple[int, int], at: str) -> None:
     """At the beginning of each step; the store then opens again."""

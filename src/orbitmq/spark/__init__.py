@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from orbitmq.spark.decoding import decoded
     from orbitmq.spark.progress import ProgressListener, commit_progress, queue_progress
-    from orbitmq.spark.session import local_session, session
+    from orbitmq.spark.session import local_session, spark_session
     from orbitmq.spark.source import DefaultSource
 
 __all__ = [
@@ -26,7 +26,7 @@ __all__ = [
     "local_session",
     "queue_progress",
     "register",
-    "session",
+    "spark_session",
 ]
 
 _HOMES = {
@@ -36,7 +36,7 @@ _HOMES = {
     "decoded": "decoding",
     "local_session": "session",
     "queue_progress": "progress",
-    "session": "session",
+    "spark_session": "session",
 }
 
 

@@ -41,7 +41,7 @@ class QueueProgress:
     queue: str
     """`broker|queueId`."""
     start: int | None
-    """The first offset of the micro-batch; None in a query's very first one, of which Spark does not tell it."""
+    """The first offset of the micro-batch; None in a query's very first one: Spark does not tell it."""
     end: int
     """The first offset that is still to be read."""
     latest: int

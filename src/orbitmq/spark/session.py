@@ -32,7 +32,7 @@ def local_session(
     return _classic(f"local[{cores}]", app_name, settings)
 
 
-def session(
+def spark_session(
     app_name: str = "orbitmq",
     *,
     master: str | None = None,
