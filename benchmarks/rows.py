@@ -136,7 +136,7 @@ class Sizes:
     warm_up: int = 20
     """Seconds of mixed load on each broker before the first round; a JIT compiler needs 15 or more."""
     fill: int = 1_000_000
-    """Messages of the topics that consume rows read; large ones are at most a GiB in all."""
+    """Messages of the topics that consume rows read; large ones are fewer, a KiB for each of these."""
     starts: int = 3
     """Cold starts of each broker."""
     log_mb: int = 2048
@@ -156,7 +156,7 @@ class Sizes:
 
     def filled(self, size: int) -> int:
         """Messages in the filled topic of bodies of a size."""
-        return max(100, min(self.fill, (1 << 30) // size))
+        return max(20, min(self.fill, self.fill * 1024 // size))
 
 
 QUICK = Sizes(

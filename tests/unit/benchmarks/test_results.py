@@ -138,5 +138,5 @@ def test_rows_with_a_goal_get_more_rounds_and_large_messages_are_fewer() -> None
     sizes = Sizes()
     assert {sizes.rounds_of(row) for row in choose(["core"])} == {sizes.rounds}
     (largest,) = choose([f"push-{1 << 20}"])
-    assert sizes.count_of(largest) * largest.size == 1 << 30
+    assert sizes.fill * 1024 - largest.size < sizes.count_of(largest) * largest.size <= sizes.fill * 1024
     assert sizes.rounds_of(largest) == sizes.other_rounds
