@@ -1,0 +1,131 @@
+"""The folder that samples are kept in, and the loop that takes them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyarrow")
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from orbitmq.spark.jobs.sampling import SampleTable, sample
+from orbitmq.spark.jobs.ui import QUIET
+
+SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("[0-9]*.parquet"))
+
+
+def test_rows_become_whole_files(tmp_path: Path) -> None:
+    table = SampleTable(tmp_path / "new" / "folder", SCHEMA, file_seconds=3600)
+    table.add([{"n": 1, "text": "a"}])
+    assert files(tmp_path / "new" / "folder") == [], "a file is made now and then only"
+    table.add([{"n": 2}])
+    table.flush()
+    table.flush()
+    (file,) = files(tmp_path / "new" / "folder")
+    assert pq.read_table(file).to_pylist() == [{"n": 1, "text": "a"}, {"n": 2, "text": None}]
+    assert table.rows == 2
+    assert os.listdir(tmp_path / "new" / "folder") == [file.name]
+
+
+def test_a_file_each_time_when_it_is_time(tmp_path: Path) -> None:
+    table = SampleTable(tmp_path, SCHEMA, file_seconds=0)
+    for n in range(3):
+        table.add([{"n": n}])
+    assert len(files(tmp_path)) == 3
+
+
+def test_the_last_file_of_an_earlier_run(tmp_path: Path) -> None:
+    assert SampleTable(tmp_path, SCHEMA).last() == []
+    for n in range(2):
+        table = SampleTable(tmp_path, SCHEMA)
+        table.add([{"n": n, "text": "t"}])
+        table.flush()
+    (tmp_path / "_9-unfinished.parquet").write_bytes(b"PAR1")
+    assert SampleTable(tmp_path, SCHEMA).last() == [{"n": 1, "text": "t"}]
+
+
+def test_a_row_that_does_not_fit_is_an_error_and_leaves_no_file(tmp_path: Path) -> None:
+    table = SampleTable(tmp_path, SCHEMA, file_seconds=3600)
+    table.add([{"n": "no number"}])
+    with pytest.raises(pa.ArrowInvalid):
+        table.flush()
+    assert os.listdir(tmp_path) == []
+
+
+class Looks:
+    """Counts looks and the end."""
+
+    def __init__(self, act: object = None) -> None:
+        self.taken = 0
+        self.closed = 0
+        self.act = act
+
+    async def look(self) -> str:
+        self.taken += 1
+        if callable(self.act):
+            self.act(self.taken)
+        return "fine"
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+def test_so_many_samples(tmp_path: Path) -> None:
+    looks = Looks()
+    assert sample(looks.look, QUIET, "w", every_s=0.001, samples=3, close=looks.close) == 3
+    assert (looks.taken, looks.closed) == (3, 1)
+
+
+def test_ctrl_c_ends_it_in_good_order() -> None:
+    def act(taken: int) -> None:
+        if taken == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    looks = Looks(act)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        taken = sample(looks.look, QUIET, "w", every_s=0.001, samples=None, close=looks.close)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert 2 <= taken <= looks.taken <= 4
+    assert looks.closed == 1
+
+
+def test_an_error_is_not_hidden() -> None:
+    def act(taken: int) -> None:
+        raise OSError("the disk is gone")
+
+    looks = Looks(act)
+    with pytest.raises(OSError, match="the disk is gone"):
+        sample(looks.look, QUIET, "w", every_s=0.001, samples=None, close=looks.close)
+    assert looks.closed == 1
+
+
+def test_slow_looks_do_not_pile_up() -> None:
+    """After a look that took many intervals the next one is not followed by all that were missed."""
+    times: list[float] = []
+
+    async def look() -> str:
+        loop = asyncio.get_running_loop()
+        times.append(loop.time())
+        if len(times) == 1:
+            await asyncio.sleep(0.35)
+        return ""
+
+    async def close() -> None:
+        pass
+
+    sample(look, QUIET, "w", every_s=0.1, samples=3, close=close)
+    assert times[1] - times[0] >= 0.35
+    # The third look's turn is an interval after the second one's, not right behind it.
+    assert times[2] - times[0] >= 0.499
