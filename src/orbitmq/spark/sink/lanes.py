@@ -15,6 +15,7 @@ from typing import Protocol
 
 from orbitmq.client.queue_choice import RoundRobin, queue_of_key
 from orbitmq.client.sending import RETRY_CODES
+from orbitmq.net.blocking import BlockingConnection
 from orbitmq.net.errors import NetError
 from orbitmq.net.replies import read_reply
 from orbitmq.protocol.bodies.queue import MessageQueue
@@ -83,7 +84,8 @@ class Lanes:
         self._filling: dict[str, _Lane] = {}
         self._turns: dict[str, int] = {}
         self._in_turn = RoundRobin()
-        self._under_way: dict[str, dict[int, tuple[_Lane, AnySend]]] = {}
+        self._under_way: dict[BlockingConnection, dict[int, tuple[_Lane, AnySend]]] = {}
+        """What was asked over each connection, the one that was asked first in front."""
         self._held_bytes = 0
 
     # Taking messages.
@@ -115,7 +117,7 @@ class Lanes:
             for lane in self._lanes.values():
                 if lane.held and lane.under_way is None:
                     self._send(lane)
-            if not any(self._under_way.values()):
+            if not self._under_way:
                 return
             self._take_answer()
 
@@ -165,11 +167,12 @@ class Lanes:
         try:
             address = self._routes.master(lane.queue)
             request = for_version(request, self._version(address, lane.queue))
-            opaque = self._connections.to(address).send(request)
+            connection = self._connections.to(address)
+            opaque = connection.send(request)
         except (NetError, WriteFailed) as error:
             self._send_again(lane, error)
         else:
-            self._under_way.setdefault(address, {})[opaque] = (lane, request)
+            self._under_way.setdefault(connection, {})[opaque] = (lane, request)
 
     def _next_of(self, lane: _Lane) -> list[Outgoing]:
         """The messages of the next request: as many as may travel together."""
@@ -198,23 +201,24 @@ class Lanes:
 
     def _take_answer(self) -> None:
         """Waits for one answer of the broker that has been asked first."""
-        address, asked = next((address, asked) for address, asked in self._under_way.items() if asked)
-        connection = self._connections.to(address)
+        connection, asked = next(iter(self._under_way.items()))
         try:
             command = connection.receive(ANSWER_MS)
         except (NetError, Malformed) as error:
-            self._under_way[address] = {}
+            del self._under_way[connection]
             for lane, _ in asked.values():
                 self._send_again(lane, error)
             return
         found = asked.pop(command.opaque, None)
         # The next answer is taken from the next broker.
-        self._under_way[address] = self._under_way.pop(address)
+        del self._under_way[connection]
+        if asked:
+            self._under_way[connection] = asked
         if found is None:
             return
         lane, request = found
         try:
-            reply = read_reply(request, command, address)
+            reply = read_reply(request, command, connection.address)
         except (BrokerRefused, Malformed) as error:
             self._send_again(lane, error)
         else:

@@ -73,7 +73,7 @@ def dlq(
             {
                 "letters": done.letters,
                 "would send" if setup.dry_run else "selected": done.selected,
-                "of unknown topic": done.homeless,
+                "nowhere to send": done.homeless,
                 "sent": done.sent,
                 "already there": done.already_there,
                 "carried on": ", ".join(done.carried_on) or None,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ORIGIN = "origin"
 RETRY = "retry"
-NOWHERE = "nowhere to send it: nothing says which topic it came from"
+NOWHERE = "nowhere to send it: its topic is not known, or there is none of that name"
 
 
 def targeted(found: DataFrame, to: str) -> DataFrame:

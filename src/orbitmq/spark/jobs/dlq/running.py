@@ -50,7 +50,7 @@ class DlqResult:
     selected: int = 0
     """Letters to redrive; of a dry run: that would be."""
     homeless: int = 0
-    """Of those, letters that nothing can be done for: nobody knows their topic."""
+    """Of those, letters that stay where they are: their topic is not known, or there is none of that name."""
     sent: int = 0
     already_there: int = 0
     carried_on: list[str] = field(default_factory=list)
@@ -125,7 +125,8 @@ def _read(spark: SparkSession, options: DlqOptions) -> DataFrame | None:
         from orbitmq.spark.lake.reading import read_lake
 
         try:
-            return read_lake(spark, options.lake)
+            kept = read_lake(spark, options.lake)
+            return kept.filter(kept["topic"].rlike(f"^(?:{options.pattern})$"))
         except LakeError:
             if not options.setup.dry_run and _topics(options):
                 raise
@@ -155,7 +156,7 @@ def _redrive(
             result.carried_on.append(cut_off.run)
             result.sent += sent.messages
             result.already_there += sent.already_there
-    selected = targeted(not_yet_sent(chosen, audit), options.to)
+    selected = _that_exist(targeted(not_yet_sent(chosen, audit), options.to), setup)
     result.selected, result.homeless = selected.agg(
         sf.count("*"), sf.count_if(sf.col("target").isNull())
     ).collect()[0]
@@ -167,6 +168,18 @@ def _redrive(
         sent = carry_out(spark, found, audit, result.run, setup, first_run=True, rate=options.rate)
     result.sent += sent.messages
     result.already_there += sent.already_there
+
+
+def _that_exist(selected: DataFrame, setup: JobSetup) -> DataFrame:
+    """Takes the target from letters whose topic is gone: a run that is begun has to be able to end."""
+    from pyspark.sql import functions as sf
+
+    targets = [row[0] for row in selected.select("target").distinct().collect() if row[0] is not None]
+    with _cluster(setup) as cluster:
+        gone = [topic for topic in targets if cluster.queues_of(topic) is None]
+    if not gone:
+        return selected
+    return selected.withColumn("target", sf.when(~sf.col("target").isin(gone), sf.col("target")))
 
 
 def _report(result: DlqResult, options: DlqOptions) -> Report:
