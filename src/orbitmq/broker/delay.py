@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
 from orbitmq.broker import names
-from orbitmq.broker.snapshots import Snapshot
+from orbitmq.broker.snapshots import Snapshot, require_member
 from orbitmq.broker.timer_due import TIMER_PROPERTIES
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.bodies.offset import DelayOffsetSerializeWrapper
@@ -332,6 +332,7 @@ class DelayDelivery:
 
     def load_text(self, text: str) -> None:
         """Takes over the content of `delayOffset.json`. Raises MalformedJson."""
+        require_member(text, "offsetTable")
         wrapper = DelayOffsetSerializeWrapper.from_json(text)
         self.positions = dict(wrapper.offset_table)
         self._saved_to = wrapper.delivered_to

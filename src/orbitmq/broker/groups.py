@@ -9,7 +9,7 @@ from typing import Protocol
 
 from orbitmq.broker import names
 from orbitmq.broker.attributes import GROUP_ATTRIBUTES, alter
-from orbitmq.broker.snapshots import EntryTexts, Snapshot, document_text, map_text
+from orbitmq.broker.snapshots import EntryTexts, Snapshot, document_text, map_text, require_member
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from orbitmq.protocol.bodies.version import DataVersion
@@ -118,6 +118,7 @@ class GroupTable:
 
     def load_text(self, text: str) -> None:
         """Takes over the content of `subscriptionGroup.json`. Raises MalformedJson."""
+        require_member(text, "subscriptionGroupTable")
         wrapper = SubscriptionGroupWrapper.from_json(text)
         self.by_name = {
             name: config

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from orbitmq.broker.snapshots import Snapshot
+from orbitmq.broker.snapshots import Snapshot, require_member
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.bodies.offset import ConsumerOffsetManager
 from orbitmq.protocol.bodies.version import DataVersion
@@ -185,6 +185,7 @@ class OffsetTable:
 
     def load_text(self, text: str) -> None:
         """Takes over the content of `consumerOffset.json`. Raises MalformedJson."""
+        require_member(text, "offsetTable")
         wrapper = ConsumerOffsetManager.from_json(text)
         stored: dict[str, dict[str, Queues]] = {}
         for key, queues in wrapper.offset_table.items():

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from orbitmq.broker.attributes import TOPIC_ATTRIBUTES, alter
 from orbitmq.broker.identity import BrokerIdentity
-from orbitmq.broker.snapshots import EntryTexts, Snapshot, document_text, map_text, on_wire
+from orbitmq.broker.snapshots import EntryTexts, Snapshot, document_text, map_text, on_wire, require_member
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.bodies.topic import TopicConfig, TopicConfigSerializeWrapper
 from orbitmq.protocol.bodies.version import DataVersion
@@ -263,6 +263,7 @@ class TopicTable:
 
     def load_text(self, text: str) -> None:
         """Takes over the content of `topics.json`. Raises MalformedJson."""
+        require_member(text, "topicConfigTable")
         wrapper = TopicConfigSerializeWrapper.from_json(text)
         self.by_name = {
             name: config for name, config in wrapper.topic_config_table.items() if config.topic_name == name

@@ -213,6 +213,7 @@ class Recovery:
 
     def run(self) -> Recovered:
         """Finds the end of the log and makes the queues agree with it. Raises StoreCorrupt, OSError."""
+        self._check_nothing_is_missing()
         if not self._log.segments:
             for queue in self._table.all():
                 # Without a log there is nothing that these queues could point to.
@@ -232,6 +233,20 @@ class Recovery:
             self._replay(min(self._segment_index(queue.last_unit_end) for queue in self._only))
         self._end_log(start, end, torn)
         return self.found
+
+    def _check_nothing_is_missing(self) -> None:
+        """Refuses a log that ends before what was on the disk: a segment was removed, or a disk is not there.
+
+        To go on would be to throw away what was acknowledged, and its queues with it.
+        """
+        marks, segments = self._marks, self._log.segments
+        end = segments[-1].end if segments else 0
+        if marks is not None and end < marks.durable:
+            raise StoreCorrupt(
+                self._log.folder,
+                f"the segments from {end} on are missing: there was a log of {marks.durable} bytes",
+                "restore them (is the disk mounted?), or remove queuemarks.json to go on without them",
+            )
 
     def _segment_index(self, physical_offset: int) -> int:
         first = self._log.segments[0].start
@@ -355,10 +370,18 @@ class Recovery:
                 continue
             following = self._sound_record_behind(segment, position)
             if following < 0:
+                # What was on the disk once is never cut off, whatever became of it.
+                following = min(self._synced_to - segment.start, segment.size)
+            if following <= position:
                 return position, scan.stop is Stop.BAD
             self._note_damage(segment.start + position, scan.reason)
             position = following
         return segment.size, False
+
+    @property
+    def _synced_to(self) -> int:
+        """The log was on the disk up to here at the last checkpoint for sure; 0 if nobody knows."""
+        return self._marks.durable if self._marks is not None else 0
 
     def _note_damage(self, physical_offset: int, reason: str) -> None:
         # The log may be read twice.
@@ -381,9 +404,8 @@ class Recovery:
 
         It does if what follows was synced once: it is older than the checkpoint, or below the durable mark.
         """
-        synced_to = self._marks.durable if self._marks is not None else 0
         synced_at = self._checkpoint.physical_timestamp_ms
-        if segment.start + position >= synced_to and synced_at <= self.found.last_timestamp_ms:
+        if segment.start + position >= self._synced_to and synced_at <= self.found.last_timestamp_ms:
             return -1
         found = self._log.next_sound_record(segment, position + 1)
         if found is not None:
@@ -397,8 +419,7 @@ class Recovery:
 
     def _was_synced(self, record: ScannedRecord) -> bool:
         """Whether a record was on the disk at the last checkpoint for sure."""
-        synced_to = self._marks.durable if self._marks is not None else 0
-        return record[0] < synced_to or record[4] < self._checkpoint.physical_timestamp_ms
+        return record[0] < self._synced_to or record[4] < self._checkpoint.physical_timestamp_ms
 
     # Units.
 

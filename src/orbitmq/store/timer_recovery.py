@@ -110,6 +110,9 @@ class TimerRecovery:
         fields, mark = self.check.fields, self.check.mark
         if mark is not None:
             return TimerStart(mark.read_ms, mark.due_ms, mark.position, mark.queue_offset)
+        if fields is not None and fields.read_ms > now_ms + self.wheel.span_ms:
+            log.warning("config/timercheck speaks of a time that is not near: it is not relied on")
+            fields = self.check.fields = None
         if fields is not None:
             read_ms = fields.read_ms // precision * precision
             return TimerStart(read_ms, read_ms, NO_UNIT, max(0, fields.master_queue_offset))

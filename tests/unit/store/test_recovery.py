@@ -214,17 +214,41 @@ def test_units_beyond_the_log_go(tmp_path: Path) -> None:
     assert not (folder_of(tmp_path) / f"{2000:020d}").exists()
 
 
-def test_without_a_log_there_are_no_queues(tmp_path: Path) -> None:
+def test_a_log_that_is_gone_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
     store = opened(tmp_path)
     filled(store, 10)
     store.close()
     shutil.rmtree(tmp_path / "commitlog")
+    for _ in range(2):
+        with pytest.raises(StoreCorrupt, match="the segments from 0 on are missing"):
+            opened(tmp_path)
+    assert (folder_of(tmp_path) / f"{0:020d}").exists()
+    (tmp_path / "queuemarks.json").unlink()  # as the line says
     store = opened(tmp_path)
     assert store.topics() == []
     assert store.append(message(1), NOW).queue_offset == 0
     assert bodies(store) == [b"body 1"]
     store.close()
     assert bodies(opened(tmp_path)) == [b"body 1"]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_newest_segments_that_are_gone_are_asked_for(tmp_path: Path, clean: bool) -> None:
+    store = opened(tmp_path)
+    filled(store, 60, body=bytes(3000))
+    store._sweep_chore(NOW + 120_000)
+    if clean:
+        store.close()
+    else:
+        crash(store)
+    segments = sorted((tmp_path / "commitlog").iterdir())
+    written = [path for path in segments if any(path.read_bytes())]
+    for path in segments[segments.index(written[-1]) :]:
+        path.unlink()
+    with pytest.raises(
+        StoreCorrupt, match=f"the segments from {SEGMENT * (len(written) - 1)} on are missing"
+    ):
+        opened(tmp_path)
 
 
 def test_a_queue_whose_beginning_left_the_log_begins_with_blank_units(tmp_path: Path) -> None:
