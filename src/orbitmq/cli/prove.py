@@ -152,7 +152,8 @@ def _print(found: Findings) -> None:
     out.print(promises)
     if found.settings.get("flushDiskType") == "ASYNC_FLUSH" and ends["cut"]:
         out.print(
-            "[bold]Can be lost:[/bold] with ASYNC_FLUSH a power cut takes what was acknowledged and not flushed yet. "
+            "[bold]Can be lost:[/bold] with ASYNC_FLUSH a power cut takes what was acknowledged and not "
+            "flushed yet. "
             f"Here at most {found.most_lost:,} messages of the last {found.most_lost_ms / 1000:.1f} s, when "
             f"{found.most_at_risk_bytes:,} bytes were not on the disk. flushDiskType=SYNC_FLUSH loses none."
         )

@@ -1,7 +1,9 @@
 """What clients were promised and what they saw; checked in one pass, linear in its length.
 
-A send is never repeated, so a message that is there twice was doubled by the broker. What a power cut may take is
-told by `life_ended`: everything behind `durable` may be gone, and what was only acknowledged there is promised
+A send is never repeated, so a message that is there twice was doubled by the broker. What a power cut
+may take is
+told by `life_ended`: everything behind `durable` may be gone, and what was only acknowledged there is
+promised
 no longer.
 """
 
@@ -146,7 +148,8 @@ class History:
     def life_ended(self, kind: str, now_ms: float, durable: int | None = None) -> None:
         """The broker ended by a `kill`, a `cut` of power, or a `stop`.
 
-        `durable`: the physical offset up to which everything is on the disk, where what lies behind may be lost.
+        `durable`: the physical offset up to which everything is on the disk, where what lies behind
+        may be lost.
         """
         self.life += 1
         self.kills += kind == "kill"

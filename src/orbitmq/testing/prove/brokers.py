@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -36,14 +36,13 @@ class Killable(Protocol):
     async def stop(self) -> None: ...
 
 
-async def _until(
-    condition: Mapping[str, object] | object, process: asyncio.subprocess.Process, log: Path
-) -> None:
+async def _until(condition: Callable[[], object], process: asyncio.subprocess.Process, log: Path) -> None:
     """Waits until `condition()` holds. Raises DoesNotStart."""
     deadline = asyncio.get_running_loop().time() + START_SECONDS
-    while not condition():  # type: ignore[operator]
+    while not condition():
         if process.returncode is not None or asyncio.get_running_loop().time() > deadline:
-            said = log.read_text(errors="replace").strip().splitlines()[-5:]
+            # A few kilobytes, once, of a broker that does not come up.
+            said = log.read_text(errors="replace").strip().splitlines()[-5:]  # noqa: ASYNC240
             raise DoesNotStart("; ".join(said) or "it said nothing")
         await asyncio.sleep(0.05)
 

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+import runpy
 import sys
 from pathlib import Path
 
 from orbitmq.testing.prove.power import Recorder
 
 
-def main() -> int:
-    """Runs the command that the arguments hold."""
+def main() -> None:
+    """Becomes the command that the arguments hold."""
     root, record, *command = sys.argv[1:]
     Recorder(Path(root), Path(record)).install()
-    # Only a process that is told to do so becomes a command: importing it here would tie the rooms together.
-    from importlib import import_module
-
-    run = import_module("orbitmq.cli.app").run
-    return int(run(command))
+    sys.argv = ["orbitmq", *command]
+    runpy.run_module("orbitmq", run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,11 +1,15 @@
 """Power cuts for real processes: a record of what was synced, and what is left without the rest.
 
-In the broker's process `Recorder` stands between Python and the calls that make bytes and names last: `fsync`,
-`fdatasync`, renames and removals below one folder. When a file is synced, its content as of that moment goes into
-a second folder, the record; a rename or removal counts as lasting only once its folder was synced. Whatever code
+In the broker's process `Recorder` stands between Python and the calls that make bytes and names last:
+`fsync`,
+`fdatasync`, renames and removals below one folder. When a file is synced, its content as of that
+moment goes into
+a second folder, the record; a rename or removal counts as lasting only once its folder was synced.
+Whatever code
 forgets to sync is not in the record, for the recorder knows nothing of the store.
 
-The broker is killed; `cut` then lays out what a power cut would leave: the record, and of every page that is newer
+The broker is killed; `cut` then lays out what a power cut would leave: the record, and of every page
+that is newer
 in the broker's folder that page, a torn one, or the one before.
 """
 
@@ -248,7 +252,9 @@ def cut(root: Path, record: Path, chance: random.Random) -> None:
 
 
 def _undo_names(root: Path, record: Path, chance: random.Random) -> None:
-    """Of the changes that were not synced any number is lost, the youngest first: a journal keeps their order."""
+    """Of the changes that were not synced any number is lost, the youngest first: a journal keeps
+    their order.
+    """
     changes = read_changes(record)
     for change in reversed(changes[chance.randint(0, len(changes)) :]):
         source, kept = change["from"], change["kept"]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,9 +32,12 @@ SETTLE_SECONDS = 90.0
 SHORT_TIMES = {
     "transactionTimeOut": "1000",
     "transactionCheckInterval": "1000",
+    "transactionCheckMax": "1000",
     "waitTimeMillsInSendQueue": "10000",
 }
-"""Set whatever the configuration says: how soon a broker asks is no matter of safety, and nobody waits for hours."""
+"""Set whatever the configuration says: how soon a broker asks is no matter of safety, and nobody waits
+for hours.
+"""
 USER = Credentials("orbitmq-prove", "orbitmq-prove-secret")
 KINDS = {
     "plain": "messages", "batch": "batches", "popped": "popped messages", "delayed": "delayed messages",
@@ -120,8 +124,6 @@ def settings_of(given: Given) -> BrokerSettings:
     layers: list[Layer] = []
     if given.config is not None:
         layers.append(read_file(given.config).split(BROKER_TABLE.has, lambda _: True)[0])
-    import os
-
     layers.append(from_environment(os.environ).split(BROKER_TABLE.has, lambda _: True)[0])
     layers.append(from_assignments(given.assignments).split(BROKER_TABLE.has, lambda _: True)[0])
     settings: BrokerSettings = BROKER_TABLE.load(layers)
@@ -244,7 +246,7 @@ class Trial:
                 await self._end(broker, self._chance.choice(ends), history)
                 await self._start(broker)
                 self._say(
-                    f"{self.findings.name}: {len(history.promises):,} messages, broker ended {number + 1} times"
+                    f"{self.findings.name}: {len(history.promises):,} messages, ended {number + 1} times"
                 )
                 if self._is_over() or clients.failed() is not None:
                     break
@@ -283,12 +285,3 @@ class Trial:
         loses = self.settings.flush_disk_type != "SYNC_FLUSH"
         history.life_ended("cut", now_ms, durable if loses else None)
         await asyncio.to_thread(broker.cut_power, self._chance)
-
-
-def overview(rules: Mapping[str, int], flush: str) -> list[tuple[str, str, bool]]:
-    """(promise, what was seen, whether it held) of every rule, for a table."""
-    lines = []
-    for rule, text in RULES.items():
-        times = rules.get(rule, 0)
-        lines.append((text, f"broken {times} times" if times else "held", not times))
-    return lines

@@ -53,7 +53,8 @@ def main() -> int:
             print(f"seed {seed}: {outcome.kept} promises kept over {dict(outcome.faults)}", flush=True)
     took = time.monotonic() - began
     print(
-        f"{ran} seeds in {took:.0f} s, {ran / took * 3600:,.0f} an hour; {kept:,} promises kept, {failed} seeds failed"
+        f"{ran} seeds in {took:.0f} s, {ran / took * 3600:,.0f} an hour; {kept:,} promises kept, "
+        f"{failed} seeds failed"
         f" (ASYNC_FLUSH lost {lost:,} messages to power cuts, as it may)"
     )
     print("faults: " + ", ".join(f"{name} {faults[name]}" for name in sorted(FAULTS)))

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import errno
 import random
+from collections.abc import Callable
 from pathlib import Path
+
+from orbitmq.store.files import StoreFile
 
 PAGE_BYTES = 4096
 TOTAL_BYTES = 1 << 40
@@ -21,7 +24,8 @@ class Gone(Exception):
 class _Content:
     """The bytes of a file, and what of them is on the disk.
 
-    Where the file was viewed as memory nobody sees the writes: then `synced` is a copy of all of it. Else `before`
+    Where the file was viewed as memory nobody sees the writes: then `synced` is a copy of all of it.
+    Else `before`
     holds the pages that were written since the last sync, as they were then.
     """
 
@@ -83,7 +87,7 @@ class _Content:
 
 
 class MemoryFile:
-    """An open file of a `MemoryDisk`."""
+    """An open file of a `MemoryDisk`; implements `orbitmq.store.files.StoreFile`."""
 
     def __init__(self, disk: MemoryDisk, path: Path, content: _Content) -> None:
         self._disk = disk
@@ -146,7 +150,7 @@ class MemoryDisk:
         self.syncs_fail = False
         self.forgets_syncs = False
         """Planted by tests of the tests: a sync that does nothing, as if it were missing in the code."""
-        self.now_ms = lambda: 0
+        self.now_ms: Callable[[], int] = int
         self._files: dict[Path, _Content] = {}
         self._undo: list[tuple[Path, dict[Path, _Content | None]]] = []
         """Changes of names that no sync of their folder followed: the folder, and what was there before."""
@@ -160,7 +164,7 @@ class MemoryDisk:
         if self.is_full:
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    def open(self, path: Path, size: int | None = None) -> MemoryFile:
+    def open(self, path: Path, size: int | None = None, mode: int = 0o644) -> StoreFile:
         self.check_alive()
         content = self._files.get(path)
         if content is None:
@@ -171,6 +175,18 @@ class MemoryDisk:
         elif size is not None and len(content.data) < size:
             content.lengthen(size)
         return MemoryFile(self, path, content)
+
+    def content(self, path: Path) -> bytes:
+        return bytes(self._found(path).data)
+
+    def size(self, path: Path) -> int:
+        return len(self._found(path).data)
+
+    def _found(self, path: Path) -> _Content:
+        content = self._files.get(path)
+        if content is None:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(path))
+        return content
 
     def names(self, folder: Path) -> list[str]:
         depth = len(folder.parts)
@@ -204,7 +220,8 @@ class MemoryDisk:
         self._files[new_path] = content
 
     def space(self, folder: Path) -> tuple[int, int]:
-        return TOTAL_BYTES, 0 if self.is_full else TOTAL_BYTES // 2
+        # Never scarce, even where nothing can be written (a quota): what is scarce makes room by deleting.
+        return TOTAL_BYTES, TOTAL_BYTES // 2
 
     # What is left.
 

@@ -8,6 +8,7 @@ executor runs as a whole a moment later, and its result is there after another m
 from __future__ import annotations
 
 import asyncio
+import heapq
 import random
 from asyncio import events
 from collections.abc import Callable
@@ -51,7 +52,7 @@ class _Handle(events.Handle):
 
     def _run(self) -> None:
         if _may_run(self):
-            super()._run()  # type: ignore[misc]
+            super()._run()
 
 
 class _TimerHandle(events.TimerHandle):
@@ -63,7 +64,7 @@ class _TimerHandle(events.TimerHandle):
 
     def _run(self) -> None:
         if _may_run(self):
-            super()._run()  # type: ignore[misc]
+            super()._run()
 
 
 def _may_run(handle: Any) -> bool:
@@ -126,20 +127,20 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._ready.append(handle)  # type: ignore[attr-defined]
         return handle
 
-    def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> events.Handle:
+    def call_soon(  # type: ignore[override]
+        self, callback: Any, *args: Any, context: Context | None = None
+    ) -> events.Handle:
         return self._call_soon(callback, args, context)
 
-    def call_at(
+    def call_at(  # type: ignore[override]
         self, when: float, callback: Any, *args: Any, context: Context | None = None
     ) -> events.TimerHandle:
         timer = _TimerHandle(when, callback, args, self, context)
-        import heapq
-
         heapq.heappush(self._scheduled, timer)  # type: ignore[attr-defined]
         timer._scheduled = True  # type: ignore[attr-defined]
         return timer
 
-    def call_later(
+    def call_later(  # type: ignore[override]
         self, delay: float, callback: Any, *args: Any, context: Context | None = None
     ) -> events.TimerHandle:
         return self.call_at(self.now_seconds + max(0.0, delay), callback, *args, context=context)

@@ -1,6 +1,7 @@
 """A network in memory: connections are pairs of transports, and bytes are timers of the loop.
 
-Within one direction of a connection bytes keep their order, as with TCP; between connections nothing does. Faults
+Within one direction of a connection bytes keep their order, as with TCP; between connections nothing
+does. Faults
 are methods of `Network` that act on the connections of an address: a new one is one small function.
 """
 
@@ -215,7 +216,7 @@ class Network:
     # Faults.
 
     def of_node(self, node: Node) -> Iterator[SimulatedTransport]:
-        """This node's ends of its connections, in the order in which they were made."""
+        """A node's ends of its connections, in the order in which they were made."""
         ends = [end for end in self.transports if end.node is node]
         yield from sorted(
             ends, key=lambda end: (end.get_extra_info("peername"), end.get_extra_info("sockname"))

@@ -43,6 +43,8 @@ DEFAULTS: dict[str, object] = {
     "messageDelayLevel": "1s 2s 3s",
     "transactionTimeOut": 1000,
     "transactionCheckInterval": 1000,
+    # A producer behind a dead connection answers nothing for two minutes, and is asked all the while.
+    "transactionCheckMax": 1000,
     "recallMessageEnable": "true",
     "flushDelayOffsetInterval": 2000,
     "mappedFileSizeConsumeQueue": 2000,
