@@ -26,8 +26,8 @@ def decoded(
     """Replaces `column` by the struct `into`, decoded as `schema` says.
 
     A JSON body's schema is Spark's: DDL (`"id bigint, amount double"`) or a StructType. An Avro body's is the
-    Avro schema, as JSON text or as a dict (`{"type": "record", …}`); Spark has Avro in a package of its own,
-    `spark.jars.packages=org.apache.spark:spark-avro_2.13:VERSION`.
+    Avro schema, as JSON text or as a dict (`{"type": "record", …}`); the body is one datum in Avro's binary
+    encoding, without a header. Spark before 4.3 has Avro in a package of its own.
 
     Bodies that do not fit: `bad="keep"` keeps the row, with `into` null and the body in the column
     `_bad_body` (null in good rows); `bad="fail"` fails the query. No row is dropped. A null body is null
@@ -47,11 +47,20 @@ def decoded(
 
 
 def _avro_schema(schema: Any) -> str | None:
-    if isinstance(schema, dict):
-        return json.dumps(schema)
+    """A record around the asked schema, which has the same encoding; None for a schema of Spark's.
+
+    Of a datum that does not fit Spark makes a record of nulls: only around ours it is told from one of nulls.
+    """
     if isinstance(schema, str) and schema.lstrip().startswith(("{", "[", '"')):
-        return schema
-    return None
+        try:
+            schema = json.loads(schema)
+        except ValueError as error:
+            raise BadOption(f"this Avro schema is no JSON: {error}") from None
+    elif not isinstance(schema, dict):
+        return None
+    return json.dumps(
+        {"type": "record", "name": "OrbitmqBody", "fields": [{"name": "value", "type": schema}]}
+    )
 
 
 def _from_json(column: str, schema: str | StructType, bad: str) -> Column:
@@ -75,7 +84,7 @@ def _from_avro(frame: DataFrame, column: str, schema: str, bad: str) -> Column:
 
     mode = "FAILFAST" if bad == "fail" else "PERMISSIVE"
     try:
-        value = from_avro(F.col(column), schema, {"mode": mode})
+        value = from_avro(F.col(column), schema, {"mode": mode})["value"]
         frame.select(value)  # So that a missing package is told here, and in our words.
     except (PySparkException, TypeError) as error:
         if "avro" in str(error).lower() and ("load" in str(error).lower() or "package" in str(error).lower()):
