@@ -23,7 +23,7 @@ help: ## this list
 
 setup: $(MADE)/orbitmq $(MADE)/hot $(MADE)/java ## .venv with everything needed to run and test OrbitMQ
 
-demo: setup ## publish 336,776 flights, consume them, read them with Spark
+demo: setup ## publish 336,776 flights, consume them, read and archive them with Spark
 	@$(BIN)/python examples/demo.py $(ARGS)
 
 test: setup ## the whole test suite; ARGS="tests/unit -k name" for a part of it

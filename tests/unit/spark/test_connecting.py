@@ -11,9 +11,12 @@ import pytest
 from orbitmq.protocol.bodies.auth import Policy, User
 from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.protocol.signing import Credentials
-from orbitmq.spark.cluster import queue_bounds, readable_queues
+from orbitmq.spark.cluster import Cluster, queue_bounds, readable_queues
 from orbitmq.spark.connecting import Connecting
 from orbitmq.spark.errors import BadOption
+from orbitmq.spark.following import Follower
+from orbitmq.spark.groups import GroupOffsets
+from orbitmq.spark.options import ReadOptions
 from orbitmq.spark.planning import OffsetRange
 from orbitmq.spark.pulling import QueuePuller, refuse_loss
 from tests.certificates import Authority
@@ -60,7 +63,23 @@ async def test_a_topic_of_a_guarded_broker_is_read_over_tls(tmp_path: Path) -> N
                     total += end - first
             return total
 
+        def stream() -> dict[str, dict[str, int]]:
+            keys = {"accessKey": ANN.access_key, "secretKey": ANN.secret_key, "tlsCa": str(authority.cert)}
+            given = {"namesrv": ";".join(namesrv), "subscribe": "T", "groupId": "lake", **keys}
+            options = ReadOptions.parse(given, streaming=True)
+            follower = Follower(options, cluster := Cluster(options.namesrv, options.connecting))
+            offsets, writer = follower.initial(), GroupOffsets(options)
+            assert writer.write(offsets)
+            writer.close()
+            cluster.close()
+            return offsets
+
         assert await asyncio.to_thread(read, ann) == 5
+        table.merge_acl("ann", [Policy(1, [*rules, entry("Group:lake", "Sub")])])
+        followed = await asyncio.to_thread(stream)
+        assert sum(followed["T"].values()) == 5
+        offsets = here.broker.broker.offsets
+        assert sum(offsets.get("lake", "T", queue) for queue in range(len(followed["T"]))) == 5
         with pytest.raises(BrokerRefused, match="check signature failed"):
             await asyncio.to_thread(read, Connecting(Credentials("ann", "x"), tls_ca=str(authority.cert)))
 
