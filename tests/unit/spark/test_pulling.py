@@ -147,3 +147,60 @@ def test_a_connection_is_used_again_by_the_next_task() -> None:
             assert len(list(QueuePuller(work, group="g", subscription="*", on_loss=refuse_loss))) >= 1
             assert len(pulling._idle._connections[broker.address, PLAIN]) == 1
         pulling.close_idle_connections()
+
+
+@pytest.mark.parametrize("code", [17, 29], ids=["topic", "queue"])
+def test_a_topic_or_queue_that_is_gone_is_data_loss(code: int) -> None:
+    queue = Queueful(0, 1000)
+
+    def gone_in_the_middle(request: Command) -> Answer:
+        assert request.ext is not None
+        if int(request.ext["queueOffset"]) >= 320:
+            return Command(code, 0, 1, None, None, "not here")
+        return queue(request)
+
+    with FakeBroker(gone_in_the_middle) as broker:
+        with pytest.raises(DataLost, match=r"offsets .* to 999 were planned to be read and are gone"):
+            offsets_read(broker, 0, 1000)
+        found = offsets_read(broker, 0, 1000, lenient=True)
+        assert found == list(range(len(found)))
+
+
+def test_a_group_whose_offsets_were_reset_is_read_on() -> None:
+    queue = Queueful(0, 100)
+    resets = 2
+
+    def sent_elsewhere(request: Command) -> Answer:
+        nonlocal resets
+        assert request.ext is not None
+        if resets and int(request.ext["queueOffset"]) == 32:
+            resets -= 1
+            return pull_answer(OFFSET_MOVED, 3, low=0, high=100)
+        return queue(request)
+
+    with FakeBroker(sent_elsewhere) as broker:
+        assert offsets_read(broker, 0, 100) == list(range(100))
+    assert resets == 0
+
+
+def test_the_queue_is_looked_for_where_it_is_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slave that is behind is no data loss; a new master is found."""
+    monkeypatch.setattr(pulling.time, "sleep", lambda _: None)
+    with FakeBroker(Queueful(0, 50)) as slave, FakeBroker(Queueful(0, 200)) as master:
+        there = iter([Queue("t", "b", 0, slave.address, False)] * 3 + [Queue("t", "b", 0, master.address)])
+        work = OffsetRange(Queue("t", "b", 0, slave.address, False), 0, 200)
+        puller = QueuePuller(
+            work,
+            group="g",
+            subscription="*",
+            on_loss=refuse_loss,
+            relocate=lambda _: next(there),
+        )
+        seen = [
+            offset
+            for body, low, high in puller
+            for (offset,) in struct.iter_unpack(">q", body)
+            if low <= offset < high
+        ]
+        assert seen == list(range(200))
+        pulling.close_idle_connections()
