@@ -109,21 +109,22 @@ class Prober:
         return reply.queue_offset
 
     async def _read(self, address: str, topic: str, at_offset: int) -> None:
-        """Reads the message at an offset, or without one the last; an empty queue has none to read."""
-        if at_offset < 0:
+        """Reads the message at an offset, or without one the last; an empty queue is asked all the same."""
+        wanted = at_offset >= 0
+        if not wanted:
             low = (await self._admin.call(address, GetMinOffset(topic, 0))).offset
             at_offset = (await self._admin.call(address, GetMaxOffset(topic, 0))).offset - 1
-            if at_offset < max(low, 0):
-                return
+            wanted = at_offset >= max(low, 0)
         reply = await self._admin.call(
             address,
             PullMessage(
-                consumer_group=READER, topic=topic, queue_id=0, queue_offset=at_offset, max_msg_nums=1,
+                consumer_group=READER, topic=topic, queue_id=0, queue_offset=max(at_offset, 0),
+                max_msg_nums=1,
                 sys_flag=SUBSCRIPTION_IN_REQUEST, commit_offset=0, suspend_timeout_millis=0, sub_version=0,
                 subscription="*", expression_type="TAG",
             ),
         )  # fmt: skip
-        if reply.code != ResponseCode.SUCCESS or not reply.body:
+        if wanted and (reply.code != ResponseCode.SUCCESS or not reply.body):
             raise NothingRead(f"no message at offset {at_offset} of {topic}, queue 0")
 
 
