@@ -11,12 +11,14 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from orbitmq.spark.lake import delta as delta_log
 from orbitmq.spark.lake.errors import LakeBusy, LakeDamaged, LakeError
 from orbitmq.spark.lake.state import HeldRange, LakeFile, LakeState, Manifest, Schema, fold
 from orbitmq.spark.lake.storage import LakeLocation, Storage
 
 MANIFESTS = "_manifests"
 STAGED = "_staged"
+DELTA_LOG = "_delta_log"
 SNAPSHOT_EVERY = 32
 """Commits between snapshots: so many manifests are read at most, besides one snapshot."""
 
@@ -90,13 +92,21 @@ class Lake:
     storage: Storage
     state: LakeState
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
+    has_delta_log: bool = False
     _in_commit: bool = False
 
     @classmethod
     @contextlib.contextmanager
-    def open(cls, location: LakeLocation) -> Iterator[Lake]:
-        """Locks the lake and finishes what a crash has left. Raises LakeBusy, LakeDamaged."""
+    def open(cls, location: LakeLocation, *, delta: bool = False) -> Iterator[Lake]:
+        """Locks the lake and finishes what a crash has left.
+
+        With `delta` it becomes a Delta table as well; one that is goes on being one. Raises LakeBusy,
+        LakeDamaged, and BadOption where the package that a Delta log needs is missing.
+        """
         storage = location.open()
+        delta = delta or bool(storage.names(DELTA_LOG))
+        if delta:
+            delta_log.check()
         with storage.lock():
             state, newest = _load(storage)
             if newest is not None:
@@ -104,7 +114,8 @@ class Lake:
             if location.is_local:
                 # Nobody else writes; elsewhere it may be another run's work under way.
                 storage.remove_tree(STAGED)
-            lake = cls(location, storage, state)
+            lake = cls(location, storage, state, has_delta_log=delta)
+            lake._follow()
             try:
                 yield lake
             finally:
@@ -156,8 +167,13 @@ class Lake:
         self.state = after
         _publish(self.storage, manifest)
         self._in_commit = False
+        self._follow()
         if number % SNAPSHOT_EVERY == 0:
             self._snapshot()
+
+    def _follow(self) -> None:
+        if self.has_delta_log:
+            delta_log.follow(self.location, self.state)
 
     def _snapshot(self) -> None:
         """Writes down what the manifests come to, then drops those that went before: the newest one stays."""

@@ -66,6 +66,7 @@ COMPRESSIONS = ("snappy", "zstd", "lz4", "gzip", "none")
     show_default=True,
     help="Size of merged files; files of half of it are left alone.",
 )
+@click.option("--delta", is_flag=True, help="Make the lake a Delta table, too (needs deltalake).")
 @click.option("--allow-data-loss", is_flag=True, help="Go on where messages were gone before they came in.")
 @click.option(
     "--patience",
@@ -98,6 +99,7 @@ def archive(
     compression: str,
     compact: bool,
     target_mb: int,
+    delta: bool,
     allow_data_loss: bool,
     patience: float,
     storage: tuple[str, ...],
@@ -135,6 +137,7 @@ def archive(
             batch_messages=batch,
             file_messages=per_file,
             form=ParquetForm(compression=compression),
+            delta=delta,
             allow_data_loss=allow_data_loss,
             compact=compact,
             target_bytes=target_mb << 20,

@@ -56,6 +56,8 @@ class ArchiveOptions:
     """About so many messages are committed together: what a crash may have to read again."""
     file_messages: int = DEFAULT_FILE
     form: ParquetForm = field(default_factory=ParquetForm)
+    delta: bool = False
+    """Make the lake a Delta table, too."""
     allow_data_loss: bool = False
     compact: bool = False
     compact_every: int = 50
@@ -96,7 +98,7 @@ def run(options: ArchiveOptions, ui: JobUi = QUIET) -> ArchiveResult:
     started = time.monotonic()
     if options.setup.dry_run:
         return _dry_run(options, ui)
-    with Lake.open(options.lake) as lake:
+    with Lake.open(options.lake, delta=options.delta) as lake:
         columns, schema = _columns(options, lake)
         with options.setup.session("archive") as spark:
             _Run(options, ui, lake, spark, columns, schema, result).go()

@@ -1,0 +1,101 @@
+"""The lake as a Delta table, too: a transaction log beside the manifests that names the same files.
+
+Kept by the package `deltalake`, which writes the log without Spark: the jar of Delta Lake need not fit the
+release of Spark. The log follows the manifests and carries the number of the one it has got to; a crash in
+between is made good by the next commit, or when the lake is opened next.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+from urllib.parse import unquote
+
+from orbitmq.spark.columns import BY_NAME
+from orbitmq.spark.errors import BadOption
+from orbitmq.spark.lake.errors import LakeError
+from orbitmq.spark.lake.state import LakeState, Schema
+from orbitmq.spark.lake.storage import LakeLocation
+
+APP = "orbitmq-archive"
+OLDEST = (1, 5)
+"""The first release that takes removals as well."""
+
+
+def check() -> None:
+    """Raises BadOption where the package is not there, or does not fit."""
+    try:
+        import deltalake
+    except ModuleNotFoundError:
+        raise BadOption("a Delta table needs the package deltalake: pip install 'orbitmq[delta]'") from None
+    found = tuple(int(part) for part in deltalake.__version__.split(".")[:2])
+    if found < OLDEST:
+        raise BadOption(
+            f"deltalake {deltalake.__version__} is installed, and {OLDEST[0]}.{OLDEST[1]} or later is needed"
+        )
+
+
+def follow(location: LakeLocation, state: LakeState) -> None:
+    """Brings the Delta log to where the manifests are. Raises LakeError."""
+    import pyarrow as pa
+    from deltalake import CommitProperties, DeltaTable, Transaction
+    from deltalake.exceptions import DeltaError
+    from deltalake.transaction import AddAction, RemoveAction
+
+    if not state.number:
+        return
+    url = location.open().full("") if location.is_local else location.url
+    options = {name: str(value) for name, value in location.options.items()} or None
+    schema = pa.schema([pa.field(name, _arrow(name)) for name, _ in _columns(state.schema)])
+    try:
+        if not DeltaTable.is_deltatable(url, storage_options=options):
+            DeltaTable.create(
+                url, schema, partition_by=["topic", "date"], storage_options=options, name="orbitmq archive"
+            )
+        table = DeltaTable(url, storage_options=options)
+        if (table.transaction_version(APP) or 0) >= state.number:
+            return
+        added_columns = [
+            name for name in schema.names if name not in {one.name for one in table.schema().fields}
+        ]
+        if added_columns:
+            from deltalake import Schema as DeltaSchema
+
+            wider = DeltaSchema.from_arrow(pa.schema([schema.field(name) for name in added_columns]))
+            table.alter.add_columns(list(wider.fields))
+        listed = pa.table(table.get_add_actions()).select(["path"]).column(0).to_pylist()
+        known = {unquote(path): path for path in listed}  # the log has them as URLs
+        actions: list[Any] = [
+            AddAction(
+                path,
+                file.size_bytes,
+                {"topic": file.topic, "date": file.date},
+                file.last_store_ms,
+                True,
+                json.dumps({"numRecords": file.rows}),
+            )
+            for path, file in state.files.items()
+            if path not in known
+        ]
+        now_ms = int(time.time() * 1000)
+        actions += [RemoveAction(path, True, now_ms) for path in known.keys() - state.files.keys()]
+        table.create_write_transaction(
+            actions,
+            "append",
+            schema,
+            ["topic", "date"],
+            commit_properties=CommitProperties(app_transactions=[Transaction(APP, state.number)]),
+        )
+    except DeltaError as error:
+        raise LakeError(f"the Delta log of {location.url} cannot be written: {error}") from error
+
+
+def _columns(recorded: Schema) -> Schema:
+    return (*recorded, ("topic", "string"), ("date", "date"))
+
+
+def _arrow(name: str) -> Any:
+    import pyarrow as pa
+
+    return pa.date32() if name == "date" else BY_NAME[name].arrow
