@@ -77,6 +77,10 @@ class Follower:
         self._missed: dict[Name, float] = {}
         self._told: set[str] = set()
 
+    def close(self) -> None:
+        """Closes connections."""
+        self._cluster.close()
+
     # ---- where a new query begins ----
 
     def initial(self) -> QueueOffsets:

@@ -124,7 +124,7 @@ class BatchReader(DataSourceReader):
         options, pushed = self._options, self._pushed
         with Cluster(options.namesrv, options.connecting) as cluster:
             queues = selected_queues(cluster, options)
-            if options.sql is not None:
+            if options.sql is not None and queues:
                 cluster.check_expression(
                     queues[0], options.subscription, options.expression_type, options.group
                 )

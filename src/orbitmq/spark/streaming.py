@@ -89,5 +89,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Closes connections; the process ends with the query anyway."""
+        if self._follows is not None:
+            self._follows.close()
         if self._commits is not None:
             self._commits.close()
