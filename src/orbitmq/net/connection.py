@@ -124,6 +124,9 @@ class Connection(asyncio.Protocol):
             self.abort(f"malformed frame: {error}")
             return
         inbox = self._inbox
+        if len(commands) == 1 and not inbox and not commands[0].flag & 1 and self._writable:
+            self._hand_over(commands)  # most reads are like this: nothing has to wait in the inbox
+            return
         for command in commands:
             if command.flag & 1:
                 future = self._pending.pop(command.opaque, None)
@@ -134,10 +137,12 @@ class Connection(asyncio.Protocol):
         if inbox:
             self._hand_over()
 
-    def _hand_over(self) -> None:
+    def _hand_over(self, first: list[Command] | None = None) -> None:
         self._in_turn = True
         inbox = self._inbox
         try:
+            if first is not None:
+                self._on_requests(self, first)
             while inbox and self._writable and not self.is_closed:
                 step = [inbox.popleft() for _ in range(min(len(inbox), REQUESTS_PER_STEP))]
                 self._on_requests(self, step)

@@ -38,8 +38,9 @@ class FrameSplitter:
             del rest[:taken]
         else:
             commands, taken = decode_frames(data, self._max_frame_bytes)
-            if taken < len(data):
-                rest += memoryview(data)[taken:]
+            if taken == len(data):
+                return commands
+            rest += memoryview(data)[taken:]
         # A length is waited for only once it was checked, which takes the eight bytes that a frame begins with.
         self._needed = 4 + int.from_bytes(rest[:4], "big") if len(rest) >= 8 else 8
         return commands

@@ -73,7 +73,7 @@ class Dispatcher:
             first = i
             while i < n and commands[i].code == code:
                 i += 1
-            self._together(connection, many, commands[first:i], now)
+            self._together(connection, many, commands if i - first == n else commands[first:i], now)
         self._after_turn(now)
 
     def _one(self, connection: Connection, command: Command, now: int) -> None:

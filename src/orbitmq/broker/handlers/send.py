@@ -136,11 +136,12 @@ class Incoming:
 def send(tables: SendTables, call: Call[AnySend], now: int) -> Result:
     """Stores one send that came by itself."""
     try:
-        taken = _accept(tables, call, _fixed(tables).own_properties, now)
+        fixed = _fixed(tables)
+        taken = _accept(tables, call, fixed.own_properties, now)
     except Refused as refused:
         refused.extra = _extra(tables)
         raise
-    (result,) = _results(tables, [call.command], [taken], [taken.message], now)
+    (result,) = _results(tables, fixed, [call.command], [taken], [taken.message], now)
     if isinstance(result, Exception):
         raise result
     assert not isinstance(result, bytes)
@@ -149,34 +150,24 @@ def send(tables: SendTables, call: Call[AnySend], now: int) -> Result:
 
 def send_many(tables: SendTables, commands: Sequence[Command], peer: Peer, now: int) -> list[ManyResult]:
     """Stores the sends of one peer that came together, in order; one result each."""
-    own = _fixed(tables).own_properties
+    fixed = _fixed(tables)
+    own = fixed.own_properties
     may_be_plain = _may_be_plain(tables, now)
+    topics = tables.topics.by_name
     unsaved = tables.topics.unsaved_names
+    host, own_host = peer.host, tables.identity.host
     messages: list[PendingMessage] = []
     accepted: list[Incoming | bytes | Exception] = []
     for command in commands:
         if may_be_plain and not unsaved:
             if command.code == SEND_BATCH:
-                batch = plain_batch(
-                    command,
-                    tables.topics.by_name,
-                    NO_SEND_TOPICS,
-                    tables.settings.max_message_size,
-                    peer.host,
-                    tables.identity.host,
-                )
+                most = tables.settings.max_message_size
+                batch = plain_batch(command, topics, NO_SEND_TOPICS, most, host, own_host)
                 if batch is not None:
                     messages.append(batch)
                     accepted.append(b"")
                     continue
-            plain = plain_message(
-                command,
-                tables.topics.by_name,
-                NO_SEND_TOPICS,
-                own,
-                peer.host,
-                tables.identity.host,
-            )
+            plain = plain_message(command, topics, NO_SEND_TOPICS, own, host, own_host)
             if plain is not None:
                 messages.append(plain[0])
                 accepted.append(plain[1])
@@ -192,7 +183,7 @@ def send_many(tables: SendTables, commands: Sequence[Command], peer: Peer, now: 
         else:
             accepted.append(incoming)
             messages.append(incoming.message)
-    return _results(tables, commands, accepted, messages, now)
+    return _results(tables, fixed, commands, accepted, messages, now)
 
 
 def _may_be_plain(tables: SendTables, now: int) -> bool:
@@ -206,12 +197,13 @@ def _may_be_plain(tables: SendTables, now: int) -> bool:
 
 def _results(
     tables: SendTables,
+    fixed: Fixed,
     commands: Sequence[Command],
     accepted: list[Incoming | bytes | Exception],
     messages: list[PendingMessage],
     now: int,
 ) -> list[ManyResult]:
-    template = _fixed(tables).template
+    template = fixed.template
     results: list[ManyResult] = []
     put = tables.stats.put_fresh
     stored = tables.store.append_many(messages, now)
