@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orbitmq.spark.columns import COLUMNS
-from orbitmq.spark.options import OPTIONS
+from orbitmq.spark.option_rows import OPTIONS
 
 
 def options() -> str:

@@ -36,6 +36,16 @@ SUBSCRIPTION_IN_REQUEST = 4
 AT_ONCE = 128
 """Requests sent ahead of their answers."""
 TIMEOUT_MS = 15_000
+PASSING = frozenset(
+    {
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.SYSTEM_BUSY,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.FLOW_CONTROL,
+        ResponseCode.GO_AWAY,
+    }
+)
+"""Refusals that the same broker may not repeat a little later."""
 
 T = TypeVar("T")
 Bounds = dict[Queue, tuple[int, int]]

@@ -2,46 +2,24 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Collection, Set
-from dataclasses import dataclass, field
 
-from orbitmq.net.errors import NetError
-from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.spark.admission import Pace, shared_out
 from orbitmq.spark.cluster import Bounds, Cluster
 from orbitmq.spark.errors import BadOption, DataLost, SparkSourceError
 from orbitmq.spark.options import ReadOptions
-from orbitmq.spark.planning import OffsetRange, Queue, assigned, split
+from orbitmq.spark.planning import OffsetRange, Queue, split
 from orbitmq.spark.positions import EARLIEST, LATEST, QueueOffsets, flat, nested
 from orbitmq.spark.selecting import first_offsets, selected_queues
-
-log = logging.getLogger(__name__)
+from orbitmq.spark.watching import PATIENCE_MS, PAUSE_S, Name, View, Watch
 
 IDLE_MS = 100.0
 """Brokers are asked no more often than this while nothing new comes."""
-PATTERN_MS = 5_000.0
-"""How often all topic names are looked through for those that match."""
 GONE_MS = 5_000.0
 """A queue that its registered broker does not list for so long is gone."""
-PATIENCE_MS = 120_000.0
-"""How long a stream waits while nobody answers at all."""
-PAUSE_S = 0.5
 
-Name = tuple[str, str]
-"""Topic, and `broker|queueId`."""
 Offsets = dict[Name, int]
-
-
-@dataclass(slots=True)
-class View:
-    """What could be seen of the queues at one moment."""
-
-    bounds: dict[Name, tuple[Queue, int, int]] = field(default_factory=dict)
-    """Queues of brokers that answered: where they are, their first offset and the one after the last."""
-    silent: set[str] = field(default_factory=set)
-    """Brokers that are in the route and did not answer."""
 
 
 class Follower:
@@ -61,11 +39,10 @@ class Follower:
     ) -> None:
         self._options = options
         self._cluster = cluster
+        self._watch = Watch(options, cluster, clock_ms, sleep)
         self._clock_ms = clock_ms
         self._sleep = sleep
         self._pace = Pace(options.min_offsets_per_trigger, options.max_trigger_delay_ms)
-        self._topics: list[str] = list(options.topics)
-        self._topics_seen_ms: float | None = None
         self._initial: Offsets | None = None
         self._target: Offsets | None = None
         self._ends: Offsets = {}
@@ -75,7 +52,6 @@ class Follower:
         self._expression_checked = False
         self._brokers_checked = False
         self._missed: dict[Name, float] = {}
-        self._told: set[str] = set()
 
     def close(self) -> None:
         """Closes connections."""
@@ -126,7 +102,7 @@ class Follower:
 
     def aim(self) -> None:
         """For available-now: nothing beyond what is there now will be read."""
-        view = self._seen(complete=True)
+        view = self._watch.look(complete=True)
         self._target = {name: high for name, (_, _, high) in view.bounds.items()}
 
     def latest(self, start: QueueOffsets, limit: int | None, *, at_once: bool) -> QueueOffsets:
@@ -138,7 +114,7 @@ class Follower:
         known = flat(start)
         self._check_checkpoint(known)
         self._take_a_breath()
-        view = self._seen()
+        view = self._watch.look()
         self._check_brokers(known, view)
         ends = self._ends_of(known, view)
         if self._target is None:
@@ -205,7 +181,7 @@ class Follower:
         for name in names:
             if _broker_of(name) not in present:
                 self._missed.pop(name, None)
-                self._tell(f"broker {_broker_of(name)} is away: its queues wait for it")
+                self._watch.tell(f"broker {_broker_of(name)} is away: its queues wait for it")
             elif now - self._missed.setdefault(name, now) >= GONE_MS:
                 self._lost(
                     f"{name[0]} {name[1]} no longer exists or may no longer be read; what came after offset "
@@ -216,12 +192,7 @@ class Follower:
     def _lost(self, what: str, otherwise: str) -> None:
         if self._options.fail_on_data_loss:
             raise DataLost(f"{what}; failOnDataLoss=false {otherwise}")
-        self._tell(f"{what}: the stream {otherwise}")
-
-    def _tell(self, what: str) -> None:
-        if what not in self._told:
-            self._told.add(what)
-            log.warning("%s", what)
+        self._watch.tell(f"{what}: the stream {otherwise}")
 
     # ---- what a micro-batch reads ----
 
@@ -265,7 +236,7 @@ class Follower:
         began: float | None = None
         missed_since: float | None = None
         while True:
-            view = self._seen()
+            view = self._watch.look()
             self._check_brokers(wanted, view)
             self._check_expression([queue for queue, _, _ in view.bounds.values()])
             missing = sorted(wanted - view.bounds.keys())
@@ -281,7 +252,7 @@ class Follower:
                     return view
             else:
                 missed_since = None
-                self._tell(
+                self._watch.tell(
                     f"broker {', '.join(sorted(away))} is away, and this micro-batch needs it: waiting"
                 )
                 if now - began > PATIENCE_MS:
@@ -290,59 +261,6 @@ class Follower:
                         "micro-batch needs it; start the query again when it is there"
                     )
             self._sleep(PAUSE_S)
-
-    # ---- the cluster now ----
-
-    def _seen(self, *, complete: bool = False) -> View:
-        """The selected queues and their bounds; while nobody answers, waits. Raises SparkSourceError.
-
-        `complete`: a broker of the route that does not answer is waited for as well.
-        """
-        began = self._clock_ms()
-        while True:
-            try:
-                view = self._look()
-                if not complete or not view.silent:
-                    return view
-                error: Exception = SparkSourceError(
-                    f"brokers do not answer: {', '.join(sorted(view.silent))}"
-                )
-            except (SparkSourceError, NetError, BrokerRefused) as failure:
-                if isinstance(failure, BadOption | DataLost):
-                    raise
-                error = failure
-            if self._clock_ms() - began > PATIENCE_MS:
-                raise error
-            self._tell(f"waiting for the cluster: {error}")
-            self._sleep(PAUSE_S)
-
-    def _look(self) -> View:
-        queues = []
-        for topic in self._selected_topics():
-            queues += self._cluster.queues_of(topic) or []
-        wanted = self._options.assigned
-        if wanted is not None:
-            present = {queue.topic for queue in queues}
-            queues = assigned(
-                queues, {topic: keys for topic, keys in wanted.items() if topic in present}, strict=False
-            )
-        found = self._cluster.bounds_within_reach(queues)
-        for error in found.away.values():
-            self._tell(f"{error}: its queues wait for it")
-        if not found.away and queues:
-            self._told.clear()
-        return View(
-            {(queue.topic, queue.key): (queue, low, high) for queue, (low, high) in found.bounds.items()},
-            set(found.away),
-        )
-
-    def _selected_topics(self) -> list[str]:
-        pattern = self._options.pattern
-        now = self._clock_ms()
-        if pattern is not None and (self._topics_seen_ms is None or now - self._topics_seen_ms >= PATTERN_MS):
-            self._topics = self._cluster.topics_that_match(pattern)
-            self._topics_seen_ms = now
-        return self._topics
 
     # ---- a checkpoint that is not this query's ----
 

@@ -19,7 +19,7 @@ from orbitmq.net.replies import read_reply
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import BrokerRefused, OrbitError
 from orbitmq.protocol.requests.pull import PullMessage, PullReply
-from orbitmq.spark.cluster import pull_request
+from orbitmq.spark.cluster import PASSING, pull_request
 from orbitmq.spark.connecting import PLAIN, Connecting
 from orbitmq.spark.errors import DataLost
 from orbitmq.spark.planning import OffsetRange, Queue
@@ -37,17 +37,6 @@ TRIES = 20
 LONGEST_PAUSE_S = 3.2
 SAME_PLACE = 5
 """How often a queue may send a read away from offsets that it says it has (an admin reset the group's)."""
-PASSING = frozenset(
-    {
-        ResponseCode.SYSTEM_ERROR,
-        ResponseCode.SYSTEM_BUSY,
-        ResponseCode.SERVICE_NOT_AVAILABLE,
-        ResponseCode.FLOW_CONTROL,
-        ResponseCode.GO_AWAY,
-    }
-)
-"""Refusals that the same broker may not repeat a little later."""
-
 GONE = frozenset({ResponseCode.TOPIC_NOT_EXIST, ResponseCode.INVALID_PARAMETER})
 """Refusals that say: there is no such topic, or no longer such a queue of it."""
 

@@ -9,9 +9,10 @@ import pytest
 from orbitmq.net.errors import ConnectFailed, NetError
 from orbitmq.spark.cluster import Reachable
 from orbitmq.spark.errors import BadOption, DataLost, SparkSourceError
-from orbitmq.spark.following import GONE_MS, PATIENCE_MS, PATTERN_MS, Follower
+from orbitmq.spark.following import GONE_MS, Follower
 from orbitmq.spark.options import ReadOptions
 from orbitmq.spark.planning import Queue
+from orbitmq.spark.watching import PATIENCE_MS, PATTERN_MS
 
 
 class World:

@@ -4,7 +4,8 @@ from orbitmq.protocol.signing import Credentials
 from orbitmq.spark.columns import NAMES
 from orbitmq.spark.connecting import Connecting
 from orbitmq.spark.errors import BadOption
-from orbitmq.spark.options import OPTIONS, ReadOptions
+from orbitmq.spark.option_rows import OPTIONS
+from orbitmq.spark.options import ReadOptions
 from orbitmq.spark.positions import EARLIEST, LATEST, Position
 
 

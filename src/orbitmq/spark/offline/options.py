@@ -15,7 +15,7 @@ from typing import Any
 from orbitmq.protocol.names import DLQ_PREFIX, REPLY_TOPIC_SUFFIX, RETRY_PREFIX, is_system_topic
 from orbitmq.spark.errors import BadOption
 from orbitmq.spark.offline.columns import NAMES, check_columns
-from orbitmq.spark.options import OptionRow
+from orbitmq.spark.option_rows import OptionRow
 from orbitmq.spark.values import boolean, count, time_ms
 
 DEFAULT_SPLIT_BYTES = 128 << 20
