@@ -326,7 +326,7 @@ def replay(
         {
             "messages": done.messages,
             "already there": done.already_there,
-            "sent again": done.retries,
+            "requests tried again": done.retries,
             "done before": done.done_before,
         }
     )

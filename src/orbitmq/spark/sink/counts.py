@@ -67,7 +67,7 @@ class Counts(WriterCommitMessage):
         parts += [
             f"{number:,} {what}"
             for number, what in (
-                (self.retries, "sent again"),
+                (self.retries, "requests tried again"),
                 (self.already_there, "already there"),
                 (self.not_yet_safe, "not yet safe"),
             )

@@ -95,7 +95,7 @@ class Encoder:
             if properties:
                 self._own_properties(properties, parts, row, retried=topic.startswith(RETRY_PREFIX))
             if keys:
-                text = keys if isinstance(keys, str) else " ".join(keys)
+                text = keys if isinstance(keys, str) else " ".join(key for key in keys if key)
                 if text:
                     parts.append(f"KEYS\x01{text}")
             if tags:

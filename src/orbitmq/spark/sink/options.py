@@ -40,7 +40,11 @@ OPTIONS = (
     OptionRow("namesrv", "NAMESRV_ADDR, else 127.0.0.1:9876", "name servers: host:port;host:port"),
     OptionRow("group", DEFAULT_GROUP, "producer group to send as"),
     OptionRow("batchSize", "128", "at most so many messages in one request"),
-    OptionRow("batchBytes", "262144", "at most so many bytes in one request, unless one message is longer"),
+    OptionRow(
+        "batchBytes",
+        "262144",
+        "at most so many bytes in one request, unless one message is longer; no more than maxMessageBytes",
+    ),
     OptionRow(
         "maxMessageBytes", "4194304", "a longer message is an error; brokers have a limit of their own"
     ),
@@ -110,6 +114,7 @@ class WriteOptions:
             raise BadOption("firstRun is of use with idempotent=true only")
         if "writeId" in values and not _boolean(values, "idempotent"):
             raise BadOption("writeId is of use with idempotent=true only")
+        most_bytes = _count(values, "maxMessageBytes") or 4 << 20
         return cls(
             topic=_topic(values.get("topic")),
             tags=_text(values, "tags"),
@@ -121,8 +126,8 @@ class WriteOptions:
             namesrv=_namesrv(values),
             group=_group(values.get("group", DEFAULT_GROUP)),
             batch_size=_count(values, "batchSize") or 128,
-            batch_bytes=_count(values, "batchBytes") or 256 << 10,
-            max_message_bytes=_count(values, "maxMessageBytes") or 4 << 20,
+            batch_bytes=min(_count(values, "batchBytes") or 256 << 10, most_bytes),
+            max_message_bytes=most_bytes,
             timeout_ms=_count(values, "timeoutMs") or 30_000,
             messages_per_second=_rate(values),
             idempotent=_boolean(values, "idempotent"),
