@@ -94,6 +94,9 @@ public final class Shell {
             case "@namespaced":
                 namespaced(namesrv, words.get(1), words.get(2), words.get(3), words.get(4), Integer.parseInt(words.get(5)));
                 break;
+            case "@traced":
+                traced(namesrv, words.get(1), words.get(2), words.get(3), Integer.parseInt(words.get(4)));
+                break;
             case "@listen":
                 listen(namesrv, words.get(1), words.get(2), words.get(3), Integer.parseInt(words.get(4)));
                 break;
@@ -280,6 +283,36 @@ public final class Shell {
         consumer.shutdown();
         producer.shutdown();
         heard.forEach(System.out::println);
+    }
+
+    /** Sends and consumes so many messages with message trace on; the first one is taken at the second attempt. */
+    private static void traced(String namesrv, String traceTopic, String group, String topic, int count) throws Exception {
+        DefaultMQProducer producer = patient(new DefaultMQProducer(group + "-producer", true, traceTopic), namesrv);
+        producer.start();
+        for (int n = 0; n < count; n++) {
+            SendResult sent = producer.send(new Message(topic, "java", "java-" + n, ("body " + n).getBytes(StandardCharsets.UTF_8)));
+            System.out.println(sent.getMsgId());
+        }
+        AtomicInteger taken = new AtomicInteger();
+        DefaultMQPushConsumer consumer = patient(new DefaultMQPushConsumer(group, true, traceTopic), namesrv);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.subscribe(topic, "java");
+        consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+            MessageExt message = messages.get(0);
+            if (message.getReconsumeTimes() == 0 && "java-0".equals(message.getKeys())) {
+                context.setDelayLevelWhenNextConsume(1);
+                return ConsumeConcurrentlyStatus.RECONSUME_LATER;
+            }
+            taken.incrementAndGet();
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+        });
+        consumer.start();
+        long deadline = System.currentTimeMillis() + 90_000;
+        while (taken.get() < count && System.currentTimeMillis() < deadline) {
+            Thread.sleep(50);
+        }
+        consumer.shutdown();
+        producer.shutdown();
     }
 
     /** A consumer that stays; returns once it has had so many messages and the broker knows how far it is. */

@@ -103,7 +103,7 @@ def run(options: DedupOptions, ui: JobUi = QUIET) -> DedupResult:
             return _plan(spark, options)
         if not options.setup.checkpoint:
             raise JobFailed("dedup needs a checkpoint: there it keeps which keys it has seen")
-        write_id = _claim(Path(options.setup.checkpoint), options)
+        write_id = claim(Path(options.setup.checkpoint), options)
         stream = spark.readStream.format("orbitmq").options(**_source(options), startingOffsets="earliest")
         once = tables.deduplicated(stream.load(), key, options.window_ms)
         with _state_on_disk(spark), ui.progress("deduplicating") as bar:
@@ -187,8 +187,8 @@ def _plan(spark: SparkSession, options: DedupOptions) -> DedupResult:
     return DedupResult(read=row[0] or 0, repeats=row[1] or 0, keyless=row[2] or 0)
 
 
-def _claim(checkpoint: Path, options: DedupOptions) -> str:
-    """Notes in the checkpoint whose it is; the id of the write. Raises JobFailed for another job's."""
+def claim(checkpoint: Path, options: DedupOptions) -> str:
+    """Notes in a checkpoint whose it is; the id of the write. Raises JobFailed for another job's."""
     mine = {
         "topics": sorted(options.topics),
         "key": options.key,
