@@ -35,6 +35,7 @@ if cython.compiled:
     )
     from cython.cimports.cpython.bytearray import (  # type: ignore[import-not-found]
         PyByteArray_AS_STRING,
+        PyByteArray_FromStringAndSize,
         PyByteArray_Resize,
     )
     from cython.cimports.cpython.bytes import (  # type: ignore[import-not-found]
@@ -80,6 +81,7 @@ COLUMN_TYPES: dict[str, pa.DataType] = {
     "offsetMsgId": pa.string(),
     "reconsumeTimes": pa.int32(),
     "recordSize": pa.int32(),
+    "propertyBytes": pa.binary(),
 }
 """The columns there are. All may hold nulls as far as the schema says; `keys` and `tags` are null where a
 message has none, times where Arrow's microseconds cannot hold what the record says."""
@@ -144,8 +146,10 @@ class RecordScanner:
         self._reset()
 
     def _reset(self) -> None:
-        kind: Any = _Columns if cython.compiled else _Lists
-        self._collected = kind(self.columns, self._tags, self._max_body_bytes)
+        if cython.compiled:
+            self._collected = _Columns(self.columns, self._tags, self._max_body_bytes, self._collected)
+        else:
+            self._collected = _Lists(self.columns, self._tags, self._max_body_bytes)
 
     @property
     def rows(self) -> int:
@@ -491,6 +495,7 @@ _VALUES: dict[str, Any] = {
     "offsetMsgId": lambda message, properties: message.offset_id,
     "reconsumeTimes": lambda message, properties: message.reconsume_times,
     "recordSize": lambda message, properties: message.size,
+    "propertyBytes": lambda message, properties: message.properties,
 }
 
 
@@ -526,12 +531,14 @@ class _Memory:
     room: cython.Py_ssize_t
     failed: cython.bint
 
-    def __init__(self) -> None:
-        self.block = bytearray(1024)
+    def __init__(self, room: cython.Py_ssize_t = 1024) -> None:
         if cython.compiled:
+            self.block = PyByteArray_FromStringAndSize(cython.NULL, room)
             self.start = PyByteArray_AS_STRING(self.block)
+        else:
+            self.block = bytearray(room)
         self.size = 0
-        self.room = 1024
+        self.room = room
         self.failed = False
 
     @cython.cfunc
@@ -573,19 +580,29 @@ class _Column:
     width: cython.int
     rows: cython.Py_ssize_t
     null_count: cython.Py_ssize_t
+    data_bytes: cython.Py_ssize_t
     data: _Memory
     offsets: _Memory
     nulls: _Memory
 
-    def __init__(self, width: cython.int) -> None:
+    def __init__(self, width: cython.int, before: Any = None) -> None:
+        """`before` is the same column of the last batch: this one will hardly be larger."""
         zero: cython.int = 0
+        last: _Column
+        data_room: cython.Py_ssize_t = 1024
+        offsets_room: cython.Py_ssize_t = 1024
+        if before is not None:
+            last = before
+            data_room += last.data_bytes + last.data_bytes // 8
+            offsets_room += 4 * (last.rows + last.rows // 8)
         self.width = width
         self.rows = 0
         self.null_count = 0
-        self.data = _Memory()
+        self.data_bytes = 0
+        self.data = _Memory(data_room)
         self.nulls = _Memory()
         if width == 0:
-            self.offsets = _Memory()
+            self.offsets = _Memory(offsets_room)
             if cython.compiled:
                 self.offsets.put(cython.cast(cython.p_char, cython.address(zero)), 4)
 
@@ -672,6 +689,7 @@ class _Column:
 
     def array(self, kind: Any) -> Any:
         """The column as an Arrow array."""
+        self.data_bytes = self.data.size
         buffers = [self._validity()]
         if self.width == 0:
             buffers.append(self.offsets.buffer())
@@ -729,6 +747,7 @@ class _Columns:
     offset_id: _Column
     reconsume_times: _Column
     record_size: _Column
+    property_bytes: _Column
     # The last host of each kind and its text: neighbours mostly share it.
     last_born_host: bytes
     last_born_text: bytes
@@ -747,12 +766,16 @@ class _Columns:
     unique_at: cython.p_char
     unique_length: cython.Py_ssize_t
 
-    def __init__(self, names: tuple[str, ...], tags: set[bytes] | None, max_body_bytes: int) -> None:
+    def __init__(
+        self, names: tuple[str, ...], tags: set[bytes] | None, max_body_bytes: int, before: Any = None
+    ) -> None:
         made: dict[str, Any] = {}
+        last: Any = {} if before is None else before.made_before()
         for name in names:
             kind = COLUMN_TYPES[name]
             if name != "properties":
-                made[name] = _Column(0 if kind in (pa.string(), pa.binary()) else kind.bit_width // 8)
+                width = 0 if kind in (pa.string(), pa.binary()) else kind.bit_width // 8
+                made[name] = _Column(width, last.get(name))
         self.names = names
         self.made = made
         self.tags = None if tags is None else list(tags)  # type: ignore[assignment]
@@ -783,15 +806,25 @@ class _Columns:
         self.offset_id = asked("offsetMsgId")
         self.reconsume_times = asked("reconsumeTimes")
         self.record_size = asked("recordSize")
+        self.property_bytes = asked("propertyBytes")
         self.map_ends = self.map_names = self.map_values = asked("properties")
         if "properties" in names:
-            self.map_ends = _Column(4)
-            self.map_names = _Column(0)
-            self.map_values = _Column(0)
+            self.map_ends = _Column(4, last.get("properties"))
+            self.map_names = _Column(0, last.get("properties.names"))
+            self.map_values = _Column(0, last.get("properties.values"))
             if cython.compiled:
                 self.map_ends.add_int(0)
         self.looks_at_properties = bool(tags is not None or not _FROM_PROPERTIES.isdisjoint(names))
         self.last_born_host = self.last_born_text = self.last_store_host = self.last_store_text = b""
+
+    def made_before(self) -> dict[str, Any]:
+        """The columns by name, for those of the next batch to begin as large."""
+        parts = {
+            "properties": self.map_ends,
+            "properties.names": self.map_names,
+            "properties.values": self.map_values,
+        }
+        return self.made | parts if "properties" in self.names else self.made
 
     def row_count(self) -> int:
         return self.rows
@@ -974,6 +1007,9 @@ class _Columns:
             self.reconsume_times.add_int(get_int(data + row[3] - 16))
         if self.record_size is not None:
             self.record_size.add_int(cython.cast(cython.int, row[1]))
+        if self.property_bytes is not None:
+            self.property_bytes.add_bytes(properties, properties_length)
+            self.weight += properties_length
         self.rows += 1
         self.weight += self.row_bytes + row[6]
         if self.body is not None:

@@ -96,6 +96,7 @@ def rows_of(raw: bytes) -> list[dict[str, Any]]:
                     "offsetMsgId": message.offset_id,
                     "reconsumeTimes": message.reconsume_times,
                     "recordSize": stored.size,
+                    "propertyBytes": message.properties,
                 }
             )
     return rows
