@@ -7,6 +7,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 BUILD = ("cython", "packaging", "pip", "setuptools", "wheel")
 ONLY_WHERE = {
+    "atheris": 'python_version < "3.12" and sys_platform == "linux" and platform_machine == "x86_64"',
     "backports.zstd": 'python_version < "3.14"',
     "colorama": 'sys_platform == "win32"',
     "uvloop": 'sys_platform != "win32"',

@@ -1,6 +1,7 @@
 """Simulated runs: as many seeds as there is time for, and those that once failed.
 
-ORBITMQ_SIMULATION_SECONDS (15) says for how long, ORBITMQ_SIMULATION_SEED where to begin (by default anywhere).
+ORBITMQ_SIMULATION_SECONDS (15) says for how long, ORBITMQ_SIMULATION_SEED where to begin (by default
+anywhere).
 A seed that fails is printed with the command that runs it again.
 """
 

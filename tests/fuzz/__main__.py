@@ -1,0 +1,49 @@
+"""`python -m tests.fuzz [TARGET …] --for 3600`: coverage-guided fuzzing, one target after another.
+
+What it finds is in tests/fuzz/found/TARGET: kept there it is tried by every run of the suite. The
+corpus grows in
+`--corpus`, so that a later run goes on where this one ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.fuzz.targets import TARGETS
+
+FOUND = Path(__file__).parent / "found"
+
+
+def fuzz(
+    name: str, seconds: float, corpus: Path, found: Path, *, capture: bool = False
+) -> subprocess.CompletedProcess[str]:
+    """One fuzzer for so long, or until it finds something: then its exit code is not 0."""
+    limits = ["-timeout=10", "-rss_limit_mb=1500", "-malloc_limit_mb=512", "-max_len=4096", "-verbosity=0"]
+    return subprocess.run(
+        [sys.executable, "-m", "tests.fuzz.child", name, str(found / name), str(corpus / name),
+         f"-max_total_time={seconds:.0f}", "-print_final_stats=1", *limits],
+        check=False, text=True, capture_output=capture,
+    )  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"of {', '.join(TARGETS)}")
+    parser.add_argument("--for", dest="seconds", type=float, default=60.0, help="seconds in all")
+    parser.add_argument("--corpus", type=Path, default=Path("build/fuzz-corpus"))
+    given = parser.parse_args()
+    names = given.targets or list(TARGETS)
+    failed = []
+    for name in names:
+        print(f"=== {name}", flush=True)
+        if fuzz(name, max(1.0, given.seconds / len(names)), given.corpus, FOUND).returncode:
+            failed.append(name)
+    print(f"found something in: {', '.join(failed) or 'none'}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""One fuzzer: `python -m tests.fuzz.child TARGET FOUND CORPUS [libFuzzer's options]`.
+
+OrbitMQ is imported with its branches counted. The hot modules run interpreted here, for counted branches are
+Python's; what is found is tried compiled as well by `test_fuzz.py`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import logging
+import sys
+from collections.abc import Iterator
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import atheris
+
+
+class _Interpreted(MetaPathFinder):
+    """Finds the source of a hot module, though a compiled one lies beside it."""
+
+    def find_spec(
+        self, name: str, path: object = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not (name.startswith("orbitmq.") and name.endswith("_cy")):
+            return None
+        package = PathFinder.find_spec(name.rpartition(".")[0], None) or sys.modules[name.rpartition(".")[0]]
+        places = getattr(package, "submodule_search_locations", None) or package.__path__  # type: ignore[union-attr]
+        source = Path(next(iter(places))) / f"{name.rpartition('.')[2]}.py"
+        return importlib.util.spec_from_loader(name, SourceFileLoader(name, str(source)))
+
+
+def _all(targets: dict[str, Any]) -> Any:
+    """All targets as one: the first byte of an input tells which."""
+    every = list(targets.values())
+
+    def run(data: bytes) -> None:
+        if data:
+            every[data[0] % len(every)].run(data[1:])
+
+    def seeds() -> Iterator[bytes]:
+        for number, target in enumerate(every):
+            for seed in itertools.islice(target.seeds(), 12):
+                yield bytes([number]) + seed
+
+    return type(every[0])(run, seeds)
+
+
+def main() -> None:
+    """Does not return: libFuzzer ends the process."""
+    name, found, corpus, *options = sys.argv[1:]
+    logging.disable(logging.CRITICAL)
+    with atheris.instrument_imports(include=["orbitmq"], enable_loader_override=False):
+        # Behind atheris' own finder, which asks those behind it.
+        ours = next(i for i, one in enumerate(sys.meta_path) if type(one).__module__.startswith("atheris"))
+        sys.meta_path.insert(ours + 1, _Interpreted())
+        from tests.fuzz.targets import TARGETS
+    target = TARGETS.get(name) or _all(TARGETS)
+    folder = Path(corpus)
+    folder.mkdir(parents=True, exist_ok=True)
+    Path(found).mkdir(parents=True, exist_ok=True)
+    for number, seed in enumerate(target.seeds()):
+        (folder / f"seed-{number}").write_bytes(seed)
+    atheris.Setup([sys.argv[0], corpus, f"-artifact_prefix={found}/", *options], target.run)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""Every parser that meets the network or a file, on what a fuzzer makes of good input.
+
+Three times: what was found once; changes by chance, in this process, so that compiled modules are
+tried as they are;
+and a few seconds of coverage-guided fuzzing of all targets at once, if atheris is installed. `python
+-m tests.fuzz`
+runs it for hours, ORBITMQ_FUZZ_SECONDS makes this form longer.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.__main__ import FOUND, fuzz
+from tests.fuzz.targets import TARGETS
+
+SECONDS = float(os.environ.get("ORBITMQ_FUZZ_SECONDS", "8"))
+SEED = int(os.environ.get("ORBITMQ_FUZZ_SEED", "0")) or random.SystemRandom().randint(1, 1 << 31)
+CHANGED = 200
+"""How many changed inputs each target is given."""
+INTERESTING = (
+    b"\x00",
+    b"\xff",
+    b"\x7f\xff\xff\xff",
+    b"\x80\x00\x00\x00",
+    b"\xff\xff",
+    b'"',
+    b"{",
+    b"[",
+    b"\\",
+    b"0",
+)
+
+
+def changed(seeds: list[bytes], chance: random.Random) -> bytes:
+    """One of the seeds with some damage."""
+    data = bytearray(chance.choice(seeds))
+    for _ in range(chance.randint(1, 5)):
+        at = chance.randint(0, len(data))
+        what = chance.randrange(5)
+        if what == 0:
+            data[at : at + 1] = bytes([chance.randrange(256)])
+        elif what == 1:
+            data[at : at + chance.randint(0, 20)] = b""
+        elif what == 2:
+            data[at:at] = chance.choice(INTERESTING) * chance.choice((1, 1, 30))
+        elif what == 3:
+            word = chance.choice(INTERESTING)
+            data[at : at + len(word)] = word
+        else:
+            other = chance.choice(seeds)
+            data[at:] = other[chance.randint(0, len(other)) :]
+    return bytes(data)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_well_formed_input_and_what_was_found_once(name: str) -> None:
+    target = TARGETS[name]
+    target.run(b"")
+    for data in target.seeds():
+        target.run(data)
+    for path in sorted((FOUND / name).glob("*")):
+        target.run(path.read_bytes())
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_input_that_was_changed(name: str) -> None:
+    target = TARGETS[name]
+    chance = random.Random(f"{SEED} {name}")
+    seeds = list(target.seeds())
+    for number in range(CHANGED):
+        data = changed(seeds, chance)
+        began = time.process_time()
+        try:
+            target.run(data)
+        except Exception as error:
+            pytest.fail(f"ORBITMQ_FUZZ_SEED={SEED}, input {number}: {error!r} for {data.hex()}")
+        took = time.process_time() - began
+        assert took < 10, f"ORBITMQ_FUZZ_SEED={SEED}, input {number}: {took:.0f} s of work"
+
+
+@pytest.mark.timeout(SECONDS * 3 + 240)
+def test_guided_by_coverage(tmp_path: Path) -> None:
+    if importlib.util.find_spec("atheris") is None:
+        pytest.skip("atheris is not installed: no coverage-guided fuzzing")
+    done = fuzz("all", SECONDS, tmp_path / "corpus", tmp_path / "found", capture=True)
+    assert done.returncode == 0, done.stderr[-6000:]
