@@ -65,6 +65,7 @@ final class Sends {
         }
         made.setNamesrvAddr(address);
         made.setInstanceName("load-" + PRODUCERS.size());
+        made.setMqClientApiTimeout(30_000);
         made.setMaxMessageSize(LARGE_BYTES);
         made.setCompressMsgBodyOverHowmuch(LARGE_BYTES * 2); // bodies travel as they are, whatever their size
         made.setRetryTimesWhenSendFailed(0);
@@ -287,6 +288,9 @@ final class Sends {
         DefaultMQProducer producer = producer();
         String topic = args.text("topic");
         expect(producer.send(new Message(topic, body)), 1);
+        // A connection of its own: an answer must not wait behind what is being sent.
+        DefaultMQProducer probe = producer("probe", new DefaultMQProducer("benchmark_probe"));
+        List<MessageQueue> queues = probe.fetchPublishMessageQueues(topic);
         int threads = args.number("threads");
         AtomicBoolean stop = new AtomicBoolean();
         CountDownLatch done = new CountDownLatch(threads);
@@ -304,18 +308,19 @@ final class Sends {
             });
         }
         Thread.sleep(1000L * args.number("ramp"));
-        long before = stored(producer, topic);
+        long before = stored(probe, queues);
         window.open();
         Thread.sleep(1000L * args.number("seconds"));
-        window.close(stored(producer, topic) - before);
+        window.close(stored(probe, queues) - before);
         stop.set(true);
         done.await();
+        expect(producer.send(new Message(topic, body), 120_000), 1); // behind all that is still on its way
         Load.say("idle");
     }
 
-    private static long stored(DefaultMQProducer producer, String topic) throws Exception {
+    private static long stored(DefaultMQProducer producer, List<MessageQueue> queues) throws Exception {
         long total = 0;
-        for (MessageQueue queue : producer.fetchPublishMessageQueues(topic)) {
+        for (MessageQueue queue : queues) {
             total += producer.maxOffset(queue);
         }
         return total;
