@@ -75,7 +75,12 @@ def _load_table(path: Path, load_text: Callable[[str], None], *, store_is_empty:
             return False
         return True
 
-    found = read_text(path, is_usable)
+    try:
+        found = read_text(path, is_usable)
+    except OSError as error:
+        raise StartError(
+            f"{error.filename or path} cannot be read: {error.strerror}; make it a file this user may read"
+        ) from None
     if found.text is None:
         if not store_is_empty:
             log.warning("%s and its .bak are missing, though the store holds messages: begins empty", path)

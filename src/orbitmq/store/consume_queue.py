@@ -157,6 +157,8 @@ class QueueTable:
         self.batch_topics: frozenset[str] = frozenset()
         """Topics whose queues are of the batch kind, which this store does not have."""
         self.reading = OpenFiles(disk, folder, file_bytes)
+        self.is_damaged = False
+        """Files of a queue were not what they have to be: all of the log has to be read."""
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """A queue that exists."""

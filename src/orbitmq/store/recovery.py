@@ -66,7 +66,12 @@ class Recovered:
 def load_queues(table: QueueTable) -> None:
     """Takes the queues of the folder into the table, each up to its last valid unit. Raises StoreCorrupt."""
     for topic in table.disk.names(table.folder):
-        for name in table.disk.names(table.folder / topic):
+        try:
+            names = table.disk.names(table.folder / topic)
+        except NotADirectoryError:
+            log.warning("%s is no topic: left alone", table.folder / topic)
+            continue
+        for name in names:
             if not (name.isdigit() and name.isascii()):
                 log.warning("%s is no queue: left alone", table.folder / topic / name)
                 continue
@@ -77,6 +82,13 @@ def _load_queue(table: QueueTable, topic: str, queue_id: int) -> None:
     found = ConsumeQueue(topic, queue_id)
     folder = queue_folder(table.folder, found)
     starts = _joined_starts(table, found)
+    if len(starts) > 1 and not _is_in_order(table, found, starts):
+        log.warning("%s: its files are damaged, or not in order: they are made anew from the log", folder)
+        for start in starts:
+            table.disk.remove(folder / segment_name(start))
+        table.reading.forget(found)
+        table.is_damaged = True
+        return
     if not starts:
         return
     first = starts[0] // UNIT_BYTES
@@ -124,6 +136,29 @@ def _joined_starts(table: QueueTable, queue: ConsumeQueue) -> list[int]:
             )
         joined.append(start)
     return joined
+
+
+def _is_in_order(table: QueueTable, queue: ConsumeQueue, starts: list[int]) -> bool:
+    """Whether each file begins behind what the one before ends with, and all but the newest ones are full.
+
+    Looks at the first and the last unit of each: enough to notice a file that was cut off, emptied, replaced.
+    """
+    behind = -1
+    for start in starts:
+        first = start // UNIT_BYTES
+        units = table.read_file(table.reading, queue, first, 1)
+        last = table.read_file(table.reading, queue, first + table.file_bytes // UNIT_BYTES - 1, 1)
+        for data, must_be in ((units, start != starts[-1]), (last, start not in starts[-3:])):
+            if not count_valid(data):
+                if must_be:
+                    return False
+                continue
+            physical_offset, size, _ = UNIT.unpack(data)
+            if size != BLANK_SIZE:
+                if physical_offset <= behind:
+                    return False
+                behind = physical_offset
+    return True
 
 
 def _valid_in_file(table: QueueTable, queue: ConsumeQueue, start: int) -> tuple[int, int]:
@@ -220,10 +255,10 @@ class Recovery:
                 self._sweep.doom(self._table.remove_topic(queue.topic))
             return self.found
         damaged = self._damaged_queues()
-        if self._clean and not damaged and self._ends_as_marked():
+        if self._clean and not damaged and not self._table.is_damaged and self._ends_as_marked():
             return self.found
         self.found.scanned = True
-        start = self._start_segment()
+        start = 0 if self._table.is_damaged else self._start_segment()
         for queue in damaged:
             start = min(start, self._segment_index(queue.last_unit_end))
         end, torn = self._replay(start)
@@ -435,11 +470,22 @@ class Recovery:
             return
         queue = self._table.find(topic, queue_id)
         if queue is None:
-            if self._marks is not None and physical_offset < self._marks.durable:
+            marks = self._marks
+            if (
+                marks is not None
+                and physical_offset < marks.durable
+                and queue_id not in marks.queues.get(topic, ())
+            ):
                 # The marks name every queue of that time: its topic was deleted, or the record is damaged.
                 return
             queue = self._table.make(topic, queue_id, queue_offset)
+        elif queue in self._gaps:
+            return  # it is read once more
         elif queue_offset < queue.max_offset:
+            if queue_offset < queue.min_offset and self._lacks_its_first(queue, physical_offset):
+                log.warning("%s lacks its first units: they are taken from the log", queue)
+                self._start_over(queue)
+                self._gaps.add(queue)
             return
         if self._only is not None and queue not in self._only:
             return
@@ -467,6 +513,14 @@ class Recovery:
         queue.last_unit_end = physical_offset + size
         self.found.rebuilt_units += 1
         self._pending += 1
+
+    def _lacks_its_first(self, queue: ConsumeQueue, physical_offset: int) -> bool:
+        """Whether a message of the log stands before all that the files of its queue know of.
+
+        Retention takes files of a queue only behind the log; a power cut may keep that and not this.
+        """
+        unit = self._table.unit(queue, queue.min_offset)
+        return self._only is None and unit is not None and physical_offset < unit[0]
 
     def _may_be_lost(self, queue: ConsumeQueue, physical_offset: int, queue_offset: int) -> bool:
         """Whether the log can have lost all the messages of a queue before a record: a queue offset that is

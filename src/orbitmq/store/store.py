@@ -131,6 +131,10 @@ class MessageStore:
         try:
             store = cls(options, disk or RealDisk(), lock)
             store._start(now_ms)
+        except FileExistsError as error:
+            lock.release()
+            path = Path(error.filename or root)
+            raise StoreCorrupt(path, "is a file where a folder has to be", "move it away") from None
         except (PermissionError, IsADirectoryError, NotADirectoryError) as error:
             lock.release()
             path = Path(error.filename or root)

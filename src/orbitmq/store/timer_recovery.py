@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 LOOK_BACK_MS = 7 * 86_400_000 - 60_000
 """Where nobody knows what was delivered, everything due within this time is delivered again, as by Apache."""
 _CHUNK_BYTES = 8 << 20
+_COMPARED = 256
+"""How many units are gone through at most to see whether log and wheel belong together."""
 
 Identity: TypeAlias = tuple[str, int, bytes | None, bytes | None, bytes | None, int, int]
 """What tells one delivery from every other."""
@@ -136,7 +138,21 @@ class TimerRecovery:
         end = mark.log_end
         if self.timer_log.unit(end) is not None or self.timer_log.last_segment > end:
             return False
-        return self.wheel.exists and self.timer_log.start <= end
+        return self.wheel.exists and self.timer_log.start <= end and self._agree(mark)
+
+    def _agree(self, mark: TimerMark) -> bool:
+        """Whether the newest unit that waits is the last one of its slot: not so where either file was
+        emptied or replaced.
+        """
+        segment = self.timer_log.segment_bytes
+        first = mark.log_end - mark.log_end % segment
+        for position in range(mark.log_end - UNIT_BYTES, first - 1, -UNIT_BYTES)[:_COMPARED]:
+            unit = self.timer_log.unit(position)
+            if unit is None:
+                return False
+            if unit.slot_ms >= mark.read_ms + self.wheel.precision_ms:
+                return self.wheel.get(unit.slot_ms).last == position
+        return True
 
     def _read_log(self, start: TimerStart, taken_in_to: int) -> None:
         """Makes the wheel anew. Messages from the physical offset `taken_in_to` on may have units already."""
