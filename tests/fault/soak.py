@@ -38,6 +38,9 @@ WARM_SAMPLES = 6
 CHURNERS = 8
 CHURN_TOPIC = "SoakChurn"
 PROPERTIES: dict[str, object] = {
+    # Files of the usual size: small ones are many, and the store keeps some of them open.
+    "mappedFileSizeCommitLog": 256 << 20,
+    "mappedFileSizeConsumeQueue": 6_000_000,
     "messageDelayLevel": "1s 2s 3s",
     "transactionTimeOut": 1000,
     "transactionCheckInterval": 1000,
