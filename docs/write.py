@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import orbitmq.protocol.requests.every  # noqa: F401 (declares them)
-from docs import limits, spark_sink, spark_source
+from docs import limits, spark_sink, spark_source, spark_stores
 from orbitmq.broker.broker import handlers as broker_handlers
 from orbitmq.broker.not_served import NOT_SERVED
 from orbitmq.broker.options import BROKER_TABLE
@@ -152,6 +152,7 @@ PARTS: dict[Path, dict[str, Callable[[], str]]] = {
     },
     HERE / "limits.md": {"limits": limits.markdown},
     HERE / "spark-source.md": {"options": spark_source.options, "columns": spark_source.columns},
+    HERE / "spark-stores.md": {"options": spark_stores.options, "columns": spark_stores.columns},
     HERE / "spark-sink.md": {"columns": spark_sink.columns, "options": spark_sink.options},
     HERE / "wire.md": {"requests": wire_table.markdown},
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 JOBS: dict[str, tuple[str, str]] = {
     "archive": ("orbitmq.spark.jobs.archive.command:archive", "Topics to a Parquet lake, exactly once"),
     "search": ("orbitmq.spark.jobs.search.command:search", "Find messages by key, id, property or text"),
+    "audit": ("orbitmq.spark.jobs.audit.command:audit", "Whether the files of stores are sound and agree"),
     "dlq": ("orbitmq.spark.jobs.dlq.command:dlq", "Dead letters: what they are, kept for good, sent again"),
     "replay": ("orbitmq.spark.jobs.replay:replay", "Messages of a topic or a lake once more to a topic"),
     "dedup": ("orbitmq.spark.jobs.dedup:dedup", "Messages once by business key, and what came repeatedly"),

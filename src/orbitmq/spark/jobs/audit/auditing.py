@@ -1,0 +1,180 @@
+"""The job as a function: stores in, findings and a summary out."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from orbitmq.protocol.names import HALF_TOPIC, OP_HALF_TOPIC
+from orbitmq.spark.errors import BadOption
+from orbitmq.spark.jobs.job import QUIET, JobSetup, JobUi
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from orbitmq.spark.jobs.audit.tables import Files
+
+CHECKS = ("records", "queues", "index", "offsets", "transactions")
+DEFAULT_MOST = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOptions:
+    """What to verify."""
+
+    stores: tuple[str, ...]
+    """Paths, URLs for fsspec, or patterns of either."""
+    setup: JobSetup = field(default_factory=JobSetup)
+    checks: tuple[str, ...] = CHECKS
+    most: int = DEFAULT_MOST
+    """Findings that are shown; all are counted."""
+    split_bytes: int = 128 << 20
+    index_slots: int = 0
+    """maxHashSlotNum of the brokers; 0: a quarter of the entries that fit into a file, as by default."""
+    storage_options: tuple[tuple[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AuditResult:
+    """What was found: rows of `checks.FINDINGS`, at most `most`, errors first; and all, counted."""
+
+    findings: list[dict[str, Any]]
+    counts: list[dict[str, Any]]
+    """(store, check, severity, findings)."""
+    summary: list[dict[str, Any]]
+    """Per store: what was looked at."""
+
+    @property
+    def errors(self) -> int:
+        """How many findings are errors."""
+        return sum(row["findings"] for row in self.counts if row["severity"] == "error")
+
+    @property
+    def warnings(self) -> int:
+        """How many findings are warnings."""
+        return sum(row["findings"] for row in self.counts if row["severity"] == "warning")
+
+
+def run(options: AuditOptions, ui: JobUi = QUIET) -> AuditResult:
+    """Verifies the stores. Raises NotAStore, BadOption, SparkSourceError, JobFailed, OSError."""
+    from pyspark import StorageLevel
+
+    from orbitmq.spark.jobs.audit import tables
+
+    unknown = [check for check in options.checks if check not in CHECKS]
+    if unknown:
+        raise BadOption(f"there is no check {', '.join(unknown)}: {', '.join(CHECKS)}")
+    files = tables.look_at(
+        options.stores,
+        split_bytes=options.split_bytes,
+        index_slots=options.index_slots,
+        storage=options.storage_options,
+    )
+    with options.setup.session("audit") as spark, ui.spark_progress(spark, "auditing"):
+        # Scanned once: three checks and the summary look at them.
+        records = tables.records(spark, files).persist(StorageLevel.DISK_ONLY)
+        units = tables.units(spark, files).persist(StorageLevel.DISK_ONLY)
+        try:
+            found = findings(spark, files, records, units, options).persist(StorageLevel.DISK_ONLY)
+            try:
+                counts = found.groupBy("store", "check", "severity").count()
+                shown = found.orderBy("severity", "store", "check", "physicalOffset").limit(options.most)
+                return AuditResult(
+                    [row.asDict() for row in shown.collect()],
+                    [
+                        {
+                            "store": row["store"],
+                            "check": row["check"],
+                            "severity": row["severity"],
+                            "findings": row["count"],
+                        }
+                        for row in counts.orderBy("store", "check", "severity").collect()
+                    ],
+                    _summary(files, records, units),
+                )
+            finally:
+                found.unpersist()
+        finally:
+            records.unpersist()
+            units.unpersist()
+
+
+def findings(
+    spark: SparkSession, files: Files, records: DataFrame, units: DataFrame, options: AuditOptions
+) -> DataFrame:
+    """All findings, with the columns of `checks.FINDINGS`, of the frames that `tables` makes of `files`."""
+    from orbitmq.spark.jobs.audit import checks, tables
+
+    rows: list[dict[str, Any]] = [
+        {"store": store, "check": "offsets", "severity": "error", "file": file, "detail": what}
+        for store, file, what in files.unreadable
+        if "offsets" in options.checks
+    ]
+    rows += [
+        {
+            "store": store,
+            "check": "queues",
+            "severity": "error",
+            "topic": topic,
+            "queueId": queue_id,
+            "file": file,
+            "detail": what,
+        }
+        for store, topic, queue_id, file, what in files.missing
+        if "queues" in options.checks
+    ]
+    found = checks.from_rows(spark, rows)
+    if "records" in options.checks:
+        found = found.unionByName(checks.bad_records(records))
+    if "queues" in options.checks:
+        found = found.unionByName(checks.bad_units(units, records))
+    if "index" in options.checks and files.index:
+        with_index = {piece.store for piece in files.index}
+        indexed = records.where(records["store"].isin(sorted(with_index)))
+        found = found.unionByName(checks.bad_entries(tables.entries(spark, files), indexed))
+    if "offsets" in options.checks and files.offsets:
+        found = found.unionByName(checks.bad_offsets(spark, units, files.offsets))
+    if "transactions" in options.checks:
+        found = found.unionByName(checks.undecided(_transactions(spark, files, options)))
+    return found
+
+
+def _transactions(spark: SparkSession, files: Files, options: AuditOptions) -> DataFrame:
+    """What the two topics of transactions hold; the broker's name is the path of the store."""
+    from pyspark.sql import functions as sf
+
+    reader = spark.read.format("orbitmq").option("subscribe", f"{HALF_TOPIC},{OP_HALF_TOPIC}")
+    if options.storage_options:
+        reader = reader.option("storageOptions", json.dumps(dict(options.storage_options)))
+    columns = "topic,queueId,queueOffset,body,tags,properties,msgId,storeTimestamp,physicalOffset,badRecord"
+    reader = reader.option("columns", columns).option("splitBytes", str(options.split_bytes))
+    frames = [
+        reader.load(store).where("badRecord is null").withColumn("store", sf.lit(store))
+        for store in files.stores
+    ]
+    both = frames[0]
+    for frame in frames[1:]:
+        both = both.unionByName(frame)
+    return both
+
+
+def _summary(files: Files, records: DataFrame, units: DataFrame) -> list[dict[str, Any]]:
+    from pyspark.sql import functions as sf
+
+    by_store: dict[str, dict[str, Any]] = {
+        store: dict[str, Any](store=store, records=0, bytes=0, queues=0, units=0) for store in files.stores
+    }
+    counted = records.groupBy("store").agg(
+        sf.count_if(sf.isnull("problem")).alias("records"), sf.sum("size").alias("bytes")
+    )
+    for row in counted.collect():
+        by_store[row["store"]] |= {"records": row["records"], "bytes": row["bytes"]}
+    queued = units.groupBy("store").agg(
+        sf.count_distinct("topic", "queueId").alias("queues"), sf.count("*").alias("units")
+    )
+    for row in queued.collect():
+        by_store[row["store"]] |= {"queues": row["queues"], "units": row["units"]}
+    for store, values in by_store.items():
+        values["indexFiles"] = sum(piece.store == store for piece in files.index)
+    return list(by_store.values())

@@ -1,0 +1,140 @@
+"""`orbitmq job audit`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from orbitmq.admin.output import Column, Facts, Rows
+from orbitmq.spark.jobs.audit.auditing import CHECKS, DEFAULT_MOST, AuditOptions, AuditResult, run
+from orbitmq.spark.jobs.job import JobSetup, JobUi, job
+
+if TYPE_CHECKING:
+    from orbitmq.admin.output import Result
+
+FAILED = 1
+COLUMNS = (
+    Column("severity", "Severity"),
+    Column("check", "Check"),
+    Column("store", "Store"),
+    Column("topic", "Topic"),
+    Column("queueId", "Queue"),
+    Column("queueOffset", "Queue offset"),
+    Column("physicalOffset", "Physical offset"),
+    Column("detail", "What"),
+    Column("file", "File"),
+)
+
+
+@job(
+    "audit",
+    cluster=False,
+    report="Also write the findings as a page.",
+    examples="""orbitmq job audit /var/lib/orbitmq
+orbitmq job audit '/backup/*/store' --check records --check queues
+orbitmq job audit s3://backup/broker-a --storage-options '{"anon":true}' --json""",
+)
+@click.argument("stores", nargs=-1, required=True, metavar="STORE...")
+@click.option(
+    "--check",
+    "checks",
+    multiple=True,
+    type=click.Choice(CHECKS),
+    help="Verify this only. Repeatable. [default: all]",
+)
+@click.option(
+    "--most",
+    type=click.IntRange(min=1),
+    default=DEFAULT_MOST,
+    show_default=True,
+    help="Show so many findings; all are counted.",
+)
+@click.option(
+    "--index-slots",
+    type=click.IntRange(min=0),
+    default=0,
+    help="maxHashSlotNum of the brokers, where maxIndexNum is not four times as much.",
+)
+@click.option("--storage-options", metavar="JSON", help="What fsspec is told, for stores in object storage.")
+def audit(
+    setup: JobSetup,
+    ui: JobUi,
+    stores: tuple[str, ...],
+    checks: tuple[str, ...],
+    most: int,
+    index_slots: int,
+    storage_options: str | None,
+) -> Result | None:
+    """Verify the files of brokers: each STORE is a data folder, or a URL that fsspec knows.
+
+    Records: each in the log is whole and has its checksum. Queues: units of consume queues and records of
+    the log belong together. Index: so do its entries and the keys of messages. Offsets: no group has
+    consumed what there is not. Transactions: half messages that nobody has decided about, as warnings.
+
+    Ends with 1 if there are errors. Where a broker is at work, what it writes meanwhile may show as a
+    finding: take a snapshot (`orbitmq admin snapshot`) and audit that.
+    """
+    options = AuditOptions(
+        stores,
+        setup,
+        checks or CHECKS,
+        most,
+        index_slots=index_slots,
+        storage_options=_storage_options(storage_options),
+    )
+    result = run(options, ui)
+    ui.show(_shown(result, ui.as_json))
+    if setup.report is not None:
+        write_report(result, setup.report)
+    if result.errors:
+        click.get_current_context().exit(FAILED)
+    return None
+
+
+def _storage_options(text: str | None) -> tuple[tuple[str, object], ...]:
+    if text is None:
+        return ()
+    try:
+        parsed = json.loads(text)
+    except ValueError:
+        parsed = None
+    if not isinstance(parsed, dict):
+        raise click.BadParameter("a JSON object is expected", param_hint="--storage-options")
+    return tuple(parsed.items())
+
+
+def _shown(result: AuditResult, as_json: bool) -> Result:
+    if as_json:
+        return Facts({"summary": result.summary, "counts": result.counts, "findings": result.findings})
+    rows = [[row[column.key] for column in COLUMNS] for row in result.findings]
+    left_out = result.errors + result.warnings - len(rows)
+    more = f" ({left_out} are not shown)" if left_out else ""
+    return Rows(COLUMNS, rows, f"{_told(result)}{more}")
+
+
+def _told(result: AuditResult) -> str:
+    """The outcome in one line."""
+    records, units = (sum(one[name] for one in result.summary) for name in ("records", "units"))
+    return (
+        f"{len(result.summary)} stores, {records} records, {units} units: "
+        f"{result.errors} errors, {result.warnings} warnings"
+    )
+
+
+def write_report(result: AuditResult, path: Path) -> None:
+    """The findings as a page. Raises ReportUnavailable, OSError."""
+    from orbitmq.spark.jobs.report import Report
+
+    report = Report("Audit of stores")
+    report.text(_told(result))
+    heads = list(result.summary[0]) if result.summary else ["store"]
+    report.table(heads, [[one[head] for head in heads] for one in result.summary], caption="What was read")
+    if result.counts:
+        labels = [f"{one['check']}: {one['severity']} ({one['store']})" for one in result.counts]
+        report.bars("Findings", labels, [one["findings"] for one in result.counts])
+    rows = [[row[column.key] for column in COLUMNS] for row in result.findings]
+    report.table([column.head for column in COLUMNS], rows, caption="Findings")
+    report.write(path)

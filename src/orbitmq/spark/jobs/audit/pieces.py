@@ -1,0 +1,252 @@
+"""What workers read: parts of a commit log, files of consume queues, index files; as Arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from orbitmq.protocol.hashing import java_hash
+from orbitmq.protocol.properties_cy import index_hashes
+from orbitmq.spark.arrow_cy import RecordScanner
+from orbitmq.spark.offline.planning import BadPlace, Work
+from orbitmq.spark.offline.scanning import RangeReader
+from orbitmq.spark.offline.storage import open_folder
+
+BATCH_BYTES = 8 << 20
+UNIT = np.dtype([("physical", ">i8"), ("size", ">i4"), ("code", ">i8")])
+BLANK_SIZE = 0x7FFFFFFF
+ENTRY = np.dtype([("hash", ">i4"), ("physical", ">i8"), ("seconds", ">i4"), ("before", ">i4")])
+HEADER_BYTES = 40
+INNER_BATCH = 0x80
+
+RECORDS = pa.schema(
+    [
+        pa.field("store", pa.string()),
+        pa.field("topic", pa.string()),
+        pa.field("queueId", pa.int32()),
+        pa.field("queueOffset", pa.int64()),
+        pa.field("physicalOffset", pa.int64()),
+        pa.field("size", pa.int64()),
+        pa.field("tagsCode", pa.int64()),
+        pa.field("isBatch", pa.bool_()),
+        pa.field("keys", pa.list_(pa.int64())),
+        pa.field("tagKey", pa.int64()),
+        pa.field("file", pa.string()),
+        pa.field("problem", pa.string()),
+    ]
+)
+"""A record per row, or, with `problem`, a place without one."""
+
+UNITS = pa.schema(
+    [
+        pa.field("store", pa.string()),
+        pa.field("topic", pa.string()),
+        pa.field("queueId", pa.int32()),
+        pa.field("queueOffset", pa.int64()),
+        pa.field("physicalOffset", pa.int64()),
+        pa.field("size", pa.int64()),
+        pa.field("tagsCode", pa.int64()),
+        pa.field("file", pa.string()),
+        pa.field("problem", pa.string()),
+    ]
+)
+"""A unit that was written per row; `problem` says what is wrong with it as it stands in its file."""
+
+ENTRIES = pa.schema(
+    [
+        pa.field("store", pa.string()),
+        pa.field("file", pa.string()),
+        pa.field("keyHash", pa.int64()),
+        pa.field("physicalOffset", pa.int64()),
+        pa.field("problem", pa.string()),
+    ]
+)
+"""An entry of an index file per row, or, with `problem`, what is wrong with the file."""
+
+Storage = tuple[tuple[str, object], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LogPiece:
+    """Ranges of commit logs; the broker name of each is the path of its store."""
+
+    work: Work
+    storage: Storage = ()
+    with_keys: bool = True
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Every record, and every place that is none."""
+        for place, store in self.work.bad:
+            yield _bad([place], str(store))
+        for one in self.work.ranges:
+            store = str(one.broker_name)
+            columns = ["topic", "queueId", "queueOffset", "physicalOffset", "recordSize", "tags", "sysFlag"]
+            scanner = RecordScanner([*columns, "propertyBytes"] if self.with_keys else columns)
+            reader = RangeReader(
+                one, scanner, max_batch_bytes=BATCH_BYTES, storage_options=dict(self.storage)
+            )
+            for batch in reader:
+                yield self._records(batch, store)
+            if scanner.rows:
+                yield self._records(scanner.take(), store)
+            if reader.bad:
+                yield _bad(reader.bad, store)
+
+    def _records(self, batch: pa.RecordBatch, store: str) -> pa.RecordBatch:
+        rows = batch.num_rows
+        tags = batch.column("tags").dictionary_encode()
+        codes = np.array([java_hash(tag) for tag in tags.dictionary.to_pylist()] + [0], dtype=np.int64)
+        numbers = tags.indices.fill_null(len(codes) - 1).to_numpy(zero_copy_only=False)
+        flags = batch.column("sysFlag").to_numpy(zero_copy_only=False)
+        keys, tag_keys = _keys(batch) if self.with_keys else (None, None)
+        arrays = {
+            "store": pa.repeat(pa.scalar(store, pa.string()), rows),
+            "size": batch.column("recordSize").cast(pa.int64()),
+            "tagsCode": pa.array(codes[numbers]),
+            "isBatch": pa.array((flags & INNER_BATCH) != 0),
+            "keys": keys,
+            "tagKey": tag_keys,
+        }
+        return _complete(RECORDS, arrays, batch)
+
+
+def _keys(batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
+    """The hashes under which the index has each message: of its keys, and of its tag."""
+    keys: list[list[int]] = []
+    tag_keys: list[int | None] = []
+    columns = (batch.column(name).to_pylist() for name in ("topic", "propertyBytes", "tags"))
+    for topic, properties, tag in zip(*columns, strict=True):
+        hashes = index_hashes(topic, properties)
+        tag_keys.append(hashes.pop() if tag is not None and hashes else None)
+        keys.append(hashes)
+    return pa.array(keys, pa.list_(pa.int64())), pa.array(tag_keys, pa.int64())
+
+
+def _bad(places: list[BadPlace], store: str) -> pa.RecordBatch:
+    arrays = {
+        "store": pa.array([store] * len(places), pa.string()),
+        "physicalOffset": pa.array([place.physical_offset for place in places], pa.int64()),
+        "size": pa.array([place.size_bytes for place in places], pa.int64()),
+        "file": pa.array([place.file for place in places], pa.string()),
+        "problem": pa.array([place.reason for place in places], pa.string()),
+    }
+    return _complete(RECORDS, arrays, None)
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePiece:
+    """One file of a consume queue."""
+
+    store: str
+    folder: str
+    """Relative to the store."""
+    name: str
+    topic: str
+    queue_id: int
+    storage: Storage = ()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Every unit that was written."""
+        folder = open_folder(self.store, dict(self.storage))
+        try:
+            raw = folder.read(f"{self.folder}/{self.name}")
+        except FileNotFoundError:
+            return  # retention took it
+        units = np.frombuffer(raw, UNIT, len(raw) // UNIT.itemsize)
+        physical = units["physical"].astype(np.int64)
+        sizes = units["size"].astype(np.int64)
+        is_blank = (physical == 0) & (sizes == BLANK_SIZE)
+        written = np.flatnonzero((physical >= 0) & (sizes > 0) & (sizes < BLANK_SIZE))
+        if not len(written):
+            return
+        problems = np.full(len(written), None, dtype=object)
+        steps = np.diff(physical[written])
+        problems[1:][steps <= 0] = "the unit before points to the same place or one behind"
+        gaps = np.diff(written)
+        for place in np.flatnonzero(gaps > 1):
+            between = slice(written[place] + 1, written[place + 1])
+            if not is_blank[between].all():
+                problems[place + 1] = f"{gaps[place] - 1} units before it were never written"
+        first = int(self.name) // UNIT.itemsize
+        path = folder.path(f"{self.folder}/{self.name}")
+        arrays = {
+            "store": pa.repeat(pa.scalar(self.store, pa.string()), len(written)),
+            "topic": pa.repeat(pa.scalar(self.topic, pa.string()), len(written)),
+            "queueId": pa.repeat(pa.scalar(self.queue_id, pa.int32()), len(written)),
+            "queueOffset": pa.array(written + first, pa.int64()),
+            "physicalOffset": pa.array(physical[written]),
+            "size": pa.array(sizes[written]),
+            "tagsCode": pa.array(units["code"].astype(np.int64)[written]),
+            "file": pa.repeat(pa.scalar(path, pa.string()), len(written)),
+            "problem": pa.array(problems.tolist(), pa.string()),
+        }
+        yield _complete(UNITS, arrays, None)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPiece:
+    """One index file. `slots` 0: a fifth of its entries, as by default a quarter of them."""
+
+    store: str
+    name: str
+    slots: int = 0
+    storage: Storage = ()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Every entry."""
+        folder = open_folder(self.store, dict(self.storage))
+        try:
+            raw = folder.read(f"index/{self.name}")
+        except FileNotFoundError:
+            return
+        path = folder.path(f"index/{self.name}")
+        # By default there are four times as many entries as slots.
+        slots = self.slots or (len(raw) - HEADER_BYTES) // (4 + 4 * ENTRY.itemsize)
+        most = (len(raw) - HEADER_BYTES - 4 * slots) // ENTRY.itemsize
+        if len(raw) < HEADER_BYTES or most < 1:
+            yield self._problem(path, f"{len(raw)} bytes are too few for an index file")
+            return
+        count = int.from_bytes(raw[36:40], "big", signed=True)
+        if not 0 <= count <= most:
+            yield self._problem(path, f"its header counts {count} entries, and {most} fit into it")
+            return
+        if count <= 1:
+            return
+        entries = np.frombuffer(raw, ENTRY, count, HEADER_BYTES + 4 * slots)[1:]
+        numbers = np.arange(1, count)
+        before = entries["before"].astype(np.int64)
+        heads = np.frombuffer(raw, ">i4", slots, HEADER_BYTES)
+        if (heads >= count).any() or (heads < 0).any():
+            yield self._problem(path, "a slot names an entry that there is not")
+        if (before >= numbers).any():
+            yield self._problem(path, "an entry names one behind it as the one before")
+        arrays = {
+            "store": pa.repeat(pa.scalar(self.store, pa.string()), len(entries)),
+            "file": pa.repeat(pa.scalar(path, pa.string()), len(entries)),
+            "keyHash": pa.array(entries["hash"].astype(np.int64)),
+            "physicalOffset": pa.array(entries["physical"].astype(np.int64)),
+        }
+        yield _complete(ENTRIES, arrays, None)
+
+    def _problem(self, path: str, text: str) -> pa.RecordBatch:
+        values = {"store": self.store, "file": path, "problem": text}
+        return _complete(
+            ENTRIES, {key: pa.array([value], pa.string()) for key, value in values.items()}, None
+        )
+
+
+def _complete(
+    schema: pa.Schema, arrays: dict[str, pa.Array | None], batch: pa.RecordBatch | None
+) -> pa.RecordBatch:
+    """A batch with all columns: those given, those of another batch, nulls."""
+    rows = batch.num_rows if batch is not None else len(arrays["store"] or ())
+    made = []
+    for field in schema:
+        array = arrays.get(field.name)
+        if array is None and batch is not None and field.name in batch.schema.names:
+            array = batch.column(field.name)
+        made.append(pa.nulls(rows, field.type) if array is None else array)
+    return pa.RecordBatch.from_arrays(made, schema=schema)

@@ -1,0 +1,175 @@
+"""Data frames of what stores hold: their records, the units of their queues, the entries of their index."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Protocol
+
+from orbitmq.protocol import fastjson
+from orbitmq.protocol.errors import MalformedJson
+from orbitmq.spark.jobs.audit.pieces import ENTRIES, RECORDS, UNITS, IndexPiece, LogPiece, QueuePiece, Storage
+from orbitmq.spark.offline.options import OfflineOptions
+from orbitmq.spark.offline.planning import CONSUME_QUEUE, Store, is_segment, open_stores, plan
+from orbitmq.spark.offline.storage import Folder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+MOST_TASKS = 2000
+
+
+class Piece(Protocol):
+    """What one worker reads at a time."""
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """What is in it."""
+
+
+@dataclass(slots=True)
+class Files:
+    """What there is to read, of all stores, and what the listings alone tell."""
+
+    stores: list[str]
+    log: list[LogPiece]
+    queues: list[QueuePiece]
+    index: list[IndexPiece]
+    log_starts: dict[str, int]
+    """Physical offset at which each store's log begins."""
+    log_bytes: int = 0
+    missing: list[tuple[str, str, int, str, str]] = field(default_factory=list)
+    """(store, topic, queue id, file, what) of queue files that should be there."""
+    offsets: list[tuple[str, str, str, int, int]] = field(default_factory=list)
+    """(store, group, topic, queue id, offset) of what consumers have committed."""
+    unreadable: list[tuple[str, str, str]] = field(default_factory=list)
+    """(store, file, what)."""
+
+
+def look_at(paths: Sequence[str], *, split_bytes: int, index_slots: int, storage: Storage) -> Files:
+    """Lists what is there. Raises NotAStore, BadOption, SparkSourceError, OSError."""
+    options = OfflineOptions(
+        tuple(paths), split_bytes=split_bytes, storage_options=storage, internal_topics=True
+    )
+    stores = open_stores(options)
+    urls = [store.root.url for store in stores]
+    files = Files(urls, [], [], [], {})
+    for store in stores:
+        _look_at_queues(store, files, storage)
+        _look_at_index(store.root, files, index_slots, storage)
+        _look_at_offsets(store.root, files)
+    named = OfflineOptions(
+        tuple(urls),
+        split_bytes=split_bytes,
+        storage_options=storage,
+        internal_topics=True,
+        broker_names=tuple(urls),
+    )
+    indexed = {piece.store for piece in files.index}
+    for work in plan(named):
+        for one in work.ranges:
+            store_url = str(one.broker_name)
+            files.log_bytes += len(one)
+            start = one.file.start + one.begin
+            files.log_starts[store_url] = min(start, files.log_starts.get(store_url, start))
+        files.log.append(LogPiece(work, storage, any(one.broker_name in indexed for one in work.ranges)))
+    return files
+
+
+def _look_at_queues(store: Store, files: Files, storage: Storage) -> None:
+    root = store.root
+    for topic in root.folders(CONSUME_QUEUE):
+        for queue in root.folders(f"{CONSUME_QUEUE}/{topic}"):
+            if not queue.isdecimal():
+                continue
+            folder = f"{CONSUME_QUEUE}/{topic}/{queue}"
+            listed = sorted(
+                (int(name), size) for name, size in root.files(folder).items() if is_segment(name)
+            )
+            for (start, size), (following, _) in pairwise(listed):
+                if start + size != following:
+                    files.missing.append(
+                        (
+                            root.url,
+                            topic,
+                            int(queue),
+                            root.path(f"{folder}/{start + size:020d}"),
+                            f"a file of the queue is missing before {following:020d}",
+                        )
+                    )
+            files.queues += [
+                QueuePiece(root.url, folder, f"{start:020d}", topic, int(queue), storage)
+                for start, size in listed
+                if size
+            ]
+
+
+def _look_at_index(root: Folder, files: Files, slots: int, storage: Storage) -> None:
+    for name, size in sorted(root.files("index").items()):
+        if len(name) == 17 and name.isdecimal() and size:
+            files.index.append(IndexPiece(root.url, name, slots, storage))
+
+
+def _look_at_offsets(root: Folder, files: Files) -> None:
+    table, name = _json_table(root, files, "config/consumerOffset.json")
+    for key, queues in table.items():
+        topic, _, group = key.partition("@")
+        if not isinstance(queues, dict):
+            files.unreadable.append((root.url, name, f"{key} has no queues"))
+            continue
+        files.offsets += [(root.url, group, topic, int(queue), int(at)) for queue, at in queues.items()]
+
+
+def _json_table(root: Folder, files: Files, name: str) -> tuple[dict[str, Any], str]:
+    """A broker's table of offsets; the one before where the present one is of no use."""
+    for tried in (name, f"{name}.bak"):
+        try:
+            parsed = fastjson.parse(root.read(tried))
+        except FileNotFoundError:
+            continue
+        except MalformedJson as error:
+            files.unreadable.append((root.url, root.path(tried), str(error)))
+            continue
+        table = parsed.get("offsetTable") if isinstance(parsed, dict) else None
+        if isinstance(table, dict):
+            return table, root.path(tried)
+        files.unreadable.append((root.url, root.path(tried), "it holds no table of offsets"))
+    return {}, name
+
+
+def records(spark: SparkSession, files: Files) -> DataFrame:
+    """The records of all logs, with the columns of `pieces.RECORDS`."""
+    return _frame(spark, files.log, RECORDS)
+
+
+def units(spark: SparkSession, files: Files) -> DataFrame:
+    """The units of all queues, with the columns of `pieces.UNITS`."""
+    return _frame(spark, files.queues, UNITS)
+
+
+def entries(spark: SparkSession, files: Files) -> DataFrame:
+    """The entries of all index files, with the columns of `pieces.ENTRIES`."""
+    return _frame(spark, files.index, ENTRIES)
+
+
+def _frame(spark: SparkSession, pieces: Sequence[Piece], schema: pa.Schema) -> DataFrame:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    spark_schema = from_arrow_schema(schema)
+    if not pieces:
+        return spark.createDataFrame([], spark_schema)
+    packed = spark.createDataFrame(
+        [(number, pickle.dumps(piece)) for number, piece in enumerate(pieces)], "number int, piece binary"
+    )
+    spread = packed.repartitionByRange(min(len(pieces), MOST_TASKS), "number").select("piece")
+    return spread.mapInArrow(read_pieces, spark_schema)
+
+
+def read_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Reads the pieces that a task was given."""
+    for batch in batches:
+        for packed in batch.column(0).to_pylist():
+            piece: Piece = pickle.loads(packed)
+            yield from piece.batches()
