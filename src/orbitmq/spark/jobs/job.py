@@ -91,36 +91,21 @@ class JobSetup:
                 spark.stop()
 
     def _start(self, app_name: str) -> SparkSession:
-        from orbitmq.spark.java import prepare_environment
-        from orbitmq.spark.session import local_session
+        from orbitmq.spark.session import local_session, spark_session
 
+        if self.remote is not None:
+            try:
+                return spark_session(app_name, remote=self.remote, conf=dict(self.conf))
+            except ImportError as error:
+                raise JobFailed(
+                    f"--remote needs more of PySpark: pip install 'pyspark[connect]' ({error})"
+                ) from None
         settings = {"spark.log.level": "ERROR", **dict(self.conf)}
-        if self.remote is None and (self.master is None or self.master.startswith("local")):
+        if self.master is None or self.master.startswith("local"):
             settings["spark.master"] = self.master or "local[*]"
             return local_session(app_name, cores=os.cpu_count() or 2, memory=self.memory, conf=settings)
-        from pyspark.sql import SparkSession
-
-        builder: Any = SparkSession.builder
-        if self.remote is not None:
-            builder = builder.remote(self.remote)
-            settings = dict(self.conf)
-        else:
-            prepare_environment()
-            settings = {
-                "spark.driver.memory": self.memory,
-                "spark.ui.showConsoleProgress": "false",
-                "spark.sql.session.timeZone": "UTC",
-            } | settings
-            builder = builder.master(self.master).appName(app_name)
-        for key, value in settings.items():
-            builder = builder.config(key, value)
-        try:
-            spark: SparkSession = builder.getOrCreate()
-        except ImportError as error:
-            raise JobFailed(
-                f"--remote needs more of PySpark: pip install 'pyspark[connect]' ({error})"
-            ) from None
-        return spark
+        settings = {"spark.driver.memory": self.memory, **settings}
+        return spark_session(app_name, master=self.master, conf=settings)
 
 
 Body = Callable[..., "Result | None"]

@@ -45,7 +45,7 @@ def follow(location: LakeLocation, state: LakeState) -> None:
 
     if not state.number:
         return
-    url = location.open().full("") if location.is_local else location.url
+    url = location.url.removeprefix("file://")
     options = {name: str(value) for name, value in location.options.items()} or None
     schema = pa.schema([pa.field(name, _arrow(name)) for name, _ in _columns(state.schema)])
     try:

@@ -190,7 +190,8 @@ class LocalStorage(Storage):
             yield
 
     def full(self, path: str) -> str:
-        return (self._root / path).as_uri() if path else self._root.as_uri()
+        # Not as a URI: Spark takes `%` in a name for what it is.
+        return f"file://{self._root / path if path else self._root}"
 
 
 class RemoteStorage(Storage):
