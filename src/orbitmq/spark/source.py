@@ -53,6 +53,8 @@ class DefaultSource(DataSource):
         """The same, following the topics."""
         from orbitmq.spark.streaming import StreamReader
 
+        if _reads_files(self.options):
+            raise BadOption("files are read in batches only: to follow a topic, set namesrv and subscribe")
         return StreamReader(ReadOptions.parse(self.options, streaming=True), asked_columns(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:

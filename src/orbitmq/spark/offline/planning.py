@@ -21,8 +21,14 @@ from orbitmq.protocol.message import INNER_BATCH, TRANSACTION_PREPARED, BadRecor
 from orbitmq.protocol.message_cy import FIXED_BYTES, decode_record
 from orbitmq.spark.errors import SparkSourceError
 from orbitmq.spark.offline.options import OfflineOptions
-from orbitmq.spark.offline.records import end_of_log, is_zero, next_record, sound_record_at
-from orbitmq.spark.offline.storage import Folder, LocalFolder, View, expand, open_folder
+from orbitmq.spark.offline.records import (
+    LOOKED_BEHIND_BYTES,
+    end_of_log,
+    is_zero,
+    next_record,
+    sound_record_at,
+)
+from orbitmq.spark.offline.storage import Folder, View, expand, open_folder
 
 COMMIT_LOG = "commitlog"
 CONSUME_QUEUE = "consumequeue"
@@ -65,6 +71,11 @@ class LogFile:
     start: int
     """Physical offset of its first byte."""
     size: int
+
+    @property
+    def is_local(self) -> bool:
+        """Whether somebody may be writing to it: objects in a store are whole."""
+        return "://" not in self.folder
 
 
 @dataclass(slots=True, frozen=True)
@@ -215,7 +226,7 @@ def _begun(files: list[LogFile], view_of: Callable[[LogFile], View]) -> list[Log
     for count in range(len(files), 0, -1):
         try:
             with view_of(files[count - 1]) as view:
-                if not is_zero(view, 0, min(_PROBED_BYTES, view.size)):
+                if not is_zero(view, 0, min(LOOKED_BEHIND_BYTES, view.size)):
                     return files[:count]
         except FileNotFoundError:
             continue
@@ -245,7 +256,7 @@ def _plan_file(
             target = max(target, cut - cut % split)
         target += split
     end = size
-    if is_last and isinstance(open_folder(file.folder), LocalFolder):
+    if is_last and file.is_local:
         end = _settled_end(view, file.start, cuts[-1])
     edges = [*cuts, max(end, cuts[-1])]
     return [
@@ -257,13 +268,16 @@ def _plan_file(
 
 def _settled_end(view: View, base: int, begin: int) -> int:
     """The end of a log that may be live: before a record that is being written, behind one that was torn."""
-    for attempt in range(_TAIL_TRIES):
-        end, sound = end_of_log(view, base, begin)
-        if sound:
-            return end
-        if attempt < _TAIL_TRIES - 1:
-            time.sleep(_TAIL_PAUSE_SECONDS)
-    return view.size
+    end, sound = end_of_log(view, base, begin)
+    tries = 0
+    while not sound and tries < _TAIL_TRIES:
+        time.sleep(_TAIL_PAUSE_SECONDS)
+        if sound_record_at(view, base, end):
+            # It was being written: look for the end once more, for as long as somebody writes.
+            end, sound = end_of_log(view, base, end)
+            tries = 0
+        tries += 1
+    return end if sound else view.size
 
 
 def find_cut(view: View, base: int, target: int, size: int, confirm: _Confirmation) -> int | None:

@@ -16,6 +16,7 @@ _LAST_OF_MAGIC = b"\xa7\xab"
 _MAGIC_AT = 4
 _PHYSICAL_OFFSET_AT = 28
 _FRONT_BYTES = 64
+_ZEROS = bytes(1 << 20)
 
 LOOKED_BEHIND_BYTES = 1 << 20
 """How far behind zeros records are looked for, before the zeros count as the end of the log."""
@@ -67,8 +68,9 @@ def is_zero(view: View, begin: int, end: int) -> bool:
     position = begin
     while position < end:
         buf, first = view.window(position, 1)
-        stop = min(end - first, len(buf), position - first + (1 << 20))
-        if any(buf[position - first : stop]):
+        stop = min(end - first, len(buf), position - first + len(_ZEROS))
+        piece = buf[position - first : stop]
+        if piece != _ZEROS[: len(piece)]:
             return False
         position = first + stop
     return True

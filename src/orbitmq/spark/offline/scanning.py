@@ -56,10 +56,7 @@ class RangeReader:
         try:
             view = open_folder(file.folder, self._storage_options).view(file.name)
         except FileNotFoundError:
-            text = f"{self._path} was planned to be read and is gone (retention)"
-            if self._strict:
-                raise DataLost(f"{text}; failOnDataLoss=false reads what is left") from None
-            log.warning("%s", text)
+            self._lost(f"{self._path} was planned to be read and is gone (retention)")
             return
         with view:
             yield from self._batches(view)
@@ -67,6 +64,8 @@ class RangeReader:
     def _batches(self, view: View) -> Iterator[pa.RecordBatch]:
         work, base = self._work, self._work.file.start
         end = min(work.end, view.size)
+        if end < work.end:
+            self._lost(f"{self._path} was planned to be read to {work.end} and now ends at {end}")
         position, needed = work.begin, 0
         while position < end:
             buf, first = view.window(position, needed)
@@ -106,6 +105,11 @@ class RangeReader:
                 f"{self._path} was cut at {end}, inside of a record: a message holds what looks like a "
                 "record of that place; splitBytes=0 reads files without cutting them"
             )
+
+    def _lost(self, text: str) -> None:
+        if self._strict:
+            raise DataLost(f"{text}; failOnDataLoss=false reads what is left")
+        log.warning("%s", text)
 
     @staticmethod
     def _is_cut_off(buf: Any, first: int, here: int, view: View) -> bool:
