@@ -9,10 +9,12 @@ It starts a broker of its own, and leaves a page with charts: data_notebook.html
 from pyspark.sql import functions as sf
 
 from orbitmq import FIRST_OFFSET, Message, Producer, PushConsumer, ReceivedMessage
+from orbitmq.cli.app import run as orbitmq
 from orbitmq.spark import decoded, local_session
 from orbitmq.testing import LocalBroker
 
-broker = LocalBroker(own_process=True).start()
+broker = LocalBroker(own_process=True, patience_seconds=120).start()
+orbitmq(["admin", "topic", "create", "orders", "--queues", "4", "--namesrv", broker.namesrv])
 spark = local_session("notebook")
 cluster = {"namesrv": broker.namesrv}
 
