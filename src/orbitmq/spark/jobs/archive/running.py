@@ -13,7 +13,7 @@ from orbitmq.spark.columns import NAMES
 from orbitmq.spark.errors import BadOption, SparkSourceError
 from orbitmq.spark.jobs.archive.planning import Lost, next_batch, pieces, what_is_new
 from orbitmq.spark.jobs.archive.tasks import PieceTask, Written, run_tasks
-from orbitmq.spark.jobs.job import QUIET, JobSetup, JobUi
+from orbitmq.spark.jobs.job import QUIET, JobFailed, JobSetup, JobUi
 from orbitmq.spark.lake.compaction import TARGET_BYTES, MergeTask, groups_to_merge
 from orbitmq.spark.lake.errors import LakeError
 from orbitmq.spark.lake.lake import Lake, load
@@ -284,6 +284,8 @@ class _Run:
                     raise
                 failure: Exception = error
             except Exception as error:
+                if isinstance(error, ConnectionError) or type(error).__name__ == "Py4JNetworkError":
+                    raise JobFailed("Spark's JVM is gone: start the job again, it goes on") from error
                 if not type(error).__module__.startswith(("pyspark", "py4j")) or _hopeless(str(error)):
                     raise
                 failure = error
