@@ -340,7 +340,7 @@ class Recorded:
     def work(self, chance: random.Random, actions: int, first: int = 0) -> None:
         """Does so many things at random."""
         for number in range(first, first + actions):
-            body = b"%d " % number + bytes(chance.randrange(40, 60)) * chance.randrange(1, 20)
+            body = b"%d " % number + chance.randbytes(chance.randrange(40, 1000))
             promise = Promise(body)
             queue_id = chance.randrange(QUEUES)
             match chance.choices(range(7), (6, 3, 3, 3, 3, 3, 6))[0]:
