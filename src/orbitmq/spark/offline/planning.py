@@ -11,6 +11,7 @@ must not.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -317,7 +318,9 @@ class _Confirmation:
         """
         if not self._has_queues:
             return True
-        if record.sys_flag & (TRANSACTION_PREPARED | INNER_BATCH):
+        # What a damaged record has for a topic is no path to follow.
+        is_name = re.fullmatch(r"[%|a-zA-Z0-9_-]{1,255}", record.topic) is not None
+        if not is_name or record.queue_offset < 0 or record.sys_flag & (TRANSACTION_PREPARED | INNER_BATCH):
             return None
         position = record.queue_offset * UNIT_BYTES
         folder = f"{CONSUME_QUEUE}/{record.topic}/{record.queue_id}"
