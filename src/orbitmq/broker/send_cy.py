@@ -285,6 +285,7 @@ def _joined_offsets(units: bytes, between: bytes) -> bytes:
         made: bytes = PyBytes_FromStringAndSize(cython.NULL, count * (16 + gap) - gap)
         out: cython.p_char = PyBytes_AS_STRING(made)
         source: cython.p_char = PyBytes_AS_STRING(units)
+        digits: cython.p_char = PyBytes_AS_STRING(_HEX_DIGITS)
         i: cython.Py_ssize_t
         byte: cython.int
         for i in range(count):
@@ -292,8 +293,8 @@ def _joined_offsets(units: bytes, between: bytes) -> bytes:
                 memcpy(out, PyBytes_AS_STRING(between), gap)
                 out += gap
             for byte in range(8):
-                out[2 * byte] = _HEX_DIGITS[cython.cast(cython.uchar, source[byte]) >> 4]
-                out[2 * byte + 1] = _HEX_DIGITS[cython.cast(cython.uchar, source[byte]) & 0xF]
+                out[2 * byte] = digits[cython.cast(cython.uchar, source[byte]) >> 4]
+                out[2 * byte + 1] = digits[cython.cast(cython.uchar, source[byte]) & 0xF]
             out += 16
             source += 20
         return made

@@ -436,6 +436,9 @@ def encode_batch_records(
         cython.pointer[cython.const[cython.uchar]], PyBytes_AS_STRING(batch)
     )
     end: cython.pointer[cython.const[cython.uchar]] = source + PyBytes_GET_SIZE(batch)
+    tables: cython.pointer[cython.const[cython.uint]] = cython.cast(
+        cython.pointer[cython.const[cython.uint]], PyBytes_AS_STRING(_CRC)
+    )
     body_length: cython.Py_ssize_t
     properties_length: cython.Py_ssize_t
     crc: cython.uint
@@ -449,11 +452,7 @@ def encode_batch_records(
             body_length = get_int(source + 16)
             properties_length = get_short(source + 20 + body_length)
             if body_length <= 512:
-                crc = short_crc(
-                    cython.cast(cython.pointer[cython.const[cython.uint]], PyBytes_AS_STRING(_CRC)),
-                    source + 20,
-                    body_length,
-                )
+                crc = short_crc(tables, source + 20, body_length)
             else:
                 crc = _crc32(
                     PyMemoryView_FromMemory(cython.cast(cython.p_char, source + 20), body_length, 0x100)
@@ -482,20 +481,14 @@ def encode_batch_records(
             )
             put_long(unit, cython.cast(cython.ulonglong, physical_offset))
             put_int(unit + 8, cython.cast(cython.uint, size))
-            put_long(
-                unit + 12,
-                cython.cast(
-                    cython.ulonglong,
-                    cython.cast(
-                        cython.longlong,
-                        tags_code(
-                            PyBytes_FromStringAndSize(
-                                cython.cast(cython.p_char, source + 22 + body_length), properties_length
-                            )
-                        ),
-                    ),
-                ),
-            )
+            tag: cython.longlong = 0
+            if _may_have_tags(source + 22 + body_length, properties_length):
+                tag = tags_code(
+                    PyBytes_FromStringAndSize(
+                        cython.cast(cython.p_char, source + 22 + body_length), properties_length
+                    )
+                )
+            put_long(unit + 12, cython.cast(cython.ulonglong, tag))
             unit += 20
             at += size
             physical_offset += size
@@ -504,6 +497,24 @@ def encode_batch_records(
     finally:
         PyBuffer_Release(cython.address(target))
     return made
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _may_have_tags(
+    properties: cython.pointer[cython.const[cython.uchar]], length: cython.Py_ssize_t
+) -> cython.bint:
+    """Whether `TAGS` and its separator stand anywhere in a property string. Compiled only."""
+    at: cython.pointer[cython.const[cython.uchar]] = properties
+    end: cython.pointer[cython.const[cython.uchar]] = properties + length
+    while end - at >= 5:
+        at = cython.cast(cython.pointer[cython.const[cython.uchar]], memchr(at, 84, end - at - 4))
+        if at == cython.NULL:
+            return False
+        if memcmp(at, b"TAGS\x01", 5) == 0:
+            return True
+        at += 1
+    return False
 
 
 def _room_for_crc(properties: bytes) -> bytes:
