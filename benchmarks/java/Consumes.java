@@ -1,5 +1,7 @@
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicLong;
@@ -13,6 +15,7 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
@@ -83,49 +86,69 @@ final class Consumes implements AutoCloseable {
         admin.shutdown();
     }
 
-    /** "groups" groups read the whole topic by pulls, each in a thread of its own. */
+    /** "groups" groups pull, each in a thread of its own; together they read "count" messages. */
     void pull() throws Exception {
         int groups = args.number("groups");
+        int each = (args.number("count") + groups - 1) / groups;
         Progress progress = new Progress();
-        List<Thread> threads = new ArrayList<>();
+        List<DefaultMQPullConsumer> pullers = new ArrayList<>();
         for (int i = 0; i < groups; i++) {
             DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(args.text("group") + "_" + i);
             consumer.setNamesrvAddr(args.text("namesrv"));
-            consumer.setInstanceName(args.text("group"));
+            consumer.setInstanceName(args.text("group")); // they share connections
             consumer.start();
-            Set<MessageQueue> queues = consumer.fetchSubscribeMessageQueues(args.text("topic"));
-            threads.add(Load.start("puller-" + i, () -> {
+            pullers.add(consumer);
+        }
+        Set<MessageQueue> queues = queuesOf(pullers.get(0), args.text("topic"));
+        List<Thread> threads = new ArrayList<>();
+        for (DefaultMQPullConsumer consumer : pullers) {
+            threads.add(Load.start("puller-" + threads.size(), () -> {
                 try {
-                    pullAll(consumer, queues, progress);
+                    pullSome(consumer, queues, each, progress);
                 } catch (Exception e) {
                     e.printStackTrace();
                     progress.window.fail(1, e.toString());
-                    progress.done.countDown();
-                } finally {
-                    consumer.shutdown();
                 }
             }));
         }
-        progress.done.await();
         for (Thread thread : threads) {
             thread.join();
+        }
+        pullers.forEach(DefaultMQPullConsumer::shutdown);
+        if (progress.done.getCount() > 0) {
+            throw new IllegalStateException("not all was pulled: " + progress.window.firstError.get());
         }
         Load.say("idle");
     }
 
-    private static void pullAll(DefaultMQPullConsumer consumer, Set<MessageQueue> queues, Progress progress)
-            throws Exception {
-        List<MessageQueue> left = new ArrayList<>(queues);
-        long[] next = new long[left.size()];
-        while (!left.isEmpty() && progress.done.getCount() > 0) {
-            for (int i = left.size() - 1; i >= 0; i--) {
-                PullResult result = consumer.pull(left.get(i), "*", next[i], 32, 30_000);
-                next[i] = result.getNextBeginOffset();
+    /** The first question of a client may come to nothing on a busy machine. */
+    private static Set<MessageQueue> queuesOf(DefaultMQPullConsumer consumer, String topic) throws Exception {
+        for (int tries = 0; ; tries++) {
+            try {
+                return consumer.fetchSubscribeMessageQueues(topic);
+            } catch (MQClientException e) {
+                if (tries == 20) {
+                    throw e;
+                }
+                Load.sleep(250);
+            }
+        }
+    }
+
+    private static void pullSome(
+            DefaultMQPullConsumer consumer, Set<MessageQueue> queues, int count, Progress progress) throws Exception {
+        Map<MessageQueue, Long> next = new HashMap<>();
+        queues.forEach(queue -> next.put(queue, 0L));
+        int seen = 0;
+        while (!next.isEmpty() && seen < count) {
+            for (MessageQueue queue : List.copyOf(next.keySet())) {
+                PullResult result = consumer.pull(queue, "*", next.get(queue), 32, 30_000);
+                next.put(queue, result.getNextBeginOffset());
                 if (result.getPullStatus() == PullStatus.FOUND) {
+                    seen += result.getMsgFoundList().size();
                     progress.add(result.getMsgFoundList().size());
                 } else if (result.getPullStatus() == PullStatus.NO_NEW_MSG) {
-                    left.remove(i);
-                    System.arraycopy(next, i + 1, next, i, next.length - i - 1);
+                    next.remove(queue);
                 }
             }
         }
