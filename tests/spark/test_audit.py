@@ -211,7 +211,7 @@ def result(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Aud
     shutil.copytree(folder / "sound", folder / "sound-too")
     for plant, *_ in DEFECTS:
         plant(healthy(folder / plant.__name__))
-    return run(AuditOptions((str(folder / "*"),), split_bytes=8000))
+    return run(AuditOptions((str(folder / "*"),), split_bytes=40_000))
 
 
 def of_store(rows: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.spark.offline.store_files import StoreFiles
@@ -46,6 +46,7 @@ def is_half(log: bytes, position: int) -> bool:
 
 
 @settings(max_examples=40, deadline=None)
+@example([(1390, b"\x00")], 600, True)
 @given(DAMAGE, st.sampled_from([0, 600, 3000]), st.booleans())
 def test_every_byte_is_accounted_for(damage: list[tuple[int, bytes]], split: int, with_queues: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from orbitmq.protocol.names import HALF_TOPIC, OP_HALF_TOPIC
 from orbitmq.spark.errors import BadOption
 from orbitmq.spark.jobs.job import QUIET, JobSetup, JobUi
 
@@ -136,27 +134,8 @@ def findings(
     if "offsets" in options.checks and files.offsets:
         found = found.unionByName(checks.bad_offsets(spark, units, files.offsets))
     if "transactions" in options.checks:
-        found = found.unionByName(checks.undecided(_transactions(spark, files, options)))
+        found = found.unionByName(checks.undecided(tables.transactions(spark, files)))
     return found
-
-
-def _transactions(spark: SparkSession, files: Files, options: AuditOptions) -> DataFrame:
-    """What the two topics of transactions hold; the broker's name is the path of the store."""
-    from pyspark.sql import functions as sf
-
-    reader = spark.read.format("orbitmq").option("subscribe", f"{HALF_TOPIC},{OP_HALF_TOPIC}")
-    if options.storage_options:
-        reader = reader.option("storageOptions", json.dumps(dict(options.storage_options)))
-    columns = "topic,queueId,queueOffset,body,tags,properties,msgId,storeTimestamp,physicalOffset,badRecord"
-    reader = reader.option("columns", columns).option("splitBytes", str(options.split_bytes))
-    frames = [
-        reader.load(store).where("badRecord is null").withColumn("store", sf.lit(store))
-        for store in files.stores
-    ]
-    both = frames[0]
-    for frame in frames[1:]:
-        both = both.unionByName(frame)
-    return both
 
 
 def _summary(files: Files, records: DataFrame, units: DataFrame) -> list[dict[str, Any]]:

@@ -227,7 +227,7 @@ def bad_offsets(
 def undecided(messages: DataFrame) -> DataFrame:
     """Check `transactions`: half messages that were neither committed nor rolled back.
 
-    `messages` are those of the two topics of transactions, with the column `store` beside the source's.
+    `messages` are those of the two topics of transactions.
     """
     from pyspark.sql import functions as sf
 
@@ -242,8 +242,7 @@ def undecided(messages: DataFrame) -> DataFrame:
         .select("store", "queueId", sf.expr("try_cast(text as bigint)").alias("queueOffset"))
         .distinct()
     )
-    newest = messages.groupBy("store").agg(sf.max("storeTimestamp").alias("newest"))
-    left = halves.join(decided, ["store", "queueId", "queueOffset"], "left_anti").join(newest, "store")
+    left = halves.join(decided, ["store", "queueId", "queueOffset"], "left_anti")
     properties = sf.col("properties")
     detail = sf.concat_ws(
         " ",

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from orbitmq.protocol.hashing import java_hash
+from orbitmq.protocol.names import HALF_TOPIC, OP_HALF_TOPIC
 from orbitmq.protocol.properties_cy import index_hashes
-from orbitmq.spark.arrow_cy import RecordScanner
+from orbitmq.spark.arrow_cy import COLUMN_TYPES, RecordScanner
 from orbitmq.spark.offline.planning import BadPlace, Work
 from orbitmq.spark.offline.scanning import RangeReader
 from orbitmq.spark.offline.storage import open_folder
@@ -65,6 +66,27 @@ ENTRIES = pa.schema(
     ]
 )
 """An entry of an index file per row, or, with `problem`, what is wrong with the file."""
+
+TRANSACTIONS = pa.schema(
+    [
+        pa.field("store", pa.string()),
+        *(
+            pa.field(name, COLUMN_TYPES[name])
+            for name in (
+                "topic",
+                "queueId",
+                "queueOffset",
+                "physicalOffset",
+                "tags",
+                "body",
+                "properties",
+                "msgId",
+                "storeTimestamp",
+            )
+        ),
+    ]
+)
+"""A half message, or an op record that decides about some, per row."""
 
 Storage = tuple[tuple[str, object], ...]
 
@@ -134,6 +156,31 @@ def _bad(places: list[BadPlace], store: str) -> pa.RecordBatch:
         "problem": pa.array([place.reason for place in places], pa.string()),
     }
     return _complete(RECORDS, arrays, None)
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionPiece:
+    """The same ranges, for what the two topics of transactions have in them."""
+
+    work: Work
+    storage: Storage = ()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Half messages and op records; what is bad is told elsewhere."""
+        for one in self.work.ranges:
+            scanner = RecordScanner(TRANSACTIONS.names[1:], accept={HALF_TOPIC, OP_HALF_TOPIC}.__contains__)
+            reader = RangeReader(
+                one, scanner, max_batch_bytes=BATCH_BYTES, storage_options=dict(self.storage)
+            )
+            for batch in reader:
+                yield self._named(batch, str(one.broker_name))
+            if scanner.rows:
+                yield self._named(scanner.take(), str(one.broker_name))
+
+    @staticmethod
+    def _named(batch: pa.RecordBatch, store: str) -> pa.RecordBatch:
+        name = pa.repeat(pa.scalar(store, pa.string()), batch.num_rows)
+        return _complete(TRANSACTIONS, {"store": name}, batch)
 
 
 @dataclass(frozen=True, slots=True)

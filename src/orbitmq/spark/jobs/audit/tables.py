@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from orbitmq.protocol import fastjson
 from orbitmq.protocol.errors import MalformedJson
-from orbitmq.spark.jobs.audit.pieces import ENTRIES, RECORDS, UNITS, IndexPiece, LogPiece, QueuePiece, Storage
+from orbitmq.spark.jobs.audit.pieces import (
+    ENTRIES,
+    RECORDS,
+    TRANSACTIONS,
+    UNITS,
+    IndexPiece,
+    LogPiece,
+    QueuePiece,
+    Storage,
+    TransactionPiece,
+)
 from orbitmq.spark.offline.options import OfflineOptions
 from orbitmq.spark.offline.planning import CONSUME_QUEUE, Store, is_segment, open_stores, plan
 from orbitmq.spark.offline.storage import Folder
@@ -146,7 +156,13 @@ def records(spark: SparkSession, files: Files) -> DataFrame:
 
 def units(spark: SparkSession, files: Files) -> DataFrame:
     """The units of all queues, with the columns of `pieces.UNITS`."""
-    return _frame(spark, files.queues, UNITS)
+    return _frame(spark, files.queues, UNITS, at_once=8)
+
+
+def transactions(spark: SparkSession, files: Files) -> DataFrame:
+    """Half messages and op records, with the columns of `pieces.TRANSACTIONS`."""
+    pieces = [TransactionPiece(piece.work, piece.storage) for piece in files.log]
+    return _frame(spark, pieces, TRANSACTIONS)
 
 
 def entries(spark: SparkSession, files: Files) -> DataFrame:
@@ -154,7 +170,8 @@ def entries(spark: SparkSession, files: Files) -> DataFrame:
     return _frame(spark, files.index, ENTRIES)
 
 
-def _frame(spark: SparkSession, pieces: Sequence[Piece], schema: pa.Schema) -> DataFrame:
+def _frame(spark: SparkSession, pieces: Sequence[Piece], schema: pa.Schema, at_once: int = 1) -> DataFrame:
+    """What pieces hold; a task reads about `at_once` of them."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     spark_schema = from_arrow_schema(schema)
@@ -163,7 +180,8 @@ def _frame(spark: SparkSession, pieces: Sequence[Piece], schema: pa.Schema) -> D
     packed = spark.createDataFrame(
         [(number, pickle.dumps(piece)) for number, piece in enumerate(pieces)], "number int, piece binary"
     )
-    spread = packed.repartitionByRange(min(len(pieces), MOST_TASKS), "number").select("piece")
+    tasks = min(-(-len(pieces) // at_once), MOST_TASKS)
+    spread = packed.repartition(tasks).select("piece")
     return spread.mapInArrow(read_pieces, spark_schema)
 
 
