@@ -7,8 +7,10 @@ read different ranges side by side; batches follow the log.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -47,7 +49,9 @@ class StoreTask:
     def __call__(self, work: Work) -> Written:
         """Raises BadRecords, DataLost, OSError."""
         first = work.ranges[0]
-        name = f"log-{first.broker_name}-{first.file.start + first.begin:020}"
+        # The same range may be read again, for what was written to it since.
+        broker = quote(str(first.broker_name), safe="")
+        name = f"log-{broker}-{first.file.start + first.begin:020}-{uuid.uuid4().hex[:12]}"
         files = _TopicFiles(self.location.open(), self.staging, name, self.form)
         columns = (*self.columns, "topic", *((BAD_RECORD,) if self.keep_going else ()))
         spans: dict[QueueName, tuple[int, int, int]] = {}
