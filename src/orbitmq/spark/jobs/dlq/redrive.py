@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 ORIGIN = "origin"
 RETRY = "retry"
+REDRIVEN = "orbitmq.redriven"
+"""The property that says which letter a message was: its message id."""
 NOWHERE = "nowhere to send it: its topic is not known, or there is none of that name"
 
 
@@ -99,23 +101,20 @@ def outgoing(letters: DataFrame) -> DataFrame:
     from pyspark.sql import functions as sf
 
     is_retry = sf.col("target").startswith(RETRY_PREFIX)
+    own = sf.map_filter(own_properties(), lambda name, _: name != REDRIVEN)
+    always = sf.map_concat(own, sf.create_map(sf.lit(REDRIVEN), "msgId"))
     back = sf.create_map(
         sf.lit(RETRY_TOPIC),
         "originTopic",
         sf.lit(ORIGIN_MESSAGE_ID),
         sf.coalesce("originMessageId", "msgId"),
     )
-    mark = sf.create_map(sf.lit("orbitmq.redriven"), "msgId")
     return letters.select(
         sf.col("target").alias("topic"),
         "body",
         "keys",
         "tags",
-        sf.map_concat(
-            sf.map_filter(own_properties(), lambda name, _: name != "orbitmq.redriven"),
-            mark,
-            sf.when(is_retry, back).otherwise(sf.map_filter(back, lambda *_: sf.lit(False))),
-        ).alias("properties"),
+        sf.when(is_retry, sf.map_concat(always, back)).otherwise(always).alias("properties"),
         sf.when(~is_retry, sharding_key()).alias("shardingKey"),
         "flag",
         sf.col("letter").alias("onceKey"),
