@@ -96,7 +96,8 @@ def test_the_log_is_on_the_disk_up_to_its_first_byte_that_is_not(tmp_path: Path)
     body = (
         "log = root / 'commitlog'; log.mkdir(); path = log / ('0' * 20); "
         "path.write_bytes(b'x' * 5000 + bytes(5000)); "
-        "sync(path); sync(log); file = path.open('r+b'); file.seek(5000); file.write(b'y' * 100); file.flush()"
+        "sync(path); sync(log); file = path.open('r+b'); file.seek(5000); file.write(b'y' * 100); "
+        "file.flush()"
     )
     root, record = killed_after(tmp_path, body)
     assert power.durable_offset(root, record) == 5000

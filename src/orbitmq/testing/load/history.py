@@ -220,6 +220,8 @@ class History:
         for promise in self.promises.values():
             self._check_fate(promise, bool(places.get((promise.topic, promise.name))))
         self._count_losses(places)
+        if self.promises and not any(one.acknowledged for one in self.promises.values()):
+            self.break_("stuck", f"none of {len(self.promises)} messages was ever acknowledged")
         for name in self.outstanding():
             if self.promises[name].kind == "popped" and name in self.first_seen_ms:
                 self.break_("starved", f"{name} could not be popped and acknowledged")

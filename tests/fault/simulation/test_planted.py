@@ -1,0 +1,145 @@
+"""Defects planted into a broker, one at a time: a suite that finds none of them finds nothing.
+
+Each is a line or two that somebody could have written. A few seeds have to be enough to find it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from orbitmq.broker.delay import DelayDelivery
+from orbitmq.broker.offsets import OffsetTable
+from orbitmq.broker.pop_acks import PopAcks
+from orbitmq.broker.pop_revive import Reviver
+from orbitmq.broker.transactions import Transactions
+from orbitmq.server.waits import Waits
+from orbitmq.store.commit_log import CommitLog
+from orbitmq.store.recovery import Recovery
+from orbitmq.testing.simulation import loop, world
+from orbitmq.testing.simulation.world import run
+
+MOST_SEEDS = 20
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+DEFECTS: dict[str, tuple[Plant, tuple[str, ...], tuple[str, ...], dict[str, object]]] = {}
+"""By name: how it is planted, the faults that show it, the rules it may break, and options."""
+
+
+def defect(rules: str, faults: str = "kill", **settings: object) -> Callable[[Plant], Plant]:
+    def add(plant: Plant) -> Plant:
+        DEFECTS[plant.__name__] = (plant, tuple(faults.split()), tuple(rules.split(", ")), settings)
+        return plant
+
+    return add
+
+
+def changed(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+    monkeypatch.setattr(owner, name, make(getattr(owner, name)))
+
+
+@defect("lost, changed, gaps", "cut_power", flushDiskType="SYNC_FLUSH")
+def a_sync_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed(monkeypatch, CommitLog, "_sync_segments", lambda real: lambda log: None)
+
+
+@defect("lost, changed, gaps", "cut_power", flushDiskType="SYNC_FLUSH")
+def answers_do_not_wait_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    # On a slow disk, for otherwise one has to be lucky.
+    monkeypatch.setattr(loop, "THREAD_SECONDS", 0.5)
+
+    def hold(real: Any) -> Any:
+        def held(waits: Waits, connection_id: int, wait: Any, settle: Any) -> None:
+            real(waits, connection_id, wait, settle)
+            waits.durable(1 << 60)
+
+        return held
+
+    changed(monkeypatch, Waits, "hold", hold)
+
+
+@defect("early")
+def delayed_messages_come_a_second_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed(
+        monkeypatch,
+        DelayDelivery,
+        "_is_due",
+        lambda real: lambda delay, level, position, due, now: real(delay, level, position, due, now + 1000),
+    )
+
+
+@defect("doubled")
+def nobody_knows_what_was_delivered_before_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed(monkeypatch, DelayDelivery, "_is_known", lambda real: lambda delay, message: False)
+
+
+@defect("lost", "kill")
+def delay_positions_are_saved_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(real: Any) -> Any:
+        def loaded(delay: DelayDelivery, text: str) -> None:
+            real(delay, text)
+            delay.positions = {level: position + 1 for level, position in delay.positions.items()}
+
+        return loaded
+
+    changed(monkeypatch, DelayDelivery, "load_text", load)
+
+
+@defect("offsets", "stop")
+def an_offset_goes_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed(
+        monkeypatch,
+        OffsetTable,
+        "commit",
+        lambda real: (
+            lambda table, group, topic, queue, offset, now: real(table, group, topic, queue, offset + 1, now)
+        ),
+    )
+
+
+@defect("acked again, starved", "cut_connections")
+def an_acknowledged_pop_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed(monkeypatch, PopAcks, "_acknowledge", lambda real: lambda *arguments: 0)
+
+
+@defect("undone", "cut_connections")
+def what_was_rolled_back_is_published(monkeypatch: pytest.MonkeyPatch) -> None:
+    def end_all(real: Any) -> Any:
+        def ended(transactions: Transactions, decisions: Any, now: int) -> Any:
+            for decision in decisions:
+                decision.is_commit = True
+            return real(transactions, decisions, now)
+
+        return ended
+
+    changed(monkeypatch, Transactions, "end_all", end_all)
+
+
+@defect("stuck", "cut_connections", flushDiskType="SYNC_FLUSH")
+def a_wake_up_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed(monkeypatch, Waits, "durable", lambda real: lambda waits, physical_offset: None)
+
+
+@defect("lost, changed, gaps", "cut_power", flushDiskType="SYNC_FLUSH")
+def recovery_makes_no_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed(monkeypatch, Recovery, "_dispatch", lambda real: lambda recovery, record: None)
+
+
+@defect("starved", "cut_connections", timerWheelEnable="true")
+def nobody_revives_what_was_popped(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed(monkeypatch, Reviver, "run", lambda real: lambda reviver, now, settled_ms: False)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", DEFECTS)
+def test_a_planted_defect_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant, faults, rules, settings = DEFECTS[name]
+    plant(monkeypatch)
+    monkeypatch.setattr(world, "FAULTS", {fault: world.FAULTS[fault] for fault in faults})
+    monkeypatch.setattr(world, "SETTLE_SECONDS", 30)
+    for seed in range(MOST_SEEDS):
+        if any(broken.rule in rules for broken in run(seed, **settings).broken):
+            return
+    pytest.fail(f"{MOST_SEEDS} seeds, and nobody noticed")
