@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -21,7 +23,7 @@ from orbitmq.spark.lake.state import HeldRange, LakeFile, LakeState, Schema
 from orbitmq.spark.lake.storage import LakeLocation
 from orbitmq.spark.lake.writing import IN_PATH, NEEDED, ParquetForm, schema_of
 from orbitmq.spark.options import ReadOptions
-from orbitmq.spark.planning import OffsetRange
+from orbitmq.spark.planning import OffsetRange, Queue
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,16 +118,35 @@ def _columns(options: ArchiveOptions, lake: Lake) -> tuple[tuple[str, ...], Sche
     return wanted, lake.state.check_columns(schema_of(wanted))
 
 
-def _plan(
-    options: ArchiveOptions, state: LakeState, cluster: Cluster
-) -> tuple[list[OffsetRange], list[Lost]]:
+class TopicAway(SparkSourceError):
+    """A topic that was there is not known now: restarted name servers hear of it within half a minute."""
+
+
+def _queues(options: ArchiveOptions, known: AbstractSet[str], cluster: Cluster) -> list[Queue]:
+    """The queues to archive now. Raises BadOption for a topic that nobody knew ever, TopicAway."""
     topics: Sequence[str] = options.topics
     if options.pattern is not None:
         topics = cluster.topics_that_match(options.pattern)
-        if not topics:
+        if not topics and not any(re.fullmatch(options.pattern, topic) for topic in known):
             raise BadOption(f"no topic matches {options.pattern!r}")
-    bounds = cluster.bounds(cluster.readable_queues(topics))
-    return what_is_new(state, bounds, fail_on_data_loss=not options.allow_data_loss)
+        if not topics:
+            raise TopicAway(f"no topic matches {options.pattern!r} now, and some did before")
+    found = []
+    for topic in topics:
+        queues = cluster.queues_of(topic)
+        if queues is None and topic not in known:
+            raise BadOption(f"topic {topic} does not exist")
+        if not queues:
+            raise TopicAway(f"topic {topic} has no queue that can be read now")
+        found += queues
+    return found
+
+
+def _plan(
+    options: ArchiveOptions, state: LakeState, cluster: Cluster, known: AbstractSet[str] = frozenset()
+) -> tuple[list[OffsetRange], list[Lost]]:
+    queues = _queues(options, known | set(state.topics), cluster)
+    return what_is_new(state, cluster.bounds(queues), fail_on_data_loss=not options.allow_data_loss)
 
 
 def _cluster(options: ArchiveOptions) -> Cluster:
@@ -212,9 +233,11 @@ class _Run:
 
     def _go_online(self) -> None:
         options = self._options
+        known: set[str] = set()
         with _cluster(options) as cluster, self._ui.progress("archiving") as bar:
             while True:
-                ranges, lost = self._persist(lambda: _plan(options, self._lake.state, cluster))
+                ranges, lost = self._persist(lambda: _plan(options, self._lake.state, cluster, known))
+                known.update(one.queue.topic for one in ranges)
                 self._result.lost += [str(one) for one in lost]
                 for one in lost:
                     self._ui.warn(str(one))
