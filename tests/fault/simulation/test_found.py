@@ -1,0 +1,62 @@
+"""What simulated runs found, each as a test of its own: a seed means something else after the next change."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+from orbitmq.broker.delay import _identity
+from orbitmq.protocol.message_cy import decode_record
+from orbitmq.store import MessageStore
+from orbitmq.testing.simulation.disk import MemoryDisk
+from tests.unit.store.kit import NOW, SEGMENT, crash, filled, message, opened, options, read_queue
+
+
+def test_a_queue_whose_first_file_is_gone_and_whose_second_is_not(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    filled(store, 150)
+    for chore in store.chores():
+        if chore.name == "sweep":
+            chore.run(NOW + 1000)
+    crash(store)
+    (tmp_path / "consumequeue" / "T" / "0" / ("0" * 20)).unlink()
+    store = opened(tmp_path, NOW + 10_000)
+    assert [record.queue_offset for record in read_queue(store)] == list(range(150))
+    store.close()
+
+
+def test_a_log_that_grew_by_more_segments_than_recovery_goes_back_to(tmp_path: Path) -> None:
+    """Queues that no sync had brought to the disk lacked all that was older than the last ten segments."""
+    disk = MemoryDisk(random.Random(1))
+    given = options(tmp_path, timer_wheel_enable=False, commit_log_recover_max_num=4)
+    store = MessageStore.open(given, NOW, disk)
+    sweep = next(chore for chore in store.chores() if chore.name == "sweep")
+    count = 0
+    while store.max_physical < 12 * SEGMENT:
+        # Recovery trusts the checkpoint for what is three seconds older.
+        store.append(message(count, body=bytes(8000)), NOW + count * 1000)
+        count += 1
+        store.flush_now()
+        sweep.run(NOW + count)
+    crash(store)
+    for content in disk._files.values():
+        if content.synced is None:
+            for at, page in content.before.items():
+                content.data[at : at + len(page)] = page
+    store = MessageStore.open(given, NOW + 10**6, disk)
+    assert [record.queue_offset for record in read_queue(store)] == list(range(count))
+    crash(store)
+
+
+def test_a_delayed_message_is_known_again_where_records_end_with_a_checksum(tmp_path: Path) -> None:
+    """The copy that waits and the one that was delivered have checksums of their own."""
+    store = opened(tmp_path, enabled_append_prop_crc=True)
+    records = []
+    for topic in ("SCHEDULE_TOPIC_XXXX", "T"):
+        appended = store.append(message(1, topic=topic), NOW)
+        found = store.record_at(appended.physical_offset)
+        assert found is not None
+        records.append(decode_record(found))
+    assert records[0].properties != records[1].properties
+    assert len({_identity("T", 0, record) for record in records}) == 1
+    store.close()
