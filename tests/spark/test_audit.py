@@ -153,7 +153,7 @@ def lost_queue_file(store: StoreFiles) -> None:
 
 def index_of_nothing(store: StoreFiles) -> None:
     place = 40 + 4 * SLOTS + 20 * 7
-    overwrite(store.root / "index" / "20261121120000000", place, struct.pack(">iq", 77, 12345))
+    overwrite(store.root / "index" / "20261121120000000", place, struct.pack(">iq", 77, 33))
 
 
 def key_not_indexed(store: StoreFiles) -> None:

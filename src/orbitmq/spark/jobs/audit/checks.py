@@ -52,9 +52,9 @@ def bad_units(units: DataFrame, records: DataFrame) -> DataFrame:
     plain = units.where(~sf.col("topic").startswith(LMQ_PREFIX))
     misshapen = _findings(plain.where("problem is not null"), "queues", ERROR, sf.col("problem"))
     extent = records.groupBy("store").agg(
-        sf.min("physicalOffset").alias("begin"),
+        sf.min("physicalOffset").alias("log_begin"),
         sf.max(sf.col("physicalOffset") + sf.when(sf.isnull("problem"), sf.col("size")).otherwise(0)).alias(
-            "end"
+            "log_end"
         ),
     )
     reached = plain.groupBy("store").agg(sf.max("physicalOffset").alias("reached"))
@@ -79,8 +79,8 @@ def bad_units(units: DataFrame, records: DataFrame) -> DataFrame:
         sf.col("u_queue").alias("f_queue"),
         sf.col("u_offset").alias("f_at"),
     )
-    beyond = at_unit.where("`is` is null and physicalOffset >= coalesce(end, 0)")
-    dangling = at_unit.where("`is` is null and physicalOffset >= begin and physicalOffset < end")
+    beyond = at_unit.where("`is` is null and physicalOffset >= coalesce(log_end, 0)")
+    dangling = at_unit.where("`is` is null and physicalOffset >= log_begin and physicalOffset < log_end")
     differs = at_unit.where(sf.col("is") & ~_same())
     lost = both.where("u_topic is null and physicalOffset <= reached").join(
         plain.select("store", "topic").distinct(), ["store", "topic"], "left_semi"
@@ -173,23 +173,24 @@ def bad_entries(entries: DataFrame, records: DataFrame) -> DataFrame:
     names = ("store", "physicalOffset", "topic", "keyHash", "needed")
     wanted = keys.toDF(*names).union(tags.toDF(*names))
     extent = records.groupBy("store").agg(
-        sf.min("physicalOffset").alias("begin"), sf.max(sf.expr("physicalOffset + size")).alias("end")
+        sf.min("physicalOffset").alias("log_begin"), sf.max(sf.expr("physicalOffset + size")).alias("log_end")
     )
     covered = known.groupBy("store").agg(
-        sf.min("physicalOffset").alias("first"), sf.max("physicalOffset").alias("last")
+        sf.min("physicalOffset").alias("first_entry"), sf.max("physicalOffset").alias("last_entry")
     )
     both = (
         wanted.join(known, ["store", "physicalOffset", "keyHash"], "full_outer")
         .join(sf.broadcast(extent), "store", "left")
         .join(sf.broadcast(covered), "store", "left")
     )
-    only_index = both.where("topic is null and physicalOffset >= coalesce(begin, 0)").withColumnRenamed(
+    only_index = both.where("topic is null and physicalOffset >= coalesce(log_begin, 0)").withColumnRenamed(
         "e_file", "file"
     )
     detail = sf.when(
-        sf.col("physicalOffset") >= sf.coalesce("end", sf.lit(0)), "an entry points beyond the end of the log"
+        sf.col("physicalOffset") >= sf.coalesce("log_end", sf.lit(0)),
+        "an entry points beyond the end of the log",
     ).otherwise("an entry points to a message that has no such key")
-    lacking = both.where("e_file is null and needed and physicalOffset between first and last")
+    lacking = both.where("e_file is null and needed and physicalOffset between first_entry and last_entry")
     return _union(
         malformed,
         _findings(only_index, "index", ERROR, detail),
@@ -207,19 +208,19 @@ def bad_offsets(
     from pyspark.sql import functions as sf
 
     given = spark.createDataFrame(
-        list(committed), "store string, group string, topic string, queueId int, queueOffset bigint"
+        list(committed), "store string, groupName string, topic string, queueId int, queueOffset bigint"
     )
-    ends = units.groupBy("store", "topic", "queueId").agg((sf.max("queueOffset") + 1).alias("end"))
+    ends = units.groupBy("store", "topic", "queueId").agg((sf.max("queueOffset") + 1).alias("queue_end"))
     found = given.join(ends, ["store", "topic", "queueId"], "left")
     # A queue that nothing was ever sent to has no file, and its groups stand at 0.
-    beyond = found.where("queueOffset > coalesce(end, 0)")
+    beyond = found.where("queueOffset > coalesce(queue_end, 0)")
     detail = sf.concat(
         sf.lit("group "),
-        sf.col("group"),
+        sf.col("groupName"),
         sf.lit(" is at "),
         sf.col("queueOffset").cast("string"),
         sf.lit(", the queue ends at "),
-        sf.coalesce("end", sf.lit(0)).cast("string"),
+        sf.coalesce("queue_end", sf.lit(0)).cast("string"),
     )
     return _findings(beyond, "offsets", ERROR, detail)
 

@@ -21,7 +21,11 @@ UNIT = np.dtype([("physical", ">i8"), ("size", ">i4"), ("code", ">i8")])
 BLANK_SIZE = 0x7FFFFFFF
 ENTRY = np.dtype([("hash", ">i4"), ("physical", ">i8"), ("seconds", ">i4"), ("before", ">i4")])
 HEADER_BYTES = 40
+ENTRIES_AT_ONCE = 1 << 18
 INNER_BATCH = 0x80
+
+LONGS = pa.list_(pa.field("element", pa.int64()))
+"""A list as Spark names its parts."""
 
 RECORDS = pa.schema(
     [
@@ -33,7 +37,7 @@ RECORDS = pa.schema(
         pa.field("size", pa.int64()),
         pa.field("tagsCode", pa.int64()),
         pa.field("isBatch", pa.bool_()),
-        pa.field("keys", pa.list_(pa.int64())),
+        pa.field("keys", LONGS),
         pa.field("tagKey", pa.int64()),
         pa.field("file", pa.string()),
         pa.field("problem", pa.string()),
@@ -144,7 +148,7 @@ def _keys(batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
         hashes = index_hashes(topic, properties)
         tag_keys.append(hashes.pop() if tag is not None and hashes else None)
         keys.append(hashes)
-    return pa.array(keys, pa.list_(pa.int64())), pa.array(tag_keys, pa.int64())
+    return pa.array(keys, LONGS), pa.array(tag_keys, pa.int64())
 
 
 def _bad(places: list[BadPlace], store: str) -> pa.RecordBatch:
@@ -235,40 +239,43 @@ class QueuePiece:
 
 @dataclass(frozen=True, slots=True)
 class IndexPiece:
-    """One index file. `slots` 0: a fifth of its entries, as by default a quarter of them."""
+    """One index file of `size` bytes. `slots` 0: a quarter of its entries, as by default."""
 
     store: str
     name: str
+    size: int
     slots: int = 0
     storage: Storage = ()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Every entry."""
         folder = open_folder(self.store, dict(self.storage))
+        name = f"index/{self.name}"
+        path = folder.path(name)
+        slots = self.slots or (self.size - HEADER_BYTES) // (4 + 4 * ENTRY.itemsize)
+        first = HEADER_BYTES + 4 * slots
+        most = (self.size - first) // ENTRY.itemsize
+        if self.size < HEADER_BYTES or most < 1:
+            yield self._problem(path, f"{self.size} bytes are too few for an index file")
+            return
         try:
-            raw = folder.read(f"index/{self.name}")
+            header = folder.read(name, 0, HEADER_BYTES)
+            count = int.from_bytes(header[36:40], "big", signed=True)
+            if not 0 <= count <= most:
+                yield self._problem(path, f"its header counts {count} entries, and {most} fit into it")
+                return
+            heads = np.frombuffer(folder.read(name, HEADER_BYTES, first), ">i4")
+            if (heads >= max(count, 1)).any() or (heads < 0).any():
+                yield self._problem(path, "a slot names an entry that there is not")
+            for number in range(1, count, ENTRIES_AT_ONCE):
+                end = min(count, number + ENTRIES_AT_ONCE)
+                raw = folder.read(name, first + ENTRY.itemsize * number, first + ENTRY.itemsize * end)
+                yield from self._entries(path, np.frombuffer(raw, ENTRY), number)
         except FileNotFoundError:
-            return
-        path = folder.path(f"index/{self.name}")
-        # By default there are four times as many entries as slots.
-        slots = self.slots or (len(raw) - HEADER_BYTES) // (4 + 4 * ENTRY.itemsize)
-        most = (len(raw) - HEADER_BYTES - 4 * slots) // ENTRY.itemsize
-        if len(raw) < HEADER_BYTES or most < 1:
-            yield self._problem(path, f"{len(raw)} bytes are too few for an index file")
-            return
-        count = int.from_bytes(raw[36:40], "big", signed=True)
-        if not 0 <= count <= most:
-            yield self._problem(path, f"its header counts {count} entries, and {most} fit into it")
-            return
-        if count <= 1:
-            return
-        entries = np.frombuffer(raw, ENTRY, count, HEADER_BYTES + 4 * slots)[1:]
-        numbers = np.arange(1, count)
-        before = entries["before"].astype(np.int64)
-        heads = np.frombuffer(raw, ">i4", slots, HEADER_BYTES)
-        if (heads >= count).any() or (heads < 0).any():
-            yield self._problem(path, "a slot names an entry that there is not")
-        if (before >= numbers).any():
+            return  # retention took it
+
+    def _entries(self, path: str, entries: np.ndarray, first: int) -> Iterator[pa.RecordBatch]:
+        if (entries["before"].astype(np.int64) >= np.arange(first, first + len(entries))).any():
             yield self._problem(path, "an entry names one behind it as the one before")
         arrays = {
             "store": pa.repeat(pa.scalar(self.store, pa.string()), len(entries)),

@@ -119,7 +119,7 @@ def _look_at_queues(store: Store, files: Files, storage: Storage) -> None:
 def _look_at_index(root: Folder, files: Files, slots: int, storage: Storage) -> None:
     for name, size in sorted(root.files("index").items()):
         if len(name) == 17 and name.isdecimal() and size:
-            files.index.append(IndexPiece(root.url, name, slots, storage))
+            files.index.append(IndexPiece(root.url, name, size, slots, storage))
 
 
 def _look_at_offsets(root: Folder, files: Files) -> None:
