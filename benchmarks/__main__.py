@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -80,6 +81,7 @@ def main(
     sizes = replace(QUICK if quick else Sizes(), **{k: v for k, v in given.items() if v is not None})
     brokers = list(NAMES) if side == "both" else [side]
     chosen = choose(rows)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was started has to be stopped
     installed = install(work_dir, command)
     if interpreted:
         installed = replace(installed, source=without_compiled(installed.orbitmq, work_dir / "interpreted"))

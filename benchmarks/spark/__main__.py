@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -64,8 +65,9 @@ def main(
     figure is appended to the results file at once. The exit code never depends on a figure.
     """
     if report:
-        write_report(_last_run(results))
+        write_report(_newest(results))
         return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was started has to be stopped
     installed = install(work_dir, command)
     jars, connector, classes = (work_dir / name for name in ("kafka", "kafka-connector", "kafka-classes"))
     fetch(OWN / "pom.xml", jars, "Kafka")
@@ -104,14 +106,14 @@ def main(
                 _append(results, {"run": run["run"], **entry})
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    show(_last_run(results))
+    show(_newest(results))
 
 
 def _measure(
     served: Served, jobs: list[Job], rounds: int, packages: str, folder: Path
 ) -> Iterator[dict[str, Any]]:
     """Every job over every source, one source right after the other, in another order each round."""
-    from orbitmq.spark import local_session
+    from orbitmq.spark.session import local_session
 
     spark = local_session(
         "benchmark", conf={"spark.jars": packages, "spark.ui.enabled": "false"}, memory="2g"
@@ -161,7 +163,7 @@ def _turned(sources: list[str], number: int) -> list[str]:
 
 def _scale(served: Served, rounds: int, packages: str, folder: Path) -> Iterator[dict[str, Any]]:
     """Time against partitions and executors on a standalone cluster of worker processes."""
-    from orbitmq.spark import session
+    from orbitmq.spark.session import session
 
     noop = next(job for job in JOBS if job.name == "noop")
     size, count = next(iter(served.counts.items()))
@@ -207,11 +209,18 @@ def _append(path: Path, entry: dict[str, Any]) -> None:
         out.write(json.dumps(entry, separators=(",", ":")) + "\n")
 
 
-def _last_run(path: Path) -> list[dict[str, Any]]:
-    """The entries of the last run: its settings first."""
+def _newest(path: Path) -> list[dict[str, Any]]:
+    """What opened the last run that timed jobs, its entries, and those of the last run that scaled."""
     entries = [json.loads(line) for line in path.read_text().splitlines()]
-    last = [entry["run"] for entry in entries if entry["kind"] == "run"][-1]
-    return [entry for entry in entries if entry["run"] == last]
+
+    def last(kind: str) -> list[dict[str, Any]]:
+        runs = [entry["run"] for entry in entries if entry["kind"] == kind]
+        return [e for e in entries if runs and e["run"] == runs[-1] and e["kind"] in (kind, "run")]
+
+    rounds, scale = last("round"), last("scale")
+    if not rounds and not scale:
+        raise click.ClickException(f"{path} holds no figures")
+    return rounds + scale[1:] if rounds else scale
 
 
 if __name__ == "__main__":
