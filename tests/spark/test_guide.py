@@ -48,5 +48,5 @@ def test_the_notebook_ends_in_charts(tmp_path: Path) -> None:
 
 
 def test_the_guide_knows_every_job() -> None:
-    listed = re.findall(r"^\| `(\w+)` \|", GUIDE.read_text(), re.MULTILINE)
+    listed = re.findall(r"^\| \[?`(\w+)`", GUIDE.read_text(), re.MULTILINE)
     assert sorted(listed) == sorted(JOBS)
