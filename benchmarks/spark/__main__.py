@@ -163,7 +163,7 @@ def _turned(sources: list[str], number: int) -> list[str]:
 
 def _scale(served: Served, rounds: int, packages: str, folder: Path) -> Iterator[dict[str, Any]]:
     """Time against partitions and executors on a standalone cluster of worker processes."""
-    from orbitmq.spark.session import session
+    from orbitmq.spark.session import spark_session
 
     noop = next(job for job in JOBS if job.name == "noop")
     size, count = next(iter(served.counts.items()))
@@ -177,7 +177,7 @@ def _scale(served: Served, rounds: int, packages: str, folder: Path) -> Iterator
                 "spark.driver.host": "127.0.0.1",
                 "spark.driver.bindAddress": "127.0.0.1",
             }
-            spark = session("benchmark-scale", master=master, conf=conf)
+            spark = spark_session("benchmark-scale", master=master, conf=conf)
             spark.sparkContext.setLogLevel("ERROR")
             try:
                 for number in range(-1, rounds):
