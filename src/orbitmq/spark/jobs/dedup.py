@@ -21,6 +21,7 @@ import click
 
 from orbitmq.admin.output import Column, Facts, Result, Rows
 from orbitmq.spark.jobs.job import QUIET, JobFailed, JobSetup, JobUi, job
+from orbitmq.spark.jobs.patience import patiently
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -107,15 +108,19 @@ def run(options: DedupOptions, ui: JobUi = QUIET) -> DedupResult:
         stream = spark.readStream.format("orbitmq").options(**_source(options), startingOffsets="earliest")
         once = tables.deduplicated(stream.load(), key, options.window_ms)
         with _state_on_disk(spark), ui.progress("deduplicating") as bar:
-            query = _start(once, options, write_id)
-            try:
-                return _watch(query, bar)
-            except KeyboardInterrupt:
-                if options.follow_s is None:
-                    raise
-                return _sum(query)
-            finally:
-                query.stop()
+            return patiently(lambda: _pass_on(once, options, write_id, bar))
+
+
+def _pass_on(once: DataFrame, options: DedupOptions, write_id: str, bar: Any) -> DedupResult:
+    query = _start(once, options, write_id)
+    try:
+        return _watch(query, bar)
+    except KeyboardInterrupt:
+        if options.follow_s is None:
+            raise
+        return _sum(query)
+    finally:
+        query.stop()
 
 
 def audit(options: AuditOptions, ui: JobUi = QUIET) -> AuditResult:

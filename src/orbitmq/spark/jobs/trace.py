@@ -17,6 +17,7 @@ import click
 from orbitmq.admin.face import Moment
 from orbitmq.admin.output import Column, Rows
 from orbitmq.spark.jobs.job import QUIET, JobFailed, JobSetup, JobUi, job
+from orbitmq.spark.jobs.patience import patiently
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,7 +68,7 @@ def run(options: TraceOptions, ui: JobUi = QUIET) -> TraceResult:
         if options.tables is not None:
             if setup.dry_run:
                 return TraceResult(added=_outstanding(spark, options))
-            added = _bring_in(spark, options, ui)
+            added = patiently(lambda: _bring_in(spark, options, ui))
         return _tell(spark, options, ui, added)
 
 
