@@ -264,6 +264,23 @@ def is_sound(
 
 
 @cython.cfunc
+def _differing_bits(at: cython.pointer[cython.const[cython.uchar]]) -> cython.int:
+    """In how many bits memory differs from the name of the checksum's property. Compiled only."""
+    name: cython.pointer[cython.const[cython.uchar]] = cython.cast(
+        cython.pointer[cython.const[cython.uchar]], b"__CRC32#\x01"
+    )
+    count: cython.int = 0
+    bits: cython.int
+    i: cython.int
+    for i in range(9):
+        bits = at[i] ^ name[i]
+        while bits:
+            bits &= bits - 1
+            count += 1
+    return count
+
+
+@cython.cfunc
 def _is_sound(
     at: cython.pointer[cython.const[cython.uchar]],
     size: cython.longlong,
@@ -282,6 +299,7 @@ def _is_sound(
     length: cython.longlong
     crc: cython.uint
     i: cython.int
+    different: cython.int
     if size < 91 or get_int(at) != size:
         return False
     magic = get_int(at + 4)
@@ -316,7 +334,12 @@ def _is_sound(
     length = (at[at_topic - 2] << 8) | at[at_topic - 1]
     if length != size - at_topic or memchr(at + at_topic, 0, length) != cython.NULL:
         return False
-    if whole and length >= 20 and memcmp(at + size - 20, b"__CRC32#\x01", 9) == 0:
+    different = 2
+    if whole and length >= 20:
+        different = _differing_bits(at + size - 20)
+    if different == 1:
+        return False  # its name is damaged, it is not that of another property
+    if different == 0:
         crc = crc32(PyMemoryView_FromMemory(cython.cast(cython.p_char, at), size - 20, 0x100))
         for i in range(10):
             if at[size - 11 + i] != 48 + crc % 10:
