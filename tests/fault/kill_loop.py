@@ -90,11 +90,13 @@ def go_on(state: Path, flush: str, kills: int, seconds: float, seed: int) -> Pro
     )  # fmt: skip
     try:
         broker.start()
-        asyncio.run(new_bodies(broker.broker, progress.read_to)) if progress.kills else None
+        # Of a piece that was interrupted itself nobody knows what it had acknowledged.
+        asyncio.run(new_bodies(broker.broker, progress.read_to))
+        piece = time.time_ns()
         while progress.kills < kills and time.monotonic() < deadline:
             chance = random.Random(f"{progress.seed}-{progress.kills}")
             life = chance.uniform(0.05, LONGEST_LIFE_SECONDS)
-            acknowledged = asyncio.run(one_life(broker, f"k{progress.kills}", life))
+            acknowledged = asyncio.run(one_life(broker, f"{piece}-{progress.kills}", life))
             began = time.monotonic()
             broker.start()
             progress.start_seconds.append(round(time.monotonic() - began, 3))
