@@ -211,6 +211,12 @@ def result(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Aud
     shutil.copytree(folder / "sound", folder / "sound-too")
     for plant, *_ in DEFECTS:
         plant(healthy(folder / plant.__name__))
+    killed = healthy(folder / "killed")
+    killed.put(b"before", "orders", unit=False)
+    at_ms = killed.time_ms + 3000  # a start goes back by three seconds
+    no_unit(killed)
+    (killed.root / "abort").write_bytes(b"1")
+    (killed.root / "checkpoint").write_bytes(at_ms.to_bytes(8, "big") * 2 + bytes(4080))
     return run(AuditOptions((str(folder / "*"),), split_bytes=40_000))
 
 
@@ -242,6 +248,13 @@ def test_a_planted_defect_is_found(
     assert any(text in row["detail"] for row in hits), found
     counted = sum(row["findings"] for row in of_store(result.counts, plant.__name__))
     assert counted == len(found)
+
+
+def test_units_that_a_start_makes_anew_are_not_missed(result: AuditResult) -> None:
+    found = of_store(result.findings, "killed")
+    assert [(row["check"], row["queueOffset"], row["detail"]) for row in found] == [
+        ("queues", 20, "the record has no unit in its queue")
+    ]
 
 
 def test_the_command(spark: SparkSession, tmp_path: Path) -> None:

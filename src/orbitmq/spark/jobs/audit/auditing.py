@@ -126,7 +126,7 @@ def findings(
     if "records" in options.checks:
         found = found.unionByName(checks.bad_records(records))
     if "queues" in options.checks:
-        found = found.unionByName(checks.bad_units(units, records))
+        found = found.unionByName(checks.bad_units(units, records, files.rebuilt_from_ms))
     if "index" in options.checks and files.index:
         with_index = {piece.store for piece in files.index}
         indexed = records.where(records["store"].isin(sorted(with_index)))

@@ -35,8 +35,14 @@ def bad_records(records: DataFrame) -> DataFrame:
     return _findings(found, "records", ERROR, detail)
 
 
-def bad_units(units: DataFrame, records: DataFrame) -> DataFrame:
-    """Check `queues`: units that point nowhere, or to another record; records that have none."""
+def bad_units(
+    units: DataFrame, records: DataFrame, rebuilt_from_ms: Mapping[str, int] | None = None
+) -> DataFrame:
+    """Check `queues`: units that point nowhere, or to another record; records that have none.
+
+    `rebuilt_from_ms` says by store from which store time on a start would make units anew: none is missed
+    there.
+    """
     from pyspark.sql import functions as sf
 
     sound = records.where("problem is null and not isBatch").select(
@@ -47,6 +53,7 @@ def bad_units(units: DataFrame, records: DataFrame) -> DataFrame:
         "queueOffset",
         "size",
         "tagsCode",
+        "storedAtMs",
         sf.lit(True).alias("is"),
     )
     plain = units.where(~sf.col("topic").startswith(LMQ_PREFIX))
@@ -70,6 +77,7 @@ def bad_units(units: DataFrame, records: DataFrame) -> DataFrame:
     )
     both = (
         sound.join(u, ["store", "physicalOffset"], "full_outer")
+        .join(sf.broadcast(_rebuilt(units.sparkSession, rebuilt_from_ms or {})), "store", "left")
         .join(sf.broadcast(extent), "store", "left")
         .join(sf.broadcast(reached), "store", "left")
     )
@@ -82,9 +90,10 @@ def bad_units(units: DataFrame, records: DataFrame) -> DataFrame:
     beyond = at_unit.where("`is` is null and physicalOffset >= coalesce(log_end, 0)")
     dangling = at_unit.where("`is` is null and physicalOffset >= log_begin and physicalOffset < log_end")
     differs = at_unit.where(sf.col("is") & ~_same())
-    lost = both.where("u_topic is null and physicalOffset <= reached").join(
-        plain.select("store", "topic").distinct(), ["store", "topic"], "left_semi"
-    )
+    lost = both.where(
+        "u_topic is null and physicalOffset <= reached"
+        " and (rebuiltFromMs is null or storedAtMs < rebuiltFromMs)"
+    ).join(plain.select("store", "topic").distinct(), ["store", "topic"], "left_semi")
     elsewhere = lost.alias("l").join(
         plain.select(
             "store", "topic", "queueId", "queueOffset", sf.col("physicalOffset").alias("other"), "file"
@@ -111,6 +120,10 @@ def bad_units(units: DataFrame, records: DataFrame) -> DataFrame:
             ),
         ),
     )
+
+
+def _rebuilt(spark: SparkSession, rebuilt_from_ms: Mapping[str, int]) -> DataFrame:
+    return spark.createDataFrame(list(rebuilt_from_ms.items()), "store string, rebuiltFromMs bigint")
 
 
 def _same() -> Column:
@@ -222,7 +235,12 @@ def bad_offsets(
         sf.lit(", the queue ends at "),
         sf.coalesce("queue_end", sf.lit(0)).cast("string"),
     )
-    return _findings(beyond, "offsets", ERROR, detail)
+    # Offsets of a topic that was deleted stay for a while.
+    here = beyond.where("queue_end is not null")
+    return _union(
+        _findings(here, "offsets", ERROR, detail),
+        _findings(beyond.where("queue_end is null"), "offsets", WARNING, detail),
+    )
 
 
 def undecided(messages: DataFrame) -> DataFrame:

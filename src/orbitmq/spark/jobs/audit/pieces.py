@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from orbitmq.protocol.hashing import java_hash
 from orbitmq.protocol.names import HALF_TOPIC, OP_HALF_TOPIC
@@ -23,6 +24,16 @@ ENTRY = np.dtype([("hash", ">i4"), ("physical", ">i8"), ("seconds", ">i4"), ("be
 HEADER_BYTES = 40
 ENTRIES_AT_ONCE = 1 << 18
 INNER_BATCH = 0x80
+SCANNED = (
+    "topic",
+    "queueId",
+    "queueOffset",
+    "physicalOffset",
+    "recordSize",
+    "tags",
+    "sysFlag",
+    "storeTimestamp",
+)
 
 LONGS = pa.list_(pa.field("element", pa.int64()))
 """A list as Spark names its parts."""
@@ -36,6 +47,7 @@ RECORDS = pa.schema(
         pa.field("physicalOffset", pa.int64()),
         pa.field("size", pa.int64()),
         pa.field("tagsCode", pa.int64()),
+        pa.field("storedAtMs", pa.int64()),
         pa.field("isBatch", pa.bool_()),
         pa.field("keys", LONGS),
         pa.field("tagKey", pa.int64()),
@@ -109,8 +121,7 @@ class LogPiece:
             yield _bad([place], str(store))
         for one in self.work.ranges:
             store = str(one.broker_name)
-            columns = ["topic", "queueId", "queueOffset", "physicalOffset", "recordSize", "tags", "sysFlag"]
-            scanner = RecordScanner([*columns, "propertyBytes"] if self.with_keys else columns)
+            scanner = RecordScanner([*SCANNED, "propertyBytes"] if self.with_keys else SCANNED)
             reader = RangeReader(
                 one, scanner, max_batch_bytes=BATCH_BYTES, storage_options=dict(self.storage)
             )
@@ -132,6 +143,7 @@ class LogPiece:
             "store": pa.repeat(pa.scalar(store, pa.string()), rows),
             "size": batch.column("recordSize").cast(pa.int64()),
             "tagsCode": pa.array(codes[numbers]),
+            "storedAtMs": pc.divide(batch.column("storeTimestamp").cast(pa.int64()), 1000),
             "isBatch": pa.array((flags & INNER_BATCH) != 0),
             "keys": keys,
             "tagKey": tag_keys,
@@ -239,13 +251,17 @@ class QueuePiece:
 
 @dataclass(frozen=True, slots=True)
 class IndexPiece:
-    """One index file of `size` bytes. `slots` 0: a quarter of its entries, as by default."""
+    """One index file of `size` bytes. `slots` 0: a quarter of its entries, as by default.
+
+    `may_grow`: a broker may have been adding to it; its slots are then ahead of what its header counts.
+    """
 
     store: str
     name: str
     size: int
     slots: int = 0
     storage: Storage = ()
+    may_grow: bool = False
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Every entry."""
@@ -265,7 +281,7 @@ class IndexPiece:
                 yield self._problem(path, f"its header counts {count} entries, and {most} fit into it")
                 return
             heads = np.frombuffer(folder.read(name, HEADER_BYTES, first), ">i4")
-            if (heads >= max(count, 1)).any() or (heads < 0).any():
+            if not self.may_grow and ((heads >= max(count, 1)).any() or (heads < 0).any()):
                 yield self._problem(path, "a slot names an entry that there is not")
             for number in range(1, count, ENTRIES_AT_ONCE):
                 end = min(count, number + ENTRIES_AT_ONCE)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MOST_TASKS = 2000
+REBUILT_BEFORE_MS = 3000
+"""A start after a crash goes back by so much from the times in the checkpoint."""
 
 
 class Piece(Protocol):
@@ -56,6 +58,8 @@ class Files:
     """(store, group, topic, queue id, offset) of what consumers have committed."""
     unreadable: list[tuple[str, str, str]] = field(default_factory=list)
     """(store, file, what)."""
+    rebuilt_from_ms: dict[str, int] = field(default_factory=dict)
+    """Of stores that were not stopped in order: from which store time on a start makes queues anew."""
 
 
 def look_at(paths: Sequence[str], *, split_bytes: int, index_slots: int, storage: Storage) -> Files:
@@ -67,6 +71,7 @@ def look_at(paths: Sequence[str], *, split_bytes: int, index_slots: int, storage
     urls = [store.root.url for store in stores]
     files = Files(urls, [], [], [], {})
     for store in stores:
+        _look_at_end(store.root, files)
         _look_at_queues(store, files, storage)
         _look_at_index(store.root, files, index_slots, storage)
         _look_at_offsets(store.root, files)
@@ -86,6 +91,18 @@ def look_at(paths: Sequence[str], *, split_bytes: int, index_slots: int, storage
             files.log_starts[store_url] = min(start, files.log_starts.get(store_url, start))
         files.log.append(LogPiece(work, storage, any(one.broker_name in indexed for one in work.ranges)))
     return files
+
+
+def _look_at_end(root: Folder, files: Files) -> None:
+    """Whether the store is live, was killed, or is a copy of such: it has a file `abort` then."""
+    if "abort" not in root.files(""):
+        return
+    try:
+        raw = root.read("checkpoint", 0, 16)
+    except FileNotFoundError:
+        raw = b""
+    log_ms, queues_ms = (int.from_bytes(raw[at : at + 8], "big", signed=True) for at in (0, 8))
+    files.rebuilt_from_ms[root.url] = min(log_ms, queues_ms) - REBUILT_BEFORE_MS
 
 
 def _look_at_queues(store: Store, files: Files, storage: Storage) -> None:
@@ -117,9 +134,14 @@ def _look_at_queues(store: Store, files: Files, storage: Storage) -> None:
 
 
 def _look_at_index(root: Folder, files: Files, slots: int, storage: Storage) -> None:
-    for name, size in sorted(root.files("index").items()):
-        if len(name) == 17 and name.isdecimal() and size:
-            files.index.append(IndexPiece(root.url, name, size, slots, storage))
+    names = sorted(
+        (name, size)
+        for name, size in root.files("index").items()
+        if len(name) == 17 and name.isdecimal() and size
+    )
+    for name, size in names:
+        may_grow = root.url in files.rebuilt_from_ms and name == names[-1][0]
+        files.index.append(IndexPiece(root.url, name, size, slots, storage, may_grow))
 
 
 def _look_at_offsets(root: Folder, files: Files) -> None:
