@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from pyspark.errors import StreamingQueryException
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from spark_read import COLUMNS, flights_of
@@ -19,7 +20,7 @@ from spark_read import COLUMNS, flights_of
 from orbitmq.spark import commit_progress, local_session, queue_progress
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 
 @click.command()
@@ -45,16 +46,15 @@ def main(
         "groupId": group,
     }
     messages = spark.readStream.format("orbitmq").options(**options).load()
-    query = (
+    writer = (
         flights_of(messages)
         .writeStream.format("parquet")
         .partitionBy("origin")
         .option("path", str(out))
         .option("checkpointLocation", str(out / "_checkpoint"))
         .trigger(availableNow=True)
-        .start()
     )
-    _watch(query)
+    query = _watched(writer)
     done = query.lastProgress
     commit_progress(done, options)
     if summary is not None:
@@ -66,6 +66,23 @@ def main(
         }
         summary.write_text(json.dumps(figures))
     spark.stop()
+
+
+def _watched(writer: DataStreamWriter) -> StreamingQuery:
+    """The query when it has ended. Raises what ended it.
+
+    Spark gives the process that plans a stream ten seconds to start; a busy machine may need more.
+    """
+    for _ in range(5):
+        query = writer.start()
+        try:
+            _watch(query)
+        except StreamingQueryException as error:
+            if "failed to connect back" not in str(error):
+                raise
+        else:
+            return query
+    raise click.ClickException("Spark's Python process does not start within ten seconds on this machine")
 
 
 def _watch(query: StreamingQuery) -> None:

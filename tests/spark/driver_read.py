@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from busy import planned
+
 from orbitmq.spark import commit_progress, queue_progress, spark_session
 
 ON_TWO_WORKERS = {
@@ -37,16 +39,18 @@ def main(master: str, text: str) -> None:
     seen = topic.selectExpr("count(*)", "count(distinct msgId, body)", "sum(length(body))").collect()[0]
     executors = set(topic.select("queueOffset").rdd.mapPartitions(executor).collect())
     more = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "400", "groupId": given["group"]}
-    query = (
-        spark.readStream.format("orbitmq")
-        .options(**options, **more)
-        .load()
-        .selectExpr("queueId", "queueOffset", "body")
-        .writeStream.format("parquet")
-        .option("path", f"{folder}/lake")
-        .option("checkpointLocation", f"{folder}/checkpoint")
-        .trigger(availableNow=True)
-        .start()
+    query = planned(
+        lambda: (
+            spark.readStream.format("orbitmq")
+            .options(**options, **more)
+            .load()
+            .selectExpr("queueId", "queueOffset", "body")
+            .writeStream.format("parquet")
+            .option("path", f"{folder}/lake")
+            .option("checkpointLocation", f"{folder}/checkpoint")
+            .trigger(availableNow=True)
+            .start()
+        )
     )
     query.awaitTermination()
     lake = spark.read.parquet(f"{folder}/lake")

@@ -18,6 +18,7 @@ from orbitmq.net.blocking import BlockingConnection
 from orbitmq.protocol.requests.route import DeleteTopicInNamesrv
 from orbitmq.protocol.requests.topic import DeleteTopicInBroker
 from orbitmq.testing import LocalBroker
+from tests.spark.busy import planned
 from tests.spark.conftest import Outgoing, Server, create_topic, publish
 
 if TYPE_CHECKING:
@@ -45,6 +46,9 @@ class Pipeline:
         self.options = {key: str(value) for key, value in options.items()}
 
     def start(self, **trigger: Any) -> StreamingQuery:
+        return planned(lambda: self._start(**trigger))
+
+    def _start(self, **trigger: Any) -> StreamingQuery:
         frame = self.spark.readStream.format("orbitmq").options(**self.options).load()
         return (
             frame.selectExpr("topic", "queueId", "queueOffset", "cast(body as string) as body")
