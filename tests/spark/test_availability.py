@@ -221,7 +221,7 @@ def test_a_dry_run_sends_nothing(orbitmq_server: Server, tmp_path: Path) -> None
 class Stopping(JobUi):
     """Stops the broker after some samples, and starts it again later, as an operator would."""
 
-    def __init__(self, acts: dict[int, Callable[[], None]]) -> None:
+    def __init__(self, acts: dict[int, Callable[[], object]]) -> None:
         super().__init__(quiet=True)
         self.acts = acts
         self.samples = 0
@@ -259,7 +259,7 @@ def test_a_broker_that_is_stopped_and_started(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with LocalBroker(own_process=True, patience_seconds=300) as server:
         ui = Stopping({3: server.kill, 6: server.start})
-        run_options = options(server, log, samples=9, timeout_ms=60_000, max_gap_s=600)  # type: ignore[arg-type]
+        run_options = options(server, log, samples=9, timeout_ms=60_000, max_gap_s=600)
         done = run(run_options, ui)
     (sends,) = [row for row in done.figures if row.operation == "send"]
     assert (sends.observations, sends.failures, sends.outages, sends.up) == (9, 3, 1, True)
@@ -275,7 +275,7 @@ def test_a_broker_that_is_stopped_and_started(tmp_path: Path) -> None:
 def test_a_later_run_knows_brokers_that_are_gone(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with LocalBroker(own_process=True, patience_seconds=300) as server:
-        first = options(server, log, samples=1, timeout_ms=60_000)  # type: ignore[arg-type]
+        first = options(server, log, samples=1, timeout_ms=60_000)
         run(first)
     done = run(first)
     sends = [row for row in done.figures if row.operation == "send"]

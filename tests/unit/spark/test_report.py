@@ -134,7 +134,11 @@ def test_what_cannot_be_seen_is_made_visible() -> None:
         (float("nan"), "nan"),
         (float("inf"), "inf"),
         (b"caf\xc3\xa9 \xff", "café \ufffd"),
-        (datetime.datetime(2026, 1, 2, 3, 4, 5), "2026-01-02 03:04:05"),
+        (datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC).astimezone(None), "2026-01-02 03:04:05"),
+        (
+            datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC).astimezone(None).replace(tzinfo=None),
+            "2026-01-02 03:04:05",
+        ),
         (datetime.datetime(2026, 1, 2, 3, 4, 5, 6000, datetime.UTC), "2026-01-02 03:04:05.006"),
         (datetime.date(2026, 1, 2), "2026-01-02"),
         (datetime.timedelta(seconds=90), "0:01:30"),

@@ -331,8 +331,8 @@ AUDIT = (
     Column("key", "Key"),
     Column("times", "Times"),
     Column("messageIds", "Message ids"),
-    Column("firstAt", "First (UTC)"),
-    Column("lastAt", "Last (UTC)"),
+    Column("firstAt", "First", is_time=True),
+    Column("lastAt", "Last", is_time=True),
 )
 EXAMPLES = """\
 orbitmq job dedup --topic orders --window 6h --to-topic orders-once --checkpoint ./once
@@ -408,6 +408,6 @@ def _rows(found: AuditResult, traced: bool) -> Rows:
     names = ("topic", "dedupKey", "times", "messageIds", "firstAt", "lastAt")
     rows = [["sent", None, *(row[name] for name in names)] for row in found.sent]
     rows += [["consumed", row["clientGroup"], *(row[name] for name in names)] for row in found.consumed]
-    rows = [[*row[:-2], *map(str, row[-2:])] for row in rows]
+    rows = [[*row[:-2], *(int(at.timestamp() * 1000) for at in row[-2:])] for row in rows]
     note = f"{found.sent_keys} keys sent more than once"
     return Rows(AUDIT, rows, note + (f", {found.consumed_keys} consumed more than once" if traced else ""))

@@ -105,8 +105,9 @@ class Report:
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, caption: str = "") -> Self:
         """Rows of values, of which the first thousand are shown.
 
-        Numbers stand to the right; times are in UTC unless they know their zone; bytes are read as UTF-8;
-        None is a dash. Rows of Spark are sequences, so `frame.collect()` is welcome.
+        Numbers stand to the right; times are shown in UTC, and those without a zone are this machine's, as
+        Spark collects them; bytes are read as UTF-8; None is a dash. Rows of Spark are sequences, so
+        `frame.collect()` is welcome.
         """
         given = iter(rows)
         kept = [[cell(value) for value in row] for row in islice(given, MOST_ROWS)]
@@ -148,7 +149,7 @@ class Report:
         unit: str = "",
         x_unit: str = "",
     ) -> Self:
-        """A line per series over the same `x`: numbers, or times (UTC unless they know their zone).
+        """A line per series over the same `x`: numbers, or times as in tables.
 
         None leaves a gap. Where there are more than 24 series the largest are drawn.
         """
@@ -159,7 +160,8 @@ class Report:
         ranked = sorted(series, key=lambda name: max((v for v in series[name] if v is not None), default=0.0))
         left_out = set(ranked[:-MOST_LINES])
         kept = {shown(str(name), 60): list(values) for name, values in series.items() if name not in left_out}
-        drawn = line_chart(list(x), kept, unit=shown(unit), x_unit=shown(x_unit), name=self._name())
+        points = [utc(one) if isinstance(one, datetime) else one for one in x]
+        drawn = line_chart(points, kept, unit=shown(unit), x_unit=shown(x_unit), name=self._name())
         note = f"{len(left_out):,} smaller ones are not drawn." if left_out else ""
         return self._add(Part("chart", shown(title), svg=drawn, note=note))
 
@@ -243,8 +245,11 @@ def cell(value: Any) -> Cell:
 
 
 def time_text(at: datetime) -> str:
-    """A time to the millisecond, with its zone where it is known and is not UTC."""
-    if at.tzinfo is not None and at.utcoffset() == timedelta(0):
-        at = at.replace(tzinfo=None)
+    """A time in UTC, to the millisecond where it has any."""
     precise = "milliseconds" if at.microsecond else "seconds"
-    return at.isoformat(" ", precise)
+    return utc(at).replace(tzinfo=None).isoformat(" ", precise)
+
+
+def utc(at: datetime) -> datetime:
+    """The same time in UTC; without a zone it is this machine's."""
+    return at.astimezone(UTC)

@@ -210,7 +210,7 @@ def _life_report(options: TraceOptions, life: list[Any]) -> None:
 
 
 LIFE = ("at", "what", "clientGroup", "client", "topic", "msgId", "keys")
-LIFE_HEADS = ("at (UTC)", "what", "group", "client", "topic", "message id", "keys")
+LIFE_HEADS = ("at", "what", "group", "client", "topic", "message id", "keys")
 LATENCY = (
     Column("topic", "Topic"),
     Column("clientGroup", "Group"),
@@ -263,7 +263,10 @@ def trace(setup: JobSetup, ui: JobUi, **given: Any) -> Rows:
     bad = f", {done.bad} parts that are none" if done.bad else ""
     note = f"{done.records} records{bad}" + (f", {done.added} trace messages new" if given["tables"] else "")
     if given["message"] is not None:
-        columns = [Column(name, head) for name, head in zip(LIFE, LIFE_HEADS, strict=True)]
-        rows = [[str(row[name]) if name == "at" else row[name] for name in LIFE] for row in done.life]
+        columns = [Column(name, head, name == "at") for name, head in zip(LIFE, LIFE_HEADS, strict=True)]
+        rows = [
+            [int(row[name].timestamp() * 1000) if name == "at" else row[name] for name in LIFE]
+            for row in done.life
+        ]
         return Rows(columns, rows, note if rows else f"nothing is known of {given['message']}: {note}")
     return Rows(LATENCY, [[row[column.key] for column in LATENCY] for row in done.latency], note)
