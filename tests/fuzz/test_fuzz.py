@@ -20,9 +20,9 @@ import pytest
 from tests.fuzz.__main__ import FOUND, fuzz
 from tests.fuzz.targets import TARGETS
 
-SECONDS = float(os.environ.get("ORBITMQ_FUZZ_SECONDS", "8"))
+SECONDS = float(os.environ.get("ORBITMQ_FUZZ_SECONDS", "6"))
 SEED = int(os.environ.get("ORBITMQ_FUZZ_SEED", "0")) or random.SystemRandom().randint(1, 1 << 31)
-CHANGED = 200
+CHANGED = 100
 """How many changed inputs each target is given."""
 INTERESTING = (
     b"\x00",

@@ -138,7 +138,7 @@ def test_a_planted_defect_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -
     plant, faults, rules, settings = DEFECTS[name]
     plant(monkeypatch)
     monkeypatch.setattr(world, "FAULTS", {fault: world.FAULTS[fault] for fault in faults})
-    monkeypatch.setattr(world, "SETTLE_SECONDS", 30)
+    monkeypatch.setattr(world, "SETTLE_SECONDS", 10)
     for seed in range(MOST_SEEDS):
         if any(broken.rule in rules for broken in run(seed, **settings).broken):
             return

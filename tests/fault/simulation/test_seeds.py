@@ -1,6 +1,6 @@
 """Simulated runs: as many seeds as there is time for, and those that once failed.
 
-ORBITMQ_SIMULATION_SECONDS (15) says for how long, ORBITMQ_SIMULATION_SEED where to begin (by default
+ORBITMQ_SIMULATION_SECONDS (10) says for how long, ORBITMQ_SIMULATION_SEED where to begin (by default
 anywhere).
 A seed that fails is printed with the command that runs it again.
 """
@@ -14,7 +14,7 @@ import sys
 
 import pytest
 
-SECONDS = float(os.environ.get("ORBITMQ_SIMULATION_SECONDS", "15"))
+SECONDS = float(os.environ.get("ORBITMQ_SIMULATION_SECONDS", "10"))
 FIRST = int(os.environ.get("ORBITMQ_SIMULATION_SEED", "0")) or random.SystemRandom().randint(1, 1 << 31)
 
 

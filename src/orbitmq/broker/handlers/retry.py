@@ -15,7 +15,7 @@ from orbitmq.broker.retry import VERSION_WITH_MAX_RECONSUME, SendBack, is_dead, 
 from orbitmq.broker.stats import BrokerStats
 from orbitmq.broker.topics import TopicTable
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
-from orbitmq.protocol.call import Call, Outcome, Result, Saved, Wait
+from orbitmq.protocol.call import Call, Condition, Durable, Outcome, Result, Saved, Wait
 from orbitmq.protocol.codes import PERM_WRITE, ResponseCode
 from orbitmq.protocol.declare import Void
 from orbitmq.protocol.errors import Refused
@@ -33,6 +33,8 @@ class RetrySettings(Protocol):
 
     @property
     def broker_permission(self) -> int: ...
+    @property
+    def sync_flush_timeout(self) -> int: ...
 
 
 @dataclass(slots=True)
@@ -47,6 +49,7 @@ class RetryTables:
     store: MessageStore
     stats: BrokerStats
     record_access: RecordAccess
+    sync_flush: bool = False
     next_queue: int = 0
     """Moves on with every message, so that the retry queues are used in turn."""
 
@@ -75,13 +78,22 @@ def consumer_send_msg_back(tables: RetryTables, call: Call[ConsumerSendMsgBack],
     tables.stats.sent_back(request.group, record.topic)
     if dead:
         tables.stats.died(request.group, request.origin_topic or record.topic)
-    if not unsaved:
+    conditions: list[Condition] = []
+    if tables.sync_flush:
+        # Who gave it back goes on behind it: a power cut must not take the only promise that it comes again.
+        conditions.append(Durable(appended.end_offset))
+    if unsaved:
+        conditions.append(Saved(tables.topics.NAME))
+    if not conditions:
         return Void()
 
-    def saved(outcome: Outcome, later: int) -> Result:
+    def settled(outcome: Outcome, later: int) -> Result:
+        if outcome.timed_out and tables.sync_flush:
+            raise Refused(ResponseCode.SYSTEM_ERROR, "FLUSH_DISK_TIMEOUT")
         return Void()
 
-    return Wait((Saved(tables.topics.NAME),), now + SAVE_TIMEOUT_MS, saved)
+    timeout_ms = tables.settings.sync_flush_timeout if tables.sync_flush else SAVE_TIMEOUT_MS
+    return Wait(tuple(conditions), now + timeout_ms, settled)
 
 
 def _record(tables: RetryTables, physical_offset: int) -> StoredMessage:

@@ -326,7 +326,9 @@ class Clients:
                         break
                     if topic == TOPICS.get("plain") and self.chance.random() < 0.1 and not self.over.is_set():
                         self._spawn(self._unless_down(partial(self._give_back, record, name)))
-                if records and self.chance.random() < 0.2:
+                if not records:
+                    await asyncio.sleep(0.05)  # an answer without messages may come at once
+                elif self.chance.random() < 0.2:
                     await self._commit(queue)
             except LOST:
                 await asyncio.sleep(0.1)
