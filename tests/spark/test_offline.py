@@ -158,9 +158,22 @@ def s3() -> Iterator[str]:
     server.stop()
 
 
-def test_a_store_in_object_storage(spark: SparkSession, s3: str, tmp_path: Path) -> None:
-    import fsspec
+def upload(s3: str, folder: Path, bucket: str, prefix: str) -> None:
+    import boto3
 
+    client = boto3.client(
+        "s3", endpoint_url=s3, aws_access_key_id="k", aws_secret_access_key="s", region_name="us-east-1"
+    )
+    client.create_bucket(Bucket=bucket)
+    for path in folder.rglob("*"):
+        if path.is_file():
+            client.put_object(
+                Bucket=bucket, Key=f"{prefix}/{path.relative_to(folder)}", Body=path.read_bytes()
+            )
+    client.close()
+
+
+def test_a_store_in_object_storage(spark: SparkSession, s3: str, tmp_path: Path) -> None:
     from orbitmq.testing import LocalBroker
 
     small = {"mappedFileSizeCommitLog": 64 << 10, "mappedFileSizeConsumeQueue": 6000}
@@ -170,11 +183,7 @@ def test_a_store_in_object_storage(spark: SparkSession, s3: str, tmp_path: Path)
         expected = sorted_rows(offline(spark, tmp_path / "store", subscribe="orders"))
     assert len(expected) == 200
     storage = {"endpoint_url": s3, "key": "k", "secret": "s"}
-    fs = fsspec.filesystem("s3", **storage, skip_instance_cache=True)
-    fs.mkdir("backup")
-    for path in (tmp_path / "store").rglob("*"):
-        if path.is_file():
-            fs.pipe(f"backup/broker-a/{path.relative_to(tmp_path / 'store')}", path.read_bytes())
+    upload(s3, tmp_path / "store", "backup", "broker-a")
     frame = offline(
         spark,
         "s3://backup/broker-*",
