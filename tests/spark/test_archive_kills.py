@@ -2,7 +2,8 @@
 
 CI kills a few times. `ORBITMQ_ARCHIVE_KILLS=50` does it as often as that, over the folder
 `ORBITMQ_ARCHIVE_KILLS_DIR`, where a run that was interrupted goes on. With `ORBITMQ_ARCHIVE_MASTER=
-local-cluster[2,1,512]` executors are killed as well, which then are processes of their own.
+local-cluster[2,1,512]` executors are killed as well, which then are processes of their own; with `processes`
+tasks run in a pool of processes in place of Spark, and fifty kills take minutes.
 `ORBITMQ_ARCHIVE_SEED` repeats the choices of a run.
 """
 
@@ -27,12 +28,14 @@ import pytest
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.protocol.requests.send import SendMessage
+from orbitmq.spark.jobs.archive import running
 from orbitmq.spark.jobs.archive.running import ArchiveOptions, run
 from orbitmq.spark.jobs.job import JobSetup
 from orbitmq.spark.lake.lake import load, load_with_newest, locate
 from orbitmq.spark.lake.storage import LakeLocation, LocalStorage
 from orbitmq.testing import LocalBroker
 from tests.peers.machine import REPOSITORY
+from tests.spark.archive_process import WITHOUT_SPARK, Pool, WithoutSpark
 from tests.spark.conftest import create_topic
 
 CI_KILLS = 3
@@ -170,12 +173,13 @@ def kill_driver(scene: Scene) -> None:
     scene.archive.kill()
     scene.archive.wait()
     check_at_rest(scene)
+    scene.end()  # what of it has outlived its driver until here
     scene.start_archive()
 
 
 def kill_worker(scene: Scene) -> None:
     """A Python worker, or the daemon that forks them; the task that it runs fails."""
-    _kill_one_of(scene, "pyspark.daemon")
+    _kill_one_of(scene, "spawn_main" if MASTER == WITHOUT_SPARK else "pyspark.daemon")
 
 
 def kill_executor(scene: Scene) -> None:
@@ -282,8 +286,11 @@ def stored(broker: LocalBroker) -> dict[Message, bytes]:
     return found
 
 
-@pytest.mark.usefixtures("java_for_spark")
-def test_every_message_once_whatever_is_killed(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_every_message_once_whatever_is_killed(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if MASTER != WITHOUT_SPARK:
+        request.getfixturevalue("java_for_spark")
     folder = Path(os.environ.get("ORBITMQ_ARCHIVE_KILLS_DIR", tmp_path))
     seed = int(os.environ.get("ORBITMQ_ARCHIVE_SEED", random.randrange(1 << 30)))
     random.seed(seed)
@@ -307,8 +314,12 @@ def test_every_message_once_whatever_is_killed(tmp_path: Path, request: pytest.F
                 scene.end()
         assert sender.acknowledged > 0
         check_at_rest(scene)
-        request.getfixturevalue("spark")
         setup = JobSetup(scene.broker.namesrv)
+        if MASTER == WITHOUT_SPARK:
+            monkeypatch.setattr(running, "run_tasks", Pool().run_tasks)
+            setup = WithoutSpark(scene.broker.namesrv)
+        else:
+            request.getfixturevalue("spark")
         run(ArchiveOptions(LakeLocation(str(scene.lake)), (TOPIC,), setup=setup, compact=True))
         truth = stored(scene.broker)
         bodies = in_lake(scene.lake)
