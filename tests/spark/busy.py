@@ -1,7 +1,7 @@
 """Streams on a machine that is busy with other tests.
 
-Spark gives the process that plans a stream ten seconds to start, and has no setting for it. A query that failed
-so has read nothing yet and is started again.
+Spark gives the process that plans a stream ten seconds to start, and has no setting for it. A query that
+failed so has read nothing yet and is started again.
 """
 
 from __future__ import annotations
