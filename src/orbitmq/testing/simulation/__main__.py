@@ -1,7 +1,8 @@
 """`python -m orbitmq.testing.simulation`: runs seeds for as long as it is told, and prints those that fail.
 
-Chance is the seed's, but for the order of sets, which is the interpreter's: so it starts itself again with
-PYTHONHASHSEED=0, and a seed does the same every time.
+Chance is the seed's, but for the order of sets. That of texts is the interpreter's, so it starts
+itself again with
+PYTHONHASHSEED=0; that of tasks is memory's, so a seed with an orderly stop in it may need to be run some times.
 """
 
 from __future__ import annotations

@@ -259,7 +259,9 @@ class _Failures(logging.Handler):
 
 
 def run(seed: int, seconds: float = 8.0, **settings: object) -> Outcome:
-    """One run. Gives the same again for the same seed, if PYTHONHASHSEED is the same."""
+    """One run. With the same PYTHONHASHSEED a seed does the same again, but for orderly stops (sets of
+    tasks).
+    """
     fast = Path("/dev/shm")
     with tempfile.TemporaryDirectory(
         prefix="orbitmq-simulation-", dir=fast if fast.is_dir() else None, ignore_cleanup_errors=True
