@@ -2,7 +2,7 @@
 
 Chance is the seed's, but for the order of sets. That of texts is the interpreter's, so it starts
 itself again with
-PYTHONHASHSEED=0; that of tasks is memory's, so a seed with an orderly stop in it may need to be run some times.
+PYTHONHASHSEED=0; that of tasks is memory's, so a seed with an orderly stop in it may need some tries.
 """
 
 from __future__ import annotations
