@@ -136,20 +136,9 @@ def test_bodies_are_decoded(server: Server, topic: str, read: Read) -> None:
 
 
 @only_orbitmq
-def test_bodies_in_avro_are_decoded(server: Server, topic: str, read: Read) -> None:
-    bodies = [b"\x02\x02\x06bob", b"\x03\x00", b"\x02", b"", b"\x00\x02\xff"]
-    publish(server, topic, [Outgoing(body) for body in bodies])
-    fields = [{"name": "id", "type": "long"}, {"name": "who", "type": ["null", "string"]}]
-    schema = {"type": "record", "name": "Order", "fields": fields}
-    for given in (schema, json.dumps(schema)):
-        frame = orbitmq.spark.decoded(read(columns="queueOffset,body"), given, into="order")
-        found = {row.queueOffset: row for row in frame.collect()}
-        assert (found[0].order.id, found[0].order.who, found[0]._bad_body) == (1, "bob", None)
-        assert (found[1].order.id, found[1].order.who, found[1]._bad_body) == (-2, None, None)
-        for bad in (2, 3, 4):
-            assert (found[bad].order, found[bad]._bad_body) == (None, bodies[bad])
-    strict = orbitmq.spark.decoded(read(columns="body"), schema, bad="fail")
-    assert "MALFORMED" in says(strict.collect)
+def test_avro_without_sparks_package_for_it_is_said(read: Read) -> None:
+    schema = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+    assert "spark-avro" in says(lambda: orbitmq.spark.decoded(read(columns="body"), schema))
     assert "no JSON" in says(lambda: orbitmq.spark.decoded(read(columns="body"), "{"))
 
 

@@ -27,7 +27,7 @@ def decoded(
 
     A JSON body's schema is Spark's: DDL (`"id bigint, amount double"`) or a StructType. An Avro body's is the
     Avro schema, as JSON text or as a dict (`{"type": "record", …}`); the body is one datum in Avro's binary
-    encoding, without a header. Spark before 4.3 has Avro in a package of its own.
+    encoding, without a header. Spark has Avro in a package of its own, spark-avro.
 
     Bodies that do not fit: `bad="keep"` keeps the row, with `into` null and the body in the column
     `_bad_body` (null in good rows); `bad="fail"` fails the query. No row is dropped. A null body is null
@@ -85,7 +85,7 @@ def _from_avro(frame: DataFrame, column: str, schema: str, bad: str) -> Column:
     mode = "FAILFAST" if bad == "fail" else "PERMISSIVE"
     try:
         value = from_avro(F.col(column), schema, {"mode": mode})["value"]
-        frame.select(value)  # So that a missing package is told here, and in our words.
+        _ = frame.select(value).schema  # So that a missing package is told here, and in our words.
     except (PySparkException, TypeError) as error:
         if "avro" in str(error).lower() and ("load" in str(error).lower() or "package" in str(error).lower()):
             raise BadOption(
