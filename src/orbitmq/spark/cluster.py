@@ -11,12 +11,14 @@ from typing import Any, Self, TypeVar
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.net.errors import NetError
 from orbitmq.net.replies import read_reply
+from orbitmq.protocol.bodies.heartbeat import CheckClientRequestBody, SubscriptionData
 from orbitmq.protocol.bodies.route import ClusterInfo, TopicRouteData
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.command import Command
 from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.protocol.message_cy import decode_record
 from orbitmq.protocol.names import REPLY_TOPIC_SUFFIX, is_system_topic
+from orbitmq.protocol.requests.client import CheckClientConfig
 from orbitmq.protocol.requests.offset import GetMaxOffset, GetMinOffset, SearchOffsetByTimestamp
 from orbitmq.protocol.requests.pull import PullMessage
 from orbitmq.protocol.requests.route import (
@@ -237,10 +239,12 @@ class Cluster:
         return int(decode_record(reply.body, 0, False).store_timestamp)
 
     def check_expression(self, queue: Queue, subscription: str, expression_type: str, group: str) -> None:
-        """Lets the broker read an expression, before tasks come with it. Raises BadOption, NetError."""
-        request = pull_request(
-            queue, 0, 1, group=group, subscription=subscription, expression_type=expression_type
-        )
+        """Lets the broker read an expression, before tasks come with it. Raises BadOption, NetError.
+
+        Apache's broker answers a pull with an expression that it cannot read as if there were none.
+        """
+        wanted = SubscriptionData(queue.topic, subscription, expression_type)
+        request = CheckClientConfig(CheckClientRequestBody("spark", group, wanted))
         try:
             self.ask(queue.address, lambda peer: peer.call(request, TIMEOUT_MS))
         except BrokerRefused as error:
