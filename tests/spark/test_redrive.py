@@ -1,0 +1,161 @@
+"""Dead letters that go back: once, to where they belong, with an audit that says so."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+pytest.importorskip("pyspark")
+
+from orbitmq.cli.app import app
+from orbitmq.spark.cluster import Cluster
+from orbitmq.spark.jobs.dlq.audit import Audit
+from orbitmq.spark.jobs.dlq.running import DlqOptions
+from orbitmq.spark.jobs.dlq.running import run as run_dlq
+from orbitmq.spark.jobs.job import JobSetup
+from tests.spark.conftest import Outgoing, Server, create_topic, publish
+from tests.spark.test_resend_jobs import CutOff, _cut_off, billing, dlq_options, orders, stored
+
+__all__ = ["billing", "orders"]  # fixtures
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from orbitmq.testing import LocalBroker
+
+
+def test_a_selection_goes_back_once_and_the_audit_says_so(
+    spark: SparkSession, orbitmq_server: LocalBroker, billing: str, tmp_path: Path
+) -> None:
+    audit = str(tmp_path / "audit")
+    options = dlq_options(
+        orbitmq_server,
+        billing,
+        redrive=True,
+        audit=audit,
+        where="exception = 'Timeout' or originTopic is null",
+    )
+    dry = run_dlq(
+        dlq_options(orbitmq_server, billing, redrive=True, audit=audit, where=options.where, dry_run=True)
+    )
+    assert (dry.selected, dry.homeless, dry.sent) == (3, 1, 0)
+    done = run_dlq(options)
+    assert (done.selected, done.homeless, done.sent) == (3, 1, 2)
+    rows = stored(spark, orbitmq_server, f"invoices_{billing}")
+    assert [row["keys"] for row in rows] == ["k1", "k0"]
+    assert rows[1].properties["orbitmq.redriven"] == f"{0:032X}"
+    assert "RETRY_TOPIC" not in rows[1].properties
+    table = Audit(audit).table(spark).orderBy("keys").collect()
+    assert [(row["keys"], row.result, row.sentAt is not None) for row in table] == [
+        ("k0", "sent", True),
+        ("k1", "sent", True),
+        ("k5", "nowhere to send it: its topic is not known, or there is none of that name", False),
+    ]
+    assert all(row.by and row.selection == options.where for row in table)
+    again = run_dlq(options)
+    assert again.sent == 0
+    assert len(stored(spark, orbitmq_server, f"invoices_{billing}")) == 2
+
+
+def test_a_redrive_that_was_cut_off_is_carried_on(
+    spark: SparkSession,
+    orbitmq_server: LocalBroker,
+    billing: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    options = dlq_options(
+        orbitmq_server,
+        billing,
+        redrive=True,
+        audit=str(tmp_path / "audit"),
+        where="group like 'billing%' and exception = 'Timeout'",
+    )
+    with monkeypatch.context() as patched:
+        patched.setattr("orbitmq.spark.jobs.dlq.audit.Audit.finish", _cut_off)
+        with pytest.raises(CutOff):
+            run_dlq(options)
+    carried_on = run_dlq(options)
+    assert len(carried_on.carried_on) == 1
+    assert (carried_on.sent, carried_on.already_there, carried_on.selected) == (0, 2, 0)
+    assert len(stored(spark, orbitmq_server, f"invoices_{billing}")) == 2
+
+
+def test_a_letter_for_the_group_alone_comes_to_it_under_its_own_topic(
+    orbitmq_server: LocalBroker, spark: SparkSession, billing: str, tmp_path: Path
+) -> None:
+    from orbitmq.sync import PushConsumer
+
+    seen: list[tuple[str, bytes]] = []
+    consumer = PushConsumer(billing, orbitmq_server.namesrv)
+    consumer.subscribe(f"payments_{billing}", "*", lambda message: seen.append((message.topic, message.body)))
+    with consumer:
+        with Cluster([orbitmq_server.namesrv]) as cluster:
+            deadline = time.monotonic() + 60
+            while cluster.queues_of(f"%RETRY%{billing}") is None and time.monotonic() < deadline:
+                time.sleep(0.05)
+        done = run_dlq(
+            dlq_options(
+                orbitmq_server,
+                billing,
+                redrive=True,
+                to="retry",
+                audit=str(tmp_path / "audit"),
+                where="keys = 'k4'",
+            )
+        )
+        assert done.sent == 1
+        deadline = time.monotonic() + 60
+        while not seen and time.monotonic() < deadline:
+            time.sleep(0.05)
+    assert seen == [(f"payments_{billing}", b"plain words")]
+    assert stored(spark, orbitmq_server, f"payments_{billing}") == [], "nobody else gets it"
+
+
+def test_what_a_consumer_gave_up_is_a_letter_and_goes_back(
+    spark: SparkSession, server: Server, topic: str, tmp_path: Path
+) -> None:
+    """On both brokers: letters as brokers themselves make them."""
+    from orbitmq.sync import FIRST_OFFSET, PushConsumer
+
+    group = f"gives_up_{topic}"
+    publish(server, topic, [Outgoing(b"poison", 1, {"KEYS": "k", "UNIQ_KEY": f"{1:032X}"})])
+
+    def give_up(message: object) -> None:
+        raise ValueError("never")
+
+    consumer = PushConsumer(group, server.namesrv, max_reconsume_times=0, consume_from_where=FIRST_OFFSET)
+    consumer.subscribe(topic, "*", give_up)
+    options = DlqOptions(
+        JobSetup(namesrv=server.namesrv),
+        f"%DLQ%{group}",
+        redrive=True,
+        audit=str(tmp_path / "audit"),
+    )
+    with consumer:
+        deadline = time.monotonic() + 90
+        while run_dlq(replace(options, redrive=False)).letters < 1:
+            assert time.monotonic() < deadline, "no dead letter came"
+            time.sleep(0.5)
+    result = run_dlq(options)
+    assert [(row.originTopic, row.group) for row in result.groups] == [(topic, group)]
+    assert (result.selected, result.homeless, result.sent) == (1, 0, 1)
+    given = {"namesrv": server.namesrv, "subscribe": topic}
+    rows = spark.read.format("orbitmq").options(**given).load().orderBy("storeTimestamp").collect()
+    assert [(bytes(row.body), row["keys"]) for row in rows] == [(b"poison", "k"), (b"poison", "k")]
+    assert rows[1].properties["orbitmq.redriven"] == f"{1:032X}"
+    assert rows[1].reconsumeTimes == 0
+
+
+def test_the_commands_speak_json(spark: SparkSession, orbitmq_server: LocalBroker, orders: str) -> None:
+    create_topic(orbitmq_server, "replay_cli")
+    arguments = ["job", "replay", "-n", orbitmq_server.namesrv, "--topic", orders, "--to", "replay_cli"]
+    done = CliRunner().invoke(app, [*arguments, "--rate", "1000", "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["messages"] == 20
