@@ -41,6 +41,6 @@ class FrameSplitter:
             if taken == len(data):
                 return commands
             rest += memoryview(data)[taken:]
-        # A length is waited for only once it was checked, which takes the eight bytes that a frame begins with.
+        # A length is waited for only once it was checked, which takes the first eight bytes of a frame.
         self._needed = 4 + int.from_bytes(rest[:4], "big") if len(rest) >= 8 else 8
         return commands
