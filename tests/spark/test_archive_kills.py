@@ -97,8 +97,9 @@ class Scene:
     def end(self) -> None:
         """Ends all processes of the archive: those of its session, which it began."""
         if self.archive is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.archive.pid, signal.SIGKILL)
+            for pid, _ in processes_of(self.archive.pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             self.archive.wait()
             self.archive = None
 
@@ -150,21 +151,15 @@ class Sender:
             self._over.wait(0.1)
 
 
-def descendants(pid: int) -> list[tuple[int, str]]:
-    """Processes below one, with their command lines."""
-    children: dict[int, list[int]] = {}
+def processes_of(session: int) -> list[tuple[int, str]]:
+    """Processes of a session, with their command lines: also those whose parents are dead."""
+    found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError, IndexError, ValueError):
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                children.setdefault(parent, []).append(int(entry.name))
-    found, todo = [], [pid]
-    while todo:
-        for child in children.get(todo.pop(), []):
-            with contextlib.suppress(OSError):
-                line = (Path("/proc") / str(child) / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                found.append((child, line))
-                todo.append(child)
+                if int((entry / "stat").read_text().rpartition(")")[2].split()[3]) == session:
+                    line = (entry / "cmdline").read_bytes().replace(b"\0", b" ")
+                    found.append((int(entry.name), line.decode(errors="replace")))
     return found
 
 
@@ -193,7 +188,7 @@ def _kill_one_of(scene: Scene, words: str) -> None:
 
     def there() -> bool:
         assert scene.archive is not None
-        victims[:] = [pid for pid, line in descendants(scene.archive.pid) if words in line]
+        victims[:] = [pid for pid, line in processes_of(scene.archive.pid) if words in line]
         return bool(victims)
 
     scene.wait_for(f"a process of {words}", there)
