@@ -38,6 +38,7 @@ def pytest_sessionstart() -> None:
         raise pytest.UsageError(f"compiled before their source was last changed: {names}. Run `make setup`.")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where several processes share the tests, a file stays in one of them, and so does what needs Spark."""
     for item in items:
