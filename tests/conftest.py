@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from xdist.scheduler.loadfile import LoadFileScheduling
 
 from orbitmq.compiled import stale_modules
 from tests.peers.machine import MISSING, need
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.peers.orbitmq_process import OrbitMQ
 
 
-TESTS = Path(__file__).parent
+SPARK = "tests/spark/"
 
 SOON_ASKED = {
     "enablePropertyFilter": "true",
@@ -38,13 +38,17 @@ def pytest_sessionstart() -> None:
         raise pytest.UsageError(f"compiled before their source was last changed: {names}. Run `make setup`.")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where several processes share the tests, a file stays in one of them, and so does what needs Spark."""
-    for item in items:
-        folder = item.path.relative_to(TESTS)
-        name = "spark" if folder.parts[0] == "spark" else str(folder)
-        item.add_marker(pytest.mark.xdist_group(name))
+class ByFile(LoadFileScheduling):  # type: ignore[misc]
+    """Of several processes that share the tests, one has all of a file, and one all that needs Spark."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return SPARK if nodeid.startswith(SPARK) else str(super()._split_scope(nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFile:
+    """Asked only where there are several processes."""
+    return ByFile(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
