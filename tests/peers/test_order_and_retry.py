@@ -145,6 +145,9 @@ async def test_the_queues_of_an_ordered_consumer_that_died_go_on_elsewhere_in_or
         assert heard(second, group, 1, 100) == [], "the queue is the first one's"
         first.end(signal.SIGKILL)
         got = await asyncio.to_thread(heard, second, group, 2, 200_000)
+        if got[0].body == "one":
+            # Its consumer died before it had saved how far it was.
+            got = (await asyncio.to_thread(heard, second, group, 3, 60_000))[1:]
     finally:
         second.close()
         first.close()

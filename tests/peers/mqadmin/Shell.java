@@ -229,6 +229,7 @@ public final class Shell {
         DefaultMQProducer replies = patient(new DefaultMQProducer(group + "-replies"), namesrv);
         replies.start();
         DefaultMQPushConsumer consumer = patient(new DefaultMQPushConsumer(group), namesrv);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(topic, tag);
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             try {
