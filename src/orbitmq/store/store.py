@@ -50,6 +50,8 @@ BUSY_SHARE_OF_MEMORY = 10
 INDEX_SLICES_AT_CLOSE = 512
 INDEX_SLICES_AT_QUERY = 8
 INDEX_INTERVAL_MS = 100
+FAR_AHEAD_MS = 366 * 24 * 3600_000
+"""Store times do not go back where the clock was set back, by up to so much."""
 
 
 def _no_bits(topic: str, properties: bytes) -> bytes:
@@ -173,7 +175,9 @@ class MessageStore:
             log.error("rebuilt consume queues cannot be written: %s; no messages are taken", error)
         self._sweep.take_in()
         self._last_record = found.last_record
-        self._last_timestamp = found.last_timestamp_ms
+        # No checksum is over a time: one that far ahead is damaged, and must not become that of new records.
+        is_time = found.last_timestamp_ms < now_ms + FAR_AHEAD_MS
+        self._last_timestamp = found.last_timestamp_ms if is_time else now_ms
         for physical_offset in found.bad_records:
             self._reader.note_bad(physical_offset, "", -1, -1)
         self._sweep.raise_min_offsets(self._log.min_physical)

@@ -125,6 +125,21 @@ def numbers_with_gap(store: MessageStore) -> list[int]:
     return [record.flag for record in read_queue(store)]
 
 
+def test_a_damaged_store_time_is_not_that_of_new_messages(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    filled(store, 5)
+    last = store.physical_offset_of("T", 0, 4)
+    assert last is not None
+    crash(store)
+    with (tmp_path / "commitlog" / f"{0:020d}").open("r+b") as log:
+        log.seek(last[0] + 56)
+        log.write(b"\x30")
+    store = opened(tmp_path)
+    store.append(message(5, keys="k"), NOW + 1000)
+    assert [record.store_timestamp for record in read_queue(store, "T")][5:] == [NOW + 1000]
+    store.close()
+
+
 def test_damage_does_not_cut_a_log_that_was_closed_in_order(tmp_path: Path) -> None:
     store = opened(tmp_path)
     appended = filled(store, 10)
