@@ -18,13 +18,16 @@ FOUND = Path(__file__).parent / "found"
 
 
 def fuzz(
-    name: str, seconds: float, corpus: Path, found: Path, *, capture: bool = False
+    name: str, seconds: float, corpus: Path, found: Path, *, seed: int = 0, capture: bool = False
 ) -> subprocess.CompletedProcess[str]:
-    """One fuzzer for so long, or until it finds something: then its exit code is not 0."""
-    limits = ["-timeout=10", "-rss_limit_mb=1500", "-malloc_limit_mb=512", "-max_len=4096", "-verbosity=0"]
+    """One fuzzer for so long, or until it finds something: then its exit code is not 0.
+
+    A `seed` of 0 is another one each time.
+    """
+    limits = ["-timeout=60", "-rss_limit_mb=1500", "-malloc_limit_mb=512", "-max_len=4096", "-verbosity=0"]
     return subprocess.run(
         [sys.executable, "-m", "tests.fuzz.child", name, str(found / name), str(corpus / name),
-         f"-max_total_time={seconds:.0f}", "-print_final_stats=1", *limits],
+         f"-max_total_time={seconds:.0f}", f"-seed={seed}", "-print_final_stats=1", *limits],
         check=False, text=True, capture_output=capture,
     )  # fmt: skip
 

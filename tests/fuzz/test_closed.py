@@ -35,7 +35,7 @@ from orbitmq.protocol.requests.topic import GetAllTopicConfig, UpdateAndCreateTo
 from orbitmq.protocol.signing import Credentials
 from orbitmq.testing import LocalBroker
 
-SEED = int(os.environ.get("ORBITMQ_FUZZ_SEED", "0")) or random.SystemRandom().randint(1, 1 << 31)
+SEED = int(os.environ.get("ORBITMQ_FUZZ_SEED", "1"))
 ROUNDS = int(os.environ.get("ORBITMQ_CLOSED_ROUNDS", "3"))
 """How often each request is tried by each sender."""
 ROOT = Credentials("root", "root-Secret-5d1c9")
