@@ -237,7 +237,12 @@ ROWS: dict[str, Row] = {
         "setConsumeMode -b {broker} -t %RETRY%{own} -g {own} -m POP",
     ),
     # Figures.
-    "brokerStatus": row("brokerStatus -b {broker}", f"brokerStatus {NAMES}", normal=keys_only),
+    "brokerStatus": row(
+        "brokerStatus -b {broker}",
+        f"brokerStatus {NAMES}",
+        normal=keys_only,
+        but="unflushedBytes unflushedTimeMillis",
+    ),
     "brokerConsumeStats": row(
         "brokerConsumeStats -b {broker}", "brokerConsumeStats -b {broker} -l 1000 -o true", normal=any_order
     ),

@@ -162,11 +162,21 @@ async def write(server: Server) -> Left:
         await member.ack(left.ordered[0], ORDERED)
         queue = by_queue[left.ordered[0].handle.queue_id]
         left.following = sorted(got.body for got in queue)[len(left.ordered) :]
-        # Offsets and batches are in their files after five seconds.
-        await asyncio.sleep(7)
+        await until_saved(server.store / "config", time.time())
     finally:
         await member.pool.close()
     return left
+
+
+async def until_saved(config: Path, since: float) -> None:
+    """Offsets and batches are in their files some seconds after they changed."""
+    async with asyncio.timeout(120):
+        for name in ("consumerOffset.json", "consumerOrderInfo.json"):
+            path = config / name
+            while not path.exists() or path.stat().st_mtime <= since:  # noqa: ASYNC110 - a file tells nobody
+                await asyncio.sleep(0.1)
+    # The file may be named before it is whole.
+    await asyncio.sleep(1)
 
 
 @dataclass
