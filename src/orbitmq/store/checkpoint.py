@@ -98,3 +98,22 @@ class Checkpoint:
         finally:
             file.close()
         self._saved = data
+
+
+def back_to_index(data: bytes) -> bytes:
+    """The content of a checkpoint whose queues are known no further than the last whole index file.
+
+    After a crash Apache's broker throws away the index file it was writing, and indexes again only what its
+    queues may lack.
+    """
+    if len(data) < _FIELDS.size:
+        return data
+    physical_ms, logics_ms, index_ms, *rest = _FIELDS.unpack_from(data)
+    known_ms = max(0, index_ms)
+    fields = _FIELDS.pack(min(physical_ms, known_ms), min(logics_ms, known_ms), index_ms, *rest)
+    return fields + data[_FIELDS.size :]
+
+
+def mark_of(data: bytes) -> str:
+    """The `mark` of a checkpoint with this content."""
+    return data[: _FIELDS.size].hex()

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orbitmq.protocol.errors import OrbitError
+from orbitmq.store.checkpoint import back_to_index, mark_of
 from orbitmq.store.files import is_segment_name
 
 COMMIT_LOG = "commitlog"
@@ -140,6 +141,12 @@ class _Copy:
             before = [self._content(name) for name in FIRST]
             if before == [self._content(name) for name in FIRST]:
                 break
+        checkpoint, marks = before
+        if checkpoint is not None:
+            before = [back_to_index(checkpoint), marks]
+            if marks is not None:
+                own, copied = mark_of(checkpoint), mark_of(back_to_index(checkpoint))
+                before[1] = marks.replace(own.encode(), copied.encode(), 1)
         for name, content in zip(FIRST, before, strict=True):
             self._done.add(name)
             if content is not None:

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from orbitmq.store.checkpoint import Checkpoint
+from orbitmq.store.checkpoint import Checkpoint, back_to_index, mark_of
 from orbitmq.store.files import RealDisk
 
 
@@ -32,3 +32,16 @@ def test_saving_twice_writes_once(tmp_path: Path) -> None:
     checkpoint.logics_timestamp_ms = 6
     checkpoint.save()
     assert Checkpoint.load(RealDisk(), path).mark == checkpoint.mark
+
+
+def test_a_copy_tells_of_queues_no_more_than_of_the_index(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(RealDisk(), tmp_path / "checkpoint")
+    checkpoint.physical_timestamp_ms = 9_000
+    checkpoint.logics_timestamp_ms = 3_000
+    checkpoint.index_timestamp_ms = 5_000
+    (tmp_path / "checkpoint").write_bytes(back_to_index(checkpoint.to_bytes()))
+    copy = Checkpoint.load(RealDisk(), tmp_path / "checkpoint")
+    times = (copy.physical_timestamp_ms, copy.logics_timestamp_ms, copy.index_timestamp_ms)
+    assert times == (5_000, 3_000, 5_000)
+    assert mark_of(copy.to_bytes()) == copy.mark
+    assert back_to_index(b"torn") == b"torn"
