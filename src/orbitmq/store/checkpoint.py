@@ -100,18 +100,15 @@ class Checkpoint:
         self._saved = data
 
 
-def back_to_index(data: bytes) -> bytes:
-    """The content of a checkpoint whose queues are known no further than the last whole index file.
+def vouching_for(data: bytes, index_ms: int) -> bytes:
+    """The content of a checkpoint, with index files on the disk up to `index_ms`.
 
-    After a crash Apache's broker throws away the index file it was writing, and indexes again only what its
-    queues may lack.
+    After a crash Apache's broker throws away index files that are newer, and does not make them anew.
     """
     if len(data) < _FIELDS.size:
         return data
-    physical_ms, logics_ms, index_ms, *rest = _FIELDS.unpack_from(data)
-    known_ms = max(0, index_ms)
-    fields = _FIELDS.pack(min(physical_ms, known_ms), min(logics_ms, known_ms), index_ms, *rest)
-    return fields + data[_FIELDS.size :]
+    physical_ms, logics_ms, before_ms, *rest = _FIELDS.unpack_from(data)
+    return _FIELDS.pack(physical_ms, logics_ms, max(before_ms, index_ms), *rest) + data[_FIELDS.size :]
 
 
 def mark_of(data: bytes) -> str:

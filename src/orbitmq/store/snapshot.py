@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orbitmq.protocol.errors import OrbitError
-from orbitmq.store.checkpoint import back_to_index, mark_of
+from orbitmq.store.checkpoint import mark_of, vouching_for
 from orbitmq.store.files import is_segment_name
 
 COMMIT_LOG = "commitlog"
@@ -105,6 +105,7 @@ class _Copy:
         for name in QUEUES:
             self._segments(name)
         self._segments("index", newest=2)
+        self._vouch_for_index()
         for name in self._names(""):
             if name not in OF_THE_PROCESS and name != COMMIT_LOG:
                 self._folder(name)
@@ -141,12 +142,6 @@ class _Copy:
             before = [self._content(name) for name in FIRST]
             if before == [self._content(name) for name in FIRST]:
                 break
-        checkpoint, marks = before
-        if checkpoint is not None:
-            before = [back_to_index(checkpoint), marks]
-            if marks is not None:
-                own, copied = mark_of(checkpoint), mark_of(back_to_index(checkpoint))
-                before[1] = marks.replace(own.encode(), copied.encode(), 1)
         for name, content in zip(FIRST, before, strict=True):
             self._done.add(name)
             if content is not None:
@@ -154,6 +149,23 @@ class _Copy:
                 self._synced(self._target / name)
                 self.figures.copied_files += 1
                 self.figures.copied_bytes += len(content)
+
+    def _vouch_for_index(self) -> None:
+        """Its files are on the disk now, further than the checkpoint says."""
+        copied = sorted((self._target / "index").glob("[0-9]*"))
+        checkpoint, marks = (self._target / name for name in FIRST)
+        if not copied or not checkpoint.exists():
+            return
+        with copied[-1].open("rb") as file:
+            end_ms = int.from_bytes(file.read(16)[8:], "big", signed=True)
+        before = checkpoint.read_bytes()
+        after = vouching_for(before, end_ms)
+        checkpoint.write_bytes(after)
+        self._synced(checkpoint)
+        if marks.exists():
+            text = marks.read_bytes()
+            marks.write_bytes(text.replace(mark_of(before).encode(), mark_of(after).encode(), 1))
+            self._synced(marks)
 
     def _content(self, name: str) -> bytes | None:
         try:

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from orbitmq.store.checkpoint import Checkpoint, back_to_index, mark_of
+from orbitmq.store.checkpoint import Checkpoint, mark_of, vouching_for
 from orbitmq.store.files import RealDisk
 
 
@@ -34,14 +34,15 @@ def test_saving_twice_writes_once(tmp_path: Path) -> None:
     assert Checkpoint.load(RealDisk(), path).mark == checkpoint.mark
 
 
-def test_a_copy_tells_of_queues_no_more_than_of_the_index(tmp_path: Path) -> None:
+def test_a_copy_vouches_for_the_index_it_has(tmp_path: Path) -> None:
     checkpoint = Checkpoint(RealDisk(), tmp_path / "checkpoint")
     checkpoint.physical_timestamp_ms = 9_000
     checkpoint.logics_timestamp_ms = 3_000
     checkpoint.index_timestamp_ms = 5_000
-    (tmp_path / "checkpoint").write_bytes(back_to_index(checkpoint.to_bytes()))
-    copy = Checkpoint.load(RealDisk(), tmp_path / "checkpoint")
-    times = (copy.physical_timestamp_ms, copy.logics_timestamp_ms, copy.index_timestamp_ms)
-    assert times == (5_000, 3_000, 5_000)
-    assert mark_of(copy.to_bytes()) == copy.mark
-    assert back_to_index(b"torn") == b"torn"
+    for end_ms, vouched_ms in ((7_000, 7_000), (4_000, 5_000)):
+        (tmp_path / "checkpoint").write_bytes(vouching_for(checkpoint.to_bytes(), end_ms))
+        copy = Checkpoint.load(RealDisk(), tmp_path / "checkpoint")
+        times = (copy.physical_timestamp_ms, copy.logics_timestamp_ms, copy.index_timestamp_ms)
+        assert times == (9_000, 3_000, vouched_ms)
+        assert mark_of(copy.to_bytes()) == copy.mark
+    assert vouching_for(b"torn", 1) == b"torn"
