@@ -6,12 +6,18 @@ ever are is said here. Times have microseconds and UTC, as Spark wants them; Roc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from orbitmq.spark.arrow_cy import COLUMN_TYPES
+from orbitmq.spark.errors import BadOption
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 
 @dataclass(slots=True, frozen=True)
@@ -64,3 +70,35 @@ def ddl(names: Sequence[str] = NAMES) -> str:
 def arrow_schema(names: Sequence[str] = NAMES) -> pa.Schema:
     """The schema that record batches with these columns have."""
     return pa.schema([pa.field(name, BY_NAME[name].arrow) for name in names])
+
+
+def columns_named(text: str | None, known: Mapping[str, Column] = BY_NAME) -> tuple[str, ...]:
+    """The columns that the option `columns` names; all without it. Raises BadOption."""
+    if text is None:
+        return tuple(known)
+    names = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not names:
+        raise BadOption("columns names no column")
+    _check_columns(names, known)
+    return names
+
+
+def columns_asked(schema: StructType, known: Mapping[str, Column] = BY_NAME) -> tuple[str, ...]:
+    """The columns of a user's schema, whose types have to be ours. Raises BadOption."""
+    names = tuple(field.name for field in schema.fields)
+    _check_columns(names, known)
+    for field in schema.fields:
+        ours = known[field.name].ddl
+        if field.dataType.simpleString() != ours:
+            raise BadOption(f"column {field.name} is {ours}, not {field.dataType.simpleString()}")
+    return names
+
+
+def _check_columns(names: Sequence[str], known: Mapping[str, Column]) -> None:
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise BadOption(f"{name} is no column{hint} Columns: {', '.join(known)}")
+    if len(set(names)) < len(names):
+        raise BadOption(f"a column is named twice: {', '.join(names)}")

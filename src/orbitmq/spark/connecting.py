@@ -1,14 +1,19 @@
-"""How jobs connect: who they sign as, and whether connections are encrypted. It travels to the workers."""
+"""How jobs connect: where to, as whom, and whether encrypted. It travels to the workers."""
 
 from __future__ import annotations
 
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from orbitmq.access import credentials_of
+from orbitmq.net.address import default_namesrv, parse_addresses
 from orbitmq.net.blocking import BlockingConnection
+from orbitmq.net.errors import BadAddress
 from orbitmq.protocol.signing import Credentials
 from orbitmq.spark.errors import BadOption
+from orbitmq.spark.values import boolean
 
 
 @dataclass(slots=True, frozen=True)
@@ -39,3 +44,22 @@ def _context(ca: str | None) -> ssl.SSLContext:
         raise BadOption(f"tlsCa {ca} holds no certificate: {error.reason or error}") from None
     except OSError as error:
         raise BadOption(f"tlsCa {ca}: {error.strerror}") from None
+
+
+def namesrv_of(values: Mapping[str, str]) -> tuple[str, ...]:
+    """The name servers of the option `namesrv`, or those of the environment. Raises BadOption."""
+    try:
+        return tuple(parse_addresses(values.get("namesrv") or default_namesrv()))
+    except BadAddress as error:
+        raise BadOption(f"namesrv: {error}") from None
+
+
+def connecting_of(values: Mapping[str, str]) -> Connecting:
+    """What the options accessKey, secretKey, securityToken, tls and tlsCa say. Raises BadOption."""
+    try:
+        credentials = credentials_of(
+            values.get("accessKey"), values.get("secretKey"), values.get("securityToken")
+        )
+    except ValueError:
+        raise BadOption("accessKey and secretKey go together: set both, or neither") from None
+    return Connecting(credentials, boolean(values, "tls", default=False), values.get("tlsCa") or None)

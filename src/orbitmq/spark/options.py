@@ -6,16 +6,12 @@ text, in any case.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from orbitmq.access import credentials_of
-from orbitmq.net.address import default_namesrv, parse_addresses
-from orbitmq.net.errors import BadAddress
-from orbitmq.spark.columns import BY_NAME, NAMES
-from orbitmq.spark.connecting import PLAIN, Connecting
+from orbitmq.spark.columns import columns_named
+from orbitmq.spark.connecting import PLAIN, Connecting, connecting_of, namesrv_of
 from orbitmq.spark.errors import BadOption
 from orbitmq.spark.option_rows import (
     DEFAULT_GROUP,
@@ -25,7 +21,7 @@ from orbitmq.spark.option_rows import (
     OptionRow,
 )
 from orbitmq.spark.positions import LAST, Position, ending, is_queue, parsed_json, starting
-from orbitmq.spark.values import boolean, count, span_ms
+from orbitmq.spark.values import boolean, count, span_ms, unknown
 
 _ONLY = {row.name: row.only for row in OPTIONS if row.only}
 _SELECTIONS = ("subscribe", "topic", "subscribePattern", "assign")
@@ -95,7 +91,7 @@ class ReadOptions:
             topics=topics,
             pattern=pattern,
             assigned=assigned,
-            namesrv=_namesrv(values),
+            namesrv=namesrv_of(values),
             starting=starting(values, streaming=streaming),
             ending=LAST if streaming else ending(values),
             latest_without_match=_strategy(values),
@@ -106,17 +102,17 @@ class ReadOptions:
             max_trigger_delay_ms=span_ms(values, "maxTriggerDelay", default_ms=DEFAULT_TRIGGER_DELAY_MS),
             tags=tags,
             sql=sql,
-            columns=_columns(values.get("columns")),
+            columns=columns_named(values.get("columns")),
             max_batch_bytes=count(values, "maxBatchBytes") or DEFAULT_MAX_BATCH_BYTES,
             fail_on_data_loss=boolean(values, "failOnDataLoss", default=True),
             group=values.get("groupId") or DEFAULT_GROUP,
-            connecting=_connecting(values),
+            connecting=connecting_of(values),
         )
 
 
 def columns_of(given: Mapping[str, str]) -> tuple[str, ...]:
     """The columns that options ask for, of a batch read or of a stream. Raises BadOption."""
-    return _columns(known(given).get("columns"))
+    return columns_named(known(given).get("columns"))
 
 
 def known(given: Mapping[str, str], rows: Iterable[OptionRow] = OPTIONS) -> dict[str, str]:
@@ -126,10 +122,7 @@ def known(given: Mapping[str, str], rows: Iterable[OptionRow] = OPTIONS) -> dict
     for key, value in given.items():
         name = names.get(key.lower())
         if name is None:
-            near = difflib.get_close_matches(key.lower(), names, n=1)
-            meant = _OF_OTHER_SYSTEMS.get(key.lower()) or (names[near[0]] if near else "")
-            hint = f"; did you mean {meant}?" if meant else ""
-            raise BadOption(f"unknown option {key}{hint} Options: {', '.join(names.values())}")
+            raise unknown(key, names.values(), meant=_OF_OTHER_SYSTEMS.get(key.lower(), ""))
         values[name] = value.strip()
     return values
 
@@ -214,45 +207,6 @@ def _strategy(values: Mapping[str, str]) -> bool:
     return text == "latest"
 
 
-def _namesrv(values: Mapping[str, str]) -> tuple[str, ...]:
-    text = values.get("namesrv") or default_namesrv()
-    try:
-        return tuple(parse_addresses(text))
-    except BadAddress as error:
-        raise BadOption(f"namesrv: {error}") from None
-
-
-def _connecting(values: Mapping[str, str]) -> Connecting:
-    try:
-        credentials = credentials_of(
-            values.get("accessKey"), values.get("secretKey"), values.get("securityToken")
-        )
-    except ValueError:
-        raise BadOption("accessKey and secretKey go together: set both, or neither") from None
-    return Connecting(credentials, boolean(values, "tls", default=False), values.get("tlsCa") or None)
-
-
 def _tags(text: str) -> tuple[str, ...]:
     tags = tuple(dict.fromkeys(part.strip() for part in text.split("||") if part.strip()))
     return () if tags == ("*",) else tags
-
-
-def _columns(text: str | None) -> tuple[str, ...]:
-    if text is None:
-        return NAMES
-    names = tuple(part.strip() for part in text.split(",") if part.strip())
-    if not names:
-        raise BadOption("columns names no column")
-    check_columns(names)
-    return names
-
-
-def check_columns(names: tuple[str, ...]) -> None:
-    """Raises BadOption for a name that is no column, or that comes twice."""
-    for name in names:
-        if name not in BY_NAME:
-            near = difflib.get_close_matches(name, NAMES, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise BadOption(f"{name} is no column{hint} Columns: {', '.join(NAMES)}")
-    if len(set(names)) < len(names):
-        raise BadOption(f"a column is named twice: {', '.join(names)}")

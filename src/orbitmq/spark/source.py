@@ -14,9 +14,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from orbitmq.spark.columns import BY_NAME, ddl
+from orbitmq.spark.columns import columns_asked, ddl
 from orbitmq.spark.errors import BadOption
-from orbitmq.spark.options import ReadOptions, check_columns, columns_of
+from orbitmq.spark.options import ReadOptions, columns_of
 from orbitmq.spark.planning import OffsetRange, split
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class DefaultSource(DataSource):
             from orbitmq.spark.offline import offline_reader
 
             return offline_reader(self.options, schema)
-        return BatchReader(ReadOptions.parse(self.options), asked_columns(schema))
+        return BatchReader(ReadOptions.parse(self.options), columns_asked(schema))
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 -- Spark's name
         """The same, following the topics."""
@@ -55,7 +55,7 @@ class DefaultSource(DataSource):
 
         if _reads_files(self.options):
             raise BadOption("files are read in batches only: to follow a topic, set namesrv and subscribe")
-        return StreamReader(ReadOptions.parse(self.options, streaming=True), asked_columns(schema))
+        return StreamReader(ReadOptions.parse(self.options, streaming=True), columns_asked(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """What writes a data frame to topics."""
@@ -81,23 +81,12 @@ class PushdownSource(DefaultSource):
         """A reader that takes predicates on queues, offsets, store times and tags."""
         if _reads_files(self.options):
             return super().reader(schema)
-        return PushdownReader(ReadOptions.parse(self.options), asked_columns(schema))
+        return PushdownReader(ReadOptions.parse(self.options), columns_asked(schema))
 
 
 def _reads_files(options: Mapping[str, str]) -> bool:
     """Whether a store's folder is to be read, and no broker to be asked."""
     return any(name.lower() in ("path", "paths") for name in options)
-
-
-def asked_columns(schema: StructType) -> tuple[str, ...]:
-    """The columns of a user's schema, whose types have to be ours. Raises BadOption."""
-    names = tuple(field.name for field in schema.fields)
-    check_columns(names)
-    for field in schema.fields:
-        ours = BY_NAME[field.name].ddl
-        if field.dataType.simpleString() != ours:
-            raise BadOption(f"column {field.name} is {ours}, not {field.dataType.simpleString()}")
-    return names
 
 
 @dataclass(slots=True)

@@ -1,13 +1,23 @@
-"""Option texts to values: counts, yes and no, spans of time, points in time."""
+"""Option texts to values: names, counts, yes and no, spans of time, points in time."""
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from orbitmq.spark.errors import BadOption
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def unknown(key: str, names: Iterable[str], *, where: str = "", meant: str = "") -> BadOption:
+    """The error for an option that is none of `names`: with `meant`, or with the nearest of them."""
+    known = {name.lower(): name for name in names}
+    if not meant and (near := difflib.get_close_matches(key.lower(), known, n=1)):
+        meant = known[near[0]]
+    hint = f"; did you mean {meant}?" if meant else ""
+    return BadOption(f"unknown option {key}{where}{hint} Options: {', '.join(known.values())}")
 
 
 def count(values: Mapping[str, str], name: str) -> int | None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 
 import pyarrow as pa
 
 from orbitmq.spark.columns import COLUMNS, Column
-from orbitmq.spark.errors import BadOption
 
 BAD_RECORD = "badRecord"
 PHYSICAL_OFFSET = "physicalOffset"
@@ -50,14 +48,3 @@ def arrow_type(name: str) -> pa.DataType:
 def arrow_schema(names: Sequence[str]) -> pa.Schema:
     """The schema that record batches with these columns have."""
     return pa.schema([pa.field(name, arrow_type(name)) for name in names])
-
-
-def check_columns(names: Sequence[str]) -> None:
-    """Raises BadOption for a name that is no column, or that comes twice."""
-    for name in names:
-        if name not in BY_NAME:
-            near = difflib.get_close_matches(name, NAMES, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise BadOption(f"{name} is no column{hint} Columns: {', '.join(NAMES)}")
-    if len(set(names)) < len(names):
-        raise BadOption(f"a column is named twice: {', '.join(names)}")

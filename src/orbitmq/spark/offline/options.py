@@ -5,7 +5,6 @@ Names are those of the source that asks brokers where the meaning is the same.
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Mapping
@@ -13,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from orbitmq.protocol.names import DLQ_PREFIX, REPLY_TOPIC_SUFFIX, RETRY_PREFIX, is_system_topic
+from orbitmq.spark.columns import columns_named
 from orbitmq.spark.errors import BadOption
-from orbitmq.spark.offline.columns import NAMES, check_columns
+from orbitmq.spark.offline.columns import BY_NAME, NAMES
 from orbitmq.spark.option_rows import OptionRow
-from orbitmq.spark.values import boolean, count, time_ms
+from orbitmq.spark.values import boolean, count, time_ms, unknown
 
 DEFAULT_SPLIT_BYTES = 128 << 20
 DEFAULT_BATCH_BYTES = 4 << 20
@@ -132,7 +132,7 @@ class OfflineOptions:
             tags=_tags(values.get("tags", "*")),
             from_time_ms=time_ms(values, "startingTimestamp"),
             to_time_ms=time_ms(values, "endingTimestamp"),
-            columns=_columns(values.get("columns")),
+            columns=columns_named(values.get("columns"), BY_NAME),
             bad_records=bad_records,
             split_bytes=0
             if values.get("splitBytes") == "0"
@@ -162,12 +162,8 @@ def _known(given: Mapping[str, str]) -> dict[str, str]:
     for key, value in given.items():
         name = _CANONICAL.get(key.lower())
         if name is None:
-            near = difflib.get_close_matches(key.lower(), _CANONICAL, n=1)
-            hint = f"; did you mean {_CANONICAL[near[0]]}?" if near else ""
-            raise BadOption(
-                f"unknown option {key} for a store that is read from its files{hint} "
-                f"Options: {', '.join(row.name for row in OFFLINE_OPTIONS)}"
-            )
+            names = (row.name for row in OFFLINE_OPTIONS)
+            raise unknown(key, names, where=" for a store that is read from its files")
         values[name] = value.strip()
     return values
 
@@ -211,16 +207,6 @@ def _pattern(values: Mapping[str, str]) -> str | None:
 def _tags(text: str) -> frozenset[str] | None:
     tags = frozenset(part.strip() for part in text.split("||") if part.strip())
     return None if not tags or tags == {"*"} else tags
-
-
-def _columns(text: str | None) -> tuple[str, ...]:
-    if text is None:
-        return NAMES
-    names = _names(text)
-    if not names:
-        raise BadOption("columns names no column")
-    check_columns(names)
-    return names
 
 
 def _storage_options(text: str | None) -> tuple[tuple[str, Any], ...]:

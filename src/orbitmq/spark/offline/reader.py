@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from orbitmq.spark.arrow_cy import RecordScanner
-from orbitmq.spark.columns import BROKER_NAME
+from orbitmq.spark.columns import BROKER_NAME, columns_asked
 from orbitmq.spark.errors import BadOption, SparkSourceError
 from orbitmq.spark.offline.columns import (
     BAD_RECORD,
@@ -19,7 +19,6 @@ from orbitmq.spark.offline.columns import (
     PHYSICAL_OFFSET,
     arrow_schema,
     arrow_type,
-    check_columns,
     ddl,
 )
 from orbitmq.spark.offline.options import COLUMN, ONLY, OfflineOptions
@@ -38,12 +37,7 @@ def offline_ddl(options: Mapping[str, str]) -> str:
 
 def offline_reader(options: Mapping[str, str], schema: StructType) -> OfflineReader:
     """A reader that builds exactly the columns of `schema`. Raises BadOption."""
-    names = tuple(field.name for field in schema.fields)
-    check_columns(names)
-    for field in schema.fields:
-        ours = BY_NAME[field.name].ddl
-        if field.dataType.simpleString() != ours:
-            raise BadOption(f"column {field.name} is {ours}, not {field.dataType.simpleString()}")
+    names = columns_asked(schema, BY_NAME)
     return OfflineReader(OfflineOptions.parse(options), names)
 
 

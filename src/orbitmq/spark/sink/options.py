@@ -5,28 +5,17 @@ Spark hands them over as text, in any case.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from orbitmq.access import credentials_of
 from orbitmq.client.names import check_group, check_topic_to_send
-from orbitmq.net.address import default_namesrv, parse_addresses
-from orbitmq.net.errors import BadAddress
 from orbitmq.protocol.names import IllegalName
-from orbitmq.spark.connecting import PLAIN, Connecting
+from orbitmq.spark.connecting import PLAIN, Connecting, connecting_of, namesrv_of
 from orbitmq.spark.errors import BadOption
+from orbitmq.spark.option_rows import OptionRow
+from orbitmq.spark.values import boolean, count, unknown
 
 DEFAULT_GROUP = "orbitmq_spark_sink"
-
-
-@dataclass(slots=True, frozen=True)
-class OptionRow:
-    """One option as documented."""
-
-    name: str
-    default: str
-    about: str
 
 
 OPTIONS = (
@@ -110,31 +99,31 @@ class WriteOptions:
         delays = [name for name in DELAY_OPTIONS if name in values]
         if len(delays) > 1:
             raise BadOption(f"{' and '.join(delays)} say the same in different ways: set one of them")
-        if "firstRun" in values and not _boolean(values, "idempotent"):
+        if "firstRun" in values and not boolean(values, "idempotent", default=False):
             raise BadOption("firstRun is of use with idempotent=true only")
-        if "writeId" in values and not _boolean(values, "idempotent"):
+        if "writeId" in values and not boolean(values, "idempotent", default=False):
             raise BadOption("writeId is of use with idempotent=true only")
-        most_bytes = _count(values, "maxMessageBytes") or 4 << 20
+        most_bytes = count(values, "maxMessageBytes") or 4 << 20
         return cls(
             topic=_topic(values.get("topic")),
             tags=_text(values, "tags"),
             keys=_text(values, "keys"),
             sharding_key=_text(values, "shardingKey"),
-            delay_level=_count(values, "delayLevel"),
-            delay_ms=_count(values, "delayMs"),
-            deliver_at_ms=_count(values, "deliverAt"),
-            namesrv=_namesrv(values),
+            delay_level=count(values, "delayLevel"),
+            delay_ms=count(values, "delayMs"),
+            deliver_at_ms=count(values, "deliverAt"),
+            namesrv=namesrv_of(values),
             group=_group(values.get("group", DEFAULT_GROUP)),
-            batch_size=_count(values, "batchSize") or 128,
-            batch_bytes=min(_count(values, "batchBytes") or 256 << 10, most_bytes),
+            batch_size=count(values, "batchSize") or 128,
+            batch_bytes=min(count(values, "batchBytes") or 256 << 10, most_bytes),
             max_message_bytes=most_bytes,
-            timeout_ms=_count(values, "timeoutMs") or 30_000,
+            timeout_ms=count(values, "timeoutMs") or 30_000,
             messages_per_second=_rate(values),
-            idempotent=_boolean(values, "idempotent"),
+            idempotent=boolean(values, "idempotent", default=False),
             write_id=_text(values, "writeId"),
-            first_run=_boolean(values, "firstRun"),
+            first_run=boolean(values, "firstRun", default=False),
             counts_file=_text(values, "countsFile"),
-            connecting=_connecting(values),
+            connecting=connecting_of(values),
         )
 
 
@@ -147,9 +136,7 @@ def _known(given: Mapping[str, str]) -> dict[str, str]:
         elif key.lower() == "path":
             raise BadOption('a topic is no path: use .option("topic", "TOPIC"), and save() without a name')
         elif key.lower() not in _SPARKS_OWN:
-            near = difflib.get_close_matches(key.lower(), _CANONICAL, n=1)
-            hint = f"; did you mean {_CANONICAL[near[0]]}?" if near else ""
-            raise BadOption(f"unknown option {key}{hint} Options: {', '.join(row.name for row in OPTIONS)}")
+            raise unknown(key, _CANONICAL.values())
     return values
 
 
@@ -178,32 +165,6 @@ def _text(values: Mapping[str, str], name: str) -> str | None:
     return text
 
 
-def _namesrv(values: Mapping[str, str]) -> tuple[str, ...]:
-    try:
-        return tuple(parse_addresses(values.get("namesrv") or default_namesrv()))
-    except BadAddress as error:
-        raise BadOption(f"namesrv: {error}") from None
-
-
-def _connecting(values: Mapping[str, str]) -> Connecting:
-    try:
-        credentials = credentials_of(
-            values.get("accessKey"), values.get("secretKey"), values.get("securityToken")
-        )
-    except ValueError:
-        raise BadOption("accessKey and secretKey go together: set both, or neither") from None
-    return Connecting(credentials, _boolean(values, "tls"), values.get("tlsCa") or None)
-
-
-def _count(values: Mapping[str, str], name: str) -> int | None:
-    text = values.get(name)
-    if text is None:
-        return None
-    if not text.isascii() or not text.isdigit() or int(text) == 0:
-        raise BadOption(f"{name} has to be a whole number above 0, not {text!r}")
-    return int(text)
-
-
 def _rate(values: Mapping[str, str]) -> float | None:
     text = values.get("maxMessagesPerSecondPerTask")
     if text is None:
@@ -215,10 +176,3 @@ def _rate(values: Mapping[str, str]) -> float | None:
     if not 0 < rate < 1e9:
         raise BadOption(f"maxMessagesPerSecondPerTask has to be a number above 0, not {text!r}")
     return rate
-
-
-def _boolean(values: Mapping[str, str], name: str) -> bool:
-    text = values.get(name, "false")
-    if text.lower() not in ("true", "false"):
-        raise BadOption(f"{name} is true or false, not {text!r}")
-    return text.lower() == "true"
