@@ -17,6 +17,8 @@ from orbitmq.protocol.signing import Credentials
 if TYPE_CHECKING:
     import ssl
 
+    import click
+
 SECRET_VARIABLE = "ORBITMQ_SECRET_KEY"
 TOKEN_VARIABLE = "ORBITMQ_SECURITY_TOKEN"
 
@@ -67,28 +69,8 @@ def access_flags(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(*args, access=_read(given, os.environ), **kwargs)
 
     flags = [
-        click.Option(
-            ["--access-key"],
-            metavar="USER",
-            envvar="ORBITMQ_ACCESS_KEY",
-            show_envvar=True,
-            help=f"Sign as this user, with the secret in {SECRET_VARIABLE} or --secret-file.",
-        ),
-        click.Option(
-            ["--secret-file"],
-            type=click.Path(dir_okay=False),
-            envvar="ORBITMQ_SECRET_FILE",
-            show_envvar=True,
-            help="File whose first line is the user's secret.",
-        ),
-        click.Option(["--tls"], is_flag=True, envvar="ORBITMQ_TLS", show_envvar=True, help="Use TLS."),
-        click.Option(
-            ["--tls-ca"],
-            type=click.Path(dir_okay=False),
-            envvar="ORBITMQ_TLS_CA",
-            show_envvar=True,
-            help="Use TLS, and trust these certificates (PEM) in place of the system's.",
-        ),
+        *signing_flags(),
+        *tls_flags("Use TLS, and trust these certificates (PEM) in place of the system's."),
         click.Option(
             ["--tls-cert"],
             type=click.Path(dir_okay=False),
@@ -105,6 +87,44 @@ def access_flags(command: Callable[..., Any]) -> Callable[..., Any]:
     # click keeps the flags of stacked decorators from the last to the first.
     with_access.__click_params__ = [*reversed(flags), *own]  # type: ignore[attr-defined]
     return with_access
+
+
+def signing_flags() -> list[click.Option]:
+    """--access-key and --secret-file, for `read_credentials`."""
+    import click
+
+    return [
+        click.Option(
+            ["--access-key"],
+            metavar="USER",
+            envvar="ORBITMQ_ACCESS_KEY",
+            show_envvar=True,
+            help=f"Sign as this user, with the secret in {SECRET_VARIABLE} or --secret-file.",
+        ),
+        click.Option(
+            ["--secret-file"],
+            type=click.Path(dir_okay=False),
+            envvar="ORBITMQ_SECRET_FILE",
+            show_envvar=True,
+            help="File whose first line is the user's secret.",
+        ),
+    ]
+
+
+def tls_flags(ca_help: str) -> list[click.Option]:
+    """--tls and --tls-ca."""
+    import click
+
+    return [
+        click.Option(["--tls"], is_flag=True, envvar="ORBITMQ_TLS", show_envvar=True, help="Use TLS."),
+        click.Option(
+            ["--tls-ca"],
+            type=click.Path(dir_okay=False),
+            envvar="ORBITMQ_TLS_CA",
+            show_envvar=True,
+            help=ca_help,
+        ),
+    ]
 
 
 _FLAGS = ("access_key", "secret_file", "tls", "tls_ca", "tls_cert", "tls_key", "tls_insecure")

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orbitmq.access import read_credentials
+from orbitmq.access import read_credentials, signing_flags, tls_flags
 from orbitmq.admin.output import Result
 from orbitmq.net.address import DEFAULT_NAMESRV, NAMESRV_VARIABLE, default_namesrv
 from orbitmq.spark.connecting import PLAIN, Connecting
@@ -182,28 +182,8 @@ _CLUSTER = (
         show_default=True,
         help="Name servers.",
     ),
-    click.Option(
-        ["--access-key"],
-        metavar="USER",
-        envvar="ORBITMQ_ACCESS_KEY",
-        show_envvar=True,
-        help="Sign as this user, with the secret in ORBITMQ_SECRET_KEY or --secret-file.",
-    ),
-    click.Option(
-        ["--secret-file"],
-        type=click.Path(dir_okay=False),
-        envvar="ORBITMQ_SECRET_FILE",
-        show_envvar=True,
-        help="File whose first line is the user's secret.",
-    ),
-    click.Option(["--tls"], is_flag=True, envvar="ORBITMQ_TLS", show_envvar=True, help="Use TLS."),
-    click.Option(
-        ["--tls-ca"],
-        type=click.Path(dir_okay=False),
-        envvar="ORBITMQ_TLS_CA",
-        show_envvar=True,
-        help="Use TLS, and trust these certificates (PEM), which every worker has to have.",
-    ),
+    *signing_flags(),
+    *tls_flags("Use TLS, and trust these certificates (PEM), which every worker has to have."),
 )
 
 
