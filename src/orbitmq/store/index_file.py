@@ -38,6 +38,11 @@ def is_file_name(name: str) -> bool:
     return len(name) == 17 and name.isdigit() and name.isascii()
 
 
+def end_timestamp_of(header: bytes) -> int:
+    """The store time of the last message that a file has, in ms; 0 where it is cut off."""
+    return int(_HEADER.unpack_from(header)[1]) if len(header) >= HEADER_BYTES else 0
+
+
 def file_bytes(slot_count: int, entry_count: int) -> int:
     """The size of a file."""
     return HEADER_BYTES + SLOT_BYTES * slot_count + ENTRY_BYTES * entry_count

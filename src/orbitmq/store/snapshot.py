@@ -25,6 +25,8 @@ from pathlib import Path
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.store.checkpoint import mark_of, vouching_for
 from orbitmq.store.files import is_segment_name
+from orbitmq.store.index_cy import HEADER_BYTES
+from orbitmq.store.index_file import end_timestamp_of
 
 COMMIT_LOG = "commitlog"
 QUEUES = ("consumequeue", "consumequeue_ext", "batchconsumequeue")
@@ -97,7 +99,7 @@ class _Copy:
 
     def run(self) -> None:
         """All of it, in the order that makes it consistent."""
-        self._checkpoint_and_marks()
+        checkpoint, marks = self._checkpoint_and_marks()
         later = {*LAST, *(f"{name}.bak" for name in LAST)}
         self._folder("config", skip=later)
         self._file("timerwheel")
@@ -105,7 +107,7 @@ class _Copy:
         for name in QUEUES:
             self._segments(name)
         self._segments("index", newest=2)
-        self._vouch_for_index()
+        self._put_checkpoint_and_marks(checkpoint, marks)
         for name in self._names(""):
             if name not in OF_THE_PROCESS and name != COMMIT_LOG:
                 self._folder(name)
@@ -136,36 +138,30 @@ class _Copy:
             if name not in skip:
                 self._file(name)
 
-    def _checkpoint_and_marks(self) -> None:
+    def _checkpoint_and_marks(self) -> list[bytes | None]:
         """The two belong together: the marks count beside their checkpoint only."""
+        self._done.update(FIRST)
         for _ in range(TRIES):
             before = [self._content(name) for name in FIRST]
             if before == [self._content(name) for name in FIRST]:
                 break
-        for name, content in zip(FIRST, before, strict=True):
-            self._done.add(name)
+        return before
+
+    def _put_checkpoint_and_marks(self, checkpoint: bytes | None, marks: bytes | None) -> None:
+        """As they were at first, but for the index: its copy is on the disk now, further than they say."""
+        newest = max((self._target / "index").glob("[0-9]*"), default=None)
+        if checkpoint is not None and newest is not None:
+            with newest.open("rb") as file:
+                vouching = vouching_for(checkpoint, end_timestamp_of(file.read(HEADER_BYTES)))
+            if marks is not None:
+                marks = marks.replace(mark_of(checkpoint).encode(), mark_of(vouching).encode(), 1)
+            checkpoint = vouching
+        for name, content in zip(FIRST, (checkpoint, marks), strict=True):
             if content is not None:
                 (self._target / name).write_bytes(content)
                 self._synced(self._target / name)
                 self.figures.copied_files += 1
                 self.figures.copied_bytes += len(content)
-
-    def _vouch_for_index(self) -> None:
-        """Its files are on the disk now, further than the checkpoint says."""
-        copied = sorted((self._target / "index").glob("[0-9]*"))
-        checkpoint, marks = (self._target / name for name in FIRST)
-        if not copied or not checkpoint.exists():
-            return
-        with copied[-1].open("rb") as file:
-            end_ms = int.from_bytes(file.read(16)[8:], "big", signed=True)
-        before = checkpoint.read_bytes()
-        after = vouching_for(before, end_ms)
-        checkpoint.write_bytes(after)
-        self._synced(checkpoint)
-        if marks.exists():
-            text = marks.read_bytes()
-            marks.write_bytes(text.replace(mark_of(before).encode(), mark_of(after).encode(), 1))
-            self._synced(marks)
 
     def _content(self, name: str) -> bytes | None:
         try:
