@@ -36,7 +36,7 @@ from orbitmq.protocol.bodies.pop import AckMsg, BatchAckMsg, PopCheckPoint
 from orbitmq.protocol.errors import MalformedJson
 from orbitmq.protocol.message import BadRecord, StoredMessage
 from orbitmq.protocol.message_cy import decode_record, decode_records
-from orbitmq.protocol.names import RETRY_PREFIX, TIMER_DELIVER_MS
+from orbitmq.protocol.names import RETRY_PREFIX, TIMER_DELIVER_MS, TIMER_ENQUEUE_MS
 from orbitmq.protocol.pop import REVIVE_GROUP, normal_topic, pop_retry_topic
 from orbitmq.protocol.properties import find_property
 from orbitmq.store import Appended, GetResult, PendingMessage, PutStatus
@@ -352,7 +352,7 @@ def _in_turn_ms(record: StoredMessage) -> int:
 
     0 for others: what is due when it is stored overtakes what waits.
     """
-    enqueued_ms = find_property(record.properties, b"TIMER_ENQUEUE_MS")
+    enqueued_ms = find_property(record.properties, TIMER_ENQUEUE_MS.encode())
     due_ms = find_property(record.properties, TIMER_DELIVER_MS.encode())
     if enqueued_ms is None or due_ms is None or enqueued_ms == b"%d" % AT_ONCE or not due_ms.isdigit():
         return 0
