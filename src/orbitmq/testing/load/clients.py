@@ -187,8 +187,10 @@ class Clients:
         self._took(promise, reply)
         if reply.recall_handle and due > self.now_ms() + 1500 and self.chance.random() < 0.3:
             promise.visible = None
+            life = self.history.life
             await self._call(RecallMessage(TOPICS["timed"], reply.recall_handle, PRODUCERS))
-            if due > self.now_ms() + 1500:
+            # An answer of a life that is over may tell of what a power cut took.
+            if due > self.now_ms() + 1500 and life == self.history.life:
                 promise.visible = False
                 # The recall is a record of its own: where it is on the disk nobody is told.
                 promise.place = -1

@@ -74,6 +74,17 @@ class Loss:
     by_kind: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
 
+@dataclass(slots=True)
+class _Cut:
+    """A power cut that may have taken something: whatever was stored behind `durable`."""
+
+    life: int
+    """The life that it ended."""
+    now_ms: float
+    durable: int
+    at_risk: list[Promise]
+
+
 class History:
     """Kept by the clients while they run; `check` is for the end, when all queues were read once more."""
 
@@ -91,7 +102,7 @@ class History:
         self.kills = self.cuts = self.stops = 0
         self.loss = Loss()
         self.broken: list[Broken] = []
-        self._cut_ms: list[tuple[float, list[Promise]]] = []
+        self._cuts: list[_Cut] = []
 
     def break_(self, rule: str, detail: str) -> None:
         """Notes a breach."""
@@ -105,10 +116,25 @@ class History:
         return made
 
     def acknowledge(self, promise: Promise, now_ms: float, place: int = -1) -> None:
-        """The broker has said that it has it."""
+        """The broker has said that it has it.
+
+        An answer may arrive after the end of the life that gave it, over a slow connection: what was under
+        way at a power cut is at risk as if the answer had come before it.
+        """
         promise.acknowledged = True
         promise.acknowledged_ms = now_ms
         promise.place = place
+        for cut in self._cuts:
+            if cut.life >= promise.life:
+                self._excuse(promise, cut)
+
+    def _excuse(self, promise: Promise, cut: _Cut) -> None:
+        """Promises no longer what a cut may have taken."""
+        if promise.is_excused or 0 <= promise.place < cut.durable:
+            return
+        # Also what it must not become is not sure any more: a recall may be lost as well.
+        promise.is_excused = True
+        cut.at_risk.append(promise)
 
     def saw(self, topic: str, queue_id: int, offset: int, name: str, place: int, now_ms: float) -> bool:
         """A reader got a message; False if it had another one at this place before."""
@@ -151,24 +177,18 @@ class History:
         `durable`: the physical offset up to which everything is on the disk, where what lies behind
         may be lost.
         """
-        self.life += 1
         self.kills += kind == "kill"
         self.cuts += kind == "cut"
         self.stops += kind == "stop"
+        ended, self.life = self.life, self.life + 1
         if durable is None:
             return
         self.loss.cuts += 1
-        at_risk = []
+        cut = _Cut(ended, now_ms, durable, [])
+        self._cuts.append(cut)
         for promise in self.promises.values():
-            if (
-                promise.acknowledged
-                and not promise.is_excused
-                and (promise.place < 0 or promise.place >= durable)
-            ):
-                # Also what it must not become is not sure any more: a recall may be lost as well.
-                promise.is_excused = True
-                at_risk.append(promise)
-        self._cut_ms.append((now_ms, at_risk))
+            if promise.acknowledged:
+                self._excuse(promise, cut)
         for queue, names in self.seen.items():
             for position, (_, place) in enumerate(names):
                 if place >= durable:
@@ -247,10 +267,10 @@ class History:
 
     def _count_losses(self, places: dict[tuple[str, str], list[tuple[int, int]]]) -> None:
         loss = self.loss
-        for cut_ms, at_risk in self._cut_ms:
-            gone = [one for one in at_risk if one.visible and not places.get((one.topic, one.name))]
+        for cut in self._cuts:
+            gone = [one for one in cut.at_risk if one.visible and not places.get((one.topic, one.name))]
             loss.messages += len(gone)
             loss.most_messages = max(loss.most_messages, len(gone))
             for one in gone:
                 loss.by_kind[one.kind] += 1
-                loss.most_ms = max(loss.most_ms, cut_ms - one.acknowledged_ms)
+                loss.most_ms = max(loss.most_ms, cut.now_ms - one.acknowledged_ms)
