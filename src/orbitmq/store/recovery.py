@@ -519,8 +519,12 @@ class Recovery:
 
         Retention takes files of a queue only behind the log; a power cut may keep that and not this.
         """
+        if self._only is not None:
+            return False
+        if queue.max_offset == queue.min_offset:
+            return True
         unit = self._table.unit(queue, queue.min_offset)
-        return self._only is None and unit is not None and physical_offset < unit[0]
+        return unit is not None and physical_offset < unit[0]
 
     def _may_be_lost(self, queue: ConsumeQueue, physical_offset: int, queue_offset: int) -> bool:
         """Whether the log can have lost all the messages of a queue before a record: a queue offset that is
