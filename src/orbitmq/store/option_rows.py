@@ -219,7 +219,7 @@ class StoreSettings(Settings):
         mutable=True,
         unit="%",
         minimum=10,
-        maximum=95,
+        maximum=99,
     )
     disk_space_clean_forcibly_ratio: int = option(
         "diskSpaceCleanForciblyRatio",
@@ -230,7 +230,7 @@ class StoreSettings(Settings):
         mutable=True,
         unit="%",
         minimum=30,
-        maximum=85,
+        maximum=99,
     )
     disk_space_warning_level_ratio: int = option(
         "diskSpaceWarningLevelRatio",
@@ -241,7 +241,7 @@ class StoreSettings(Settings):
         mutable=True,
         unit="%",
         minimum=35,
-        maximum=90,
+        maximum=99,
     )
     clean_file_forcibly_enable: bool = option(
         "cleanFileForciblyEnable",

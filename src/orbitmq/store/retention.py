@@ -42,7 +42,7 @@ class Retention:
         self.disk_is_full = False
         """Disk use is above diskSpaceWarningLevelRatio: no messages are taken."""
         self.is_pressed = False
-        """Disk use is above diskSpaceCleanForciblyRatio: segments may have to go that still matter."""
+        """Disk use is above diskSpaceCleanForciblyRatio: segments may go that still matter."""
         self.removed_segments = 0
         self.keep_from: int | None = None
         """Physical offset of the oldest message whose work is not done, such as a delayed one that waits."""
@@ -67,10 +67,10 @@ class Retention:
         used = self.used_ratio() * 100
         options = self._options
         self._note_full(used > options.disk_space_warning_level_ratio)
-        self.is_pressed = used > min(
-            options.disk_space_clean_forcibly_ratio, options.disk_space_warning_level_ratio
-        )
-        forced = options.clean_file_forcibly_enable and self.is_pressed
+        scarce = used > min(options.disk_space_clean_forcibly_ratio, options.disk_space_warning_level_ratio)
+        forced = options.clean_file_forcibly_enable and scarce
+        # The newest segment never goes: while there is no other one, nothing is in danger.
+        self.is_pressed = forced and len(self._log.segments) > 1
         by_hand = self._rounds_by_hand > 0
         if by_hand:
             self._rounds_by_hand -= 1

@@ -28,9 +28,13 @@ SMALL_SEGMENTS: Mapping[str, str] = {
     "mappedFileSizeConsumeQueue": "60000",
     "maxHashSlotNum": "10000",
     "maxIndexNum": "40000",
-    "diskMaxUsedSpaceRatio": "95",
+    "diskMaxUsedSpaceRatio": "99",
+    "diskSpaceCleanForciblyRatio": "99",
+    "diskSpaceWarningLevelRatio": "99",
 }
-"""What a test's broker has unless told otherwise: files that cost next to nothing."""
+"""What a test's broker has unless told otherwise: files that cost next to nothing, and no word about a disk
+that others have filled.
+"""
 
 
 class StartFailed(RuntimeError):

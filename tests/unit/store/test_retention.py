@@ -158,6 +158,15 @@ def test_a_full_disk_deletes_young_segments_too(store: MessageStore, disk: FullD
     assert not store.is_pressed
 
 
+def test_nothing_that_waits_is_in_danger_while_there_is_one_segment(tmp_path: Path, disk: FullDisk) -> None:
+    store = opened(tmp_path, disk=disk)
+    filled(store, 3)
+    disk.used = 0.89
+    store._retention_chore(NOW)
+    assert not store.is_pressed
+    store.close()
+
+
 def test_a_full_disk_deletes_no_young_segments_where_that_is_forbidden(
     store: MessageStore, disk: FullDisk
 ) -> None:
