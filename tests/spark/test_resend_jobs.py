@@ -36,12 +36,16 @@ def stored(spark: SparkSession, server: LocalBroker, topic: str) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def orders(orbitmq_server: LocalBroker) -> str:
-    """A topic of twenty messages; those with a sharding key have to stay together."""
-    create_topic(orbitmq_server, "resend_orders")
+def orders(orbitmq_server: LocalBroker, request: pytest.FixtureRequest) -> str:
+    """A topic of twenty messages; those with a sharding key have to stay together.
+
+    Another module may import this: the broker is shared, so each module has a topic of its own.
+    """
+    topic = f"orders_of_{request.module.__name__.rpartition('.')[2]}"
+    create_topic(orbitmq_server, topic)
     publish(
         orbitmq_server,
-        "resend_orders",
+        topic,
         [
             Outgoing(
                 f"order {number:02}".encode(),
@@ -58,7 +62,7 @@ def orders(orbitmq_server: LocalBroker) -> str:
             for number in range(20)
         ],
     )
-    return "resend_orders"
+    return topic
 
 
 def setup_for(server: LocalBroker, **more: Any) -> JobSetup:
