@@ -1,4 +1,4 @@
-"""Who a program is to servers and how its connections are protected, from what the user gave.
+"""Whom a program asks, who it is to servers and how its connections are protected, from what the user gave.
 
 The flags of commands are here as well: a secret is never one of them, for other users of a machine can read
 the command lines of its processes.
@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from orbitmq.net.address import DEFAULT_NAMESRV, NAMESRV_VARIABLE
 from orbitmq.protocol.signing import Credentials
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def context_of(tls: bool | ssl.SSLContext) -> ssl.SSLContext | None:
 
 
 def access_flags(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--access-key, --tls and their kin; the command gets an `Access` as `access`."""
+    """--namesrv, and --access-key, --tls and their kin, which the command gets as an `Access`, `access`."""
     import click
 
     @functools.wraps(command)
@@ -69,6 +70,7 @@ def access_flags(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(*args, access=_read(given, os.environ), **kwargs)
 
     flags = [
+        namesrv_flag(),
         *signing_flags(),
         *tls_flags("Use TLS, and trust these certificates (PEM) in place of the system's."),
         click.Option(
@@ -87,6 +89,21 @@ def access_flags(command: Callable[..., Any]) -> Callable[..., Any]:
     # click keeps the flags of stacked decorators from the last to the first.
     with_access.__click_params__ = [*reversed(flags), *own]  # type: ignore[attr-defined]
     return with_access
+
+
+def namesrv_flag() -> click.Option:
+    """--namesrv."""
+    import click
+
+    return click.Option(
+        ["-n", "--namesrv"],
+        metavar="HOST:PORT[;...]",
+        envvar=NAMESRV_VARIABLE,
+        show_envvar=True,
+        default=DEFAULT_NAMESRV,
+        show_default=True,
+        help="Name servers.",
+    )
 
 
 def signing_flags() -> list[click.Option]:

@@ -24,7 +24,7 @@ def asked(arguments: Sequence[str] = (), **environment: str) -> tuple[Access | N
     @click.command()
     @access_flags
     @click.option("--other", default=1)
-    def command(access: Access, other: int) -> None:
+    def command(namesrv: str, access: Access, other: int) -> None:
         found.append(access)
 
     bare = {"ORBITMQ_ACCESS_KEY": None, "ORBITMQ_SECRET_KEY": None, "ORBITMQ_TLS": None}

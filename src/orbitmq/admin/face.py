@@ -13,7 +13,6 @@ import click
 from orbitmq.access import Access, access_flags
 from orbitmq.admin.admin import Admin
 from orbitmq.admin.output import Result, show
-from orbitmq.net.address import DEFAULT_NAMESRV, NAMESRV_VARIABLE
 
 Face = Callable[..., Awaitable[Result]]
 
@@ -68,15 +67,6 @@ def _common_flags() -> list[click.Parameter]:
             ["--timeout"], type=click.FloatRange(0.1), default=5.0, show_default=True, metavar="SECONDS"
         ),
         click.Option(["--json", "as_json"], is_flag=True, help="Print JSON."),
-        click.Option(
-            ["-n", "--namesrv"],
-            metavar="HOST:PORT[;...]",
-            envvar=NAMESRV_VARIABLE,
-            show_envvar=True,
-            default=DEFAULT_NAMESRV,
-            show_default=True,
-            help="Name servers.",
-        ),
     ]
 
 

@@ -9,7 +9,6 @@ import sys
 import click
 
 from orbitmq.access import Access, access_flags
-from orbitmq.cli.asking import namesrv_flag
 from orbitmq.client.consumer import PushConsumer
 from orbitmq.client.message import ReceivedMessage
 from orbitmq.client.options import FIRST_OFFSET, LAST_OFFSET
@@ -57,7 +56,6 @@ Examples:
     metavar="SECONDS",
     help="With --no-follow: end after so long without a message.",
 )
-@namesrv_flag
 @access_flags
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per message and line.")
 def consume(

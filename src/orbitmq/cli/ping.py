@@ -10,7 +10,6 @@ import click
 from click.core import ParameterSource
 
 from orbitmq.access import Access, access_flags
-from orbitmq.cli.asking import namesrv_flag
 from orbitmq.net.address import parse_addresses
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.net.errors import BadAddress, NetError
@@ -38,7 +37,6 @@ Examples:
 Exit code 0: all that were asked are well; 1: one is not."""
 )
 @click.option("-b", "--broker", metavar="HOST:PORT", help="Ask this broker, and no name server unless named.")
-@namesrv_flag
 @access_flags
 @click.option(
     "--timeout",

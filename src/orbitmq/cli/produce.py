@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator, Callable
 import click
 
 from orbitmq.access import Access, access_flags
-from orbitmq.cli.asking import namesrv_flag
 from orbitmq.client.message import Message, SendResult
 from orbitmq.client.producer import Producer
 
@@ -49,7 +48,6 @@ Examples:
 @click.option("--count", type=click.IntRange(1), default=1, show_default=True, help="Send the body so often.")
 @click.option("--rate", type=click.FloatRange(0, min_open=True), help="Messages per second at most.")
 @click.option("--group", default="orbitmq-produce", show_default=True, metavar="NAME")
-@namesrv_flag
 @access_flags
 @click.option(
     "--json", "as_json", is_flag=True, help="Print what became of each message as JSON, one per line."

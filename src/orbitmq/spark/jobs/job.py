@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orbitmq.access import read_credentials, signing_flags, tls_flags
+from orbitmq.access import namesrv_flag, read_credentials, signing_flags, tls_flags
 from orbitmq.admin.output import Result
-from orbitmq.net.address import DEFAULT_NAMESRV, NAMESRV_VARIABLE, default_namesrv
+from orbitmq.net.address import default_namesrv
 from orbitmq.spark.connecting import PLAIN, Connecting
 from orbitmq.spark.jobs.failures import JobFailed, as_failure
 from orbitmq.spark.jobs.ui import QUIET, JobUi
@@ -173,15 +173,7 @@ _SPARK = (
     click.Option(["-q", "--quiet"], is_flag=True, help="Show no progress."),
 )
 _CLUSTER = (
-    click.Option(
-        ["-n", "--namesrv"],
-        metavar="HOST:PORT[;...]",
-        envvar=NAMESRV_VARIABLE,
-        show_envvar=True,
-        default=DEFAULT_NAMESRV,
-        show_default=True,
-        help="Name servers.",
-    ),
+    namesrv_flag(),
     *signing_flags(),
     *tls_flags("Use TLS, and trust these certificates (PEM), which every worker has to have."),
 )
