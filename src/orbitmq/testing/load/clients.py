@@ -28,7 +28,7 @@ from orbitmq.protocol.pop import PopHandle, real_topic
 from orbitmq.protocol.requests.client import Heartbeat
 from orbitmq.protocol.requests.offset import GetMaxOffset, QueryConsumerOffset, UpdateConsumerOffset
 from orbitmq.protocol.requests.pop import AckMessage, PopMessage, PopReply
-from orbitmq.protocol.requests.pull import PullMessage
+from orbitmq.protocol.requests.pull import PullMessage, QueryMessage
 from orbitmq.protocol.requests.send import (
     ConsumerSendMsgBack,
     RecallMessage,
@@ -377,6 +377,18 @@ class Clients:
                 self.history.offset_found(*queue, found.offset, end)
         return held
 
+    async def look_up(self, name: str) -> bool:
+        """Whether a message is found by its key, in its topic."""
+        promise = self.history.promises[name]
+        key = name.partition("#")[0]
+        try:
+            ask = QueryMessage(promise.topic, key, 64, 0, 1 << 60)
+            reply = await self.pool.call(self.address, ask, 10_000)
+        except BrokerRefused:
+            return False
+        records, _ = decode_records(reply.body or b"")
+        return name in [self._as(promise.topic, record) for record in records]
+
     # The run.
 
     async def _unless_down(self, step: Callable[[], Awaitable[None]]) -> None:
@@ -425,13 +437,17 @@ class Clients:
 
     async def settle(self, seconds: float) -> None:
         """Ends the sending and waits until all that was promised was seen, and a little for what must
-        not be.
+        not be. Gives up where nothing more has come for so many seconds.
         """
         self.over.set()
         await asyncio.gather(*self._busy, *self._tasks)
+        left = len(self.history.outstanding())
         deadline = self.now_ms() + seconds * 1000
-        while self.history.outstanding() and self.now_ms() < deadline:  # noqa: ASYNC110
+        while left and self.now_ms() < deadline:
             await asyncio.sleep(0.2)
+            before, left = left, len(self.history.outstanding())
+            if left < before:
+                deadline = self.now_ms() + seconds * 1000
         await asyncio.sleep(self._settle_seconds)
         self.finished.set()
         await asyncio.gather(*self._steady)
