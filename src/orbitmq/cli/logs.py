@@ -22,13 +22,21 @@ _SYSLOG_PRIORITY = {
 
 
 class JsonFormatter(logging.Formatter):
-    """time (ISO 8601, UTC), level, logger, message, and exception where there is one."""
+    """time (ISO 8601, UTC), level, logger, message, and exception where there is one.
+
+    `broker` stands in every entry where several processes write to one stream.
+    """
+
+    def __init__(self, broker: str = "") -> None:
+        super().__init__()
+        self._origin = {"broker": broker} if broker else {}
 
     def format(self, record: logging.LogRecord) -> str:
         at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         entry = {
             "time": f"{at}.{int(record.msecs):03}Z",
             "level": record.levelname.lower(),
+            **self._origin,
             "logger": record.name,
             "message": record.getMessage(),
         }
@@ -55,17 +63,21 @@ def under_journald(stream: TextIO) -> bool:
         return False
 
 
-def set_up(level: str, form: str, stream: TextIO | None = None) -> None:
-    """Sends all logs of this process to `stream`, standard error if none is given."""
+def set_up(level: str, form: str, stream: TextIO | None = None, *, origin: str = "") -> None:
+    """Sends all logs of this process to `stream`, standard error if none is given.
+
+    `origin` stands in every line: the broker, where several write to one stream.
+    """
     stream = stream or sys.stderr
     handler = logging.StreamHandler(stream)
     formatter: logging.Formatter
+    name = f"{origin.replace('%', '%%')} %(name)s" if origin else "%(name)s"
     if form == "json":
-        formatter = JsonFormatter()
+        formatter = JsonFormatter(origin)
     elif under_journald(stream):
-        formatter = JournalFormatter("%(name)s: %(message)s")
+        formatter = JournalFormatter(f"{name}: %(message)s")
     else:
-        formatter = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+        formatter = logging.Formatter(f"%(asctime)s %(levelname)-7s {name}: %(message)s")
         formatter.default_msec_format = "%s.%03d"
     handler.setFormatter(formatter)
     root = logging.getLogger()

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import click
 
-from orbitmq.broker.options import BROKER_TABLE
+from orbitmq.broker.options import BROKER_TABLE, BrokerSettings
+from orbitmq.cli.exits import ExitCode
 from orbitmq.cli.flags import (
     BROKER_PORT,
     PORT,
@@ -20,10 +21,12 @@ from orbitmq.cli.flags import (
     warn_misspelt,
     warn_without_effect,
 )
+from orbitmq.cli.logs import set_up
 from orbitmq.cli.settings import broker_settings, namesrv_settings, standalone_settings
 from orbitmq.nameserver.options import NAMESRV_TABLE
 from orbitmq.net.address import format_address
 
+MAX_SHARDS = 256
 STORE_DIR = data_dir_flag("storePathRootDir", "Folder of messages and tables. [default: ~/store]")
 
 
@@ -50,9 +53,11 @@ def standalone(flags: ServerFlags, namesrv_port: int | None, **given: object) ->
     warn_misspelt(os.environ, BROKER_TABLE, NAMESRV_TABLE)
     warn_without_effect(BROKER_TABLE, broker_settings)
     warn_without_effect(NAMESRV_TABLE, namesrv_settings)
+    from orbitmq.cli.shards import check_not_sharded
     from orbitmq.server.process import run, serve
     from orbitmq.server.standalone import StandaloneServer
 
+    check_not_sharded(Path(broker_settings.store_path_root_dir))
     ready_line = (
         "ready: name server {server.namesrv.address}, broker {server.broker.address}, "
         f"data folder {_literal(broker_settings.store_path_root_dir)}"
@@ -92,7 +97,8 @@ def namesrv(flags: ServerFlags, data_dir: str | None, **given: object) -> None:
 Examples:
   orbitmq broker --namesrv 127.0.0.1:9876 --data-dir ./data
   orbitmq broker --namesrv "ns1:9876;ns2:9876" --name broker-b --port 20911 --data-dir ./data-b
-  orbitmq broker --config /etc/rocketmq/broker.conf"""
+  orbitmq broker --config /etc/rocketmq/broker.conf
+  orbitmq broker --shards 4 --namesrv 127.0.0.1:9876 --data-dir ./data"""
 )
 @click.option(
     "--namesrv",
@@ -112,22 +118,73 @@ Examples:
 @click.option(
     "--broker-id", "brokerId", type=click.IntRange(0), help="0 is the master of its group. [default: 0]"
 )
+@click.option(
+    "--shards",
+    type=click.IntRange(1, MAX_SHARDS),
+    metavar="N",
+    help="Run N brokers of the cluster, one process each: NAME-0, NAME-1, ... on every tenth port, with "
+    "their data in shard-0, shard-1, ... of the folder. [default: this process is the one broker]",
+)
+@click.option("--supervised", is_flag=True, hidden=True)
 @server_flags()
-def broker(flags: ServerFlags, **given: object) -> None:
+def broker(flags: ServerFlags, shards: int | None, supervised: bool, **given: object) -> None:
     """A broker: it stores messages and hands them out."""
     settings = broker_settings(flags, given)
-    warn_misspelt(os.environ, BROKER_TABLE)
-    warn_without_effect(BROKER_TABLE, settings)
+    if supervised:
+        log_format = click.get_current_context().params["log_format"]
+        set_up(flags.log_level or "info", log_format, origin=settings.broker_name)
+        # The file is that of all shards: a change sent to one lasts until its next start.
+        settings.broker_config_path = None
+    else:
+        # Of shards their supervisor warns, once.
+        warn_misspelt(os.environ, BROKER_TABLE)
+        warn_without_effect(BROKER_TABLE, settings)
+    if shards is not None:
+        _run_shards(settings, flags, shards)
+        return
+    from orbitmq.cli.shards import check_not_sharded
     from orbitmq.server.broker_server import BrokerServer
     from orbitmq.server.process import run, serve
+    from orbitmq.server.shards import when_supervisor_is_gone
 
+    check_not_sharded(Path(settings.store_path_root_dir))
     ready_line = (
         "ready: broker {server.address}, "
         f"data folder {_literal(settings.store_path_root_dir)}, "
         f"name servers {_literal(settings.namesrv_addr or '')}"
     )
     server = BrokerServer(settings)
-    run(serve(server, ready_line=ready_line, ready_file=flags.ready_file, settings=[settings]))
+    stop_when = when_supervisor_is_gone if supervised else None
+    run(
+        serve(
+            server,
+            ready_line=ready_line,
+            ready_file=flags.ready_file,
+            settings=[settings],
+            stop_when=stop_when,
+        )
+    )
+
+
+def _run_shards(settings: BrokerSettings, flags: ServerFlags, count: int) -> None:
+    from orbitmq.cli.shards import check_folder, shard_commands
+    from orbitmq.server.process import run, serve
+    from orbitmq.server.shards import ShardEnded, ShardSupervisor
+
+    root = Path(settings.store_path_root_dir)
+    check_folder(root, count)
+    log_format = click.get_current_context().params["log_format"]
+    supervisor = ShardSupervisor(shard_commands(settings, flags, log_format, count))
+    ready_line = (
+        f"ready: {count} shards of cluster {_literal(settings.broker_cluster_name)}: {{server.addresses}}, "
+        f"data folder {_literal(settings.store_path_root_dir)}, "
+        f"name servers {_literal(settings.namesrv_addr or '')}"
+    )
+    try:
+        run(serve(supervisor, ready_line=ready_line, ready_file=flags.ready_file, settings=[settings]))
+    except ShardEnded as error:
+        click.echo(f"orbitmq: {error}", err=True)
+        raise click.exceptions.Exit(error.code if error.code > 0 else ExitCode.FAILED) from None
 
 
 def _literal(text: str) -> str:

@@ -37,6 +37,10 @@ class Notifier:
         self._settled = True
         self._send("READY=1", f"STATUS={status}")
 
+    def status(self, text: str) -> None:
+        """A line for people who look at the service."""
+        self._send(f"STATUS={text}")
+
     def stopping(self) -> None:
         """The service is about to end."""
         self._settled = False

@@ -9,7 +9,7 @@ import importlib
 import logging
 import signal
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -42,9 +42,16 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 async def serve(
-    server: Server, *, ready_line: str, ready_file: Path | None = None, settings: Sequence[LogSettings] = ()
+    server: Server,
+    *,
+    ready_line: str,
+    ready_file: Path | None = None,
+    settings: Sequence[LogSettings] = (),
+    stop_when: Callable[[Callable[[], None]], None] | None = None,
 ) -> None:
     """Starts a server, says so, and stops it in order on SIGTERM or SIGINT.
+
+    `stop_when` is given what stops the server as a signal does, to be called on the loop.
 
     The readiness line goes to standard output, to systemd where it started the process, and into
     `ready_file`, which is removed at the end. A second signal while the server stops ends the process at
@@ -56,7 +63,7 @@ async def serve(
         asyncio.create_task(_follow_log_level(LogLevels(settings)), name="follow the level of logs"),
     ]
     try:
-        await _serve(server, notifier, ready_line, ready_file)
+        await _serve(server, notifier, ready_line, ready_file, stop_when)
     finally:
         for task in beside:
             task.cancel()
@@ -69,7 +76,13 @@ async def _follow_log_level(levels: LogLevels) -> None:
         await asyncio.sleep(LOOK_SECONDS)
 
 
-async def _serve(server: Server, notifier: Notifier, ready_line: str, ready_file: Path | None) -> None:
+async def _serve(
+    server: Server,
+    notifier: Notifier,
+    ready_line: str,
+    ready_file: Path | None,
+    stop_when: Callable[[Callable[[], None]], None] | None,
+) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
 
@@ -82,6 +95,8 @@ async def _serve(server: Server, notifier: Notifier, ready_line: str, ready_file
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, signalled, number.name)
+    if stop_when is not None:
+        stop_when(stop.set)
     await server.start()
     # What is there now stays: collections look at new objects only, and seldom, for requests make no cycles.
     gc.collect()
