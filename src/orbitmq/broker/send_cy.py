@@ -2,7 +2,9 @@
 
 Hot: every message sent passes here. A send is plain if its topic exists and may be written to, it is a
 single message, and none of its properties means anything to the broker (no delay, timer, transaction, ...).
-For whatever is not plain, `plain_message` gives None, and the rules of `handlers.send` decide.
+What waits elsewhere first, with a delay level or as a half message, is nearly as plain: its properties stay
+as they came, and three follow. For whatever is not, `plain_message` and `set_aside` give None, and the rules
+of `handlers.send` decide.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ except ModuleNotFoundError:
 from orbitmq.protocol.batch_cy import measure_batch
 from orbitmq.protocol.command import Command
 from orbitmq.protocol.message import BadRecord
-from orbitmq.protocol.names import MAX_TOPIC_CHARACTERS
+from orbitmq.protocol.names import HALF_TOPIC, MAX_TOPIC_CHARACTERS, SCHEDULE_TOPIC
+from orbitmq.protocol.properties_cy import find_property
 from orbitmq.store.messages import PendingMessage
 
 if cython.compiled:
@@ -47,17 +50,34 @@ _MEANINGFUL_TO_BATCH = re.compile(r"(?:^|\x02)(?:DELAY|TRAN_MSG|UNIQ_KEY)")
 _UNIQUE_KEY = re.compile(rb"(?:^|\x02)UNIQ_KEY\x01([0-9A-Za-z]+)(?:\x02|$)")
 """Ids of clients are hex; any other text goes the way on which it is quoted."""
 
+_NOT_SIMPLE = (
+    b"REAL_", b"TIMER_", b"POP_CK", b"MSG_REGION", b"TRACE_ON", b"CLUSTER", b"_SYS_MSG_PRIORITY_",
+    b"TRANSACTION_", b"TRAN_PREPARED_", b"__transactionId__", b"CHECK_IMMUNITY_",
+    b"\x00", b"\x01\x02", b"\x02\x01", b"\x02\x02",
+)  # fmt: skip
+"""What properties must not hold for three more to be put behind them as they are: names that the broker sets
+or acts on, and entries that count for nothing. It is looked for anywhere: in a value it costs time only."""
+
 NAMED = ("topic", "queueId", "sysFlag", "bornTimestamp", "flag", "properties", "reconsumeTimes", "batch")
 LETTERED = ("b", "e", "f", "g", "h", "i", "j", "m")
 
 
 def plain_message(
-    command: Command, topics: dict[str, Any], refused: Any, own: bytes, host: bytes, store_host: bytes
-) -> tuple[PendingMessage, bytes] | None:
+    command: Command,
+    topics: dict[str, Any],
+    refused: Any,
+    own: bytes,
+    host: bytes,
+    store_host: bytes,
+    delays_ms: dict[int, int] | None = None,
+    takes_halves: cython.bint = False,
+    now: cython.longlong = 0,
+) -> tuple[PendingMessage, bytes | SetAside] | None:
     """The message of a plain send and its unique id; None if the send has to be looked at more closely.
 
     `topics` are the configs by name, `refused` names of topics nobody may send to, `own` the properties that
-    the broker adds to every message.
+    the broker adds to every message; `delays_ms` are the delay levels, None while no delayed messages are
+    taken, and `takes_halves` is whether half messages are. Of those two, a `SetAside` is given for the id.
     """
     names = LETTERED if command.code == _SEND_V2 else NAMED
     ext = command.ext
@@ -77,7 +97,6 @@ def plain_message(
         ext.get(names[7]) == "true"
         or ext.get(names[6], "0") != "0"
         or queue_id < 0
-        or sys_flag & 0xC
         or topic in refused
         or topic.startswith(_RETRY_PREFIX)
         or not config.perm & _WRITE
@@ -86,11 +105,34 @@ def plain_message(
         or not -0x8000000000000000 <= born_timestamp <= 0x7FFFFFFFFFFFFFFF
     ):
         return None
-    found = _plain_properties(text.encode("utf-8", "replace"), own)
-    if found is None:
-        return None
-    properties, unique_id = found
     body = command.body
+    if body is None:
+        body = b""
+    encoded: bytes = text.encode("utf-8", "replace")
+    found = None if sys_flag & 0xC else _plain_properties(encoded, own)
+    if found is None:
+        laid = _set_aside(encoded, own, topic, queue_id, delays_ms, takes_halves)
+        if laid is None:
+            return None
+        delay_ms = laid.delay_ms
+        return (
+            PendingMessage(
+                HALF_TOPIC if delay_ms < 0 else SCHEDULE_TOPIC,
+                laid.stored_queue_id,
+                flag,
+                sys_flag & ~0xC,
+                born_timestamp,
+                host,
+                store_host,
+                0,
+                0,
+                body,
+                laid.properties,
+                None if delay_ms < 0 else now + delay_ms,
+            ),
+            laid,
+        )
+    properties, unique_id = found
     return (
         PendingMessage(
             topic,
@@ -102,11 +144,88 @@ def plain_message(
             store_host,
             0,
             0,
-            b"" if body is None else body,
+            body,
             properties,
         ),
         unique_id,
     )
+
+
+class SetAside:
+    """What a message that waits elsewhere first was sent for. `delay_ms` below 0: it is a half message."""
+
+    __slots__ = (
+        "delay_ms",
+        "group",
+        "properties",
+        "queue_id",
+        "sent",
+        "stored_queue_id",
+        "topic",
+        "unique_id",
+    )
+
+    def __init__(
+        self,
+        unique_id: bytes,
+        topic: str,
+        queue_id: int,
+        stored_queue_id: int,
+        delay_ms: int,
+        group: bytes,
+        sent: bytes,
+        properties: bytes,
+    ) -> None:
+        self.unique_id = unique_id
+        self.topic = topic
+        self.queue_id = queue_id
+        self.stored_queue_id = stored_queue_id
+        self.delay_ms = delay_ms
+        self.group = group
+        """The producer group of a half message."""
+        self.sent = sent
+        """The properties of a half message as its commit publishes them."""
+        self.properties = properties
+
+
+@cython.cfunc
+def _set_aside(
+    properties: bytes, own: bytes, topic: str, queue_id: int, delays_ms: Any, takes_halves: cython.bint
+) -> Any:
+    """What to store of a message with a delay level, or of a half message; None for any other.
+
+    It is what `handlers.send` would make of it: the properties as they were sent, and where it belongs.
+    """
+    unique_id = find_property(properties, b"UNIQ_KEY")
+    if unique_id is None or not unique_id.isalnum():
+        return None
+    if not properties.endswith(b"\x02"):
+        properties += b"\x02"
+    for text in _NOT_SIMPLE:
+        if text in properties:
+            return None
+    if properties.count(b"\x01") != properties.count(b"\x02") or properties[0] <= 2:
+        return None
+    level = find_property(properties, b"DELAY")
+    if level is not None:
+        if delays_ms is None or level[:1] == b"0" or len(level) > 2 or not level.isdigit():
+            return None
+        delay_ms = delays_ms.get(int(level))
+        if delay_ms is None or properties.count(b"DELAY") != 1 or b"TRAN_MSG" in properties:
+            return None
+        stored = b"%sREAL_TOPIC\x01%s\x02REAL_QID\x01%d\x02%s" % (properties, topic.encode(), queue_id, own)
+        return SetAside(unique_id, topic, queue_id, int(level) - 1, delay_ms, b"", b"", stored)
+    group = find_property(properties, b"PGROUP")
+    if (
+        not takes_halves
+        or group is None
+        or find_property(properties, b"TRAN_MSG") != b"true"
+        or properties.count(b"TRAN_MSG") != 1
+    ):
+        return None
+    sent = b"%s__transactionId__\x01%s\x02" % (properties, unique_id)
+    stored = b"%sREAL_TOPIC\x01%s\x02REAL_QID\x01%d\x02%s" % (sent, topic.encode(), queue_id, own)
+    return SetAside(unique_id, topic, queue_id, 0, -1, group, sent + own, stored)
 
 
 def plain_batch(

@@ -17,10 +17,20 @@ from typing import Protocol
 
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.offsets import OffsetTable
+from orbitmq.broker.send_cy import SetAside
 from orbitmq.broker.snapshots import Snapshot
 from orbitmq.broker.stats import BrokerStats
 from orbitmq.broker.transactions_figures import Latencies, TransactionFigures
-from orbitmq.broker.transactions_records import QUEUE_ID, Half, committed, copied, op_records, read_half
+from orbitmq.broker.transactions_records import (
+    QUEUE_ID,
+    FreshHalf,
+    FreshHalves,
+    Half,
+    committed,
+    copied,
+    op_records,
+    read_half,
+)
 from orbitmq.broker.transactions_window import HalfState, HalfWindow, OpWindow
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.names import HALF_TOPIC, OP_HALF_TOPIC
@@ -70,7 +80,7 @@ class TransactionStore(Protocol):
 class Decision:
     """What a producer decided about a half message, and what came of it."""
 
-    half: Half
+    half: Half | FreshHalf
     """The newest copy."""
     is_commit: bool
     status: PutStatus = PutStatus.PUT_OK
@@ -107,6 +117,7 @@ class Transactions:
         self.ops = OpWindow()
         self.newest: dict[int, int] = {}
         """First half message -> its open copy, for those that were copied."""
+        self.fresh = FreshHalves()
         self.figures = TransactionFigures(now)
         self._identity = identity
         self._settings = settings
@@ -131,6 +142,23 @@ class Transactions:
         topic, group = (find_property(message.properties, name) or b"" for name in (b"REAL_TOPIC", b"PGROUP"))
         self.begun(topic.decode("utf-8", "replace"), group.decode("utf-8", "replace"), now)
 
+    def stored_fresh(self, message: PendingMessage, aside: SetAside, stored: Appended, now: int) -> None:
+        """The same, for one whose decision needs nothing but what is known here."""
+        topic, group = aside.topic, aside.group.decode("utf-8", "replace")
+        half = FreshHalf(
+            message,
+            topic,
+            aside.queue_id,
+            group,
+            aside.unique_id.decode(),
+            stored.queue_offset,
+            stored.physical_offset,
+            stored.store_timestamp,
+            aside.sent,
+        )
+        self.fresh.add(half)
+        self.begun(topic, group, now)
+
     def begun(self, topic: str, group: str, now: int) -> None:
         """Notes that a half message was stored."""
         self.figures.opened(topic, group, now)
@@ -139,6 +167,13 @@ class Transactions:
     def half_at(self, physical_offset: int) -> Half | None:
         """The half message that begins at a physical offset."""
         return read_half(self._store.record_at(physical_offset)) if physical_offset >= 0 else None
+
+    def named(self, physical_offset: int) -> Half | FreshHalf | None:
+        """The half message that a decision names by its physical offset."""
+        fresh = self.fresh.take(physical_offset)
+        if fresh is not None and fresh.offset not in self.newest:
+            return fresh
+        return self.half_at(physical_offset)
 
     def half(self, offset: int) -> Half | None:
         """A half message by queue offset; None where it cannot be read."""
@@ -154,6 +189,12 @@ class Transactions:
             return half
         # Under SYNC_FLUSH a copy cannot be read before its flush; but it is a copy.
         return self.half(offset) or half.at(offset)
+
+    def open_copy(self, half: Half | FreshHalf) -> Half | FreshHalf | None:
+        """The same, also of one that has no copy."""
+        if isinstance(half, FreshHalf):
+            return half if self.window[half.offset] is HalfState.OPEN else None
+        return self.live(half)
 
     # Decisions.
 
@@ -186,7 +227,7 @@ class Transactions:
                 # It will be written, but a crash before that forgets it: not what is to be acknowledged.
                 decision.status = PutStatus.SERVICE_NOT_AVAILABLE
 
-    def _close(self, half: Half, state: HalfState, now: int) -> None:
+    def _close(self, half: Half | FreshHalf, state: HalfState, now: int) -> None:
         self.newest.pop(half.root, None)
         self.window[half.offset] = state
         self.figures.closed(half.topic, half.group, now)

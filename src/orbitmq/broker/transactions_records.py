@@ -130,6 +130,77 @@ class Half:
         return age if age >= 0 else now - self.record.store_timestamp
 
 
+@dataclass(slots=True)
+class FreshHalf:
+    """A half message that was stored a moment ago and has no copy: what deciding about it needs.
+
+    So the usual decision, which comes soon, reads nothing and takes nothing apart. Half messages whose
+    properties say more than that they are one are not remembered like this.
+    """
+
+    message: PendingMessage
+    topic: str
+    queue_id: int
+    group: str
+    unique_id: str
+    offset: int
+    physical_offset: int
+    store_timestamp: int
+    published: bytes
+    """The properties of the message that a commit publishes."""
+
+    @property
+    def root(self) -> int:
+        """See `Half.root`."""
+        return self.offset
+
+    @property
+    def born_timestamp(self) -> int:
+        """When its producer made it."""
+        return self.message.born_timestamp
+
+    def immunity_ms(self, timeout_ms: int) -> int | None:
+        """See `Half.immunity_ms`: it does not say any."""
+        return None
+
+    def age_ms(self, now: int) -> int:
+        """See `Half.age_ms`."""
+        age = now - self.message.born_timestamp
+        return age if age >= 0 else now - self.store_timestamp
+
+
+class FreshHalves:
+    """The half messages that came last, by physical offset; the oldest are forgotten beyond `MOST_BYTES`."""
+
+    MOST_BYTES = 4 << 20
+    ITEM_BYTES = 1024
+    """What each costs beside its body and properties, rounded up."""
+
+    def __init__(self) -> None:
+        self._halves: dict[int, FreshHalf] = {}
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._halves)
+
+    def add(self, half: FreshHalf) -> None:
+        """Remembers one."""
+        self._halves[half.physical_offset] = half
+        self._bytes += self._size(half)
+        while self._bytes > self.MOST_BYTES:
+            self.take(next(iter(self._halves)))
+
+    def take(self, physical_offset: int) -> FreshHalf | None:
+        """Gives one away; None if it is not known."""
+        half = self._halves.pop(physical_offset, None)
+        if half is not None:
+            self._bytes -= self._size(half)
+        return half
+
+    def _size(self, half: FreshHalf) -> int:
+        return len(half.message.body) + 2 * len(half.published) + self.ITEM_BYTES
+
+
 def _number(properties: Mapping[str, str], name: str, default: int) -> int:
     try:
         return int(properties.get(name, default))
@@ -153,8 +224,23 @@ def read_half(record: bytes | memoryview | None) -> Half | None:
     return Half(message, properties, topic, queue_id)
 
 
-def committed(half: Half, store_host: bytes) -> PendingMessage:
+def committed(half: Half | FreshHalf, store_host: bytes) -> PendingMessage:
     """The message that a commit publishes: it names its half message by physical offset."""
+    if isinstance(half, FreshHalf):
+        sent = half.message
+        return PendingMessage(
+            half.topic,
+            half.queue_id,
+            sent.flag,
+            sent.sys_flag | TRANSACTION_COMMIT,
+            sent.born_timestamp,
+            sent.born_host,
+            store_host,
+            sent.reconsume_times,
+            half.physical_offset,
+            sent.body,
+            half.published,
+        )
     properties = dict(half.properties)
     del properties[REAL_TOPIC], properties[REAL_QUEUE_ID]
     if CHECK_IMMUNITY_TIME_IN_SECONDS not in properties:
@@ -240,11 +326,11 @@ def op_records(
         yield _op_record(bytes(body), host, now), named
 
 
+_OP_PROPERTIES = encode_properties({WAIT: "true", TAGS: OP_TAG})
+
+
 def _op_record(body: bytes, host: bytes, now: int) -> PendingMessage:
-    properties = {WAIT: "true", TAGS: OP_TAG}
-    return PendingMessage(
-        OP_HALF_TOPIC, QUEUE_ID, 0, 0, now, host, host, 0, 0, body, encode_properties(properties)
-    )
+    return PendingMessage(OP_HALF_TOPIC, QUEUE_ID, 0, 0, now, host, host, 0, 0, body, _OP_PROPERTIES)
 
 
 def op_offsets(body: bytes) -> list[int]:

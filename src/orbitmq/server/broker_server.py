@@ -13,6 +13,7 @@ from typing import Any
 
 from orbitmq.broker.auth.table import AuthTable
 from orbitmq.broker.broker import Broker
+from orbitmq.broker.handlers.transaction import decisions_first
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.options import VIP_DISTANCE, BrokerSettings
 from orbitmq.broker.sql92 import load_parser
@@ -132,6 +133,7 @@ class BrokerServer:
         options = StoreOptions.from_settings(self.settings)
         await self._reports.open()
         try:
+            await self._threads.start()
             self.store = await loop.run_in_executor(
                 self._threads.chores, MessageStore.open, options, now, self._disk
             )
@@ -187,6 +189,7 @@ class BrokerServer:
             handlers,
             now=self._clock.now,
             many=many,
+            arrange=decisions_first,
             after_turn=self._after_turn,
             on_closed=broker.connection_closed,
             warm=self._warm,
@@ -342,9 +345,9 @@ class BrokerServer:
 
     def _flush(self) -> None:
         """Group commit: one flush for all who wait now; whoever comes meanwhile waits for the next."""
-        self._flushing = True
         loop = asyncio.get_running_loop()
         loop.run_in_executor(self._threads.flush, self.store.flush_now).add_done_callback(self._flushed)
+        self._flushing = True
 
     def _flushed(self, future: asyncio.Future[Any]) -> None:
         self._flushing = False

@@ -35,7 +35,8 @@ class Dispatcher:
     """The turn of one server.
 
     `handlers` take one call each; `many` take consecutive requests at once and give one result for each.
-    `after_turn(now)` runs once behind every read.
+    `arrange` may bring requests of several kinds that came in one read into an order in which more of them
+    are consecutive. `after_turn(now)` runs once behind every read.
     """
 
     def __init__(
@@ -46,12 +47,14 @@ class Dispatcher:
         now: Callable[[], int],
         waits: Waits,
         many: Mapping[int, ManyHandler] | None = None,
+        arrange: Callable[[list[Command]], list[Command]] = lambda commands: commands,
         after_turn: Callable[[int], None] = lambda now: None,
         not_on_port: Callable[[int, int], bool] = lambda code, port: False,
     ) -> None:
         self._requests = requests
         self._handlers = handlers
         self._many = dict(many or {})
+        self._arrange = arrange
         self._now = now
         self._waits = waits
         self._after_turn = after_turn
@@ -63,6 +66,7 @@ class Dispatcher:
         """Handles what one read brought."""
         now = self._now()
         i, n = 0, len(commands)
+        is_arranged = n == 1
         while i < n:
             code = commands[i].code
             many = self._many.get(code)
@@ -73,6 +77,11 @@ class Dispatcher:
             first = i
             while i < n and commands[i].code == code:
                 i += 1
+            if i < n and not is_arranged:
+                commands = [*commands[:first], *self._arrange(commands[first:])]
+                is_arranged = True
+                i = first
+                continue
             self._together(connection, many, commands if i - first == n else commands[first:i], now)
         self._after_turn(now)
 

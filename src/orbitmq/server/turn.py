@@ -32,6 +32,7 @@ class Turns:
         *,
         now: Callable[[], int],
         many: Mapping[int, ManyHandler] | None = None,
+        arrange: Callable[[list[Command]], list[Command]] = lambda commands: commands,
         after_turn: Callable[[int], None],
         on_closed: Callable[[int], None],
         warm: Callable[[Warm, Callable[[], None]], None] = lambda condition, then: then(),
@@ -49,6 +50,7 @@ class Turns:
             now=now,
             waits=self.waits,
             many=many,
+            arrange=arrange,
             after_turn=after_turn,
             not_on_port=not_on_port,
         )

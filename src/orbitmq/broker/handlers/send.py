@@ -17,7 +17,7 @@ from orbitmq.broker.handlers import handlers
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.locks import QueueLocks
 from orbitmq.broker.retry import VERSION_WITH_MAX_RECONSUME
-from orbitmq.broker.send_cy import SEND_BATCH, ReplyTemplate, plain_batch, plain_message
+from orbitmq.broker.send_cy import SEND_BATCH, ReplyTemplate, SetAside, plain_batch, plain_message
 from orbitmq.broker.stats import BrokerStats
 from orbitmq.broker.timer import Timers
 from orbitmq.broker.timer_records import recall_handle
@@ -157,7 +157,9 @@ def send_many(tables: SendTables, commands: Sequence[Command], peer: Peer, now: 
     unsaved = tables.topics.unsaved_names
     host, own_host = peer.host, tables.identity.host
     messages: list[PendingMessage] = []
-    accepted: list[Incoming | bytes | Exception] = []
+    accepted: list[Incoming | SetAside | bytes | Exception] = []
+    delays_ms = None if tables.store.is_pressed else tables.levels.delay_ms
+    takes_halves = not tables.settings.reject_transaction_message
     for command in commands:
         if may_be_plain and not unsaved:
             if command.code == SEND_BATCH:
@@ -167,7 +169,9 @@ def send_many(tables: SendTables, commands: Sequence[Command], peer: Peer, now: 
                     messages.append(batch)
                     accepted.append(b"")
                     continue
-            plain = plain_message(command, topics, NO_SEND_TOPICS, own, host, own_host)
+            plain = plain_message(
+                command, topics, NO_SEND_TOPICS, own, host, own_host, delays_ms, takes_halves, now
+            )
             if plain is not None:
                 messages.append(plain[0])
                 accepted.append(plain[1])
@@ -199,7 +203,7 @@ def _results(
     tables: SendTables,
     fixed: Fixed,
     commands: Sequence[Command],
-    accepted: list[Incoming | bytes | Exception],
+    accepted: Sequence[Incoming | SetAside | bytes | Exception],
     messages: list[PendingMessage],
     now: int,
 ) -> list[ManyResult]:
@@ -230,12 +234,39 @@ def _results(
                         )
                     )
             at += 1
+        elif isinstance(incoming, SetAside):
+            results.append(
+                _set_aside_result(tables, template, command, incoming, messages[at], stored[at], now)
+            )
+            at += 1
         elif isinstance(incoming, Incoming):
             results.append(_result(tables, incoming, stored[at], now))
             at += 1
         else:
             results.append(incoming)
     return results
+
+
+def _set_aside_result(
+    tables: SendTables,
+    template: ReplyTemplate,
+    command: Command,
+    aside: SetAside,
+    message: PendingMessage,
+    stored: Appended,
+    now: int,
+) -> ManyResult:
+    if stored.status is not PutStatus.PUT_OK:
+        tables.stats.put_failed()
+        return _refusal(tables, stored.status)
+    tables.stats.put_fresh(message.topic, message.queue_id, 1, stored.size)
+    if message.topic == HALF_TOPIC:
+        tables.transactions.stored_fresh(message, aside, stored, now)
+    if ORDERED in message.properties:
+        tables.stats.put_typed("fifo", message.topic, stored.size)
+    return template.frame(
+        command.opaque, stored.physical_offset, aside.queue_id, stored.queue_offset, aside.unique_id
+    )
 
 
 def _accept(tables: SendTables, call: Call[AnySend], own: bytes, now: int) -> Incoming:

@@ -9,7 +9,7 @@ from typing import Protocol
 from orbitmq.broker.handlers import handlers
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.transactions import Decision, Transactions
-from orbitmq.broker.transactions_records import Half, resumed
+from orbitmq.broker.transactions_records import FreshHalf, Half, resumed
 from orbitmq.broker.transactions_window import HalfState
 from orbitmq.protocol.call import Call, Durable, Outcome, Peer, Result, Wait
 from orbitmq.protocol.codes import ResponseCode
@@ -19,13 +19,17 @@ from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.ids import MalformedId, parse_offset_message_id
 from orbitmq.protocol.message import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK, BadRecord
 from orbitmq.protocol.message_cy import decode_record
-from orbitmq.protocol.names import HALF_TOPIC
+from orbitmq.protocol.names import HALF_TOPIC, TRANSACTION_PREPARED
 from orbitmq.protocol.properties import find_property
+from orbitmq.protocol.requests.send import SendMessage, SendMessageV2
 from orbitmq.protocol.requests.transaction import EndTransaction, ResumeCheckHalfMessage
 from orbitmq.store import MessageStore, PutStatus
 
 NOT_FOUND = "Find prepared transaction message failed"
 UNDECIDED = 0
+_HALF = f"\x02{TRANSACTION_PREPARED}\x01true\x02"
+_PROPERTIES_OF = {SendMessage.CODE: "properties", SendMessageV2.CODE: "i"}
+"""The field in which a send has its properties, by code."""
 
 
 class EndSettings(Protocol):
@@ -70,6 +74,32 @@ def end_many(
     return [*_end(tables, requests, [command.is_oneway for command in commands], now)]
 
 
+def decisions_first(commands: list[Command]) -> list[Command]:
+    """Requests of one read, decisions before the half messages that came right before them.
+
+    Producers that decide and send on in turn are then answered by one append for all decisions and one for
+    all half messages. It changes nothing for anybody: nobody is shown a half message, and no decision can be
+    about one that has no answer yet.
+    """
+    arranged: list[Command] = []
+    halves: list[Command] = []
+    for command in commands:
+        if command.code == EndTransaction.CODE:
+            arranged.append(command)
+        elif _is_half(command):
+            halves.append(command)
+        else:
+            arranged += halves
+            halves.clear()
+            arranged.append(command)
+    return arranged + halves
+
+
+def _is_half(command: Command) -> bool:
+    name = _PROPERTIES_OF.get(command.code)
+    return name is not None and _HALF in f"\x02{(command.ext or {}).get(name, '')}\x02"
+
+
 def _end(
     tables: TransactionTables,
     requests: Sequence[EndTransaction | Exception],
@@ -105,7 +135,7 @@ def _end(
     return results
 
 
-def _decided(tables: TransactionTables, request: EndTransaction, now: int) -> Half | None:
+def _decided(tables: TransactionTables, request: EndTransaction, now: int) -> Half | FreshHalf | None:
     """The open half message that the request decides about; None where nothing is left to do."""
     if not tables.identity.is_master:
         raise Refused(ResponseCode.SLAVE_NOT_AVAILABLE, "a slave ends no transactions: ask the master")
@@ -117,12 +147,12 @@ def _decided(tables: TransactionTables, request: EndTransaction, now: int) -> Ha
         )
     if request.commit_or_rollback == UNDECIDED:
         return None
-    named = tables.transactions.half_at(request.commit_log_offset)
+    named = tables.transactions.named(request.commit_log_offset)
     if named is None:
         raise Refused(ResponseCode.SYSTEM_ERROR, NOT_FOUND)
     _refuse_if_too_late(tables, request, named, now)
     _check(request, named)
-    live = tables.transactions.live(named)
+    live = tables.transactions.open_copy(named)
     if live is not None:
         return live
     wanted = HalfState.COMMITTED if _is_commit(request) else HalfState.ROLLED_BACK
@@ -135,7 +165,9 @@ def _is_commit(request: EndTransaction) -> bool:
     return request.commit_or_rollback == TRANSACTION_COMMIT
 
 
-def _refuse_if_too_late(tables: TransactionTables, request: EndTransaction, half: Half, now: int) -> None:
+def _refuse_if_too_late(
+    tables: TransactionTables, request: EndTransaction, half: Half | FreshHalf, now: int
+) -> None:
     """Past a half message's immunity time only the answer to a check decides about it."""
     if request.from_transaction_check:
         return
@@ -149,7 +181,7 @@ def _refuse_if_too_late(tables: TransactionTables, request: EndTransaction, half
         )
 
 
-def _check(request: EndTransaction, half: Half) -> None:
+def _check(request: EndTransaction, half: Half | FreshHalf) -> None:
     """That the request means this half message, and comes from its group."""
     if half.group != request.producer_group:
         raise Refused(ResponseCode.SYSTEM_ERROR, "The producer group wrong")
@@ -162,7 +194,7 @@ def _check(request: EndTransaction, half: Half) -> None:
         )
 
 
-def _has_ended(half: Half) -> Refused:
+def _has_ended(half: Half | FreshHalf) -> Refused:
     return Refused(ResponseCode.SYSTEM_ERROR, f"the transaction {half.unique_id} has ended already")
 
 

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orbitmq.broker.send_cy import ReplyTemplate, plain_message
+from orbitmq.broker import transactions_records
+from orbitmq.broker.delay import DelayLevels
+from orbitmq.broker.send_cy import ReplyTemplate, SetAside, plain_message
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.call import Durable, Saved, Wait
@@ -76,6 +78,102 @@ def test_the_way_of_plain_sends_and_the_general_one_store_the_same(broker: RealB
     assert decode_properties(first.properties) == decode_properties(second.properties)
     assert (first.body, first.flag, first.sys_flag) == (second.body, second.flag, second.sys_flag)
     assert set(plain.extra) == set(SendReply.from_command(general.to_command(1)).extra)
+
+
+ASIDE = [
+    "UNIQ_KEY\x01AB\x02DELAY\x013\x02",
+    "DELAY\x0118\x02TAGS\x01a\x02UNIQ_KEY\x01AB",
+    "UNIQ_KEY\x01AB\x02DELAY\x0199\x02",
+    "UNIQ_KEY\x01AB\x02DELAY\x0103\x02",
+    "UNIQ_KEY\x01AB\x02DELAY\x01\x02",
+    "UNIQ_KEY\x01AB\x02DELAY\x010\x02",
+    "UNIQ_KEY\x01AB\x02DELAY\x01x\x02",
+    "UNIQ_KEY\x01AB\x02DELAY\x013\x02DELAY\x014\x02",
+    "UNIQ_KEY\x01AB\x02DELAY\x013\x02REAL_QID\x017\x02a\x01b\x02",
+    "UNIQ_KEY\x01AB\x02DELAY\x013\x02TIMER_DELAY_SEC\x017\x02",
+    "UNIQ_KEY\x01AB\x02DELAY\x013\x02MSG_REGION\x01mars\x02",
+    "UNIQ_KEY\x01AB\x02DELAY\x013\x02empty\x01\x02\x02\x01x\x02none\x02",
+    "UNIQ_KEY\x01AB\x02DELAY\x013\x02a\x01b\x01c\x02",
+    "UNIQ_KEY\x01AB\x02DELAY\x013\x02Ä\x01ö\x02",
+    "UNIQ_KEY\x01AB\x02TRAN_MSG\x01true\x02PGROUP\x01PG\x02",
+    "TRAN_MSG\x01true\x02PGROUP\x01PG\x02__SHARDINGKEY\x01k\x02UNIQ_KEY\x01AB",
+    "UNIQ_KEY\x01AB\x02TRAN_MSG\x01true\x02",
+    "UNIQ_KEY\x01AB\x02TRAN_MSG\x01false\x02PGROUP\x01PG\x02",
+    "UNIQ_KEY\x01AB\x02TRAN_MSG\x01true\x02TRAN_MSG\x01false\x02PGROUP\x01PG\x02",
+    "UNIQ_KEY\x01AB\x02TRAN_MSG\x01true\x02PGROUP\x01PG\x02TRANSACTION_CHECK_TIMES\x014\x02",
+    "UNIQ_KEY\x01AB\x02TRAN_MSG\x01true\x02PGROUP\x01PG\x02TRAN_PREPARED_QUEUE_OFFSET\x014\x02",
+    "UNIQ_KEY\x01AB\x02TRAN_MSG\x01true\x02PGROUP\x01PG\x02__transactionId__\x01other\x02",
+    "UNIQ_KEY\x01AB\x02TRAN_MSG\x01true\x02PGROUP\x01PG\x02CHECK_IMMUNITY_TIME_IN_SECONDS\x014\x02",
+]
+
+
+@pytest.mark.parametrize("text", ASIDE)
+@pytest.mark.parametrize("sys_flag", [0, 4])
+def test_what_waits_elsewhere_first_is_stored_to_the_byte_as_by_the_general_way(
+    broker: RealBroker, text: str, sys_flag: int
+) -> None:
+    request = message(properties=text, sys_flag=sys_flag)
+    stored, answers = [], []
+    for ask in (lambda: broker.send_together([request])[0], lambda: broker.handle(request)):
+        at = broker.store.max_physical
+        reply = ask()
+        if not isinstance(reply, SendReply):
+            assert isinstance(reply, bytes), reply
+            reply = SendReply.from_command(FrameSplitter().feed(reply)[0])
+        answers.append((reply.code, reply.queue_id, reply.queue_offset - len(answers), reply.transaction_id))
+        (record,) = broker.store.records_from(at)
+        unit = broker.store.physical_offset_of(record.topic, record.queue_id, record.queue_offset)
+        assert unit is not None
+        stored.append(
+            (
+                (record.topic, record.queue_id, record.properties, record.body, record.flag),
+                (record.sys_flag, record.born_timestamp, record.born_host, record.reconsume_times, unit[2]),
+            )
+        )
+    assert stored[0] == stored[1]
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("text", ASIDE[:2] + ASIDE[14:16])
+def test_the_usual_forms_of_what_waits_go_the_short_way(text: str) -> None:
+    topics = {"TopicTest": TopicConfig(topic_name="TopicTest", perm=6)}
+    command = message(properties=text).to_command()
+    found = plain_message(command, topics, (), b"", HOST, HOST, {3: 10_000, 18: 7_200_000}, True, NOW)
+    assert found is not None
+    assert isinstance(found[1], SetAside)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["DELAY", "TRAN_MSG", "PGROUP", "UNIQ_KEY", "TAGS", "REAL_TOPIC", "a", ""]),
+            st.sampled_from(["true", "3", "PG", "AB12", "x", ""]),
+            st.sampled_from(["\x01", ""]),
+        ),
+        max_size=7,
+    )
+)
+def test_the_short_way_never_differs_from_the_general_one(
+    entries: list[tuple[str, str, str]],
+) -> None:
+    topics = {"TopicTest": TopicConfig(topic_name="TopicTest", perm=6)}
+    text = "UNIQ_KEY\x01AB12\x02" + "".join(f"{name}{mark}{value}\x02" for name, value, mark in entries)
+    command = message(properties=text, sys_flag=0).to_command()
+    found = plain_message(command, topics, (), b"", HOST, HOST, DelayLevels().delay_ms, True, NOW)
+    if found is None or not isinstance(found[1], SetAside):
+        return
+    properties = decode_properties(text)
+    unique_id = properties["UNIQ_KEY"]
+    if found[1].delay_ms < 0:
+        transactions_records.set_aside(properties, "TopicTest", 1, "")
+    else:
+        aside = DelayLevels().put_aside("TopicTest", 1, properties, NOW)
+        assert aside is not None
+        properties = aside.properties
+        assert (aside.topic, aside.queue_id) == (found[0].topic, found[0].queue_id)
+        assert aside.tags_code == found[0].tags_code
+    assert decode_properties(found[0].properties) == properties
+    assert found[1].unique_id == unique_id.encode()
 
 
 def test_a_message_without_an_id_gets_one(broker: RealBroker) -> None:
