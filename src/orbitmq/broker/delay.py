@@ -223,18 +223,21 @@ class DelayDelivery:
             position = min(max(position, first), end)
         start = position
         taken = True
-        while position < end and position - start < limit:
-            unit = self._store.physical_offset_of(SCHEDULE_TOPIC, queue_id, position)
-            if unit is None:
-                self.skipped += 1
-                log.error("delay level %d: message %d is missing", level, position)
-                position += 1
-                continue
-            physical_offset, _, due_ms = unit
-            if not self._is_due(level, position, due_ms, now):
-                break
-            message = self._waiting_message(level, physical_offset)
-            if message is not None and not self._is_known(message):
+        try:
+            while position < end and position - start < limit:
+                unit = self._store.physical_offset_of(SCHEDULE_TOPIC, queue_id, position)
+                if unit is None:
+                    self.skipped += 1
+                    log.error("delay level %d: message %d is missing", level, position)
+                    position += 1
+                    continue
+                physical_offset, _, due_ms = unit
+                if not self._is_due(level, position, due_ms, now):
+                    break
+                message = self._waiting_message(level, physical_offset)
+                if message is None or self._is_known(message):
+                    position += 1
+                    continue
                 appended = self._store.append(message, now)
                 if appended.status is not PutStatus.PUT_OK:
                     log.warning(
@@ -242,11 +245,13 @@ class DelayDelivery:
                     )
                     taken = False
                     break
+                position += 1
                 self._delivered_to = appended.physical_offset + appended.size
                 self.on_delivered(message.topic, message.queue_id, appended.size)
-            position += 1
-        if position != self.positions.get(level):
-            self._move(level, position, now)
+        finally:
+            # Whatever ended this, without memory for instance: what was delivered is not delivered again.
+            if position != self.positions.get(level):
+                self._move(level, position, now)
         return position - start, taken
 
     def _is_known(self, message: PendingMessage) -> bool:

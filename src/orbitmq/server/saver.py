@@ -89,15 +89,15 @@ class Saver:
             await self._write({table})
 
     async def _write(self, tables: set[str]) -> bool:
-        snapshots = [
-            (self._files[table].path, self._files[table].snapshot(), self._files[table].mode)
-            for table in tables
-            if table in self._files
-        ]
         try:
+            snapshots = [
+                (self._files[table].path, self._files[table].snapshot(), self._files[table].mode)
+                for table in tables
+                if table in self._files
+            ]
             await asyncio.get_running_loop().run_in_executor(self._executor, _write_all, snapshots)
-        except OSError as error:
-            log.error("cannot save %s: %s", ", ".join(sorted(tables)), error)
+        except (OSError, MemoryError) as error:
+            log.error("cannot save %s: %r", ", ".join(sorted(tables)), error)
             for table in tables:
                 self._marks.mark(table)
             return False

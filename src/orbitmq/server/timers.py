@@ -44,11 +44,16 @@ class TimerRunner:
         """One slice, and the next one soon if there is more to do."""
         if self._is_stopped:
             return
-        step = self._timer.step(now)
+        timer = self._timer
+        step = timer.step(now)
         self._after_step(now)
         loop = asyncio.get_running_loop()
         if step.fetch is not None:
-            loop.run_in_executor(self._executor, step.fetch).add_done_callback(self._fetched)
+            try:
+                loop.run_in_executor(self._executor, step.fetch).add_done_callback(self._fetched)
+            except BaseException:
+                timer.fetched()  # it was not, and is asked for once more
+                raise
         if step.again and not self._is_scheduled:
             self._is_scheduled = True
             loop.call_soon(self._run_again)

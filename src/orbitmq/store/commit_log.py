@@ -26,7 +26,15 @@ from orbitmq.protocol.message_cy import (
 )
 from orbitmq.store import failpoints
 from orbitmq.store.errors import FlushFailed, StoreCorrupt
-from orbitmq.store.files import NO_SPACE, Disk, StoreFile, is_segment_name, segment_name, segment_starts
+from orbitmq.store.files import (
+    NO_SPACE,
+    SCARCE,
+    Disk,
+    StoreFile,
+    is_segment_name,
+    segment_name,
+    segment_starts,
+)
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +47,7 @@ _PIECE_BYTES = 4 << 20
 _SEARCH_BYTES = 4 << 20
 _MAGIC_START = b"\xda\xa3\x20"
 """What the magic numbers of both kinds of records begin with."""
+_ZEROS = bytes(64 << 10)
 
 
 class Segment:
@@ -77,6 +86,12 @@ class Segment:
             else:
                 self.reserved = target
                 return
+
+    def clear_ahead(self) -> None:
+        """Makes everything zero that is reserved and not written."""
+        for at in range(self.wrote, self.reserved, len(_ZEROS)):
+            end = min(at + len(_ZEROS), self.reserved)
+            self.view[at:end] = _ZEROS[: end - at]
 
 
 class CommitLog:
@@ -275,7 +290,7 @@ class CommitLog:
     def reserve_ahead(self) -> None:
         """Keeps blocks reserved in front of the writer, and the next segment ready. In a thread.
 
-        A disk without room is no error here: the append that needs it gets one.
+        A disk without room, or no memory, is no error here: the append that needs it gets one.
         """
         segments = self.segments
         if not segments:
@@ -288,7 +303,7 @@ class CommitLog:
             if active.size - active.wrote < ahead:
                 self._take_next().reserve(ahead)
         except OSError as error:
-            if error.errno not in NO_SPACE:
+            if error.errno not in SCARCE:
                 raise
             if not self._without_room:
                 log.warning("no room to reserve in %s: %s", self.folder, error)

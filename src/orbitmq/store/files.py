@@ -16,6 +16,8 @@ from typing import Protocol
 
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Errors that pass once there is room again."""
+SCARCE = NO_SPACE | {errno.ENOMEM}
+"""The same, and those that pass once there is memory again: a map needs some."""
 
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 _SCRATCH = memoryview(bytearray(64 << 10))

@@ -17,7 +17,7 @@ from orbitmq.protocol.message_cy import Stop, scan_records
 from orbitmq.protocol.properties_cy import index_hashes
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.commit_log import CommitLog
-from orbitmq.store.files import NO_SPACE, Disk
+from orbitmq.store.files import SCARCE, Disk
 from orbitmq.store.index_file import IndexFile, file_name, is_file_name
 from orbitmq.store.marks import Marks
 
@@ -132,7 +132,7 @@ class Index:
                 try:
                     self._build_slice(up_to, now_ms)
                 except OSError as error:
-                    if error.errno not in NO_SPACE:
+                    if error.errno not in SCARCE:
                         raise
                     if self._error != str(error):
                         log.error("the index cannot grow: %s", error)

@@ -19,8 +19,8 @@ from orbitmq.store.append_cy import Limits, append_messages
 from orbitmq.store.arrivals import Arrival, Arrivals
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.chores import Chore
-from orbitmq.store.commit_log import CommitLog
-from orbitmq.store.consume_queue import UNIT, ConsumeQueue, QueueTable, due_time
+from orbitmq.store.commit_log import CommitLog, Segment
+from orbitmq.store.consume_queue import UNIT, UNIT_BYTES, ConsumeQueue, QueueTable, due_time
 from orbitmq.store.errors import FlushFailed, StoreCorrupt, StoreUnavailable
 from orbitmq.store.extension import ExtensionFiles
 from orbitmq.store.figures import StoreFigures
@@ -99,6 +99,8 @@ class MessageStore:
         self._reader = QueueReader(options, self._log, self._queues, self._arrivals, self._extension)
         self._last_timestamp = 0
         self._last_record = -1
+        self._half_done: BaseException | None = None
+        """What ended an append that could not be taken back: the store takes nothing more."""
         self._last_thorough = 0
         self._last_queue_sync = 0
         self._queues_synced_to = 0
@@ -288,21 +290,27 @@ class MessageStore:
         index = 0
         segment = commit_log.segments[-1]
         while True:
-            index, segment.wrote, needed = append_messages(
-                messages,
-                index,
-                segment.view,
-                segment.wrote,
-                segment.reserved,
-                segment.start,
-                self._last_timestamp,
-                self._queues.by_topic,
-                self._make_queue,
-                self._special_code,
-                limits,
-                results,
-                self._arrivals.dirty,
-            )
+            try:
+                index, segment.wrote, needed = append_messages(
+                    messages,
+                    index,
+                    segment.view,
+                    segment.wrote,
+                    segment.reserved,
+                    segment.start,
+                    self._last_timestamp,
+                    self._queues.by_topic,
+                    self._make_queue,
+                    self._special_code,
+                    limits,
+                    results,
+                    self._arrivals.dirty,
+                )
+            except BaseException as error:
+                self._half_done = error
+                self._take_back(messages, segment)
+                self._half_done = None
+                raise
             if not needed:
                 break
             try:
@@ -320,6 +328,26 @@ class MessageStore:
                 break
         return results
 
+    def _take_back(self, messages: Sequence[PendingMessage], segment: Segment) -> None:
+        """Undoes an append that ended halfway, without memory for instance: the log ends where it ended
+        before, and so do the queues. Nobody was told of what is taken back.
+        """
+        end = segment.start + segment.wrote
+        with self._sweep.busy:
+            for message in messages:
+                queue = self._queues.by_topic.get(message.topic, {}).get(message.queue_id)
+                if queue is None:
+                    continue
+                tail = queue.tail
+                while tail and UNIT.unpack_from(tail, len(tail) - UNIT_BYTES)[0] >= end:
+                    del tail[-UNIT_BYTES:]
+                queue.max_offset = queue.tail_start + len(tail) // UNIT_BYTES
+                self._sweep.take_back(queue)
+                if queue.dirty and queue not in self._arrivals.dirty:
+                    self._arrivals.dirty.append(queue)
+        # A record that was whole would be found by recovery, between those that come now.
+        segment.clear_ahead()
+
     def _no_room(self, error: OSError, count: int) -> list[Appended]:
         """Once there is room again, the next append finds it."""
         if self._disk_full != str(error):
@@ -331,6 +359,8 @@ class MessageStore:
         """Why nothing can be stored now; empty if it can."""
         if self._closed:
             return "the store is closed"
+        if self._half_done is not None:
+            return f"an append ended halfway: {self._half_done!r}"
         if self._log.flush_error is not None:
             return f"a flush of the commit log failed: {self._log.flush_error}"
         if self._retention.disk_is_full:

@@ -84,7 +84,21 @@ class Sweep:
             failpoints.hit("consumequeue.write")
         if first == queue.base:
             self._blank_before(queue)
-        position = first * UNIT_BYTES
+        self._write_at(queue, first * UNIT_BYTES, units)
+        queue.unsynced_bytes += len(units)
+        queue.swept_to = first + len(units) // UNIT_BYTES
+        self.swept.append(queue)
+
+    def take_back(self, queue: ConsumeQueue) -> None:
+        """Makes units zero that were written of messages which are not in the log after all. Call with `busy`
+        held. Raises OSError.
+        """
+        end = queue.max_offset
+        if queue.swept_to > end:
+            self._write_at(queue, end * UNIT_BYTES, bytes((queue.swept_to - end) * UNIT_BYTES))
+            queue.swept_to = end
+
+    def _write_at(self, queue: ConsumeQueue, position: int, units: bytes) -> None:
         view = memoryview(units)
         while view:
             start = position - position % self._table.file_bytes
@@ -94,9 +108,6 @@ class Sweep:
             self._unsynced.add((queue, start))
             view = view[len(part) :]
             position += len(part)
-        queue.unsynced_bytes += len(units)
-        queue.swept_to = first + len(units) // UNIT_BYTES
-        self.swept.append(queue)
 
     def _blank_before(self, queue: ConsumeQueue) -> None:
         """A queue that does not begin at the start of a file has blank units there."""

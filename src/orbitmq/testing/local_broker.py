@@ -123,6 +123,11 @@ class LocalBroker:
         """The process that the broker runs in."""
         return self._process.pid if self._process is not None else os.getpid()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether a broker of its own process is alive."""
+        return self._process is not None and self._process.poll() is None
+
     def kill(self) -> None:
         """Ends a broker of its own process as a crash would. The data folder stays until `stop`."""
         if self._process is not None:
