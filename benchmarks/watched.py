@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.processes import anonymous_bytes, stopped_at_exit, tail
+from benchmarks.processes import stopped_at_exit, tail
 
 TICK_SECONDS = 0.005
 START_SECONDS = 300.0
@@ -93,15 +93,11 @@ class Watched:
         return total
 
     def memory_bytes(self) -> int:
-        """Anonymous memory."""
-        return anonymous_bytes(self.pid)
-
-    def peak_bytes(self) -> int:
-        """The most that was ever resident, mapped pages of the log included."""
-        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-        return 0
+        """Anonymous and shared memory: mapped pages of the log belong to no one."""
+        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        return sum(
+            int(line.split()[1]) * 1024 for line in lines if line.startswith(("RssAnon:", "RssShmem:"))
+        )
 
     def longest_turn(self) -> dict[str, float]:
         """The longest turn since the last call, in ms: CPU time of the loop's thread, and by the clock.

@@ -68,7 +68,7 @@ def main(
         return
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     settings: dict[str, Any] = {"what": list(what or WHAT), "quick": quick, "seconds": seconds}
-    run, goes_on = book.open_run(settings, _facts(), fresh=fresh)
+    run, goes_on = book.open_run(settings, facts(), fresh=fresh)
     if goes_on:
         click.echo(f"going on with run {run.id}: {len(run.rounds)} points are there already")
     try:
@@ -82,7 +82,8 @@ def main(
     book.close_run(run)
 
 
-def _facts() -> dict[str, Any]:
+def facts() -> dict[str, Any]:
+    """What a run is only comparable with: the machine and the programs."""
     commit = subprocess.run(
         ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"], capture_output=True, text=True
     ).stdout.strip()

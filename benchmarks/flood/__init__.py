@@ -1,0 +1,1 @@
+"""What others see while a client misbehaves, and what becomes of it."""
