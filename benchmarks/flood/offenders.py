@@ -1,6 +1,6 @@
 """Clients that misbehave. Each runs in a process of its own and says what the broker told it, or did to it.
 
-`python -m benchmarks.flood.offenders NAME HOST:PORT SHARE` prints that as JSON; SHARE below 1: a smaller flood.
+`python -m benchmarks.flood.offenders NAME HOST:PORT SHARE` prints that as JSON; SHARE 1 is all of it.
 """
 
 from __future__ import annotations

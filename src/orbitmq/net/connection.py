@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -25,6 +26,7 @@ from orbitmq.protocol.header_cy import encode_head
 from orbitmq.protocol.ids import pack_host
 
 if TYPE_CHECKING:
+    from orbitmq.net.unfinished import Unfinished
     from orbitmq.protocol.declare import Reply, Request
     from orbitmq.protocol.signing import Credentials
 
@@ -39,6 +41,8 @@ JOIN_BYTES = 64 << 10
 """Pieces are joined into buffers of up to this size; a larger one goes out as it is, without a copy."""
 REQUESTS_PER_STEP = 64
 """Requests handed over at once; between steps a peer that is too slow is noticed."""
+TURN_SECONDS = 0.005
+"""A step begins no later than this after its turn did: then others have theirs."""
 
 _connection_ids = itertools.count(1)
 
@@ -70,6 +74,7 @@ class Connection(asyncio.Protocol):
         on_closed: Callable[[Connection], None] | None = None,
         *,
         max_frame_bytes: int = MAX_FRAME_BYTES,
+        unfinished: Unfinished | None = None,
     ) -> None:
         self.id = next(_connection_ids)
         self.peer = Peer(self.id, b"", "")
@@ -84,6 +89,9 @@ class Connection(asyncio.Protocol):
         self._on_requests = on_requests
         self._on_closed = on_closed
         self._splitter = FrameSplitter(max_frame_bytes)
+        self._unfinished = unfinished
+        self._is_unfinished = False
+        self._goes_on = False
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
         self._pending: dict[int, asyncio.Future[Command]] = {}
@@ -120,9 +128,10 @@ class Connection(asyncio.Protocol):
         try:
             commands = self._splitter.feed(data)
         except MalformedFrame as error:
-            log.warning("closing %s: %s", self.peer.address, error)
-            self.abort(f"malformed frame: {error}")
+            self.cut(f"malformed frame: {error}")
             return
+        if self._is_unfinished or not commands:
+            self._note_unfinished()
         inbox = self._inbox
         if len(commands) == 1 and not inbox and not commands[0].flag & 1 and self._writable:
             self._hand_over(commands)  # most reads are like this: nothing has to wait in the inbox
@@ -137,23 +146,40 @@ class Connection(asyncio.Protocol):
         if inbox:
             self._hand_over()
 
+    def _note_unfinished(self) -> None:
+        """Tells of a frame of which not all is there."""
+        if self._unfinished is not None:
+            self._is_unfinished = self._unfinished.note(self, self._splitter.pending_bytes)
+
     def _hand_over(self, first: list[Command] | None = None) -> None:
         self._in_turn = True
         inbox = self._inbox
         try:
             if first is not None:
                 self._on_requests(self, first)
+            late = time.monotonic() + TURN_SECONDS if len(inbox) > REQUESTS_PER_STEP else None
             while inbox and self._writable and not self.is_closed:
                 step = [inbox.popleft() for _ in range(min(len(inbox), REQUESTS_PER_STEP))]
                 self._on_requests(self, step)
                 if self._out_bytes >= JOIN_BYTES:
                     self.flush()
+                if late is not None and time.monotonic() > late:
+                    break
         finally:
             self._in_turn = False
         if self._out:
             self.flush()
         if inbox and not self.is_closed and self._transport is not None:
             self._transport.pause_reading()
+            if self._writable and not self._goes_on:
+                self._goes_on = True
+                self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        """Hands over what a turn has left in the inbox."""
+        self._goes_on = False
+        if self._writable:
+            self.resume_writing()
 
     def pause_writing(self) -> None:
         """The peer is slower than we are: nothing more is read from it for now."""
@@ -183,6 +209,8 @@ class Connection(asyncio.Protocol):
         self._out.clear()
         self._out_bytes = 0
         self._inbox.clear()
+        if self._is_unfinished and self._unfinished is not None:
+            self._unfinished.note(self, 0)
         pending, self._pending = self._pending, {}
         for future in pending.values():
             if not future.done():
@@ -328,6 +356,11 @@ class Connection(asyncio.Protocol):
                 self._close_reason = reason
             self.is_closed = True
             self._transport.abort()
+
+    def cut(self, reason: str) -> None:
+        """Ends the connection at once, and says so in the log."""
+        log.warning("closing %s: %s", self.peer.address, reason)
+        self.abort(reason)
 
     async def wait_closed(self) -> None:
         """Returns when the connection is gone."""

@@ -14,6 +14,7 @@ from orbitmq.net.address import format_address
 from orbitmq.net.connection import Connection
 from orbitmq.net.pool import IDLE_SECONDS
 from orbitmq.net.tls import Contexts, FirstByte
+from orbitmq.net.unfinished import Unfinished
 from orbitmq.protocol.command import Command
 from orbitmq.server.errors import CannotListen
 
@@ -36,6 +37,8 @@ class Listener:
         self._on_closed = on_closed
         self._max_connections = max_connections
         self._tls = tls
+        self.unfinished = Unfinished()
+        """What peers have begun to send and not ended."""
         self._servers: list[asyncio.Server] = []
 
     @property
@@ -102,7 +105,7 @@ class _Accepted(Connection):
     """A connection from outside: it reports itself once its transport is there."""
 
     def __init__(self, listener: Listener) -> None:
-        super().__init__(listener._on_requests, listener._lost)
+        super().__init__(listener._on_requests, listener._lost, unfinished=listener.unfinished)
         self._listener = listener
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from orbitmq.net.connection import HIGH_WATER_BYTES, Connection
+from orbitmq.net.connection import HIGH_WATER_BYTES, REQUESTS_PER_STEP, TURN_SECONDS, Connection
 from orbitmq.net.errors import CallTimeout, Closed, ConnectFailed, ConnectionLost
 from orbitmq.net.pool import ConnectionPool
+from orbitmq.net.unfinished import Unfinished
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.command import FLAG_RESPONSE, Command
 from orbitmq.protocol.errors import BrokerRefused
@@ -68,6 +70,7 @@ class Transport:
 
     def __init__(self) -> None:
         self.written: list[bytes] = []
+        self.is_paused = self.is_aborted = False
 
     def set_write_buffer_limits(self, high: int) -> None:
         pass
@@ -78,9 +81,31 @@ class Transport:
     def write(self, data: bytes) -> None:
         self.written.append(data)
 
+    def pause_reading(self) -> None:
+        self.is_paused = True
+
+    def resume_reading(self) -> None:
+        self.is_paused = False
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+async def drain(answered: Callable[[], bool]) -> int:
+    """How many turns of the loop go by until all is answered."""
+    turns = 0
+    while not answered():
+        await asyncio.sleep(0)
+        turns += 1
+    return turns
+
 
 async def test_the_many_small_answers_of_one_read_leave_in_few_writes() -> None:
+    answered = 0
+
     def answer(connection: Connection, commands: list[Command]) -> None:
+        nonlocal answered
+        answered += len(commands)
         for command in commands:
             body = bytes(100_000) if command.opaque == 700 else bytes(300)
             connection.send(Command(0, command.opaque, FLAG_RESPONSE, body=body))
@@ -89,12 +114,67 @@ async def test_the_many_small_answers_of_one_read_leave_in_few_writes() -> None:
     connection = Connection(answer)
     connection.connection_made(transport)  # type: ignore[arg-type]
     connection.data_received(b"".join(encode_command(Command(1, opaque)) for opaque in range(1000)))
-    assert len(transport.written) < 25
+    turns = await drain(lambda: answered == 1000)
+    assert len(transport.written) < 25 + turns
     split = FrameSplitter()
     answers = [one for piece in transport.written for one in split.feed(piece)]
     assert [(one.opaque, len(one.body or b"")) for one in answers] == [
         (opaque, 100_000 if opaque == 700 else 300) for opaque in range(1000)
     ]
+
+
+async def test_a_flood_of_requests_leaves_turns_to_others() -> None:
+    """Each step takes as long as a turn may: behind each the loop goes round, and nothing more is read."""
+    taken: list[int] = []
+
+    def answer(connection: Connection, commands: list[Command]) -> None:
+        taken.extend(command.opaque for command in commands)
+        time.sleep(TURN_SECONDS * 1.2)
+
+    transport = Transport()
+    connection = Connection(answer)
+    connection.connection_made(transport)  # type: ignore[arg-type]
+    connection.data_received(b"".join(encode_command(Command(1, opaque)) for opaque in range(640)))
+    assert len(taken) == REQUESTS_PER_STEP
+    assert transport.is_paused
+    assert await drain(lambda: len(taken) == 640) == 9
+    assert taken == list(range(640)), "in the order in which they came"
+    assert not transport.is_paused
+
+
+async def test_a_connection_that_is_gone_takes_its_inbox_with_it() -> None:
+    taken: list[Command] = []
+
+    def answer(connection: Connection, commands: list[Command]) -> None:
+        taken.extend(commands)
+        time.sleep(TURN_SECONDS * 1.2)
+
+    connection = Connection(answer)
+    connection.connection_made(Transport())  # type: ignore[arg-type]
+    connection.data_received(b"".join(encode_command(Command(1, opaque)) for opaque in range(640)))
+    connection.connection_lost(None)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert len(taken) == REQUESTS_PER_STEP
+
+
+async def test_unfinished_frames_of_all_peers_are_bounded_and_the_silent_ones_go() -> None:
+    unfinished = Unfinished(1 << 20)
+    whole = encode_command(Command(1, 1, body=bytes(400_000)))
+    begun: list[tuple[Connection, Transport]] = []
+    for number in range(5):
+        connection = Connection(lambda connection, commands: None, unfinished=unfinished)
+        transport = Transport()
+        connection.connection_made(transport)  # type: ignore[arg-type]
+        connection.data_received(whole[:300_000])
+        connection.last_heard = float(number)  # the clock of an event loop may not have moved
+        begun.append((connection, transport))
+    assert [transport.is_aborted for _, transport in begun] == [True, True, False, False, False]
+    assert unfinished.held_bytes == 900_000
+    begun[2][0].data_received(whole[300_000:])
+    begun[3][0].connection_lost(None)
+    assert unfinished.held_bytes == 300_000, "who has ended it, or is gone, holds nothing"
+    assert not begun[2][0].is_closed
 
 
 async def test_answers_may_come_in_any_order(peer: Peer, pool: ConnectionPool) -> None:
