@@ -30,6 +30,10 @@ RULES = {
 """What is promised, by the name under which a breach is reported."""
 
 
+MOST_BROKEN = 10_000
+"""So many breaches are noted."""
+
+
 @dataclass(slots=True, frozen=True)
 class Broken:
     """A promise that was not kept."""
@@ -106,7 +110,7 @@ class History:
 
     def break_(self, rule: str, detail: str) -> None:
         """Notes a breach."""
-        if len(self.broken) < 100:
+        if len(self.broken) < MOST_BROKEN:
             self.broken.append(Broken(rule, detail))
 
     def promise(self, name: str, topic: str, queue_id: int, kind: str, **more: object) -> Promise:
