@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from orbitmq.spark.progress import ProgressListener, commit_progress, queue_progress
     from orbitmq.spark.session import local_session, spark_session
     from orbitmq.spark.source import DefaultSource
+    from orbitmq.spark.starting import started
 
 __all__ = [
     "DefaultSource",
@@ -27,6 +28,7 @@ __all__ = [
     "queue_progress",
     "register",
     "spark_session",
+    "started",
 ]
 
 _HOMES = {
@@ -37,6 +39,7 @@ _HOMES = {
     "local_session": "session",
     "queue_progress": "progress",
     "spark_session": "session",
+    "started": "starting",
 }
 
 

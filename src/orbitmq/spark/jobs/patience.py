@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-T = TypeVar("T")
+from orbitmq.spark.starting import TOO_BUSY, TRIES
 
-TRIES = 5
-TOO_BUSY = "Python worker failed to connect back"
-"""What Spark says where a Python process took more than ten seconds to start; the limit cannot be set."""
+__all__ = ["TOO_BUSY", "patiently"]
+
+T = TypeVar("T")
 
 
 def patiently(act: Callable[[], T], tries: int = TRIES) -> T:
