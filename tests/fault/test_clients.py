@@ -1,0 +1,197 @@
+"""Name servers that are gone or know what is no longer so, and consumers that come and go like a storm."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orbitmq import FIRST_OFFSET, Message, Producer, PushConsumer, ReceivedMessage
+from orbitmq.broker.options import BROKER_TABLE
+from orbitmq.client.errors import ClientError
+from orbitmq.nameserver.options import NAMESRV_TABLE
+from orbitmq.net.errors import NetError
+from orbitmq.net.pool import ConnectionPool
+from orbitmq.options import Layer
+from orbitmq.protocol.bodies.route import RegisterBrokerBody
+from orbitmq.protocol.bodies.topic import TopicConfig, TopicConfigAndMappingSerializeWrapper
+from orbitmq.protocol.bodies.version import DataVersion
+from orbitmq.protocol.errors import BrokerRefused
+from orbitmq.protocol.requests.route import GetRouteinfoByTopic, RegisterBroker
+from orbitmq.server.broker_server import BrokerServer
+from orbitmq.server.listener import free_ports
+from orbitmq.server.namesrv import NamesrvServer
+from orbitmq.testing import LocalBroker
+from orbitmq.testing.local_broker import SMALL_SEGMENTS
+from tests.client.naming import until
+
+
+@asynccontextmanager
+async def name_server(folder: Path, port: int) -> AsyncIterator[NamesrvServer]:
+    """One that begins without knowing anybody."""
+    settings = NAMESRV_TABLE.load([Layer("the test", {"listenPort": port})])
+    server = NamesrvServer(settings, data_dir=folder)
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+@asynccontextmanager
+async def broker_of(folder: Path, port: int, namesrv: str) -> AsyncIterator[BrokerServer]:
+    """A broker that registers with one name server, as often as it may."""
+    values: dict[str, Any] = {
+        **SMALL_SEGMENTS,
+        "storePathRootDir": str(folder),
+        "listenPort": port,
+        "namesrvAddr": namesrv,
+        "registerNameServerPeriod": 10_000,
+    }
+    server = BrokerServer(BROKER_TABLE.load([Layer("the test", values)]))
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+async def is_known(namesrv: str, topic: str) -> bool:
+    pool = ConnectionPool()
+    try:
+        await pool.call(namesrv, GetRouteinfoByTopic(topic))
+    except (BrokerRefused, NetError):
+        return False
+    finally:
+        await pool.close()
+    return True
+
+
+@pytest.mark.timeout(600)
+async def test_without_any_name_server_clients_go_on_with_what_they_know(tmp_path: Path) -> None:
+    port = free_ports(-2, 1, 2)
+    seen: list[bytes] = []
+
+    async def handle(message: ReceivedMessage) -> None:
+        seen.append(message.body)
+
+    async with name_server(tmp_path / "first", port + 2) as first:
+        broker = broker_of(tmp_path / "store", port, first.address)
+        await broker.__aenter__()
+        producer = Producer("P", first.address, poll_name_server_interval_ms=50)
+        reader = PushConsumer(
+            "G", first.address, consume_from_where=FIRST_OFFSET, poll_name_server_interval_ms=50
+        )
+        await producer.start()
+        await producer.send(Message("T", b"0"))
+        reader.subscribe("T", "*", handle)
+        await reader.start()
+        await until(lambda: seen == [b"0"])
+    try:
+        for number in range(1, 20):
+            await producer.send(Message("T", str(number).encode()))
+            await asyncio.sleep(0.02)  # routes are asked for in vain meanwhile
+        await until(lambda: len(seen) >= 20)
+        assert sorted(seen, key=int) == [str(number).encode() for number in range(20)]
+        async with name_server(tmp_path / "second", port + 2) as second:
+            while not await is_known(second.address, "T"):  # noqa: ASYNC110 - brokers come by themselves
+                await asyncio.sleep(0.1)
+            async with Producer("Q", second.address) as late:
+                await late.send(Message("T", b"20"))
+            await until(lambda: len(seen) >= 21)
+    finally:
+        await producer.close()
+        await reader.close()
+        await broker.__aexit__(None, None, None)
+
+
+@pytest.mark.timeout(600)
+async def test_a_name_server_that_knows_a_broker_where_it_is_not_any_more(tmp_path: Path) -> None:
+    dead, port = free_ports(), free_ports(-2, 1, 2)
+    known = {name: TopicConfig(name, 4, 4) for name in ("T", "Other")}
+    topics = TopicConfigAndMappingSerializeWrapper(known, DataVersion(1, 0, 1))
+    stale = RegisterBroker(
+        "broker-a", f"127.0.0.1:{dead}", "DefaultCluster", "127.0.0.1:1", 0, heartbeat_timeout_millis=600_000,
+        body=RegisterBrokerBody(topics),
+    )  # fmt: skip
+    past = ConnectionPool()
+    async with name_server(tmp_path / "namesrv", port + 2) as names:
+        await past.call(names.address, stale)
+        async with Producer("P", names.address, poll_name_server_interval_ms=50) as producer:
+            with pytest.raises(ClientError):  # and not for ever
+                await producer.send(Message("T", b"early"))
+            async with broker_of(tmp_path / "store", port, names.address):
+                async with asyncio.timeout(300):
+                    while True:
+                        try:
+                            await producer.send(Message("T", b"sent"))
+                            break
+                        except ClientError:
+                            await asyncio.sleep(0.1)
+                seen: list[bytes] = []
+
+                async def handle(message: ReceivedMessage) -> None:
+                    seen.append(message.body)
+
+                async with PushConsumer("G", names.address, consume_from_where=FIRST_OFFSET) as reader:
+                    reader.subscribe("T", "*", handle)
+                    await until(lambda: seen)
+                assert seen == [b"sent"]
+        await past.close()
+
+
+STORM_SECONDS = 6.0
+MEMBERS = 20
+
+
+@pytest.mark.timeout(600)
+async def test_a_storm_of_members_never_has_two_of_them_at_a_queue(tmp_path: Path) -> None:
+    chance = random.Random(1)
+    running: Counter[int] = Counter()
+    handled: list[tuple[int, int]] = []
+    overlaps: list[int] = []
+
+    async def handle(message: ReceivedMessage) -> None:
+        queue = message.queue.queue_id
+        if running[queue]:
+            overlaps.append(queue)
+        running[queue] += 1
+        try:
+            await asyncio.sleep(0.002)
+        finally:
+            running[queue] -= 1
+        handled.append((queue, message.queue_offset))
+
+    def member(number: int) -> PushConsumer:
+        made = PushConsumer(
+            "G", broker.namesrv, consume_from_where=FIRST_OFFSET, ordered=True, instance_name=f"m{number}"
+        )
+        made.subscribe("T", "*", handle)
+        return made
+
+    async def passing(number: int) -> None:
+        """One that comes and goes."""
+        await asyncio.sleep(chance.uniform(0, STORM_SECONDS / 2))
+        async with member(number):
+            await asyncio.sleep(chance.uniform(0.1, STORM_SECONDS / 2))
+
+    with LocalBroker(tmp_path / "store", own_process=True, patience_seconds=120) as broker:
+        async with Producer("P", broker.namesrv) as producer:
+            sent = [await producer.send(Message("T", b"0"))]
+            async with member(0):
+                storm = [asyncio.ensure_future(passing(number)) for number in range(1, MEMBERS + 1)]
+                while not all(one.done() for one in storm):
+                    sent.append(await producer.send(Message("T", str(len(sent)).encode())))
+                    await asyncio.sleep(0.01)
+                await asyncio.gather(*storm)
+                await until(lambda: len(set(handled)) == len(sent), 300)
+    assert overlaps == []
+    for queue in range(4):
+        firsts = list(dict.fromkeys(offset for one, offset in handled if one == queue))
+        assert firsts == sorted(firsts), "the messages of a queue were handled in their order"
