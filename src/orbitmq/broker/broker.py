@@ -21,6 +21,7 @@ from orbitmq.broker.delay import DelayDelivery, DelayLevels
 from orbitmq.broker.filters import FilterTable
 from orbitmq.broker.groups import GroupTable
 from orbitmq.broker.handlers import handlers
+from orbitmq.broker.handlers.pop_ack import PopAckTables, ack_many
 from orbitmq.broker.handlers.send import ManyResult, SendTables, send_many
 from orbitmq.broker.handlers.transaction import TransactionTables, end_many
 from orbitmq.broker.identity import BrokerIdentity
@@ -49,6 +50,7 @@ from orbitmq.broker.transactions_loading import TransactionLoading
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.call import BoundHandler, Peer, Signal
 from orbitmq.protocol.command import Command
+from orbitmq.protocol.requests.pop import AckMessage
 from orbitmq.store import MessageStore, StoreFigures
 
 for _module in pkgutil.iter_modules(subjects.__path__):
@@ -238,6 +240,7 @@ class Broker:
         together = partial(send_many, tables[SendTables])
         many: dict[int, ManyHandler] = dict.fromkeys(SEND_CODES, together)
         many[END_TRANSACTION] = partial(end_many, tables[TransactionTables])
+        many[AckMessage.CODE] = partial(ack_many, tables[PopAckTables])
         return handlers.bind(tables), many
 
 

@@ -34,6 +34,7 @@ from orbitmq.protocol.properties import decode_properties, encode_properties
 from orbitmq.store import GetResult, GetStatus, MessageStore, PutStatus
 from orbitmq.store.filtering import Accept
 from orbitmq.store.messages import Cold
+from orbitmq.store.scan_cy import record_offsets
 
 INIT_MIN = 0
 INIT_MAX = 1
@@ -45,7 +46,6 @@ LONGEST_INVISIBLE_MS = 3 * 24 * 3600_000
 MAX_POP_BYTES = 8 << 20
 """No further queue is read once a pop holds so much."""
 
-_QUEUE_OFFSET_AT = 20
 _MOVED = (GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus.OFFSET_FOUND_NULL)
 _NOTHING_HERE = (GetStatus.NO_MATCHED_MESSAGE, GetStatus.OFFSET_FOUND_NULL, GetStatus.MESSAGE_WAS_REMOVING)
 
@@ -298,7 +298,7 @@ class Pops:
         result: GetResult,
         now: int,
     ) -> None:
-        offsets = queue_offsets(result)
+        offsets = record_offsets(result.records)
         if wish.order:
             key = (topic, wish.group, queue_id)
             popped.order_counts += self._order.begin(key, wish.attempt_id, offsets, wish.invisible_ms, now)
@@ -383,16 +383,6 @@ class Pops:
         if stored < 0:
             stored = max(0, self._store.min_offset(topic, queue_id))
         return max(stored, self._points.next_offset(topic, group, queue_id))
-
-
-def queue_offsets(result: GetResult) -> list[int]:
-    """The queue offsets of the messages that a read gave."""
-    offsets = []
-    for view in result.records:
-        for start, _ in _record_ranges(view):
-            at = start + _QUEUE_OFFSET_AT
-            offsets.append(int.from_bytes(view[at : at + 8], "big"))
-    return offsets
 
 
 def _record_ranges(view: memoryview) -> Iterator[tuple[int, int]]:

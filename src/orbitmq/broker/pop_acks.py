@@ -65,6 +65,14 @@ class PopAcks:
         `topic` is the topic the message is stored in: a retry topic where it came from there. Raises Refused.
         """
         self.check_queue(topic, handle.queue_id)
+        self.check_offset(topic, queue_offset, handle)
+        if handle.is_order:
+            self._acknowledge_order(group, topic, queue_offset, handle, now)
+            return 0
+        return self.acknowledge_checked(group, topic, [queue_offset], handle, now)
+
+    def check_offset(self, topic: str, queue_offset: int, handle: PopHandle) -> tuple[int, int]:
+        """Raises Refused for an offset that the handle's queue does not have; gives the range it has."""
         lowest, end = self._range(topic, handle.queue_id)
         if not lowest <= queue_offset <= end:
             raise Refused(
@@ -72,10 +80,7 @@ class PopAcks:
                 f"offset is illegal, key:{topic}@{handle.queue_id}, commit:{queue_offset}, "
                 f"store:{lowest}~{end}",
             )
-        if handle.is_order:
-            self._acknowledge_order(group, topic, queue_offset, handle, now)
-            return 0
-        return self._acknowledge(group, topic, [queue_offset], handle, now)
+        return lowest, end
 
     def acknowledge_many(
         self, group: str, topic: str, queue_offsets: Sequence[int], handle: PopHandle, now: int
@@ -87,7 +92,7 @@ class PopAcks:
             for offset in here:
                 self._acknowledge_order(group, topic, offset, handle, now)
             return 0
-        return self._acknowledge(group, topic, here, handle, now) if here and lowest >= 0 else 0
+        return self.acknowledge_checked(group, topic, here, handle, now) if here and lowest >= 0 else 0
 
     def hide(
         self, group: str, topic: str, queue_offset: int, invisible_ms: int, handle: PopHandle, now: int
@@ -158,9 +163,10 @@ class PopAcks:
                 f"reviveQid[{handle.revive_queue_id}] is illegal, the revive topic has {queues} queues",
             )
 
-    def _acknowledge(
+    def acknowledge_checked(
         self, group: str, topic: str, offsets: Sequence[int], handle: PopHandle, now: int
     ) -> int:
+        """Notes messages of one pop that was not in order, of a queue and at offsets that are there."""
         self._check_revive_queue(handle)
         stored, count = self._points.acknowledge(handle, group, topic, offsets, now)
         _check_stored(stored)

@@ -18,7 +18,7 @@ try:
 except ModuleNotFoundError:
     from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
 
-from orbitmq.protocol.command import LANGUAGE_OTHER, LANGUAGES, Command
+from orbitmq.protocol.command import FLAG_RESPONSE, LANGUAGE_OTHER, LANGUAGES, Command
 from orbitmq.protocol.errors import MalformedFrame
 
 if cython.compiled:
@@ -435,6 +435,13 @@ def encode_command(command: Command) -> bytes:
     return b"".join((encode_head(command, len(body)), body))
 
 
+def encode_success(opaque: int) -> bytes:
+    """The whole frame of an answer that says no more than that all went well."""
+    header = b"%s%d%s" % (_SUCCESS_START, opaque, _SUCCESS_END)
+    length = len(header)
+    return b"%s%s%s" % ((length + 4).to_bytes(4, "big"), length.to_bytes(4, "big"), header)
+
+
 def _encode_json(command: Command) -> bytes:
     ext = command.ext
     fields = ""
@@ -470,3 +477,6 @@ def _encode_binary(command: Command) -> bytes:
             ext,
         )
     )
+
+
+_SUCCESS_START, _SUCCESS_END = _encode_json(Command(0, 77, FLAG_RESPONSE)).split(b"77")

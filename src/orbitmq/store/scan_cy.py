@@ -386,3 +386,26 @@ def count_valid(units: bytes) -> int:
             if physical_offset < 0 or size <= 0:
                 return i
     return count
+
+
+def record_offsets(records: list[Any]) -> list[int]:
+    """The queue offsets of records that `pick_records` gave: each of `records` is one or several of them."""
+    offsets: list[int] = []
+    position: cython.Py_ssize_t
+    length: cython.Py_ssize_t
+    size: cython.int
+    for record in records:
+        length = len(record)
+        position = 0
+        if cython.compiled:
+            view: cython.const[cython.uchar][::1] = record
+            while position + 28 <= length:
+                at: cython.pointer[cython.const[cython.uchar]] = cython.address(view[position])
+                offsets.append(cython.cast(cython.longlong, get_long(at + 20)))
+                size = get_int(at)
+                position += max(size, 28)
+        else:
+            while position + 28 <= length:
+                offsets.append(int.from_bytes(record[position + 20 : position + 28], "big"))
+                position += max(int.from_bytes(record[position : position + 4], "big", signed=True), 28)
+    return offsets

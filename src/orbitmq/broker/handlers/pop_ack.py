@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from orbitmq.broker.handlers import handlers
@@ -10,10 +11,12 @@ from orbitmq.broker.pop import LONGEST_INVISIBLE_MS
 from orbitmq.broker.pop_acks import PopAcks, read_handle
 from orbitmq.broker.pop_polling import HeldCalls
 from orbitmq.protocol.bodies.pop import BatchAck
-from orbitmq.protocol.call import Call, Durable, Outcome, Result, Wait
+from orbitmq.protocol.call import Call, Durable, Outcome, Peer, Result, Wait
 from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.command import Command
 from orbitmq.protocol.declare import Reply, Void
 from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.header_cy import encode_success
 from orbitmq.protocol.pop import TYPE_RETRY_V2, PopHandle, real_topic
 from orbitmq.protocol.requests.pop import (
     AckMessage,
@@ -55,6 +58,68 @@ def ack_message(tables: PopAckTables, call: Call[AckMessage], now: int) -> Resul
     )
     _wake_freed(tables)
     return _after_flush(tables, Void(), end_offset, now)
+
+
+@dataclass(slots=True)
+class _Pop:
+    """What acknowledgements that came together say about one pop."""
+
+    handle: PopHandle
+    lowest: int
+    end: int
+    """The queue offsets that its queue has."""
+    places: list[int] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+
+
+def ack_many(
+    tables: PopAckTables, commands: Sequence[Command], peer: Peer, now: int
+) -> list[Result | Exception | bytes]:
+    """Takes the acknowledgements of one read: one record for those of one pop."""
+    acks = tables.pop_acks
+    results: list[Result | Exception | bytes] = [None] * len(commands)
+    pops: dict[tuple[str, str, str], _Pop] = {}
+    for place, command in enumerate(commands):
+        try:
+            request = AckMessage.from_command(command)
+            topic, group, offset = request.topic, request.consumer_group, request.offset
+            # Handles of one pop differ in their last field, the message's own offset.
+            own, _, last = request.extra_info.rpartition(" ")
+            pop = pops.get((topic, group, own))
+            if (
+                pop is None
+                or not pop.lowest <= offset <= pop.end
+                or pop.handle.queue_id != request.queue_id
+                or not _is_number(last)
+            ):
+                acks.check_queue(topic, request.queue_id)
+                handle = _handle(request.extra_info, request.queue_id)
+                if handle.is_order or handle.queue_offset < 0 or handle.physical_offset >= 0:
+                    end_offset = acks.acknowledge(group, topic, offset, handle, now)
+                    results[place] = _after_flush(tables, Void(), end_offset, now)
+                    continue
+                fresh = _Pop(handle, *acks.check_offset(topic, offset, handle))
+                pop = pops.setdefault((topic, group, own), fresh)
+        except Exception as error:
+            results[place] = error
+        else:
+            pop.places.append(place)
+            pop.offsets.append(offset)
+    for (topic, group, _), pop in pops.items():
+        try:
+            end_offset = acks.acknowledge_checked(group, topic, pop.offsets, pop.handle, now)
+        except Exception as error:
+            for place in pop.places:
+                results[place] = error
+        else:
+            for place in pop.places:
+                results[place] = (
+                    _after_flush(tables, Void(), end_offset, now)
+                    if tables.sync_flush
+                    else encode_success(commands[place].opaque)
+                )
+    _wake_freed(tables)
+    return results
 
 
 @handlers(BatchAckMessage)
@@ -130,6 +195,10 @@ def _handle(text: str, queue_id: int) -> PopHandle:
             f"queueId[{queue_id}] is illegal, the message was popped from queue {handle.queue_id}",
         )
     return handle
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 19
 
 
 def _wake_freed(tables: PopAckTables) -> None:
