@@ -79,7 +79,8 @@ class Timers:
         self._fetching = False
         self._candidate: TimerMark | None = None
         self._durable_needed = 0
-        self._started_ms = now
+        # Nothing was delivered after it, whatever the machine's clock was set to since.
+        self._started_ms = max(now, store.last_timestamp_ms)
         self._noted: tuple[int, ...] = ()
         self._proposed: tuple[int, ...] = ()
         self._counted: list[tuple[int, int]] = []

@@ -540,6 +540,11 @@ class MessageStore:
         return self._log.max_physical
 
     @property
+    def last_timestamp_ms(self) -> int:
+        """The store time of the newest record; the machine's clock may have been set back since."""
+        return self._last_timestamp
+
+    @property
     def durable_offset(self) -> int:
         """Everything below this physical offset is on the disk."""
         return self._log.durable
@@ -634,8 +639,9 @@ class MessageStore:
         end = self._log.max_physical
         # Recovery goes back only so many segments: what is older must be in queues that are on the disk.
         most = max(1, self.options.commit_log_recover_max_num // 2) * self._log.segment_bytes
-        self._sweep.run()
-        if thorough or end - self._queues_synced_to >= most:
+        to_sync = thorough or end - self._queues_synced_to >= most
+        self._sweep.run(None if to_sync else self._arrivals.take_stirred)
+        if to_sync:
             self._last_queue_sync = now_ms
             self._save_marks(timestamp)
             self._queues_synced_to = end

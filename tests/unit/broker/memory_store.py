@@ -60,6 +60,10 @@ class MemoryStore:
         return Appended(PutStatus.PUT_OK, physical_offset, size, queue_offset, now_ms)
 
     @property
+    def last_timestamp_ms(self) -> int:
+        return 0
+
+    @property
     def max_physical(self) -> int:
         return self.end
 

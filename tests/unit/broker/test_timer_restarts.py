@@ -226,3 +226,25 @@ def test_segments_of_the_timer_log_go_when_nothing_in_them_waits(world_of: Open)
     world.timer.look_around(world.now)
     assert world.timer.oldest_waiting() is None
     assert len(list((world.root / "timerlog").iterdir())) == 1
+
+
+@pytest.mark.parametrize("end", [kill, lose_files])
+@pytest.mark.parametrize("back_ms", [2500, 3_600_000])
+def test_nothing_is_repeated_where_the_clock_was_set_back(
+    world_of: Open, end: Callable[[TimerWorld], None], back_ms: int
+) -> None:
+    """What was delivered in the time that comes once more is known until that time is over."""
+    world = world_of()
+    for number in range(16):
+        world.send(str(number), TIMER_DELIVER_MS=NOW + 600 + number * 500)
+    world.run(NOW + 2000)
+    assert world.bodies() == ["0", "1", "2"]
+    end(world)
+    world.now -= back_ms
+    world.start()
+    world.send("new", TIMER_DELIVER_MS=world.now + 1500)
+    world.run(world.now + 1500)
+    assert world.bodies() == ["0", "1", "2", "new"], "who sends now waits for no time of before"
+    world.now = max(world.now, NOW + 500)
+    world.run(NOW + 9000)
+    assert sorted(world.bodies()) == sorted([*map(str, range(16)), "new"])
