@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -20,8 +20,8 @@ from orbitmq.broker.timer_due import TIMER_PROPERTIES
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.bodies.offset import DelayOffsetSerializeWrapper
 from orbitmq.protocol.bodies.version import DataVersion
-from orbitmq.protocol.message import PROPERTY_CRC_NAME, BadRecord, StoredMessage
-from orbitmq.protocol.message_cy import crc32, decode_record
+from orbitmq.protocol.message import PROPERTY_CRC_NAME, StoredMessage
+from orbitmq.protocol.message_cy import crc32
 from orbitmq.protocol.names import SCHEDULE_TOPIC
 from orbitmq.protocol.properties import find_property
 from orbitmq.store import Appended, PendingMessage, PutStatus
@@ -33,6 +33,8 @@ SCAN_INTERVAL_MS = 100
 FIRST_SCAN_MS = 1_000
 MESSAGES_PER_SCAN = 256
 """How many messages one turn delivers before it lets others go first."""
+BATCH_BYTES = 1 << 20
+"""Bodies of messages that are delivered by one append, about."""
 UPDATES_PER_VERSION = 200
 
 
@@ -94,9 +96,9 @@ class DelayStore(Protocol):
     def physical_offset_of(
         self, topic: str, queue_id: int, queue_offset: int
     ) -> tuple[int, int, int] | None: ...
-    def record_at(self, physical_offset: int) -> memoryview | bytes | None: ...
+    def message_at(self, physical_offset: int, size: int) -> StoredMessage | None: ...
     def records_from(self, physical_offset: int) -> Iterable[StoredMessage]: ...
-    def append(self, message: PendingMessage, now_ms: int) -> Appended: ...
+    def append_many(self, messages: Sequence[PendingMessage], now_ms: int) -> list[Appended]: ...
 
 
 @dataclass(slots=True)
@@ -223,36 +225,65 @@ class DelayDelivery:
             position = min(max(position, first), end)
         start = position
         taken = True
+        batch: list[PendingMessage] = []
+        """Those from `position` on that are due and not delivered yet."""
+        batch_bytes = 0
         try:
-            while position < end and position - start < limit:
-                unit = self._store.physical_offset_of(SCHEDULE_TOPIC, queue_id, position)
+            while taken and position + len(batch) < min(end, start + limit):
+                at = position + len(batch)
+                unit = self._store.physical_offset_of(SCHEDULE_TOPIC, queue_id, at)
                 if unit is None:
                     self.skipped += 1
-                    log.error("delay level %d: message %d is missing", level, position)
-                    position += 1
-                    continue
-                physical_offset, _, due_ms = unit
-                if not self._is_due(level, position, due_ms, now):
+                    log.error("delay level %d: message %d is missing", level, at)
+                    message = None
+                elif self._is_due(level, at, unit[2], now):
+                    message = self._waiting_message(level, unit[0], unit[1])
+                else:
                     break
-                message = self._waiting_message(level, physical_offset)
-                if message is None or self._is_known(message):
-                    position += 1
-                    continue
-                appended = self._store.append(message, now)
-                if appended.status is not PutStatus.PUT_OK:
-                    log.warning(
-                        "delay level %d: message %d is tried again: %s", level, position, appended.status
-                    )
-                    taken = False
-                    break
-                position += 1
-                self._delivered_to = appended.physical_offset + appended.size
-                self.on_delivered(message.topic, message.queue_id, appended.size)
+                is_over = message is None or self._is_known(message)
+                if message is not None and not is_over:
+                    batch.append(message)
+                    batch_bytes += len(message.body)
+                # What was met before a crash is met once: nothing that may be tried again stands before it.
+                if is_over or batch_bytes >= BATCH_BYTES or self._known:
+                    count, taken = self._append(level, position, batch, now)
+                    position += count + (taken and is_over)
+                    batch, batch_bytes = [], 0
+            if batch:
+                count, taken = self._append(level, position, batch, now)
+                position += count
         finally:
             # Whatever ended this, without memory for instance: what was delivered is not delivered again.
             if position != self.positions.get(level):
                 self._move(level, position, now)
         return position - start, taken
+
+    def _append(
+        self, level: int, position: int, batch: Sequence[PendingMessage], now: int
+    ) -> tuple[int, bool]:
+        """Delivers messages that stand from a position on; how many before the first that is not taken, and
+        whether all were. Those behind that one are recognised when they are met again.
+        """
+        if not batch:
+            return 0, True
+        stored = self._store.append_many(batch, now)
+        count = 0
+        for number, (message, appended) in enumerate(zip(batch, stored, strict=True)):
+            if appended.status is not PutStatus.PUT_OK:
+                if count == number:
+                    log.warning(
+                        "delay level %d: message %d is tried again: %s",
+                        level, position + number, appended.status,
+                    )  # fmt: skip
+                continue
+            if count == number:
+                count += 1
+                self._delivered_to = appended.physical_offset + appended.size
+            else:
+                self._known[_identity(message.topic, message.queue_id, message)] += 1
+                self._known_to_ms = max(self._known_to_ms, now)
+            self.on_delivered(message.topic, message.queue_id, appended.size)
+        return count, count == len(batch)
 
     def _is_known(self, message: PendingMessage) -> bool:
         """Whether a message was delivered before the crash."""
@@ -264,15 +295,15 @@ class DelayDelivery:
         self._known[identity] -= 1
         return True
 
-    def _waiting_message(self, level: int, physical_offset: int) -> PendingMessage | None:
-        record = self._store.record_at(physical_offset)
+    def _waiting_message(self, level: int, physical_offset: int, size: int) -> PendingMessage | None:
+        record = self._store.message_at(physical_offset, size)
         if record is None:
             self.skipped += 1
-            log.error("delay level %d: there is no record at %d", level, physical_offset)
+            log.error("delay level %d: there is no sound record at %d", level, physical_offset)
             return None
         try:
-            message = delivered(decode_record(record))
-        except (BadRecord, ValueError) as e:
+            message = delivered(record)
+        except ValueError as e:
             self.skipped += 1
             log.error("delay level %d: the record at %d cannot be delivered: %s", level, physical_offset, e)
             return None

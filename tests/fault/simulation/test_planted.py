@@ -101,7 +101,7 @@ def an_offset_goes_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @defect("acked again, starved", "cut_connections")
 def an_acknowledged_pop_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    changed(monkeypatch, PopAcks, "_acknowledge", lambda real: lambda *arguments: 0)
+    changed(monkeypatch, PopAcks, "acknowledge_checked", lambda real: lambda *arguments: 0)
 
 
 @defect("undone", "cut_connections")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from orbitmq.protocol.message import StoredMessage
+from orbitmq.protocol.message import BadRecord, StoredMessage
 from orbitmq.protocol.message_cy import decode_record, encode_record
 from orbitmq.protocol.properties import tags_code
 from orbitmq.store import Appended, PendingMessage, PutStatus, QueryResult
@@ -27,7 +27,15 @@ class MemoryStore:
     refuse: PutStatus | None = None
     """What every append is refused with, if anything."""
 
+    refuse_bodies: set[bytes] = field(default_factory=set)
+    """Bodies that are refused, whatever else is taken."""
+
+    def append_many(self, messages: Sequence[PendingMessage], now_ms: int) -> list[Appended]:
+        return [self.append(message, now_ms) for message in messages]
+
     def append(self, message: PendingMessage, now_ms: int) -> Appended:
+        if message.body in self.refuse_bodies:
+            return Appended(PutStatus.MESSAGE_ILLEGAL)
         if self.refuse is not None:
             return Appended(self.refuse, -1, 0, -1, now_ms)
         queue = self.queues.setdefault((message.topic, message.queue_id), [])
@@ -72,6 +80,12 @@ class MemoryStore:
 
     def record_at(self, physical_offset: int) -> bytes | None:
         return self.log.get(physical_offset)
+
+    def message_at(self, physical_offset: int, size: int) -> StoredMessage | None:
+        try:
+            return decode_record(self.log[physical_offset])
+        except (KeyError, BadRecord):
+            return None
 
     def physical_offset_of(self, topic: str, queue_id: int, queue_offset: int) -> tuple[int, int, int] | None:
         queue = self.queues.get((topic, queue_id), [])

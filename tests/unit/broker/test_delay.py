@@ -1,15 +1,18 @@
 import json
 import random
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from orbitmq.broker import delay
 from orbitmq.broker.delay import DelayDelivery, DelayLevels, delivered
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.message_cy import decode_record
 from orbitmq.protocol.properties import decode_properties, encode_properties
-from orbitmq.store import PendingMessage, PutStatus
+from orbitmq.store import Appended, PendingMessage, PutStatus
 from tests.unit.broker.memory_store import MemoryStore
 
 HOST = bytes([127, 0, 0, 1, 0, 0, 0x2A, 0x9F])
@@ -187,6 +190,55 @@ def test_what_the_store_refuses_is_tried_again() -> None:
     world.store.refuse = None
     world.delay.deliver_due(NOW + 1100)
     assert world.delivered() == 2
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_was_stored_behind_a_message_that_was_refused_is_not_stored_again(restarts: bool) -> None:
+    world = World()
+    world.delay.start()
+    file = world.delay.snapshot()()
+    bodies = [b"0", b"1", b"2", b"3", b"4"]
+    for body in bodies:
+        world.store.append(replace(waiting(world.levels, 1), body=body), NOW)
+    counted: list[str] = []
+    world.delay.on_delivered = lambda topic, queue_id, size: counted.append(topic)
+    world.store.refuse_bodies = {b"1", b"3"}
+    world.delay.deliver_due(NOW + 1000)
+    assert world.delay.positions[1] == 1
+    if restarts:
+        world.store.durable_offset = world.store.end
+        file = world.delay.snapshot()()
+        world.delay = DelayDelivery(world.levels, world.store, Unsaved(), NOW + 1000)
+        world.delay.load_text(file)
+        world.delay.start()
+        world.delay.on_delivered = lambda topic, queue_id, size: counted.append(topic)
+    world.delay.deliver_due(NOW + 1100)
+    world.store.refuse_bodies = {b"3"}
+    world.delay.deliver_due(NOW + 1200)
+    assert world.delay.positions[1] == 3
+    world.store.refuse_bodies = set()
+    world.delay.deliver_due(NOW + 1300)
+    delivered_bodies = [message.body for message in world.store.appended if message.topic == "T"]
+    assert sorted(delivered_bodies) == bodies
+    assert len(counted) == len(bodies)
+    assert world.delay.positions[1] == 5
+
+
+def test_no_more_than_some_bytes_are_held_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.put(1, 10)
+    together: list[int] = []
+    append_many = world.store.append_many
+
+    def noted(batch: Sequence[PendingMessage], now: int) -> list[Appended]:
+        together.append(len(batch))
+        return append_many(batch, now)
+
+    monkeypatch.setattr(world.store, "append_many", noted)
+    monkeypatch.setattr(delay, "BATCH_BYTES", 3 * len(b"body"))
+    world.delay.deliver_due(NOW + 1000)
+    assert together == [3, 3, 3, 1]
+    assert world.delivered() == 10
 
 
 def test_what_cannot_be_delivered_is_counted_and_passed() -> None:
