@@ -1,0 +1,70 @@
+"""Clients that misbehave: memory stays bounded, others are served, and the offender is told or cut.
+
+The floods are those of `python -m benchmarks.flood`, which measures them at full size.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.flood.offenders import OFFENDERS, Outcome, fill
+from benchmarks.scale.probe import send_request
+from orbitmq.net.blocking import BlockingConnection
+from orbitmq.net.unfinished import MOST_BYTES
+from orbitmq.testing import LocalBroker
+
+SHARE = 0.004
+"""Each flood has a least size, at which it still is what it is."""
+PATIENCE_MS = 120_000
+BOUND_BYTES = 200 << 20
+OPEN, NOT_READ = "open until they are idle for 120 s", "not read from any more"
+SYSTEM_ERROR, NOT_SUPPORTED, ILLEGAL = "1", "3", "13"
+EXPECTED: dict[str, set[str]] = {
+    "slow_readers": {NOT_READ},
+    "half_open": {OPEN},
+    "half_frames": {OPEN, "cut"},
+    "tiny_frames": {NOT_SUPPORTED},
+    "large_frames": {ILLEGAL, "cut"},
+    "header_bombs": {SYSTEM_ERROR, "cut"},
+    "pull_of_everything": {"0"},
+    "large_subscriptions": {"0", SYSTEM_ERROR, "cut"},
+    "many_topics": {"0"},
+}
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
+    with LocalBroker(tmp_path_factory.mktemp("flood"), own_process=True, patience_seconds=120) as broker:
+        fill(broker.broker, SHARE)
+        yield broker
+
+
+def memory_bytes(broker: LocalBroker) -> int:
+    lines = Path(f"/proc/{broker.pid}/status").read_text().splitlines()
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(("RssAnon:", "RssShmem:")))
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_others_are_served_in_bounded_memory(broker: LocalBroker, name: str) -> None:
+    outcomes: list[Outcome] = []
+    offender = threading.Thread(target=lambda: outcomes.append(OFFENDERS[name](broker.broker, SHARE)))
+    before = most = memory_bytes(broker)
+    served = 0
+    with BlockingConnection(broker.broker) as connection:
+        offender.start()
+        while offender.is_alive() or not served:
+            connection.call(send_request("Others"), PATIENCE_MS)
+            served += 1
+            most = max(most, memory_bytes(broker))
+        connection.call(send_request("Others"), PATIENCE_MS)
+    assert set(outcomes[0]) == EXPECTED[name], outcomes
+    # Unfinished frames may take what all of them together are allowed.
+    assert most - before < BOUND_BYTES + (MOST_BYTES if name == "half_frames" else 0)
+
+
+def test_every_flood_has_a_short_form() -> None:
+    assert EXPECTED.keys() == OFFENDERS.keys()
