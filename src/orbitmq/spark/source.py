@@ -33,8 +33,14 @@ class DefaultSource(DataSource):
         """What stands in `format(...)`."""
         return "orbitmq"
 
-    def schema(self) -> str:
+    def schema(self) -> str | StructType:
         """All columns, or those of the option `columns`; asked for only when the user gives no schema."""
+        if "provider" in self.options:
+            from orbitmq.spark.tables import schema_of_new
+
+            table = schema_of_new(self.options)
+            if table is not None:
+                return table
         if _reads_files(self.options):
             from orbitmq.spark.offline import offline_ddl
 
@@ -43,31 +49,33 @@ class DefaultSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader that builds exactly the columns of `schema`."""
-        if _reads_files(self.options):
+        options = _read_options(self.options, schema)
+        if _reads_files(options):
             from orbitmq.spark.offline import offline_reader
 
-            return offline_reader(self.options, schema)
-        return BatchReader(ReadOptions.parse(self.options), columns_asked(schema))
+            return offline_reader(options, schema)
+        return BatchReader(ReadOptions.parse(options), columns_asked(schema))
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 -- Spark's name
         """The same, following the topics."""
         from orbitmq.spark.streaming import StreamReader
 
-        if _reads_files(self.options):
+        options = _read_options(self.options, schema)
+        if _reads_files(options):
             raise BadOption("files are read in batches only: to follow a topic, set namesrv and subscribe")
-        return StreamReader(ReadOptions.parse(self.options, streaming=True), columns_asked(schema))
+        return StreamReader(ReadOptions.parse(options, streaming=True), columns_asked(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """What writes a data frame to topics."""
         from orbitmq.spark.sink.writer import batch_writer
 
-        return batch_writer(self.options, schema, overwrite)
+        return batch_writer(_write_options(self.options, schema), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 -- Spark's name
         """What writes a stream to topics."""
         from orbitmq.spark.sink.writer import stream_writer
 
-        return stream_writer(self.options, schema, overwrite)
+        return stream_writer(_write_options(self.options, schema), schema, overwrite)
 
 
 class PushdownSource(DefaultSource):
@@ -79,14 +87,27 @@ class PushdownSource(DefaultSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader that takes predicates on queues, offsets, store times and tags."""
-        if _reads_files(self.options):
+        options = _read_options(self.options, schema)
+        if _reads_files(options):
             return super().reader(schema)
-        return PushdownReader(ReadOptions.parse(self.options), columns_asked(schema))
+        return PushdownReader(ReadOptions.parse(options), columns_asked(schema))
 
 
 def _reads_files(options: Mapping[str, str]) -> bool:
     """Whether a store's folder is to be read, and no broker to be asked."""
     return any(name.lower() in ("path", "paths") for name in options)
+
+
+def _read_options(given: Mapping[str, str], schema: StructType) -> Mapping[str, str]:
+    from orbitmq.spark.tables import read_options
+
+    return read_options(given, schema)
+
+
+def _write_options(given: Mapping[str, str], schema: StructType) -> Mapping[str, str]:
+    from orbitmq.spark.tables import write_options
+
+    return write_options(given, schema)
 
 
 @dataclass(slots=True)
