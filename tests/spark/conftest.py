@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import time
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
@@ -20,7 +22,7 @@ from orbitmq.protocol.requests.topic import UpdateAndCreateTopic
 from orbitmq.spark.errors import JavaNotFound
 from orbitmq.spark.java import find_java_home
 from tests.peers.apache import Apache
-from tests.peers.machine import do_without
+from tests.peers.machine import do_without, jars
 from tests.spark.standalone import SparkCluster
 
 if TYPE_CHECKING:
@@ -56,10 +58,14 @@ def java_for_spark() -> None:
 
 @pytest.fixture(scope="session")
 def spark(java_for_spark: None) -> Iterator[SparkSession]:
-    """One session for all tests."""
+    """One session for all tests, with Spark's Avro package where Maven can fetch it."""
     from orbitmq.spark import local_session
 
-    session = local_session("orbitmq-tests")
+    conf = {}
+    if shutil.which("mvn"):
+        avro = jars(Path(__file__).with_name("avro.xml"), "spark-avro")
+        conf["spark.jars"] = ",".join(map(str, sorted(avro.glob("*.jar"))))
+    session = local_session("orbitmq-tests", conf=conf)
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()

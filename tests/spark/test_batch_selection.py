@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from orbitmq.spark.options import ReadOptions
 from orbitmq.spark.planning import OffsetRange, Queue
 from orbitmq.spark.reading import read_range
 from orbitmq.testing import LocalBroker
+from tests.peers.machine import need
 from tests.spark.conftest import Outgoing, Server, create_topic, publish
 
 if TYPE_CHECKING:
@@ -135,10 +137,47 @@ def test_bodies_are_decoded(server: Server, topic: str, read: Read) -> None:
     assert "MALFORMED_RECORD" in says(strict.collect)
 
 
+ORDER = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "item", "type": "string"},
+        {"name": "amount", "type": ["null", "double"]},
+    ],
+}
+
+
 @only_orbitmq
-def test_avro_without_sparks_package_for_it_is_said(read: Read) -> None:
-    schema = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
-    assert "spark-avro" in says(lambda: orbitmq.spark.decoded(read(columns="body"), schema))
+def test_avro_bodies_are_decoded(server: Server, topic: str, read: Read) -> None:
+    need("mvn")
+    # By hand, as Avro's specification has them: 7 and "tea", then the union's second branch or its first.
+    bodies = [b"\x0e\x06tea\x02" + struct.pack("<d", 2.5), b"\x0e\x06tea\x00", b"\x01", b""]
+    publish(server, topic, [Outgoing(body) for body in bodies])
+    for schema in (ORDER, json.dumps(ORDER)):
+        frame = orbitmq.spark.decoded(read(columns="queueOffset,body"), schema)
+        found = {row.queueOffset: row for row in frame.collect()}
+        assert tuple(found[0].value) == (7, "tea", 2.5)
+        assert tuple(found[1].value) == (7, "tea", None)
+        assert [found[n]._bad_body for n in range(4)] == [None, None, *bodies[2:]]
+        assert [found[n].value for n in (2, 3)] == [None, None]
+    strict = orbitmq.spark.decoded(read(columns="body"), ORDER, bad="fail")
+    assert "Malformed records" in says(strict.collect)
+
+
+@only_orbitmq
+def test_avro_without_sparks_package_for_it_is_said(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyspark.errors import AnalysisException
+
+    def from_avro(*_: object) -> None:
+        raise AnalysisException(
+            "[AVRO_NOT_LOADED_SQL_FUNCTIONS_UNUSABLE] Cannot call the FROM_AVRO SQL function because the "
+            "Avro data source is not loaded. Please restart with the 'spark-avro' package loaded"
+        )
+
+    with monkeypatch.context() as patched:
+        patched.setattr("pyspark.sql.avro.functions.from_avro", from_avro)
+        assert "spark.jars.packages" in says(lambda: orbitmq.spark.decoded(read(columns="body"), ORDER))
     assert "no JSON" in says(lambda: orbitmq.spark.decoded(read(columns="body"), "{"))
 
 

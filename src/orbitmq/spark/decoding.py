@@ -90,7 +90,8 @@ def _from_avro(frame: DataFrame, column: str, schema: str, bad: str) -> Column:
         if "avro" in str(error).lower() and ("load" in str(error).lower() or "package" in str(error).lower()):
             raise BadOption(
                 "Spark's Avro package is missing: start the session with spark.jars.packages="
-                "org.apache.spark:spark-avro_2.13:VERSION, of the version of your Spark"
+                "org.apache.spark:spark-avro_2.13:VERSION, of the version of your Spark or, where there is "
+                "none, the newest before it (4.1.1 runs on Spark 4.3)"
             ) from error
         raise
     return value
