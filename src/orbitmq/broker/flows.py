@@ -6,14 +6,14 @@ day = 25 at 1 h.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
 MINUTE_STEP_MS = 10_000
 HOUR_STEP_MS = 600_000
 DAY_STEP_MS = 3_600_000
+_MOST_SAMPLES = {MINUTE_STEP_MS: 7, HOUR_STEP_MS: 7, DAY_STEP_MS: 25}
 
 K = TypeVar("K", bound=Hashable)
 
@@ -38,15 +38,18 @@ class Window(NamedTuple):
 
 @dataclass(slots=True)
 class Flow:
-    """Messages that go one way: counters since the start, and samples of them."""
+    """Messages that go one way: counters since the start, and samples of them.
+
+    There is one for each queue: the samples are lists, of which empty ones are small.
+    """
 
     messages: int = 0
     size_bytes: int = 0
     took_ms: int = 0
     calls: int = 0
-    minute: deque[Sample] = field(default_factory=lambda: deque(maxlen=7))
-    hour: deque[Sample] = field(default_factory=lambda: deque(maxlen=7))
-    day: deque[Sample] = field(default_factory=lambda: deque(maxlen=25))
+    minute: list[Sample] = field(default_factory=list)
+    hour: list[Sample] = field(default_factory=list)
+    day: list[Sample] = field(default_factory=list)
 
     def add(self, messages: int, size_bytes: int = 0, took_ms: int = 0) -> None:
         """Counts one call that carried so many messages."""
@@ -55,21 +58,21 @@ class Flow:
         self.took_ms += took_ms
         self.calls += 1
 
-    def sample(self, series: deque[Sample], now: int, step_ms: int) -> bool:
+    def sample(self, series: list[Sample], now: int, step_ms: int) -> bool:
         """Adds a sample; whether the window sees anything move. A flow at rest keeps one sample only."""
         if not series:
             series.append(Sample(now - step_ms, 0, 0, 0, 0))
         elif len(series) == 1:
             series[0] = series[0]._replace(at_ms=now - step_ms)
         series.append(Sample(now, self.messages, self.size_bytes, self.took_ms, self.calls))
+        if len(series) > _MOST_SAMPLES[step_ms]:
+            del series[0]
         if series[0].calls != self.calls:
             return True
-        last = series[-1]
-        series.clear()
-        series.append(last)
+        del series[:-1]
         return False
 
-    def window(self, series: deque[Sample], field_name: str) -> Window:
+    def window(self, series: list[Sample], field_name: str) -> Window:
         """A window of one counter: `messages`, `size_bytes` or `took_ms`."""
         if not series:
             return Window(0, 0.0, 0.0)
@@ -103,22 +106,26 @@ class Flows(Generic[K]):
         flow.took_ms += took_ms
         flow.calls += calls
 
-    def sample_minute(self, now: int) -> None:
-        """Samples the minutes of the flows that move."""
-        for key in [
-            k for k, flow in self._minute.items() if not flow.sample(flow.minute, now, MINUTE_STEP_MS)
-        ]:
-            del self._minute[key]
+    def sample_minute(self, now: int) -> Iterator[None]:
+        """Samples the minutes of the flows that move, one at each step."""
+        for key, flow in list(self._minute.items()):
+            if not flow.sample(flow.minute, now, MINUTE_STEP_MS):
+                self._minute.pop(key, None)
+            yield
 
-    def sample_hour(self, now: int) -> None:
-        """Samples the hours of the flows that move."""
-        for key in [k for k, flow in self._hour.items() if not flow.sample(flow.hour, now, HOUR_STEP_MS)]:
-            del self._hour[key]
+    def sample_hour(self, now: int) -> Iterator[None]:
+        """Samples the hours of the flows that move, one at each step."""
+        for key, flow in list(self._hour.items()):
+            if not flow.sample(flow.hour, now, HOUR_STEP_MS):
+                self._hour.pop(key, None)
+            yield
 
-    def sample_day(self, now: int) -> None:
-        """Samples the days of the flows that move."""
-        for key in [k for k, flow in self._day.items() if not flow.sample(flow.day, now, DAY_STEP_MS)]:
-            del self._day[key]
+    def sample_day(self, now: int) -> Iterator[None]:
+        """Samples the days of the flows that move, one at each step."""
+        for key, flow in list(self._day.items()):
+            if not flow.sample(flow.day, now, DAY_STEP_MS):
+                self._day.pop(key, None)
+            yield
 
     def remove(self, is_gone: Callable[[K], bool]) -> None:
         """Forgets flows whose topic or group is gone."""

@@ -76,7 +76,7 @@ class BrokerChores:
         yield Chore("sweep ordered pops", ORDER_INTERVAL_MS, broker.sweep_order)
         yield Chore("look after filters", FILTER_INTERVAL_MS, self._tend_filters)
         yield Chore("store offsets of broadcasting groups", BROADCAST_INTERVAL_MS, broker.broadcasts.scan)
-        yield Chore("sample statistics", 1_000, broker.stats.tick)
+        yield Chore("sample statistics", 1_000, self._in_steps(broker.stats.tick))
         yield Chore("expire clients", CLIENT_INTERVAL_MS, self._expire_clients)
         yield Chore("expire locks", LOCK_INTERVAL_MS, broker.locks.sweep)
         yield Chore("keep what waits", 1_000, lambda now: broker.store.keep_from(broker.oldest_waiting()))

@@ -6,6 +6,7 @@ a power cut could take back what somebody has read.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Container
 from itertools import repeat
 from typing import TypeAlias
@@ -28,6 +29,8 @@ class Arrivals:
         self._extension = extension
         self.dirty: list[ConsumeQueue] = []
         """Queues with something that was not told yet; appends add to it."""
+        self._stirred: deque[ConsumeQueue] = deque()
+        """Queues with something new since a sweep has asked for them."""
         self._shown_to = 0
 
     def begin(self) -> None:
@@ -71,6 +74,18 @@ class Arrivals:
         topic, queue_id, behind, code = arrival
         return topic, queue_id, behind, self._extension.tags_code(queue, code) or 0
 
+    def take_stirred(self) -> list[ConsumeQueue]:
+        """The queues with something new since the last call. For the sweep: may be called in its thread.
+
+        None is missed: `take` lists a queue here before it lets go of it as dirty.
+        """
+        found = list(self.dirty)
+        while self._stirred:
+            queue = self._stirred.popleft()
+            queue.stirred = False
+            found.append(queue)
+        return found
+
     def take(self, wanted: Container[tuple[str, int]] | None) -> list[Arrival]:
         """What readers see since the last call; only of the `wanted` queues, if given."""
         if not self.dirty:
@@ -81,6 +96,9 @@ class Arrivals:
         for queue in self.dirty:
             if queue.removed:
                 continue
+            if not queue.stirred:
+                queue.stirred = True
+                self._stirred.append(queue)
             end = self._table.end(queue)
             if wanted is not None and (queue.topic, queue.queue_id) not in wanted:
                 queue.announced = end

@@ -51,6 +51,7 @@ class ConsumeQueue:
         "min_offset",
         "queue_id",
         "removed",
+        "stirred",
         "swept_to",
         "tail",
         "tail_start",
@@ -85,6 +86,8 @@ class ConsumeQueue:
         """Written to files and not flushed to the disk; the sweep's own figure."""
         self.dirty = False
         """Listed among the queues that have something new since arrivals were last told."""
+        self.stirred = False
+        """Listed among the queues that the next sweep looks at."""
         self.removed = False
         self.is_schedule = topic == "SCHEDULE_TOPIC_XXXX"
         self.code_is_special = self.is_schedule or extended

@@ -26,6 +26,8 @@ from orbitmq.store.files import Disk, StoreFile, segment_name
 log = logging.getLogger(__name__)
 
 PAGE_BYTES = 4096
+MANY_FILES = 256
+"""To sync so many one after the other takes longer than to have the file system write all it has."""
 
 
 class Sweep:
@@ -55,14 +57,19 @@ class Sweep:
         """Has the files of deleted queues removed by the next sweep."""
         self._doomed.extend(queues)
 
-    def run(self) -> None:
-        """Writes all that waits, removes what is doomed. Raises OSError; what was not written still waits."""
+    def run(self, stirred: Callable[[], list[ConsumeQueue]] | None = None) -> None:
+        """Writes all that waits, removes what is doomed. Raises OSError; what was not written still waits.
+
+        With `stirred`, which tells the queues with something new, it does not look at all the others.
+        """
         with self.busy:
             try:
                 self._remove_doomed()
                 end = self._table.end
-                for queue in [queue for queue in self._table.all() if queue.swept_to < end(queue)]:
-                    if not queue.removed:
+                looked_at = self._table.all() if stirred is None or self.error is not None else stirred()
+                for queue in [queue for queue in looked_at if queue.swept_to < end(queue)]:
+                    # Once more: one may be listed twice.
+                    if not queue.removed and queue.swept_to < end(queue):
                         self._write(queue)
                         if queue.unsynced_bytes >= self._least_bytes > 0:
                             self._sync(queue)
@@ -149,6 +156,8 @@ class Sweep:
         """Brings everything written so far to the disk. Raises OSError, once it did for good."""
         with self.busy:
             self._once(self._extension.sync)
+            if len(self._unsynced) >= MANY_FILES:
+                self._disk.write_out(self._table.folder)
             for queue, start in list(self._unsynced):
                 self._sync_file(queue, start)
                 queue.unsynced_bytes = 0
@@ -175,9 +184,9 @@ class Sweep:
         while self._doomed:
             queue = self._doomed.popleft()
             self.files.forget(queue)
-            self._unsynced = {key for key in self._unsynced if key[0] is not queue}
             folder = queue_folder(self._table.folder, queue)
             for start in self._table.file_starts(queue):
+                self._unsynced.discard((queue, start))
                 self._disk.remove(folder / segment_name(start))
             self._disk.remove_folder(folder)
             self._disk.remove_folder(folder.parent)

@@ -22,11 +22,11 @@ def test_idle_flows_are_not_sampled_and_begin_anew_when_they_move() -> None:
     flows: Flows[str] = Flows()
     flows.add("T", 5)
     for step in range(1, 12):
-        flows.sample_minute(step * MINUTE_STEP_MS)
+        list(flows.sample_minute(step * MINUTE_STEP_MS))
     flow = flows.by_key["T"]
     assert len(flow.minute) == 1
     flows.add("T", 2, calls=2)
-    flows.sample_minute(100 * MINUTE_STEP_MS)
+    list(flows.sample_minute(100 * MINUTE_STEP_MS))
     window = flow.window(flow.minute, "messages")
     assert (window.sum, window.tps, window.avgpt) == (2, 0.2, 1.0)
 
@@ -36,6 +36,6 @@ def test_what_is_removed_is_gone_from_every_window() -> None:
     flows.add("T", 5)
     flows.remove(lambda key: key == "T")
     assert flows.by_key == {}
-    flows.sample_minute(MINUTE_STEP_MS)
-    flows.sample_hour(MINUTE_STEP_MS)
-    flows.sample_day(MINUTE_STEP_MS)
+    assert not list(flows.sample_minute(MINUTE_STEP_MS))
+    assert not list(flows.sample_hour(MINUTE_STEP_MS))
+    assert not list(flows.sample_day(MINUTE_STEP_MS))

@@ -1,5 +1,5 @@
-from orbitmq.broker.flows import DAY_STEP_MS, HOUR_STEP_MS
-from orbitmq.broker.stats import BrokerStats
+from orbitmq.broker.flows import DAY_STEP_MS, HOUR_STEP_MS, MINUTE_STEP_MS
+from orbitmq.broker.stats import FLOWS_PER_STEP, BrokerStats
 
 START = 1_795_000_000_000
 
@@ -123,3 +123,20 @@ def test_the_day_begins_with_what_there_was_at_midnight() -> None:
     assert stats.put_today_morning == 4
     stats.tick(START + 2 * 86_400_000)
     assert (stats.put_yesterday_morning, stats.put_today_morning) == (4, 5)
+
+
+def test_very_many_flows_are_sampled_in_steps() -> None:
+    stats = BrokerStats("C", START)
+    for queue_id in range(3 * FLOWS_PER_STEP):
+        stats.put_fresh("T", queue_id, 1, 10)
+    now = START + MINUTE_STEP_MS
+    steps = 1
+    while stats.tick(now):
+        steps += 1
+    assert steps == 4
+    assert stats.topic_put.by_key["T"].messages == 3 * FLOWS_PER_STEP
+    for queue_id in (0, 3 * FLOWS_PER_STEP - 1):
+        flow = stats.queue_put.by_key["T", queue_id]
+        assert flow.window(flow.minute, "messages").sum == 1
+    assert stats.totals.put_messages == 3 * FLOWS_PER_STEP
+    assert not stats.tick(now + 1000), "nothing is due before the next step of the minute"

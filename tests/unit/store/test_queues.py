@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.store import failpoints
+from orbitmq.store import MessageStore, StoreOptions, failpoints
 from orbitmq.store.consume_queue import UNIT, ConsumeQueue, OpenFiles, QueueTable
 from orbitmq.store.extension import ExtensionFiles
 from orbitmq.store.files import RealDisk
-from orbitmq.store.sweep import Sweep
+from orbitmq.store.sweep import MANY_FILES, Sweep
+from tests.unit.store.kit import NOW, message
 
 FILE = 20 * 100
 
@@ -179,3 +180,46 @@ def test_unsynced_files_are_not_held_open(
     assert len(os.listdir("/proc/self/fd")) <= before + 11
     sweep.sync_all()
     assert len(os.listdir("/proc/self/fd")) <= before + 11
+
+
+def test_a_sweep_of_what_is_new_misses_nothing(tmp_path: Path) -> None:
+    """Whatever comes between two of them, told of or not, before one or behind it."""
+    store = MessageStore.open(StoreOptions(root=tmp_path, max_index_num=1000, max_hash_slot_num=100), NOW)
+    sweep, arrivals = store._sweep, store._arrivals
+    store.append(message(queue_id=1), NOW)
+    store.take_arrivals()
+    store.append(message(queue_id=2), NOW)
+    sweep.run(arrivals.take_stirred)
+    assert [store._queues.find("T", n).swept_to for n in (1, 2)] == [1, 1]
+    store.take_arrivals()
+    store.append(message(queue_id=1), NOW)
+    store.take_arrivals()
+    store.append(message(queue_id=1), NOW)
+    sweep.run(arrivals.take_stirred)
+    sweep.take_in()
+    assert store._queues.find("T", 1).swept_to == 3
+    assert store.max_offset("T", 1) == 3
+    sweep.run(arrivals.take_stirred)
+    assert not sweep.swept, "nothing is written twice"
+    store.close()
+
+
+def test_very_many_files_are_synced_together(
+    table: QueueTable, sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written_out: list[Path] = []
+    monkeypatch.setattr(table.disk, "write_out", written_out.append)
+    for number in range(MANY_FILES):
+        add(table.make("T", number), 1)
+    sweep.run()
+    sweep.sync_all()
+    assert written_out == [table.folder]
+    add(table.make("T", 0), 1)
+    sweep.run()
+    sweep.sync_all()
+    assert len(written_out) == 1, "not for a few"
+
+
+def test_a_file_system_is_written_out(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+    RealDisk().write_out(tmp_path)

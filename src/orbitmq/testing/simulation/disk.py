@@ -204,6 +204,9 @@ class MemoryDisk:
                 content.is_named = True
         self._undo = [(other, before) for other, before in self._undo if other != folder]
 
+    def write_out(self, folder: Path) -> None:
+        """See `Disk`. Nothing is quicker here for it."""
+
     def remove(self, path: Path) -> None:
         self.check_alive()
         gone = self._files.pop(path, None)
