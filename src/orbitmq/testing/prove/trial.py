@@ -95,7 +95,7 @@ class Findings:
         self.ends.update(kill=history.kills, cut=history.cuts, stop=history.stops)
 
     def to_value(self) -> dict[str, Any]:
-        """All of it, for JSON."""
+        """All of it, for JSON; what was not tried is null."""
         return {
             "broker": self.name,
             "kept": self.is_kept,
@@ -106,7 +106,9 @@ class Findings:
             "power_cuts": self.ends["cut"],
             "stops": self.ends["stop"],
             "acknowledged": {kind: row.acknowledged for kind, row in self.rows.items()},
-            "lost_to_power_cuts": {kind: row.lost_to_cuts for kind, row in self.rows.items()},
+            "lost_to_power_cuts": (
+                {kind: row.lost_to_cuts for kind, row in self.rows.items()} if self.ends["cut"] else None
+            ),
             "lost_to_one_power_cut_at_most": self.most_lost,
             "lost_before_a_power_cut_ms": round(self.most_lost_ms),
             "not_on_the_disk_at_a_power_cut_bytes": self.most_at_risk_bytes,
