@@ -47,7 +47,6 @@ def test_every_command_and_all_python_of_the_guide(tmp_path: Path) -> None:
         assert "</html>" in (place / page).read_text(), page
 
 
-@pytest.mark.skipif(os.environ.get("ORBITMQ_LONG") != "1", reason="takes minutes: ORBITMQ_LONG=1 runs it")
 def test_the_notebook_ends_in_charts(tmp_path: Path) -> None:
     place, said = run(tmp_path, str(REPOSITORY / "examples" / "data_notebook.py"))
     assert "in the folder: 5000" in said
