@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from orbitmq.server.listener import free_ports
 from orbitmq.store import MessageStore, PutStatus
 from orbitmq.store.files import StoreFile
 from tests.fault.simulated_disk import SimulatedDisk
@@ -129,3 +130,20 @@ def test_a_start_without_room_for_its_mark_keeps_the_mark_of_a_crash(tmp_path: P
         MessageStore.open(options(tmp_path), NOW, disk)
     assert (tmp_path / "abort").exists()
     MessageStore.open(options(tmp_path), NOW).close()
+
+
+def test_a_folder_that_is_read_only_ends_the_start_with_one_line(small_disk: Path) -> None:
+    folder = small_disk / "store"
+    store = MessageStore.open(options(folder), NOW)
+    filled(store, 10)
+    store.close()
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    port = free_ports(-2, 1, 2)
+    done = subprocess.run(
+        [sys.executable, "-m", "orbitmq", "standalone", "--data-dir", str(folder),
+         "--broker-port", str(port), "--namesrv-port", str(port + 2)],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 5, done.stdout + done.stderr
+    (line,) = (done.stdout + done.stderr).splitlines()
+    assert "Read-only file system" in line
