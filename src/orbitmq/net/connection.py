@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from orbitmq.net.address import format_address
 from orbitmq.net.errors import CallTimeout, ConnectionLost
@@ -34,6 +35,9 @@ log = logging.getLogger(__name__)
 
 ReplyT = TypeVar("ReplyT", bound="Reply")
 Buffer = bytes | bytearray | memoryview
+
+_Asked: TypeAlias = "tuple[asyncio.Future[Command], float, type[Request[Any]], float]"
+"""A call that waits for its answer: until which loop time, for what, and for how long (ms)."""
 
 HIGH_WATER_BYTES = 1 << 20
 """Unsent bytes beyond which a peer is not read from."""
@@ -94,7 +98,10 @@ class Connection(asyncio.Protocol):
         self._goes_on = False
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
-        self._pending: dict[int, asyncio.Future[Command]] = {}
+        self._pending: dict[int, _Asked] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = math.inf
+        """Loop time at which calls are looked through for those whose time is over."""
         self._opaque = 0
         self._out: list[Buffer] = []
         self._out_bytes = 0
@@ -138,9 +145,9 @@ class Connection(asyncio.Protocol):
             return
         for command in commands:
             if command.flag & 1:
-                future = self._pending.pop(command.opaque, None)
-                if future is not None and not future.done():
-                    future.set_result(command)
+                asked = self._pending.pop(command.opaque, None)
+                if asked is not None and not asked[0].done():
+                    asked[0].set_result(command)
             else:
                 inbox.append(command)
         if inbox:
@@ -212,7 +219,8 @@ class Connection(asyncio.Protocol):
         if self._is_unfinished and self._unfinished is not None:
             self._unfinished.note(self, 0)
         pending, self._pending = self._pending, {}
-        for future in pending.values():
+        self._set_timer(math.inf)
+        for future, *_ in pending.values():
             if not future.done():
                 future.set_exception(ConnectionLost(self.peer.address, self._close_reason))
                 future.exception()  # a caller that is gone already must not cause a warning
@@ -307,18 +315,30 @@ class Connection(asyncio.Protocol):
         opaque = self._opaque = (self._opaque + 1) & 0x7FFFFFFF
         command.opaque = opaque
         future: asyncio.Future[Command] = self._loop.create_future()
-        self._pending[opaque] = future
-        timer = self._loop.call_later(
-            timeout_ms / 1000, self._time_out, opaque, type(request).__name__, timeout_ms
-        )
-        future.add_done_callback(lambda _: timer.cancel())
+        deadline = self._loop.time() + timeout_ms / 1000
+        self._pending[opaque] = (future, deadline, type(request), timeout_ms)
+        if deadline < self._timer_at:
+            self._set_timer(deadline)
         self.send(command)
         return future
 
-    def _time_out(self, opaque: int, name: str, timeout_ms: float) -> None:
-        future = self._pending.pop(opaque, None)
-        if future is not None and not future.done():
-            future.set_exception(CallTimeout(self.peer.address, name, timeout_ms))
+    def _set_timer(self, at: float) -> None:
+        """One timer for all calls, set to the first that may have to be given up: most end long before."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._timer_at = at
+        if at < math.inf:
+            self._timer = self._loop.call_at(at, self._time_out)
+
+    def _time_out(self) -> None:
+        """Gives up the calls whose time is over."""
+        now = max(self._loop.time(), self._timer_at)
+        for opaque in [opaque for opaque, asked in self._pending.items() if asked[1] <= now]:
+            future, _, kind, timeout_ms = self._pending.pop(opaque)
+            if not future.done():
+                future.set_exception(CallTimeout(self.peer.address, kind.__name__, timeout_ms))
+        self._set_timer(min((asked[1] for asked in self._pending.values()), default=math.inf))
 
     async def call(self, request: Request[ReplyT], timeout_ms: float = 3000) -> ReplyT:
         """Sends a request and gives its typed reply.
