@@ -39,6 +39,8 @@ class Intake:
         self._state = state
         self._known = state.files.start.known
         self._passed_to = state.files.start.passed_to
+        self._window_slots = 0
+        """How many slots ahead messages are put; looked at once per slice."""
 
     @property
     def has_known(self) -> bool:
@@ -55,6 +57,10 @@ class Intake:
         if state.queue_offset < first:
             log.warning("timers: messages %d to %d are gone from the topic", state.queue_offset, first)
             state.queue_offset = first
+        settings = state.settings
+        self._window_slots = window_slots(
+            settings.timer_roll_window_slot, state.precision_ms, settings.file_reserved_time
+        )
         stop = min(end, state.queue_offset + TAKEN_PER_STEP)
         units = NewUnits(state.files)
         queue_offset = state.queue_offset
@@ -95,7 +101,7 @@ class Intake:
             state.lose(f"message {queue_offset} of {TIMER_TOPIC} is damaged, or says not when and where to")
             return True
         written_ms = min(record.store_timestamp, now)
-        where = self._place(waiting.due_ms, written_ms)
+        where = place(waiting.due_ms, written_ms, self._window_slots, state.precision_ms)
         if where.slot_ms - state.read_ms >= state.files.wheel.span_ms - state.precision_ms:
             # A turn of the wheel ahead of what is delivered: its slot may still be taken.
             return False
@@ -118,11 +124,6 @@ class Intake:
             return None
         due_ms = due_time(properties, int(out_ms), record.store_timestamp, self._state.precision_ms)
         return _Waiting(topic, due_ms, properties.get(TIMER_DEL_UNIQKEY))
-
-    def _place(self, due_ms: int, written_ms: int) -> Place:
-        settings, precision_ms = self._state.settings, self._state.precision_ms
-        slots = window_slots(settings.timer_roll_window_slot, precision_ms, settings.file_reserved_time)
-        return place(due_ms, written_ms, slots, precision_ms)
 
     def _is_past(self, where: Place, waiting: _Waiting) -> bool:
         """Whether what waits there has been delivered already; a recall counts while its slot is open."""
@@ -197,8 +198,8 @@ class NewUnits:
         slot = self._slots.get(slot_ms)
         if slot is None:
             slot = self._files.wheel.get(slot_ms)
-        unit = unit._replace(previous=slot.last, delay_ms=slot_ms - unit.written_ms)
-        position = self._last = self._files.log.append(pack_unit(unit))
+        linked = TimerUnit(slot.last, unit.magic, unit.written_ms, slot_ms - unit.written_ms, *unit[4:])
+        position = self._last = self._files.log.append(pack_unit(linked))
         number = slot.number + (-1 if unit.magic & DELETE else 1)
         self._slots[slot_ms] = Slot(position if slot.first == NO_UNIT else slot.first, position, number)
 

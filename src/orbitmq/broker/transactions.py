@@ -20,7 +20,7 @@ from orbitmq.broker.offsets import OffsetTable
 from orbitmq.broker.send_cy import SetAside
 from orbitmq.broker.snapshots import Snapshot
 from orbitmq.broker.stats import BrokerStats
-from orbitmq.broker.transactions_figures import Latencies, TransactionFigures
+from orbitmq.broker.transactions_figures import TransactionFigures
 from orbitmq.broker.transactions_records import (
     QUEUE_ID,
     FreshHalf,
@@ -209,8 +209,7 @@ class Transactions:
                 self._close(decision.half, HalfState.COMMITTED, now)
                 self._stats.put_fresh(message.topic, message.queue_id, 1, appended.size)
                 self._stats.put_typed("transaction", message.topic, appended.size)
-                self.figures.committed[message.topic] += 1
-                self.figures.latencies.setdefault(message.topic, Latencies()).add(decision.half.age_ms(now))
+                self.figures.published(message.topic, decision.half.age_ms(now))
             else:
                 self._stats.put_failed()
         rollbacks = [decision for decision in decisions if not decision.is_commit]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -23,7 +24,7 @@ class Latencies:
         """Counts one."""
         seconds = max(0, age_ms) / 1000
         self.sum_s += seconds
-        self.buckets[sum(seconds > bound for bound in LATENCY_BOUNDS_S)] += 1
+        self.buckets[bisect_left(LATENCY_BOUNDS_S, seconds)] += 1
 
 
 class TransactionFigures:
@@ -64,6 +65,14 @@ class TransactionFigures:
         key = topic, group
         self.open[key] = self.open.get(key, 0) + 1
         self._changed_ms[topic] = now
+
+    def published(self, topic: str, age_ms: int) -> None:
+        """A commit has published a half message of that age."""
+        self.committed[topic] += 1
+        latencies = self.latencies.get(topic)
+        if latencies is None:
+            latencies = self.latencies[topic] = Latencies()
+        latencies.add(age_ms)
 
     def closed(self, topic: str, group: str, now: int) -> None:
         """A half message was decided, or given up."""
