@@ -103,6 +103,7 @@ def _load_queue(table: QueueTable, topic: str, queue_id: int) -> None:
     for start in table.file_starts(queue):
         if start > end or (start == end and start != starts[0]):
             table.disk.remove(folder / segment_name(start))
+            table.disk.sync_folder(folder)
     _set_end(queue, end // UNIT_BYTES)
     queue.base = -1
     # Files that were removed may be made again under the same names.
@@ -202,18 +203,24 @@ def _drop_units_from(table: QueueTable, queue: ConsumeQueue, physical_offset: in
     _set_end(queue, end)
 
 
-def _wipe_behind(table: QueueTable, queue: ConsumeQueue) -> None:
-    """Nothing stale may stand behind the last unit in a file: a later start would take it for units."""
+def _wipe_behind(table: QueueTable, queue: ConsumeQueue) -> list[int]:
+    """Nothing stale may stand behind the last unit in a file: a later start would take it for units. Gives
+    the starts of the files that have to be synced for that to last.
+    """
     folder = queue_folder(table.folder, queue)
     end = queue.swept_to * UNIT_BYTES
+    wiped = []
     for start in table.file_starts(queue):
         if start < end < start + table.file_bytes or start == end:
             file = table.disk.open(folder / segment_name(start))
             file.cut(max(0, end - start))
             file.close()
+            wiped.append(start)
         elif start > end:
             table.disk.remove(folder / segment_name(start))
+            table.disk.sync_folder(folder)
     table.reading.forget(queue)
+    return wiped
 
 
 # ---- the log ----
@@ -560,4 +567,6 @@ class Recovery:
         self._log.flush()
         for queue in self._table.all():
             _drop_units_from(self._table, queue, end)
-            _wipe_behind(self._table, queue)
+            self._sweep.note_unsynced(queue, _wipe_behind(self._table, queue))
+        # A power cut would bring back what was wiped, among the units that come now.
+        self._sweep.sync_all()

@@ -152,6 +152,10 @@ class Sweep:
             self.sync_error = error
             raise
 
+    def note_unsynced(self, queue: ConsumeQueue, starts: list[int]) -> None:
+        """Has files synced that somebody else has written to; before the first sweep."""
+        self._unsynced.update((queue, start) for start in starts)
+
     def sync_all(self) -> None:
         """Brings everything written so far to the disk. Raises OSError, once it did for good."""
         with self.busy:
