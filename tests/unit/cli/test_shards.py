@@ -106,6 +106,17 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         wait_until(lambda: not any(map(is_alive, left)), "shards outlive their supervisor")
 
 
+def held_by_shards(cluster: Cluster, capfd: pytest.CaptureFixture[str]) -> dict[str, int]:
+    """How many messages of the topic each shard has, of those that routes name."""
+    capfd.readouterr()
+    if cluster.orbitmq("admin", "topic", "status", "T", "--json") != 0:
+        return {}
+    held: dict[str, int] = {}
+    for row in json.loads(capfd.readouterr().out):
+        held[row["broker"]] = held.get(row["broker"], 0) + row["maxOffset"]
+    return held
+
+
 def test_shards_are_one_cluster_and_one_that_dies_comes_back(
     cluster: Cluster, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -119,11 +130,9 @@ def test_shards_are_one_cluster_and_one_that_dies_comes_back(
 
     # A topic made on the cluster is on all of them, and what is sent to it spreads over them.
     assert cluster.orbitmq("admin", "topic", "create", "T", "--cluster", "DefaultCluster", "--queues", 2) == 0
+    wait_until(lambda: held_by_shards(cluster, capfd).keys() == {"b-0", "b-1"}, "routes to both")
     assert cluster.orbitmq("produce", "--topic", "T", "--body", "hello", "--count", 40) == 0
-    capfd.readouterr()
-    assert cluster.orbitmq("admin", "topic", "status", "T", "--json") == 0
-    rows = json.loads(capfd.readouterr().out)
-    held = {name: sum(row["maxOffset"] for row in rows if row["broker"] == name) for name in ("b-0", "b-1")}
+    held = held_by_shards(cluster, capfd)
     assert sum(held.values()) == 40
     assert min(held.values()) > 0
 
