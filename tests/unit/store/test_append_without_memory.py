@@ -67,7 +67,7 @@ def test_whichever_allocation_fails_queues_stay_dense(tmp_path: Path) -> None:
         kept.append(b"kept %d" % at)
         assert store.append(message(at, body=kept[-1]), NOW).status is PutStatus.PUT_OK
         at += 1
-    assert failed > 20, "many allocations were tried"
+    assert failed > 10, "many allocations were tried"
     held = bodies(store)
     assert [one for one in held if one.startswith(b"kept")] == kept
     offsets = all_offsets(store)
