@@ -8,6 +8,7 @@ from typing import Any
 from benchmarks.flood.offenders import OFFENDERS
 from benchmarks.report import PAGE, between
 from benchmarks.results import Run
+from benchmarks.scale.report import commit
 from orbitmq.protocol.codes import ResponseCode
 
 
@@ -17,7 +18,7 @@ def write_report(runs: list[Run], page: Path = PAGE) -> Path:
     facts = runs[-1].facts
     kind = "compiled modules" if facts.get("compiled") else "interpreted"
     lines = [
-        f"Commit {facts['commit']}, {facts['cores']} cores that broker, offender and client share, "
+        f"{commit(runs[-1])}{facts['cores']} cores that broker, offender and client share, "
         f"Python {facts['python']}, {kind}.",
         "",
         "| beside | took, s | sends, p50 ms | p99 | max | errors | MB before, at most, after | "

@@ -38,6 +38,11 @@ def write_report(runs: list[Run], page: Path = PAGE) -> list[Path]:
     return [page, chart]
 
 
+def commit(run: Run) -> str:
+    """What was measured, as the begin of a sentence; nothing where it was no checked-out repository."""
+    return f"Commit {run.facts['commit']}, " if run.facts["commit"] else ""
+
+
 def _newest(runs: list[Run], row: str) -> tuple[Run, Points] | None:
     for run in reversed(runs):
         points = {size: figures["orbitmq"] for (name, size), figures in run.rounds.items() if name == row}
@@ -50,7 +55,7 @@ def _said(run: Run, points: Points) -> str:
     kind = "compiled modules" if run.facts.get("compiled") else "interpreted"
     load = max(figures.get("load", 0) for figures in points.values())
     return (
-        f"Commit {run.facts['commit']}, {run.facts['cores']} cores, Python {run.facts['python']}, {kind}; "
+        f"{commit(run)}{run.facts['cores']} cores, Python {run.facts['python']}, {kind}; "
         f"load of the machine before a point up to {load:g}."
     )
 
