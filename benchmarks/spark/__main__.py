@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from benchmarks.install import HERE, compile_java, compiled, facts_of, fetch, in
 from benchmarks.load import load_generator
 from benchmarks.processes import cpu_seconds
 from benchmarks.spark.cluster import standalone_cluster
-from benchmarks.spark.jobs import JOBS, SOURCES, Inputs, Job, frames, timed
+from benchmarks.spark.jobs import JOBS, SOURCES, Inputs, Job, Reading, timed
 from benchmarks.spark.kafka import fill, kafka
 from benchmarks.spark.report import show, write_report
 
@@ -48,6 +48,7 @@ class Served:
 @click.option("--orbitmq", "command", help="The orbitmq command to measure. Default: beside this Python.")
 @click.option("--results", type=click.Path(path_type=Path), default=HERE / "spark-results.jsonl")
 @click.option("--work-dir", type=click.Path(path_type=Path), default=HERE.parent / "build" / "benchmarks")
+@click.option("--resume", is_flag=True, help="Go on with the last run: measure what it has not measured yet.")
 @click.option("--report", is_flag=True, help="Write the table of docs/performance.md and measure nothing.")
 def main(
     rounds: int,
@@ -57,12 +58,14 @@ def main(
     command: str | None,
     results: Path,
     work_dir: Path,
+    resume: bool,
     report: bool,
 ) -> None:
     """Times Spark jobs over OrbitMQ (online and from its files) and over Kafka with Spark's own source.
 
     Kafka 4.1 and the source come from Maven Central. Takes a JDK, Maven, and about 8 GB of disk. Every
-    figure is appended to the results file at once. The exit code never depends on a figure.
+    figure is appended to the results file at once, and --resume goes on with a run that was interrupted: it
+    fills both brokers again, and measures what is missing. The exit code never depends on a figure.
     """
     if report:
         write_report(_newest(results))
@@ -76,8 +79,15 @@ def main(
     counts = {size: records or count for size, count in RECORDS}
     chosen = [job for job in JOBS if not jobs or job.name.startswith(jobs)]
     facts = facts_of(installed, compiled(installed.orbitmq))
-    run = {"kind": "run", "run": uuid.uuid4().hex[:12], "facts": facts, "records": counts}
-    _append(results, run)
+    earlier = _of_last_run(results) if resume else []
+    if earlier:
+        run = earlier[0]
+        if run["records"] != {str(size): count for size, count in counts.items()}:
+            raise click.ClickException("the last run had other numbers of records: give --records as there")
+    else:
+        run = {"kind": "run", "run": uuid.uuid4().hex[:12], "facts": facts, "records": counts}
+        _append(results, run)
+    done = {_mark(entry) for entry in earlier}
     folder = work_dir / "spark"
     shutil.rmtree(folder, ignore_errors=True)
     place = Place.fresh(folder / "orbitmq")
@@ -100,17 +110,36 @@ def main(
                 counts,
             )
             packages = ",".join(str(jar) for jar in sorted(connector.glob("*.jar")))
-            for entry in _measure(served, chosen, rounds, packages, folder / "spark-out"):
+            for entry in _measure(served, chosen, rounds, packages, folder / "spark-out", done):
                 _append(results, {"run": run["run"], **entry})
-            for entry in _scale(served, scale_rounds, packages, folder):
+            for entry in _scale(served, scale_rounds, packages, folder, done):
                 _append(results, {"run": run["run"], **entry})
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     show(_newest(results))
 
 
+def _of_last_run(path: Path) -> list[dict[str, Any]]:
+    """What opened the last run, and all its entries; empty where there is none."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    entries = [json.loads(line) for line in lines]
+    opened = [entry for entry in entries if entry["kind"] == "run"]
+    return [] if not opened else [e for e in entries if e["run"] == opened[-1]["run"]]
+
+
+def _mark(entry: dict[str, Any]) -> tuple[object, ...]:
+    """What was measured, without how it came out."""
+    names = ("kind", "size", "job", "source", "round", "executors", "partitions")
+    return tuple(entry.get(name) for name in names)
+
+
 def _measure(
-    served: Served, jobs: list[Job], rounds: int, packages: str, folder: Path
+    served: Served,
+    jobs: list[Job],
+    rounds: int,
+    packages: str,
+    folder: Path,
+    done: Collection[tuple[object, ...]],
 ) -> Iterator[dict[str, Any]]:
     """Every job over every source, one source right after the other, in another order each round."""
     from orbitmq.spark.session import local_session
@@ -126,17 +155,19 @@ def _measure(
                     for source in _turned(
                         [s for s in SOURCES if not (job.streaming and s == "offline")], number
                     ):
-                        frame = frames(spark, source, f"spark_{size}", served.inputs)
+                        what = {
+                            "kind": "round", "size": size, "job": job.name, "source": source, "round": number,
+                        }  # fmt: skip
+                        if _mark(what) in done:
+                            continue
+                        frame = Reading(spark, source, f"spark_{size}", served.inputs)
                         figures = _timed(served, source, job, frame, folder, count)
                         click.echo(
                             f"round {number + 1}  {size:>5} B  {job.what:<24} {source:<8} "
                             f"{figures['rate']:>12,.0f} rec/s  broker {figures['broker_us']:.2f} µs/rec"
                         )
                         if number >= 0:
-                            yield {
-                                "kind": "round", "size": size, "job": job.name, "source": source,
-                                "round": number, **figures,
-                            }  # fmt: skip
+                            yield what | figures
     finally:
         spark.stop()
 
@@ -161,7 +192,9 @@ def _turned(sources: list[str], number: int) -> list[str]:
     return sources[first:] + sources[:first]
 
 
-def _scale(served: Served, rounds: int, packages: str, folder: Path) -> Iterator[dict[str, Any]]:
+def _scale(
+    served: Served, rounds: int, packages: str, folder: Path, done: Collection[tuple[object, ...]]
+) -> Iterator[dict[str, Any]]:
     """Time against partitions and executors on a standalone cluster of worker processes."""
     from orbitmq.spark.session import spark_session
 
@@ -183,15 +216,18 @@ def _scale(served: Served, rounds: int, packages: str, folder: Path) -> Iterator
                 for number in range(-1, rounds):
                     for partitions in (1, 2, 4, 8):
                         for source in SOURCES:
+                            what = {
+                                "kind": "scale", "executors": executors, "partitions": partitions,
+                                "source": source, "round": number,
+                            }  # fmt: skip
+                            if _mark(what) in done:
+                                continue
                             more = {"minPartitions": str(partitions)}
-                            plain = frames(spark, source, f"spark_{size}", served.inputs, **more)
+                            plain = Reading(spark, source, f"spark_{size}", served.inputs, more)
                             frame = _coalesced(plain, partitions)
                             took = timed(noop, frame, folder / "spark-out", count)
                             if number >= 0:
-                                yield {
-                                    "kind": "scale", "executors": executors, "partitions": partitions,
-                                    "source": source, "round": number, "seconds": took,
-                                }  # fmt: skip
+                                yield what | {"seconds": took}
                                 click.echo(
                                     f"scale: {executors} executors, {partitions} parts, {source} {took:.2f} s"
                                 )

@@ -5,15 +5,19 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from orbitmq.spark.lake.writing import IN_PATH, NEEDED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 COLUMNS = "keys,body,topic,queueId,queueOffset,storeTimestamp,sysFlag"
 """OrbitMQ's columns for Kafka's key, value, topic, partition, offset, timestamp and timestampType."""
+ARCHIVED = tuple(name for name in COLUMNS.split(",") if name not in IN_PATH)
+"""The same in a lake, where the topic is in the path."""
 SOURCES = ("kafka", "online", "offline")
 TITLES = {"kafka": "Kafka", "online": "OrbitMQ", "offline": "OrbitMQ, from its files"}
 
@@ -53,17 +57,20 @@ def options_of(source: str, topic: str, inputs: Inputs) -> tuple[str, dict[str, 
     return "orbitmq", {**where, "columns": COLUMNS}
 
 
-def frames(
-    spark: SparkSession, source: str, topic: str, inputs: Inputs, **more: str
-) -> Callable[[bool], DataFrame]:
-    """Makes a data frame, of a batch or of a stream."""
-    name, options = options_of(source, topic, inputs)
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A topic through one source: called, it is a data frame, of a batch or of a stream."""
 
-    def frame(streaming: bool) -> DataFrame:
-        reader: Any = spark.readStream if streaming else spark.read
-        return reader.format(name).options(**options, **more).load()  # type: ignore[no-any-return]
+    spark: SparkSession
+    source: str
+    topic: str
+    inputs: Inputs
+    more: dict[str, str] = field(default_factory=dict)
 
-    return frame
+    def __call__(self, streaming: bool) -> DataFrame:
+        name, options = options_of(self.source, self.topic, self.inputs)
+        reader: Any = self.spark.readStream if streaming else self.spark.read
+        return reader.format(name).options(**options, **self.more).load()  # type: ignore[no-any-return]
 
 
 def _count(frame: Any, folder: Path) -> int:
@@ -78,6 +85,23 @@ def _noop(frame: Any, folder: Path) -> int:
 def _parquet(frame: Any, folder: Path) -> int:
     frame(False).write.parquet(str(folder / "out"))
     return 0
+
+
+def _archive(frame: Any, folder: Path) -> int:
+    """The job `archive`, which writes Parquet in the workers; of Kafka Spark's writer: it has no such job."""
+    if not isinstance(frame, Reading) or frame.source == "kafka":
+        return _parquet(frame, folder)
+    from orbitmq.spark.jobs.archive.running import ArchiveOptions, run
+    from orbitmq.spark.jobs.job import JobSetup
+    from orbitmq.spark.lake.storage import LakeLocation
+
+    inputs = frame.inputs
+    columns = tuple(dict.fromkeys((*ARCHIVED, *NEEDED)))
+    where: dict[str, Any] = {"setup": JobSetup(inputs.namesrv)}
+    if frame.source == "offline":
+        where |= {"store": inputs.store, "broker_name": "broker-a"}
+    lake = LakeLocation(str(folder / "lake"))
+    return run(ArchiveOptions(lake, (frame.topic,), columns=columns, **where)).messages
 
 
 def _stream(sink: str) -> Callable[[Any, Path], int]:
@@ -96,6 +120,7 @@ JOBS = (
     Job("count", "count", _count),
     Job("noop", "noop, seven columns", _noop),
     Job("parquet", "write Parquet", _parquet),
+    Job("archive", "archive job, Parquet", _archive),
     Job("stream-noop", "available-now, noop", _stream("noop"), streaming=True),
     Job("stream-parquet", "available-now, Parquet", _stream("parquet"), streaming=True),
 )

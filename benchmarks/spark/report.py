@@ -10,11 +10,13 @@ import click
 
 from benchmarks.report import PAGE, between
 from benchmarks.rows import size_text
+from benchmarks.spark import chart
 from benchmarks.spark.jobs import JOBS, SOURCES, TITLES
 
 GOALS = {
     ("online", "count"): 1.5, ("online", "noop"): 1.5, ("online", "parquet"): 1.2,
     ("offline", "count"): 3.0, ("offline", "noop"): 3.0, ("offline", "parquet"): 1.5,
+    ("offline", "archive"): 3.0,
 }  # fmt: skip
 """Records per second that were aimed at, as ratios to Kafka's."""
 
@@ -93,5 +95,13 @@ def show(entries: list[dict[str, Any]]) -> None:
 
 
 def write_report(entries: list[dict[str, Any]], page: Path = PAGE) -> None:
-    """Puts them into the documentation."""
-    page.write_text(between(page.read_text(), "spark", "\n".join(markdown(entries))))
+    """Puts them into the documentation, with charts beside it."""
+    lines = markdown(entries)
+    for name, about, drawn in (
+        ("performance-spark.svg", "Records per second by job and source", chart.rates(entries)),
+        ("performance-spark-scale.svg", "Time against partitions and executors", chart.scale(entries)),
+    ):
+        if drawn:
+            page.with_name(name).write_text(drawn)
+            lines += ["", f"![{about}]({name})"]
+    page.write_text(between(page.read_text(), "spark", "\n".join(lines)))
