@@ -143,24 +143,26 @@ def _print(found: Findings) -> None:
         f"{ends['stop']} orderly stops; the slowest start took {found.slowest_start_seconds:.1f} s"
     )
     table = Table("acknowledged", "how many", "lost when the process dies", "lost when power fails")
-    died_badly = bool(set(found.broken) & {"lost", "changed"})
+    lost = bool(set(found.broken) & {"lost", "changed", "gaps"})
     for kind, row in found.rows.items():
         cut = f"{row.lost_to_cuts:,}" if row.lost_to_cuts else "none" if ends["cut"] else "not tried"
-        table.add_row(KINDS[kind], f"{row.acknowledged:,}", "see below" if died_badly else "none", cut)
+        if lost:
+            cut = "see below" if ends["cut"] else cut
+        table.add_row(KINDS[kind], f"{row.acknowledged:,}", "see below" if lost else "none", cut)
     out.print(table)
     promises = Table("promise", "held")
     for rule, text in RULES.items():
         times = found.broken.get(rule, 0)
         promises.add_row(text, f"[red]broken {times} times: {found.examples[rule]}" if times else "yes")
     out.print(promises)
-    if found.settings.get("flushDiskType") == "ASYNC_FLUSH" and ends["cut"]:
+    if found.settings.get("flushDiskType") == "ASYNC_FLUSH" and ends["cut"] and not lost:
         out.print(
             "[bold]Can be lost:[/bold] with ASYNC_FLUSH a power cut takes what was acknowledged and not "
             "flushed yet. "
             f"Here at most {found.most_lost:,} messages of the last {found.most_lost_ms / 1000:.1f} s, when "
             f"{found.most_at_risk_bytes:,} bytes were not on the disk. flushDiskType=SYNC_FLUSH loses none."
         )
-    elif ends["cut"]:
+    elif ends["cut"] and found.is_kept:
         out.print("[bold]Cannot be lost:[/bold] with SYNC_FLUSH nothing that was acknowledged.")
     if found.failed:
         out.print(f"[red]{found.failed}")
