@@ -14,12 +14,14 @@ from orbitmq.protocol.codes import ResponseCode
 
 def write_report(runs: list[Run], page: Path = PAGE) -> Path:
     """Puts the newest figures of every flood into the page."""
-    runs = [run for run in runs if not run.settings.get("quick")]
+    whole = [run for run in runs if not run.settings.get("quick")]
+    size = "" if whole else " A tenth of each flood."
+    runs = whole or runs
     facts = runs[-1].facts
     kind = "compiled modules" if facts.get("compiled") else "interpreted"
     lines = [
         f"{commit(runs[-1])}{facts['cores']} cores that broker, offender and client share, "
-        f"Python {facts['python']}, {kind}.",
+        f"Python {facts['python']}, {kind}.{size}",
         "",
         "| beside | took, s | sends, p50 ms | p99 | max | errors | MB before, at most, after | "
         "longest turn, CPU ms | what became of it |",
