@@ -47,6 +47,8 @@ RECORD_OVERHEAD_BYTES = 64 << 10
 PAGE_BYTES = 4096
 BUSY_SHARE_OF_MEMORY = 10
 """A tenth of memory that waits for the disk is much: at a fifth Linux stops who writes (vm.dirty_ratio)."""
+SWEPT_PER_CALL = 1_000
+"""Queues whose units in files are dropped from memory in one call: some ms."""
 INDEX_SLICES_AT_CLOSE = 512
 INDEX_SLICES_AT_QUERY = 8
 INDEX_INTERVAL_MS = 100
@@ -277,7 +279,7 @@ class MessageStore:
             self.busy_refusals += len(messages)
             return [Appended(PutStatus.OS_PAGE_CACHE_BUSY) for _ in messages]
         if self._sweep.swept:
-            self._sweep.take_in()
+            self._sweep.take_in(SWEPT_PER_CALL)
         if now_ms > self._last_timestamp:
             self._last_timestamp = now_ms
         commit_log = self._log
@@ -429,7 +431,7 @@ class MessageStore:
         limit but the store's. A damaged record is stepped over and counted, never served.
         """
         if self._sweep.swept:
-            self._sweep.take_in()
+            self._sweep.take_in(SWEPT_PER_CALL)
         return self._reader.get(topic, queue_id, queue_offset, max_count, max_bytes, accept)
 
     def read_cold(self, offset: int, size: int, queue: object | None = None) -> None:

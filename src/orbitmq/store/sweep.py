@@ -7,6 +7,7 @@ deleted and made again cannot meet its own old files.
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -166,12 +167,14 @@ class Sweep:
                 self._sync_file(queue, start)
                 queue.unsynced_bytes = 0
 
-    def take_in(self) -> None:
-        """Drops swept units from the tails: the owner's part, which never waits for a running sweep."""
+    def take_in(self, most: int = sys.maxsize) -> None:
+        """Drops swept units from the tails of up to `most` queues: the owner's part, which never waits for a
+        running sweep.
+        """
         if not self.busy.acquire(blocking=False):
             return
         try:
-            while self.swept:
+            for _ in range(min(most, len(self.swept))):
                 queue = self.swept.popleft()
                 count = queue.swept_to - queue.tail_start
                 if count > 0 and not queue.removed:

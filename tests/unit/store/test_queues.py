@@ -223,3 +223,17 @@ def test_very_many_files_are_synced_together(
 def test_a_file_system_is_written_out(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x")
     RealDisk().write_out(tmp_path)
+
+
+def test_what_was_swept_is_taken_in_by_and_by(table: QueueTable, sweep: Sweep) -> None:
+    queues = [table.make("T", number) for number in range(5)]
+    for queue in queues:
+        add(queue, 1)
+    sweep.run()
+    sweep.take_in(2)
+    assert [len(queue.tail) for queue in queues] == [0, 0, 20, 20, 20]
+    add(queues[4], 1)
+    sweep.run()
+    assert table.read(queues[4], 0, 2) == UNIT.pack(0, 100, 0) + UNIT.pack(100, 100, 1)
+    sweep.take_in()
+    assert [len(queue.tail) for queue in queues] == [0] * 5
