@@ -51,7 +51,8 @@ class Cluster:
         self._start("namesrv", "--port", port + 5, "--data-dir", folder / "namesrv")
         self.broker = self._start(
             *("broker", "--shards", 2, "--namesrv", self.namesrv, "--port", port, "--name", "b"),
-            *("--data-dir", folder / "data", "--ready-file", folder / "ready", "--log-format", "json"),
+            *("--data-dir", folder / "data", "--ready-file", folder / "ready"),
+            *("--log-format", "json", "--log-level", "info"),
             *SMALL,
         )
         assert self.broker.stdout is not None
