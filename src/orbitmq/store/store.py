@@ -178,6 +178,12 @@ class MessageStore:
                 raise
             log.error("rebuilt consume queues cannot be written: %s; no messages are taken", error)
         self._sweep.take_in()
+        if found.scanned:
+            log.info(
+                "%s: recovered%s; the log ends at %d, %d queue entries were put back, %d bytes cut off",
+                *(root, "" if clean else " after an end that was not in order"),
+                *(self._log.max_physical, found.rebuilt_units, found.cut_bytes),
+            )
         self._last_record = found.last_record
         # No checksum is over a time: one that far ahead is damaged, and must not become that of new records.
         is_time = found.last_timestamp_ms < now_ms + FAR_AHEAD_MS
