@@ -135,6 +135,12 @@ LIMITS: dict[str, list[Limit]] = {
     "Connections": [
         Limit("connections of a server", "maxConnections", "one more is closed when it is accepted"),
         Limit(
+            "what all peers together have begun to send and not ended",
+            "net.unfinished:MOST_BYTES",
+            "those that were silent for longest are closed",
+            "bytes",
+        ),
+        Limit(
             "held requests of a connection",
             "server.waits:MAX_WAITS_PER_CONNECTION",
             "answered at once, as if their time were over",
