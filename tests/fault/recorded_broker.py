@@ -30,7 +30,7 @@ from orbitmq.protocol.requests.send import SendMessageV2, SendReply
 from orbitmq.protocol.requests.transaction import EndTransaction
 from orbitmq.store import FlushFailed, timer_recovery, timer_wheel
 from orbitmq.store.config_files import read_text, write_text
-from orbitmq.store.memory_disk import MemoryDisk
+from tests.fault.recorded_disk import RecordedDisk
 from tests.unit.broker.handlers.real_broker import NOW, RealBroker
 from tests.unit.store.kit import read_queue
 
@@ -104,7 +104,7 @@ class Ledger:
 class Recorded:
     """A broker that lives on a disk in memory."""
 
-    def __init__(self, disk: MemoryDisk, now: int = NOW, **properties: object) -> None:
+    def __init__(self, disk: RecordedDisk, now: int = NOW, **properties: object) -> None:
         self.disk = disk
         self.now = now
         self.properties = {**SMALL, **properties}
@@ -430,14 +430,14 @@ def tables_of_broker(
 def recorded(root: Path, seed: int, actions: int, **properties: object) -> Recorded:
     """A run from an empty folder, killed at its end."""
     root.mkdir(parents=True, exist_ok=True)
-    run = Recorded(MemoryDisk(root), **properties)
+    run = Recorded(RecordedDisk(root), **properties)
     run.work(random.Random(seed), actions)
     run.kill()
     return run
 
 
 def check_after(
-    run: Recorded, disk: MemoryDisk, step: int, *, power: bool, thorough: bool, now: int = 0
+    run: Recorded, disk: RecordedDisk, step: int, *, power: bool, thorough: bool, now: int = 0
 ) -> Recorded:
     """Opens what is left after a step and holds it against what was promised until then; at once, or at a
     later time.

@@ -14,7 +14,7 @@ import pytest
 
 from orbitmq.protocol.message_cy import decode_record, decode_records
 from orbitmq.store import GetStatus, MessageStore
-from orbitmq.store.memory_disk import MemoryDisk
+from tests.fault.recorded_disk import RecordedDisk
 from tests.unit.store.kit import HOST, NOW, crash, message, options
 
 COUNT = 5
@@ -44,9 +44,9 @@ def fields_of(record: bytes) -> list[str]:
     return names + ["properties"] * (len(record) - len(names))
 
 
-def filled_disk(root: Path, **values: object) -> tuple[MemoryDisk, list[int]]:
+def filled_disk(root: Path, **values: object) -> tuple[RecordedDisk, list[int]]:
     """A disk with one queue, all of it synced, and where its records begin."""
-    disk = MemoryDisk(root)
+    disk = RecordedDisk(root)
     store = MessageStore.open(options(root, **values), NOW, disk)
     places = [
         store.append(

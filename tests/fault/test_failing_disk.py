@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from orbitmq.store import MessageStore, PutStatus
-from orbitmq.store.memory_disk import MemoryDisk
 from tests.fault.recorded_broker import Recorded, check_after, with_small_wheel
+from tests.fault.recorded_disk import RecordedDisk
 from tests.unit.store.kit import NOW, bodies, crash, filled, message, options
 
 FAULTS = int(os.environ.get("ORBITMQ_DISK_FAULTS", "8"))
@@ -47,7 +47,7 @@ class Fault:
 def failing_run(root: Path, flush: str, fault: Fault) -> Recorded:
     """A run on a disk that fails, killed at its end."""
     root.mkdir(parents=True)
-    run = Recorded(MemoryDisk(root), flushDiskType=flush)
+    run = Recorded(RecordedDisk(root), flushDiskType=flush)
     run.fails = True
     sample = run.disk.before
     assert sample is not None
@@ -96,8 +96,8 @@ def test_whatever_fails_nothing_acknowledged_is_lost(
                 pytest.fail(f"{flush}, seed {SEED}, {os.strerror(number)} at {at}, {fate}: {error!r}")
 
 
-def on_memory(root: Path, flush: str = "ASYNC_FLUSH") -> tuple[MessageStore, MemoryDisk]:
-    disk = MemoryDisk(root)
+def on_memory(root: Path, flush: str = "ASYNC_FLUSH") -> tuple[MessageStore, RecordedDisk]:
+    disk = RecordedDisk(root)
     return MessageStore.open(options(root, flush_disk_type=flush), NOW, disk), disk
 
 

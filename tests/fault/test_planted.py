@@ -20,9 +20,9 @@ from orbitmq.broker.transactions_loading import TransactionLoading
 from orbitmq.store import FlushFailed, MessageStore
 from orbitmq.store.commit_log import CommitLog
 from orbitmq.store.index import Index
-from orbitmq.store.memory_disk import MemoryDisk, MemoryFile
 from orbitmq.store.recovery import Recovery
 from tests.fault.recorded_broker import Recorded, check_after, recorded, with_small_wheel
+from tests.fault.recorded_disk import RecordedDisk, RecordedFile
 from tests.fault.test_failing_disk import SYNCS, Fault, failing_run
 
 ACTIONS = 45
@@ -34,13 +34,13 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 def unsynced(monkeypatch: pytest.MonkeyPatch, is_meant: Callable[[str], bool]) -> None:
     """Leaves out the fsync of some files."""
-    before = MemoryFile.sync
+    before = RecordedFile.sync
 
-    def sync(self: MemoryFile) -> None:
+    def sync(self: RecordedFile) -> None:
         if not is_meant(str(self.path)):
             before(self)
 
-    monkeypatch.setattr(MemoryFile, "sync", sync)
+    monkeypatch.setattr(RecordedFile, "sync", sync)
 
 
 def no_fsync_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +56,7 @@ def no_fsync_of_the_timer_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def no_fsync_of_folders(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MemoryDisk, "sync_folder", lambda self, folder: None)
+    monkeypatch.setattr(RecordedDisk, "sync_folder", lambda self, folder: None)
 
 
 def durable_before_the_fsync(monkeypatch: pytest.MonkeyPatch) -> None:

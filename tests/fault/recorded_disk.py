@@ -1,6 +1,6 @@
 """A disk in memory that writes down everything done to it, so that any moment of it can be laid out again.
 
-Put a store on a `MemoryDisk`, let it work, and `Playback` gives the disk as it was after each of its steps:
+Put a store on a `RecordedDisk`, let it work, and `Playback` gives the disk as it was after each of its steps:
 as the death of the process leaves it (`killed`: everything written is there), or as a power cut may leave it
 (`power_cut`: of what was not synced any part is there, page by page, in any order, torn within pages; names
 that came, went or changed in a folder that was not synced may or may not have).
@@ -62,10 +62,10 @@ class _Content:
         """What the journal knows of a file that somebody has a view of."""
 
 
-class MemoryFile:
+class RecordedFile:
     """An open file; see `StoreFile`."""
 
-    def __init__(self, disk: MemoryDisk, path: Path, content: _Content) -> None:
+    def __init__(self, disk: RecordedDisk, path: Path, content: _Content) -> None:
         self.path = path
         self.size = len(content.data)
         self._disk = disk
@@ -79,13 +79,13 @@ class MemoryFile:
         return memoryview(self._content.data)
 
     def reserve(self, position: int, length: int) -> None:
-        """There is always room, unless `MemoryDisk.before` says otherwise."""
+        """There is always room, unless `RecordedDisk.before` says otherwise."""
         self._disk.step("reserve", self.path)
 
     def sync(self) -> None:
         """From here on a power cut leaves what was written so far.
 
-        Where `MemoryDisk.before` has it fail, what was written since the last sync never gets to the disk,
+        Where `RecordedDisk.before` has it fail, what was written since the last sync never gets to the disk,
         though it can be read, and though later syncs succeed: so do kernels.
         """
         try:
@@ -136,7 +136,7 @@ class MemoryFile:
         """Nothing to let go of."""
 
 
-class MemoryDisk:
+class RecordedDisk:
     """Files below `root`; see `Disk`. Belongs to one thread."""
 
     def __init__(self, root: Path) -> None:
@@ -182,7 +182,7 @@ class MemoryDisk:
 
     # What `Disk` has.
 
-    def open(self, path: Path, size: int | None = None, mode: int = 0o644) -> MemoryFile:
+    def open(self, path: Path, size: int | None = None, mode: int = 0o644) -> RecordedFile:
         """See `Disk`."""
         names = self._folders.get(str(path.parent))
         number = None if names is None else names.get(path.name)
@@ -201,7 +201,7 @@ class MemoryDisk:
         if size is not None and len(content.data) < size:
             content.data.extend(bytes(size - len(content.data)))
             self.note(Step("resize", number, position=size))
-        return MemoryFile(self, path, content)
+        return RecordedFile(self, path, content)
 
     def content(self, path: Path) -> bytes:
         """See `Disk`."""
@@ -274,7 +274,7 @@ class MemoryDisk:
     @classmethod
     def laid_out(
         cls, root: Path, folders: dict[str, dict[str, int]], contents: dict[int, bytes]
-    ) -> MemoryDisk:
+    ) -> RecordedDisk:
         """A disk with these files, all of it synced; what no folder reaches any more is gone."""
         disk = cls(root)
         disk._folders = {}
@@ -418,21 +418,21 @@ class Playback:
         names.now[new_name] = names.now.pop(name)
         names.since.append(dict(names.now))
 
-    def killed(self) -> MemoryDisk:
+    def killed(self) -> RecordedDisk:
         """The disk as the death of the process leaves it here."""
         folders = {folder: names.now for folder, names in self._folders.items()}
-        return MemoryDisk.laid_out(
+        return RecordedDisk.laid_out(
             self._root, folders, {number: bytes(played.now) for number, played in self._files.items()}
         )
 
-    def power_cut(self, chance: Random, kept: float | None = None) -> MemoryDisk:
+    def power_cut(self, chance: Random, kept: float | None = None) -> RecordedDisk:
         """The disk as a power cut here may leave it. `kept` is the share of unsynced pages and names that got
         to the disk all the same; by default it is drawn, too: often nothing, or everything.
         """
         share = chance.choice((0.0, 0.1, 0.5, 0.9, 1.0)) if kept is None else kept
         folders = {folder: _names_left(names, chance, share) for folder, names in self._folders.items()}
         contents = {number: _content_left(played, chance, share) for number, played in self._files.items()}
-        return MemoryDisk.laid_out(self._root, folders, contents)
+        return RecordedDisk.laid_out(self._root, folders, contents)
 
 
 def _names_left(names: _Names, chance: Random, share: float) -> dict[str, int]:

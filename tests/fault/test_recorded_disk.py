@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.store.memory_disk import PAGE_BYTES, MemoryDisk, Playback
+from tests.fault.recorded_disk import PAGE_BYTES, Playback, RecordedDisk
 
 ROOT = Path("/root-of-the-disk")
 FILE = ROOT / "folder" / "file"
 
 
 @pytest.fixture
-def disk() -> MemoryDisk:
-    return MemoryDisk(ROOT)
+def disk() -> RecordedDisk:
+    return RecordedDisk(ROOT)
 
 
-def made(disk: MemoryDisk, size: int = 3 * PAGE_BYTES) -> None:
+def made(disk: RecordedDisk, size: int = 3 * PAGE_BYTES) -> None:
     """A file that is on the disk, with its name."""
     disk.make_folder(FILE.parent)
     disk.sync_folder(ROOT)
@@ -27,14 +27,14 @@ def made(disk: MemoryDisk, size: int = 3 * PAGE_BYTES) -> None:
     disk.sync_folder(FILE.parent)
 
 
-def played(disk: MemoryDisk) -> Playback:
+def played(disk: RecordedDisk) -> Playback:
     playback = disk.playback()
     disk.notice()
     playback.go_to(len(disk.journal))
     return playback
 
 
-def test_files_are_what_was_written(disk: MemoryDisk) -> None:
+def test_files_are_what_was_written(disk: RecordedDisk) -> None:
     made(disk)
     file = disk.open(FILE)
     view = file.view()
@@ -56,7 +56,7 @@ def test_files_are_what_was_written(disk: MemoryDisk) -> None:
     assert disk.names(ROOT) == []
 
 
-def test_a_kill_leaves_all_that_was_written_up_to_any_step(disk: MemoryDisk) -> None:
+def test_a_kill_leaves_all_that_was_written_up_to_any_step(disk: RecordedDisk) -> None:
     made(disk)
     file = disk.open(FILE)
     before = len(disk.journal)
@@ -73,7 +73,7 @@ def test_a_kill_leaves_all_that_was_written_up_to_any_step(disk: MemoryDisk) -> 
     ]  # fmt: skip
 
 
-def test_a_power_cut_leaves_what_was_synced_and_any_pages_of_the_rest(disk: MemoryDisk) -> None:
+def test_a_power_cut_leaves_what_was_synced_and_any_pages_of_the_rest(disk: RecordedDisk) -> None:
     made(disk)
     file = disk.open(FILE)
     file.write(0, b"S" * 3 * PAGE_BYTES)
@@ -94,7 +94,7 @@ def test_a_power_cut_leaves_what_was_synced_and_any_pages_of_the_rest(disk: Memo
     assert {"S", "a", "b", "Sa", "ab"} <= seen
 
 
-def test_names_are_there_for_sure_once_their_folder_was_synced(disk: MemoryDisk) -> None:
+def test_names_are_there_for_sure_once_their_folder_was_synced(disk: RecordedDisk) -> None:
     made(disk)
     new = FILE.with_name("new")
     disk.open(new, 5).sync()
@@ -111,7 +111,7 @@ def test_names_are_there_for_sure_once_their_folder_was_synced(disk: MemoryDisk)
     assert len(playback.power_cut(random.Random(0), kept=0.0).content(FILE)) == 5
 
 
-def test_what_a_failed_sync_has_dropped_stays_lost(disk: MemoryDisk) -> None:
+def test_what_a_failed_sync_has_dropped_stays_lost(disk: RecordedDisk) -> None:
     made(disk)
     file = disk.open(FILE)
     file.write(0, b"dropped")
@@ -132,7 +132,7 @@ def test_what_a_failed_sync_has_dropped_stays_lost(disk: MemoryDisk) -> None:
     assert left[PAGE_BYTES : PAGE_BYTES + 5] == b"later"
 
 
-def test_a_disk_that_was_laid_out_goes_on(disk: MemoryDisk) -> None:
+def test_a_disk_that_was_laid_out_goes_on(disk: RecordedDisk) -> None:
     made(disk)
     disk.open(FILE).write(0, b"first")
     again = played(disk).killed()
