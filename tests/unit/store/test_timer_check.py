@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from orbitmq.store.memory_disk import MemoryDisk
 from orbitmq.store.timer_check import TimerCheck, TimerFields, TimerMark
+from tests.fault.recorded_disk import RecordedDisk
 
 FIELDS = TimerFields(read_ms=5000, queue_offset=3)
 MARK = TimerMark(5000, 5000, 52, 3, 104, 900)
 
 
 def test_it_is_on_the_disk_as_soon_as_it_is_made(tmp_path: Path) -> None:
-    disk = MemoryDisk(tmp_path)
+    disk = RecordedDisk(tmp_path)
     path = tmp_path / "config" / "timercheck"
     check = TimerCheck.load(disk, path, 1000)
     assert check.write(FIELDS, MARK)
