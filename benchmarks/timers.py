@@ -20,7 +20,7 @@ from benchmarks.processes import anonymous_bytes
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.message_cy import decode_records
 from orbitmq.protocol.requests.offset import GetMaxOffset
-from orbitmq.protocol.requests.pull import PullMessage
+from orbitmq.protocol.requests.pull import SUBSCRIPTION_IN_REQUEST, PullMessage
 from orbitmq.protocol.requests.send import SendMessageV2
 from orbitmq.testing import LocalBroker
 
@@ -28,8 +28,6 @@ QUEUES = 4
 SENDERS = 64
 DUE_WITHIN_S = 90
 MIB = 1 << 20
-SUBSCRIPTION_IN_REQUEST = 4
-"""Of a pull's sysFlag."""
 
 
 def now_ms() -> int:

@@ -13,13 +13,11 @@ from orbitmq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, Produ
 from orbitmq.protocol.declare import Request
 from orbitmq.protocol.requests.client import Heartbeat
 from orbitmq.protocol.requests.offset import GetMaxOffset, UpdateConsumerOffset
-from orbitmq.protocol.requests.pull import PullMessage
+from orbitmq.protocol.requests.pull import MAY_BE_HELD, SUBSCRIPTION_IN_REQUEST, PullMessage
 from orbitmq.protocol.requests.send import SendBatchMessage, SendMessageV2
 from orbitmq.protocol.requests.topic import UpdateAndCreateTopic
 
 PATIENCE_MS = 120_000
-MAY_BE_HELD = 2
-WITH_SUBSCRIPTION = 4
 FILLED, PLAIN, WAKING = "ScaleFilled", "ScalePlain", "ScaleWaking"
 GROUP = "ScaleProbe"
 OPERATIONS = ("send", "pull", "heartbeat", "commit", "wake")
@@ -53,7 +51,7 @@ def pull_request(
         queue_id=queue_id,
         queue_offset=queue_offset,
         max_msg_nums=count,
-        sys_flag=WITH_SUBSCRIPTION | (MAY_BE_HELD if hold_ms else 0),
+        sys_flag=SUBSCRIPTION_IN_REQUEST | (MAY_BE_HELD if hold_ms else 0),
         commit_offset=0,
         suspend_timeout_millis=hold_ms,
         subscription="*",

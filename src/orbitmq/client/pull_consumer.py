@@ -24,10 +24,7 @@ from orbitmq.protocol.requests.offset import (
     SearchOffsetByTimestamp,
     UpdateConsumerOffset,
 )
-from orbitmq.protocol.requests.pull import PullMessage
-
-MAY_BE_HELD = 2
-SUBSCRIPTION_IN_REQUEST = 4
+from orbitmq.protocol.requests.pull import MAY_BE_HELD, SUBSCRIPTION_IN_REQUEST, PullMessage
 
 
 class Pulled(list[ReceivedMessage]):

@@ -15,10 +15,8 @@ from orbitmq.client.session import Session
 from orbitmq.net.errors import Closed, NetError
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import BrokerRefused, FlowControl, OrbitError
-from orbitmq.protocol.requests.pull import PullMessage, PullReply
+from orbitmq.protocol.requests.pull import COMMITS_OFFSET, MAY_BE_HELD, PullMessage, PullReply
 
-COMMIT_OFFSET = 1
-MAY_BE_HELD = 2
 FLOW_CONTROL_PAUSE_MS = 20
 
 FORGOTTEN = frozenset(
@@ -156,7 +154,7 @@ class QueuePull:
             self.next_offset,
             options.pull_batch_size,
             # After a failure an answer is wanted at once, so that it is known that all is well again.
-            (0 if self._failing else MAY_BE_HELD) | (COMMIT_OFFSET if commits else 0),
+            (0 if self._failing else MAY_BE_HELD) | (COMMITS_OFFSET if commits else 0),
             commit_offset if commits else 0,
             options.broker_suspend_max_time_ms,
             subscription.data.sub_version if subscription is not None else 0,

@@ -20,7 +20,7 @@ from orbitmq.protocol.message_cy import decode_record
 from orbitmq.protocol.names import REPLY_TOPIC_SUFFIX, is_system_topic
 from orbitmq.protocol.requests.client import CheckClientConfig
 from orbitmq.protocol.requests.offset import GetMaxOffset, GetMinOffset, SearchOffsetByTimestamp
-from orbitmq.protocol.requests.pull import PullMessage
+from orbitmq.protocol.requests.pull import SUBSCRIPTION_IN_REQUEST, PullMessage
 from orbitmq.protocol.requests.route import (
     GetAllTopicListFromNameserver,
     GetBrokerClusterInfo,
@@ -33,8 +33,6 @@ from orbitmq.spark.planning import Queue
 READABLE = 4
 """The bit of a queue's permissions that lets consumers read it."""
 MASTER = 0
-SUBSCRIPTION_IN_REQUEST = 4
-"""The bit of a pull's sysFlag that says: the filter is in this request, no consumer need be registered."""
 AT_ONCE = 128
 """Requests sent ahead of their answers."""
 TIMEOUT_MS = 15_000

@@ -15,11 +15,10 @@ from orbitmq.protocol.errors import NotFound, OrbitError
 from orbitmq.protocol.ids import host_text, parse_offset_message_id
 from orbitmq.protocol.message import COMPRESSED, StoredMessage
 from orbitmq.protocol.message_cy import decode_record, decode_records
-from orbitmq.protocol.requests.pull import PullMessage, QueryMessage, ViewMessageById
+from orbitmq.protocol.requests.pull import SUBSCRIPTION_IN_REQUEST, PullMessage, QueryMessage, ViewMessageById
 
 MAX_BODY_BYTES = 64 << 20
 TOOLS_GROUP = "TOOLS_CONSUMER"
-_SUBSCRIPTION_IN_REQUEST = 4
 _END_OF_TIME_MS = 2**63 - 1
 
 
@@ -86,7 +85,7 @@ async def message_at(admin: Admin, queue: MessageQueue, queue_offset: int) -> St
             queue_id=queue.queue_id,
             queue_offset=queue_offset,
             max_msg_nums=1,
-            sys_flag=_SUBSCRIPTION_IN_REQUEST,
+            sys_flag=SUBSCRIPTION_IN_REQUEST,
             commit_offset=0,
             suspend_timeout_millis=0,
             sub_version=0,

@@ -20,14 +20,16 @@ from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.call import Call, DataAt, Outcome, Result, Wait, Warm
 from orbitmq.protocol.codes import PERM_READ, ResponseCode
 from orbitmq.protocol.errors import Refused
-from orbitmq.protocol.requests.pull import LitePullMessage, PullMessage, PullReply
+from orbitmq.protocol.requests.pull import (
+    COMMITS_OFFSET,
+    MAY_BE_HELD,
+    SUBSCRIPTION_IN_REQUEST,
+    LitePullMessage,
+    PullMessage,
+    PullReply,
+)
 from orbitmq.store import GetResult, GetStatus, MessageStore
 from orbitmq.store.filtering import Accept, MessageFilter
-
-FLAG_COMMIT_OFFSET = 1
-FLAG_SUSPEND = 2
-FLAG_SUBSCRIPTION = 4
-FLAG_LITE = 16
 
 FORBIDDEN_BROKER = "1"
 FORBIDDEN_GROUP = "2"
@@ -100,7 +102,7 @@ def pull(tables: PullTables, call: Call[AnyPull], now: int) -> Result:
     group = _check_group(tables, request, now)
     topic = _check_topic(tables, request)
     wanted = _subscription(tables, call, group)
-    if request.sys_flag & FLAG_COMMIT_OFFSET:
+    if request.sys_flag & COMMITS_OFFSET:
         tables.offsets.commit(
             request.consumer_group, request.topic, request.queue_id, request.commit_offset, now
         )
@@ -170,7 +172,7 @@ def _check_topic(tables: PullTables, request: AnyPull) -> TopicConfig:
 def _subscription(tables: PullTables, call: Call[AnyPull], group: SubscriptionGroupConfig) -> Accept:
     """What the client wants, from the request or from its group's heartbeats."""
     request = call.request
-    if request.sys_flag & FLAG_SUBSCRIPTION:
+    if request.sys_flag & SUBSCRIPTION_IN_REQUEST:
         return tables.filters.of_request(request.topic, request.subscription, request.expression_type)
     members = tables.clients.consumers.get(request.consumer_group)
     if members is None:
@@ -249,7 +251,7 @@ def _reply_or_hold(
     now: int,
 ) -> Result:
     reply = _reply(tables, request, topic, group, result, now)
-    if reply.code != ResponseCode.PULL_NOT_FOUND or not request.sys_flag & FLAG_SUSPEND:
+    if reply.code != ResponseCode.PULL_NOT_FOUND or not request.sys_flag & MAY_BE_HELD:
         return reply
     settings = tables.settings
     held_ms = (

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from orbitmq.protocol.declare import Bytes, Long, Reply, Request, request, wire
 
+COMMITS_OFFSET = 1
+MAY_BE_HELD = 2
+SUBSCRIPTION_IN_REQUEST = 4
+"""Flags of a pull, the bits of its `sys_flag`."""
+
 
 class PullReply(Reply):
     """Stored records back to back, and where to go on."""
@@ -31,7 +36,7 @@ class _Pull(Request[PullReply]):
     queue_offset: Long
     max_msg_nums: int
     sys_flag: int
-    """1 commit offset, 2 may be held, 4 subscription is in the request, 8 class filter, 16 lite pull."""
+    """`COMMITS_OFFSET`, `MAY_BE_HELD`, `SUBSCRIPTION_IN_REQUEST`, 8 class filter, 16 lite pull."""
     commit_offset: Long
     suspend_timeout_millis: Long
     sub_version: Long

@@ -15,11 +15,10 @@ from orbitmq.protocol.bodies.stats import OffsetWrapper, TopicOffset
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import BrokerRefused, OrbitError
 from orbitmq.protocol.message_cy import read_header
-from orbitmq.protocol.requests.pull import PullMessage
+from orbitmq.protocol.requests.pull import SUBSCRIPTION_IN_REQUEST, PullMessage
 from orbitmq.protocol.requests.topic import GetTopicStatsInfo
 
 READER = "TOOLS_CONSUMER"
-SUBSCRIPTION_IN_REQUEST = 4
 
 Sample = dict[str, Any]
 

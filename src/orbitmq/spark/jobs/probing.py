@@ -14,7 +14,7 @@ from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import BrokerRefused, Malformed
 from orbitmq.protocol.requests.offset import GetMaxOffset, GetMinOffset
-from orbitmq.protocol.requests.pull import PullMessage
+from orbitmq.protocol.requests.pull import MAY_BE_HELD, SUBSCRIPTION_IN_REQUEST, PullMessage
 from orbitmq.protocol.requests.route import GetBrokerClusterInfo
 from orbitmq.protocol.requests.send import SendMessage
 
@@ -23,7 +23,6 @@ PROBE_GROUP = "orbitmq_probe"
 READER = "TOOLS_CONSUMER"
 """A group that every broker knows without being told: nothing is committed under it."""
 NAME_SERVER = "name server"
-SUBSCRIPTION_IN_REQUEST = 4
 
 Observation = dict[str, Any]
 
@@ -109,8 +108,11 @@ class Prober:
         return reply.queue_offset
 
     async def _read(self, address: str, topic: str, at_offset: int) -> None:
-        """Reads the message at an offset, or without one the last; an empty queue is asked all the same."""
-        wanted = at_offset >= 0
+        """Reads the message at an offset, or without one the last; an empty queue is asked all the same.
+
+        One that was sent just now may be held back until its queue has it: Apache's brokers do that later.
+        """
+        wanted = was_sent = at_offset >= 0
         if not wanted:
             low = (await self._admin.call(address, GetMinOffset(topic, 0))).offset
             at_offset = (await self._admin.call(address, GetMaxOffset(topic, 0))).offset - 1
@@ -120,7 +122,8 @@ class Prober:
             PullMessage(
                 consumer_group=READER, topic=topic, queue_id=0, queue_offset=max(at_offset, 0),
                 max_msg_nums=1,
-                sys_flag=SUBSCRIPTION_IN_REQUEST, commit_offset=0, suspend_timeout_millis=0, sub_version=0,
+                sys_flag=SUBSCRIPTION_IN_REQUEST | (MAY_BE_HELD if was_sent else 0), commit_offset=0,
+                suspend_timeout_millis=self._admin.timeout_ms // 2 if was_sent else 0, sub_version=0,
                 subscription="*", expression_type="TAG",
             ),
         )  # fmt: skip
