@@ -93,7 +93,11 @@ def test_each_place_alone(orbitmq_server: LocalBroker, lake: LakeLocation) -> No
     assert numbers(search(orbitmq_server, every, lake, live=False)) == list(range(ARCHIVED))
     assert numbers(search(orbitmq_server, every, scan=True)) == list(range(SENT))
     limited = search(orbitmq_server, every, lake, limit=10)
-    assert (numbers(limited), limited.cut) == (list(range(10)), True)
+    oldest = search(orbitmq_server, every, lake).messages[:10]
+    assert (limited.messages, limited.cut) == (oldest, True)
+    assert max(one.store_ms for one in oldest) <= min(
+        one.store_ms for one in search(orbitmq_server, Wanted(key="o-20"), lake).messages
+    )
     assert search(orbitmq_server, every, lake, live=False, topics=()).messages != []
 
 
