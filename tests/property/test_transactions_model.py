@@ -73,14 +73,16 @@ class Transactions(RuleBasedStateMachine):
         store = self.world.real.store
         append_many = store.append_many
 
-        def append(messages: Sequence[PendingMessage], now: int) -> list[Appended]:
+        def append(
+            messages: Sequence[PendingMessage], now: int, answers: list[Appended] | None = None
+        ) -> list[Appended]:
             if self.messages_left is None:
-                return append_many(messages, now)
+                return append_many(messages, now, answers)
             if self.messages_left < len(messages):
                 append_many(messages[: self.messages_left], now)
                 raise Crash
             self.messages_left -= len(messages)
-            return append_many(messages, now)
+            return append_many(messages, now, answers)
 
         store.append_many = append  # type: ignore[method-assign]
 

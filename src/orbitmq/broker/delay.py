@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeAlias
 
 from orbitmq.broker import names
@@ -98,7 +98,9 @@ class DelayStore(Protocol):
     ) -> tuple[int, int, int] | None: ...
     def message_at(self, physical_offset: int, size: int) -> StoredMessage | None: ...
     def records_from(self, physical_offset: int) -> Iterable[StoredMessage]: ...
-    def append_many(self, messages: Sequence[PendingMessage], now_ms: int) -> list[Appended]: ...
+    def append_many(
+        self, messages: Sequence[PendingMessage], now_ms: int, answers: list[Appended]
+    ) -> list[Appended]: ...
 
 
 @dataclass(slots=True)
@@ -116,12 +118,27 @@ Identity: TypeAlias = tuple[str, int, bytes, int, int, int]
 """What tells one delivered message from every other; nobody can tell apart two that have the same."""
 
 
+@dataclass(slots=True)
+class _Put:
+    """Messages that stand in a level from a position on, and what the store said of them so far."""
+
+    level: int
+    position: int
+    messages: Sequence[PendingMessage]
+    answers: list[Appended] = field(default_factory=list)
+    noted: int = 0
+    """How many of the answers were taken account of."""
+    taken: int = 0
+    """How many were stored before the first one that was not."""
+
+
 class DelayDelivery:
     """Moves due messages from the waiting queues to where they belong.
 
     `positions` is where each level goes on. What is written to the file lags behind until the messages
     delivered so far are on the disk: a power cut skips none. What was delivered behind the saved positions is
-    recognised at the next start, in the log: a crash repeats none either.
+    recognised at the next start, in the log: a crash repeats none either. Nor does a lack of memory: what
+    was handed to the store is remembered before, and taken account of by the next turn if not by this one.
     """
 
     FILE = "delayOffset.json"
@@ -148,6 +165,7 @@ class DelayDelivery:
         self._savable = Progress(0, {})
         self._progress: Progress | None = None
         self._delivered_to = 0
+        self._put: _Put | None = None
         self._known: Counter[Identity] = Counter()
         self._known_to_ms = 0
         """When the last of them was delivered; the machine's clock may have been set back since."""
@@ -183,6 +201,8 @@ class DelayDelivery:
 
         Call every 100 ms, and again directly after True.
         """
+        if self._put is not None:
+            self._note_all(self._put, now)
         caught_up = True
         for level in self._all_levels():
             count, taken = self._deliver_level(level, now, limit)
@@ -223,7 +243,7 @@ class DelayDelivery:
         if not first <= position <= end:
             log.warning("delay level %d: position %d is outside [%d, %d]", level, position, first, end)
             position = min(max(position, first), end)
-        start = position
+        start = self.positions[level] = position
         taken = True
         batch: list[PendingMessage] = []
         """Those from `position` on that are due and not delivered yet."""
@@ -240,60 +260,80 @@ class DelayDelivery:
                     message = self._waiting_message(level, unit[0], unit[1])
                 else:
                     break
-                is_over = message is None or self._is_known(message)
+                known = None if message is None else self._known_as(message)
+                is_over = message is None or known is not None
                 if message is not None and not is_over:
                     batch.append(message)
                     batch_bytes += len(message.body)
                 # What was met before a crash is met once: nothing that may be tried again stands before it.
                 if is_over or batch_bytes >= BATCH_BYTES or self._known:
-                    count, taken = self._append(level, position, batch, now)
-                    position += count + (taken and is_over)
+                    taken = self._append(level, position, batch, now)
+                    position = self.positions[level]
+                    if taken and is_over:
+                        position += 1
+                        self._step_over(level, position, known)
                     batch, batch_bytes = [], 0
             if batch:
-                count, taken = self._append(level, position, batch, now)
-                position += count
+                taken = self._append(level, position, batch, now)
         finally:
-            # Whatever ended this, without memory for instance: what was delivered is not delivered again.
-            if position != self.positions.get(level):
-                self._move(level, position, now)
-        return position - start, taken
+            if self.positions[level] != start:
+                self._moved(now)
+        return self.positions[level] - start, taken
 
-    def _append(
-        self, level: int, position: int, batch: Sequence[PendingMessage], now: int
-    ) -> tuple[int, bool]:
-        """Delivers messages that stand from a position on; how many before the first that is not taken, and
-        whether all were. Those behind that one are recognised when they are met again.
+    def _append(self, level: int, position: int, batch: Sequence[PendingMessage], now: int) -> bool:
+        """Delivers messages that stand from a position on; whether all were taken. Those behind one that was
+        not are recognised when they are met again.
         """
         if not batch:
-            return 0, True
-        stored = self._store.append_many(batch, now)
-        count = 0
-        for number, (message, appended) in enumerate(zip(batch, stored, strict=True)):
-            if appended.status is not PutStatus.PUT_OK:
-                if count == number:
-                    log.warning(
-                        "delay level %d: message %d is tried again: %s",
-                        level, position + number, appended.status,
-                    )  # fmt: skip
-                continue
-            if count == number:
-                count += 1
-                self._delivered_to = appended.physical_offset + appended.size
-            else:
-                self._known[_identity(message.topic, message.queue_id, message)] += 1
-                self._known_to_ms = max(self._known_to_ms, now)
-            self.on_delivered(message.topic, message.queue_id, appended.size)
-        return count, count == len(batch)
+            return True
+        put = self._put = _Put(level, position, batch)
+        self._store.append_many(batch, now, put.answers)
+        return self._note_all(put, now)
 
-    def _is_known(self, message: PendingMessage) -> bool:
-        """Whether a message was delivered before the crash."""
+    def _note_all(self, put: _Put, now: int) -> bool:
+        """Takes account of what the store said; whether it took all."""
+        while put.noted < len(put.answers):
+            self._note(put, now)
+        self._put = None
+        if put.taken == len(put.messages):
+            return True
+        if put.taken < len(put.answers):
+            log.warning(
+                "delay level %d: message %d is tried again: %s",
+                put.level, put.position + put.taken, put.answers[put.taken].status,
+            )  # fmt: skip
+        return False
+
+    def _note(self, put: _Put, now: int) -> None:
+        """Takes account of the next answer: as a whole, or not at all."""
+        message, appended = put.messages[put.noted], put.answers[put.noted]
+        following = put.noted + 1
+        if appended.status is not PutStatus.PUT_OK:
+            put.noted = following
+            return
+        if put.taken == put.noted:
+            self._delivered_to = appended.physical_offset + appended.size
+            self.positions[put.level] = put.position + following
+            put.taken = following
+        else:
+            self._known_to_ms = max(self._known_to_ms, now)
+            self._known[_identity(message.topic, message.queue_id, message)] += 1
+        put.noted = following
+        self.on_delivered(message.topic, message.queue_id, appended.size)
+
+    def _known_as(self, message: PendingMessage) -> Identity | None:
+        """By what a message is recognised that was delivered already; None if it was not."""
         if not self._known:
-            return False
+            return None
         identity = _identity(message.topic, message.queue_id, message)
-        if not self._known[identity]:
-            return False
-        self._known[identity] -= 1
-        return True
+        return identity if self._known[identity] else None
+
+    def _step_over(self, level: int, position: int, known: Identity | None) -> None:
+        """Moves on to a position; the message before it may be one that was recognised, which counts once."""
+        left = 0 if known is None else self._known[known] - 1
+        self.positions[level] = position
+        if known is not None:
+            self._known[known] = left
 
     def _waiting_message(self, level: int, physical_offset: int, size: int) -> PendingMessage | None:
         record = self._store.message_at(physical_offset, size)
@@ -320,8 +360,7 @@ class DelayDelivery:
             max(0, self._store.max_offset(SCHEDULE_TOPIC, queue_id)),
         )
 
-    def _move(self, level: int, position: int, now: int) -> None:
-        self.positions[level] = position
+    def _moved(self, now: int) -> None:
         self._updates += 1
         if self._updates % self._updates_per_version == 0:
             self.version.next(now)

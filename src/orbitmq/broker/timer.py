@@ -176,15 +176,20 @@ class Timers:
         if state is None:
             return IDLE
         again = False
-        if not self._settings.timer_stop_enqueue and not state.overdue:
+        if self._intake.is_halfway or not (self._settings.timer_stop_enqueue or state.overdue):
             again = self._intake.run(now)
         fetch = None
-        if not self._fetching and not self._settings.timer_stop_dequeue:
-            more, fetch = self._delivery.run(now)
-            again = again or more
-            self._fetching = fetch is not None
-        self._note(state, now)
-        return Step(again, fetch)
+        try:
+            if not (self._fetching or self._settings.timer_stop_dequeue or self._intake.is_halfway):
+                more, fetch = self._delivery.run(now)
+                again = again or more
+                self._fetching = fetch is not None
+            self._note(state, now)
+            return Step(again, fetch)
+        except BaseException:
+            if fetch is not None:
+                self.fetched()  # nobody will do it
+            raise
 
     def fetched(self) -> None:
         """Goes on after a job."""
@@ -196,8 +201,10 @@ class Timers:
     def _note(self, state: TimerState, now: int) -> None:
         """Writes how far everything is, and passes on the newest mark that is on the disk."""
         here = (state.read_ms, *state.cursor, state.queue_offset, state.files.log.end)
-        # While messages ahead have units already, log and queue offset are no point to begin at.
-        if self._candidate is None and here != self._proposed and not self._intake.has_known:
+        # While messages ahead have units already, or are delivered, log and queue offset are no point to
+        # begin at.
+        is_settled = not (self._intake.has_known or self._intake.is_halfway)
+        if self._candidate is None and here != self._proposed and is_settled:
             self._proposed = here
             self._candidate = TimerMark(*here, state.mark_from(self._started_ms))
             self._durable_needed = state.durable_needed
@@ -226,7 +233,7 @@ class Timers:
         if state is None:
             return None
         self._note(state, now)
-        if state.delivered or self._intake.has_known:
+        if state.delivered or state.is_ahead or self._intake.has_known or self._intake.is_halfway:
             return None
         try:
             self._delivery.leave_open_slot()

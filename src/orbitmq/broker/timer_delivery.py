@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 from orbitmq.broker.timer_records import text_of, waited
@@ -13,6 +15,7 @@ from orbitmq.protocol.message import StoredMessage
 from orbitmq.protocol.names import REAL_TOPIC, TIMER_DEL_UNIQKEY, TIMER_TOPIC
 from orbitmq.store import Appended, PendingMessage, PutStatus
 from orbitmq.store.timer_log import DELETE, NO_UNIT, ROLL, TimerUnit
+from orbitmq.store.timer_recovery import Identity
 from orbitmq.store.timer_wheel import EMPTY, Slot
 
 DELIVERED_PER_STEP = 64
@@ -37,6 +40,10 @@ class _Ready:
     topic: str = ""
     message: PendingMessage | None = None
     """What is to be stored; None: nothing."""
+    known: Identity | None = None
+    """By what its message was recognised, if it was delivered before a crash."""
+    stored: Appended | None = None
+    """What the store said when it took it."""
 
     @property
     def is_rolled(self) -> bool:
@@ -50,17 +57,35 @@ class _Ready:
 
 
 class Delivery:
-    """Moves `state.cursor` on, never ahead of what was stored."""
+    """Moves `state.cursor` on, never ahead of what was stored.
+
+    A batch is kept until the cursor has passed all of it, with what the store said of each message: what ends
+    a turn in between, a lack of memory for instance, has nothing stored twice. Where it ends before units
+    are in a batch, their slot is opened anew, behind the cursor.
+    """
 
     def __init__(self, state: TimerState) -> None:
         self._state = state
         self._batch: list[_Ready] = []
+        self._done = 0
+        """How many of the batch the cursor has passed."""
+        self._put: list[_Ready] = []
+        """Those of the batch whose messages were handed to the store,"""
+        self._answers: list[Appended] = []
+        """and what it said so far."""
         self._is_warm = False
         self._needed_offset = 0
         self._opened_end = state.store.max_physical
 
     def run(self, now: int) -> tuple[bool, Fetch | None]:
         """Does a slice; whether more is due at once, and a job that has to be done before it goes on."""
+        try:
+            return self._run(now)
+        except BaseException:
+            self.fetched()  # a job that was made is not known to anybody
+            raise
+
+    def _run(self, now: int) -> tuple[bool, Fetch | None]:
         if self._batch:
             return self._deliver(now)
         state = self._state
@@ -88,11 +113,11 @@ class Delivery:
         slot = self._state.slot
         if slot is None or slot.is_loaded:
             return
+        self._state.slot = None
         if slot.was_read:
             slot.loaded()
+            self._state.slot = slot
             self._state.metrics.lost += slot.broken
-        else:
-            self._state.slot = None
 
     # Slots.
 
@@ -107,14 +132,16 @@ class Delivery:
             time_ms = wheel.next_time(time_ms, now - state.precision_ms)
         if time_ms != state.read_ms:
             state.go_to(time_ms)
-        slot = state.slot = OpenSlot(time_ms, state.precision_ms)
+        slot = OpenSlot(time_ms, state.precision_ms)
         self._needed_offset = state.store.max_offset(TIMER_TOPIC, 0)
         last = wheel.get(time_ms).last
-        if last == NO_UNIT:
-            return None
-        slot.is_loaded = False
         after = state.cursor
-        return lambda: slot.load(timer_log, last, after, self._key_of)
+        fetch: Fetch | None = None
+        if last != NO_UNIT:
+            slot.is_loaded = False
+            fetch = partial(slot.load, timer_log, last, after, self._key_of)
+        state.slot = slot
+        return fetch
 
     def _key_of(self, physical_offset: int, size: int) -> str | None:
         """What a recall takes back. In a thread."""
@@ -147,35 +174,50 @@ class Delivery:
 
     def _take(self, slot: OpenSlot, now: int) -> bool:
         """Whether something is due; it is in the batch then."""
-        taken = slot.take(now, DELIVERED_PER_STEP)
-        if taken:
-            window = self._state.files.log.walk(taken[0][1])
-            for due_ms, position in taken:
-                unit = window.unit(position)
-                if unit is None:
-                    self._state.lose(f"there is no unit at {position} of the timer log")
-                else:
-                    self._batch.append(_Ready(due_ms, position, unit))
+        try:
+            taken = slot.take(now, DELIVERED_PER_STEP)
+            if taken:
+                window = self._state.files.log.walk(taken[0][1])
+                for due_ms, position in taken:
+                    unit = window.unit(position)
+                    if unit is None:
+                        self._state.lose(f"there is no unit at {position} of the timer log")
+                    else:
+                        self._batch.append(_Ready(due_ms, position, unit))
+        except BaseException:
+            self._batch.clear()
+            self._state.slot = None
+            raise
         return bool(taken)
 
     def _deliver(self, now: int) -> tuple[bool, Fetch | None]:
+        if self._answers:
+            return self._settle(now), None
         if not self._is_warm:
             cold = self._cold()
             if cold:
                 self._is_warm = True
                 return False, lambda: self._warm(cold)
         self._is_warm = False
-        for ready in self._batch:
-            self._prepare(ready, now)
-        messages = [ready.message for ready in self._batch if ready.message is not None]
-        stored = self._state.store.append_many(messages, now)
-        return self._settle(stored, now), None
+        met: Counter[Identity] = Counter()
+        put: list[_Ready] = []
+        for ready in self._batch[self._done :]:
+            if ready.stored is None:
+                self._prepare(ready, met, now)
+            if ready.message is not None and ready.stored is None:
+                put.append(ready)
+        messages = [ready.message for ready in put if ready.message is not None]
+        self._put = put
+        self._state.is_ahead = True
+        self._state.store.append_many(messages, now, self._answers)
+        return self._settle(now), None
 
     def _cold(self) -> list[tuple[int, int]]:
         """Which messages of the batch have to come from the disk."""
         store = self._state.store
         hot_from = max(self._opened_end, store.max_physical - HOT_BYTES)
-        places = ((ready.unit.physical_offset, ready.unit.size_bytes) for ready in self._batch)
+        batch = self._batch[self._done :]
+        places = ((ready.unit.physical_offset, ready.unit.size_bytes) for ready in batch)
         return [place for place in places if place[0] < hot_from and not store.is_resident(*place)]
 
     def _warm(self, cold: list[tuple[int, int]]) -> None:
@@ -183,10 +225,10 @@ class Delivery:
         for physical_offset, size in cold:
             self._state.store.read_cold(physical_offset, size)
 
-    def _prepare(self, ready: _Ready, now: int) -> None:
-        """Finds out what is to be stored."""
+    def _prepare(self, ready: _Ready, met: Counter[Identity], now: int) -> None:
+        """Finds out what is to be stored. `met` counts what was recognised before it in the batch."""
         state, unit = self._state, ready.unit
-        ready.message = None
+        ready.message = ready.known = None
         record = state.message_at(unit.physical_offset, unit.size_bytes)
         if record is None:
             state.lose(f"the message at {unit.physical_offset} is gone")
@@ -197,8 +239,13 @@ class Delivery:
             state.metrics.recalled += 1
             return
         message = waited(record, unit.written_ms, now, roll=ready.is_rolled)
-        if message is not None and not state.was_delivered(message):
-            ready.message = message
+        key = None if message is None else state.delivered_as(message)
+        if key is not None:
+            met[key] += 1
+            if met[key] <= state.delivered[key]:
+                ready.known = key
+                return
+        ready.message = message
 
     def _is_taken_back(self, record: StoredMessage, topic: str) -> bool:
         slot = self._state.slot
@@ -209,41 +256,49 @@ class Delivery:
             key = f"{topic}+{key}"
         return key in slot.taken_back
 
-    def _settle(self, stored: list[Appended], now: int) -> bool:
+    def _settle(self, now: int) -> bool:
         """Moves the cursor over what was stored, up to the first message that has to be tried again."""
         state, batch = self._state, self._batch
-        answers = iter(stored)
-        for index, ready in enumerate(batch):
-            delivered = False
-            if ready.message is not None:
-                appended = next(answers)
-                if appended.status is PutStatus.PUT_OK:
-                    delivered = not ready.is_rolled
-                    self._count(ready, ready.message, appended)
-                elif not state.is_final(appended.status, ready.message):
-                    later = (one.message for one in batch[index + 1 :] if one.message is not None)
-                    state.remember_delivered(
-                        message
-                        for message, put in zip(later, answers, strict=True)
-                        if put.status is PutStatus.PUT_OK
-                    )
-                    self._batch = batch[index:]
+        refused: dict[int, PutStatus] = {}
+        for ready, appended in zip(self._put, self._answers, strict=False):
+            if appended.status is PutStatus.PUT_OK:
+                ready.stored = appended
+            else:
+                refused[ready.position] = appended.status
+        while self._done < len(batch):
+            ready = batch[self._done]
+            if ready.message is not None and ready.stored is None:
+                status = refused.get(ready.position)
+                if status is None or not state.is_final(status, ready.message):
                     self._is_warm = True
+                    self._answers.clear()
                     return False
-            if ready.is_counted:
-                state.metrics.went(ready.topic, now, delivered=delivered)
-            state.cursor = (ready.due_ms, ready.position)
-        self._batch = []
+            self._pass(ready, now)
+        self._answers.clear()
+        batch.clear()
+        self._done = 0
+        state.is_ahead = False
         state.complaint = ""
         return True
 
-    def _count(self, ready: _Ready, message: PendingMessage, appended: Appended) -> None:
-        state = self._state
-        state.durable_needed = max(state.durable_needed, appended.end_offset)
-        if ready.is_rolled:
-            state.metrics.rolled += 1
-        else:
-            state.stats.put_delivered(message.topic, message.queue_id, appended.size)
+    def _pass(self, ready: _Ready, now: int) -> None:
+        """Moves the cursor over a unit: as a whole, or not at all."""
+        state, stored = self._state, ready.stored
+        done, cursor = self._done + 1, (ready.due_ms, ready.position)
+        if stored is not None:
+            state.durable_needed = max(state.durable_needed, stored.end_offset)
+        if ready.known is not None:
+            state.met(ready.known)
+        state.cursor = cursor
+        self._done = done
+        delivered = stored is not None and not ready.is_rolled
+        if stored is not None and ready.message is not None:
+            if ready.is_rolled:
+                state.metrics.rolled += 1
+            else:
+                state.stats.put_delivered(ready.message.topic, ready.message.queue_id, stored.size)
+        if ready.is_counted:
+            state.metrics.went(ready.topic, now, delivered=delivered)
 
     # The end.
 

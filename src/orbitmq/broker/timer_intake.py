@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from orbitmq.broker.timer_due import Place, due_time, place, window_slots
 from orbitmq.broker.timer_records import AT_ONCE, waited
+from orbitmq.broker.timer_slot import OpenSlot
 from orbitmq.broker.timer_state import TimerState
 from orbitmq.protocol.hashing import java_hash
 from orbitmq.protocol.message import StoredMessage
 from orbitmq.protocol.names import REAL_QUEUE_ID, REAL_TOPIC, TIMER_DEL_UNIQKEY, TIMER_OUT_MS, TIMER_TOPIC
 from orbitmq.protocol.properties import decode_properties
-from orbitmq.store import PendingMessage, PutStatus
+from orbitmq.store import Appended, PendingMessage, PutStatus
 from orbitmq.store.timer_files import TimerFiles
 from orbitmq.store.timer_log import DEFAULT, DELETE, NO_UNIT, ROLL, TimerUnit, pack_unit
 from orbitmq.store.timer_wheel import Slot
@@ -32,8 +35,22 @@ class _Waiting(NamedTuple):
     """It takes the message with this key back."""
 
 
+@dataclass(slots=True)
+class _AtOnce:
+    """A message whose time passed before it could wait, handed to the store."""
+
+    message: PendingMessage
+    following: int
+    """The queue offset behind it in the timer topic."""
+    answers: list[Appended] = field(default_factory=list)
+
+
 class Intake:
-    """Goes through the timer topic, from `state.queue_offset` on."""
+    """Goes through the timer topic, from `state.queue_offset` on.
+
+    A slice that has been written is kept until all of it was taken account of, and so is a message that was
+    handed to the store: what ends a turn in between, a lack of memory for instance, repeats nothing.
+    """
 
     def __init__(self, state: TimerState) -> None:
         self._state = state
@@ -41,18 +58,33 @@ class Intake:
         self._passed_to = state.files.start.passed_to
         self._window_slots = 0
         """How many slots ahead messages are put; looked at once per slice."""
+        self._written: NewUnits | None = None
+        self._at_once: _AtOnce | None = None
 
     @property
     def has_known(self) -> bool:
         """Whether messages ahead have units from before the start."""
         return bool(self._known)
 
+    @property
+    def is_halfway(self) -> bool:
+        """Whether a slice was written and not taken account of."""
+        return self._written is not None or self._at_once is not None
+
     def run(self, now: int) -> bool:
         """Takes in a slice; whether there is more."""
+        if self._at_once is not None:
+            self._passed(self._at_once)
+        if self._written is None:
+            self._written = self._write_slice(now)
+        return self._written is not None and self._settle(self._written, now)
+
+    def _write_slice(self, now: int) -> NewUnits | None:
+        """Makes the units of the next messages and writes them; None if there are none, or it failed."""
         state = self._state
         end = state.store.max_offset(TIMER_TOPIC, 0)
         if state.queue_offset >= end:
-            return False
+            return None
         first = state.store.min_offset(TIMER_TOPIC, 0)
         if state.queue_offset < first:
             log.warning("timers: messages %d to %d are gone from the topic", state.queue_offset, first)
@@ -62,28 +94,43 @@ class Intake:
             settings.timer_roll_window_slot, state.precision_ms, settings.file_reserved_time
         )
         stop = min(end, state.queue_offset + TAKEN_PER_STEP)
-        units = NewUnits(state.files)
-        queue_offset = state.queue_offset
-        while queue_offset < stop and self._take(queue_offset, units, now):
-            queue_offset += 1
+        units = NewUnits(state.files, state.slot)
         try:
+            units.following = state.queue_offset
+            while units.following < stop and self._take(units.following, units, now):
+                units.following += 1
+            units.is_more = units.is_more or units.following == stop < end
             units.write()
-        except OSError as error:
+        except BaseException as error:
+            # The slice comes again as a whole.
+            units.forget()
+            if not isinstance(error, OSError):
+                raise
             state.complain(f"the timer log cannot be written: {error}")
-            # The slice comes again as a whole; what was delivered at once out of it does not.
-            state.remember_delivered(units.at_once)
+            return None
+        return units
+
+    def _settle(self, units: NewUnits, now: int) -> bool:
+        """Has a slice count that is written; whether there is more."""
+        state = self._state
+        try:
+            units.put()
+        except OSError as error:
+            state.complain(f"the timer wheel cannot be written: {error}")
             return False
         slot = state.slot
-        if slot is not None:
-            for due_ms, position in units.for_open_slot:
-                slot.add(due_ms, position)
+        if slot is not None and slot is units.slot:  # another one has read them
+            while units.for_open_slot:
+                slot.add(*units.for_open_slot[0])
+                units.for_open_slot.popleft()
             slot.taken_back |= units.taken_back
-        for topic in units.topics:
-            state.metrics.came(topic, now)
-        state.queue_offset = queue_offset
-        if self._known and queue_offset >= end:
+        while units.topics:
+            state.metrics.came(units.topics.pop(), now)
+        if self._known and units.following >= state.store.max_offset(TIMER_TOPIC, 0):
             self._known = frozenset()
-        return queue_offset == stop < end
+        state.queue_offset = units.following
+        self._written = None
+        return units.is_more
 
     def _take(self, queue_offset: int, units: NewUnits, now: int) -> bool:
         """Whether a message was dealt with; False: not now, try again."""
@@ -110,7 +157,7 @@ class Intake:
                 return True
             if not where.is_rolled:
                 state.durable_needed = max(state.durable_needed, physical_offset + size)
-                return waiting.key is not None or self._deliver(record, units, now)
+                return waiting.key is not None or self._pass_on(queue_offset, record, units, now)
             where = Place(state.read_ms + state.precision_ms, True)
         state.durable_needed = max(state.durable_needed, physical_offset + size)
         self._add(waiting, where, written_ms, physical_offset, size, units)
@@ -164,34 +211,64 @@ class Intake:
         if not is_delete:
             units.topics.append(waiting.topic)
 
-    def _deliver(self, record: StoredMessage, units: NewUnits, now: int) -> bool:
-        """Delivers a message whose time passed before it could wait."""
+    def _pass_on(self, queue_offset: int, record: StoredMessage, units: NewUnits, now: int) -> bool:
+        """Delivers a message whose time passed before it could wait; those before it come first."""
+        if not units.is_empty:
+            units.is_more = True
+            return False
         state = self._state
         message = waited(record, AT_ONCE, now)
-        if message is None or state.was_delivered(message):
+        key = None if message is None else state.delivered_as(message)
+        following = queue_offset + 1
+        if message is None or key is not None:
+            state.queue_offset = following
+            if key is not None:
+                state.met(key)
             return True
-        (appended,) = state.store.append_many([message], now)
-        if appended.status is not PutStatus.PUT_OK:
-            return state.is_final(appended.status, message)
-        state.durable_needed = max(state.durable_needed, appended.end_offset)
-        state.stats.put_delivered(message.topic, message.queue_id, appended.size)
-        state.metrics.passed(message.topic)
-        units.at_once.append(message)
-        return True
+        at_once = self._at_once = _AtOnce(message, following)
+        state.store.append_many([message], now, at_once.answers)
+        return self._passed(at_once)
+
+    def _passed(self, at_once: _AtOnce) -> bool:
+        """Takes account of what the store said; whether the message is dealt with."""
+        state, message = self._state, at_once.message
+        status = at_once.answers[0].status if at_once.answers else None
+        if status is PutStatus.PUT_OK:
+            (appended,) = at_once.answers
+            state.durable_needed = max(state.durable_needed, appended.end_offset)
+            state.queue_offset = at_once.following
+            self._at_once = None
+            state.stats.put_delivered(message.topic, message.queue_id, appended.size)
+            state.metrics.passed(message.topic)
+            return True
+        self._at_once = None
+        return status is not None and state.is_final(status, message)
 
 
 class NewUnits:
-    """The units of one slice, and their slots, written together."""
+    """The units of one slice, and their slots, written together.
 
-    def __init__(self, files: TimerFiles) -> None:
+    `slot` is the one that is open meanwhile.
+    """
+
+    def __init__(self, files: TimerFiles, slot: OpenSlot | None) -> None:
+        self.slot = slot
+        self.following = 0
+        """The queue offset behind the last message of the slice."""
+        self.is_more = False
+        """There is more to take in at once."""
         self._files = files
         self._end = files.log.end
         self._slots: dict[int, Slot] = {}
         self._last = NO_UNIT
-        self.for_open_slot: list[tuple[int, int]] = []
+        self.for_open_slot: deque[tuple[int, int]] = deque()
         self.taken_back: set[str] = set()
         self.topics: list[str] = []
-        self.at_once: list[PendingMessage] = []
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are none."""
+        return not self._slots
 
     def add(self, slot_ms: int, unit: TimerUnit) -> None:
         """Puts a unit behind the last one of its slot."""
@@ -208,13 +285,16 @@ class NewUnits:
         self.for_open_slot.append((due_ms, self._last))
 
     def write(self) -> None:
-        """Writes the log, and then the slots that lead to it. Raises OSError, and nothing counts then."""
-        try:
-            if self._slots:
-                self._files.wheel.make()
-            self._files.log.write()
-        except OSError:
-            self._files.log.forget(self._end)
-            raise
+        """Writes the log. Raises OSError."""
+        if self._slots:
+            self._files.wheel.make()
+        self._files.log.write()
+
+    def forget(self) -> None:
+        """After that has failed, or was not reached: there are no such units."""
+        self._files.log.forget(self._end)
+
+    def put(self) -> None:
+        """Has the slots lead to what was written. Raises OSError, and is to be called again then."""
         for slot_ms, slot in self._slots.items():
             self._files.wheel.put(slot_ms, slot)

@@ -97,13 +97,14 @@ class OpenSlot:
         self.is_loaded = True
 
     def add(self, due_ms: int, position: int) -> None:
-        """Takes a unit that came after the slot was opened."""
+        """Takes a unit that came after the slot was opened: as a whole, or not at all."""
         known = self._new.get(due_ms)
-        if known is None:
-            known = self._new[due_ms] = array("q")
-            if self.is_loaded and due_ms not in self._old:
-                heapq.heappush(self._heap, due_ms)
-        known.append(position)
+        if known is not None:
+            known.append(position)
+            return
+        if self.is_loaded and due_ms not in self._old:
+            heapq.heappush(self._heap, due_ms)  # a time that is there twice is passed over
+        self._new[due_ms] = array("q", (position,))
 
     def take(self, now: int, limit: int) -> list[tuple[int, int]]:
         """The next (due time, position), at most `limit`, of what is due by `now`."""

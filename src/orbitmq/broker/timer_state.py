@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -63,7 +63,9 @@ class TimerStore(Protocol):
     def message_at(self, physical_offset: int, size: int) -> StoredMessage | None: ...
     def is_resident(self, physical_offset: int, size: int) -> bool: ...
     def read_cold(self, physical_offset: int, size: int) -> None: ...
-    def append_many(self, messages: Sequence[PendingMessage], now_ms: int) -> list[Appended]: ...
+    def append_many(
+        self, messages: Sequence[PendingMessage], now_ms: int, answers: list[Appended]
+    ) -> list[Appended]: ...
 
 
 class TimerStats(Protocol):
@@ -99,6 +101,8 @@ class TimerState:
     """What was delivered already, though the cursor does not say so."""
     delivered_from: int = 0
     """Where in the commit log the first of it stands, or earlier."""
+    is_ahead: bool = False
+    """Something may be stored that neither the cursor tells of yet, nor `delivered`."""
     met_by: int = 0
     """What was delivered before the start is met until the messages before this queue offset are taken in."""
     complaint: str = ""
@@ -126,30 +130,31 @@ class TimerState:
         found = self.store.message_at(physical_offset, size)
         return found if found is not None and found.topic == TIMER_TOPIC else None
 
-    def was_delivered(self, message: PendingMessage) -> bool:
-        """Whether a message was delivered already, before a crash; says so once."""
+    def delivered_as(self, message: PendingMessage) -> Identity | None:
+        """By what a message is recognised that was delivered before a crash; None if it was not.
+
+        Once it was passed over, `met` says that it counts no more.
+        """
         if not self.delivered:
-            return False
+            return None
         key = identity_of(message)
-        if not self.delivered[key]:
-            return False
-        self.delivered[key] -= 1
-        if not self.delivered[key]:
+        return key if self.delivered[key] else None
+
+    def met(self, key: Identity) -> None:
+        """One of the messages with an identity was met."""
+        if self.delivered[key] > 1:
+            self.delivered[key] -= 1
+        else:
             del self.delivered[key]
-        return True
 
     def mark_from(self, started_ms: int) -> int:
         """From where on in the commit log the next start has to look for what was delivered."""
         if self.delivered and self.read_ms > started_ms and self.queue_offset >= self.met_by:
             # What is left was not met in its time: it was never ours.
             self.delivered.clear()
-        if not self.delivered:
+        if not self.delivered and not self.is_ahead:
             self.delivered_from = self.durable_needed
         return self.delivered_from
-
-    def remember_delivered(self, messages: Iterable[PendingMessage]) -> None:
-        """Has messages recognised that were delivered ahead of the cursor."""
-        self.delivered.update(identity_of(message) for message in messages)
 
     def is_final(self, status: PutStatus, message: PendingMessage) -> bool:
         """Whether a message that was not stored never will be."""

@@ -6,14 +6,17 @@ two, and then the published messages are the last records of the log: `Transacti
 A half message that stays open is copied to the end of its queue when its producers are asked; an op record
 names the old copy at once. So of every half message there is one open copy at most, after any crash; a
 decision that names an older one counts for it.
+
+What is handed to the store is remembered before, with what then is to be noted: where memory ends in between,
+the next one who looks at half messages notes it first. So nothing is published or copied twice for it.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.offsets import OffsetTable
@@ -73,7 +76,9 @@ class TransactionStore(Protocol):
         self, topic: str, queue_id: int, queue_offset: int
     ) -> tuple[int, int, int] | None: ...
     def record_at(self, physical_offset: int) -> memoryview | bytes | None: ...
-    def append_many(self, messages: Sequence[PendingMessage], now_ms: int) -> list[Appended]: ...
+    def append_many(
+        self, messages: Sequence[PendingMessage], now_ms: int, answers: list[Appended] | None = None
+    ) -> list[Appended]: ...
 
 
 @dataclass(slots=True)
@@ -86,6 +91,19 @@ class Decision:
     status: PutStatus = PutStatus.PUT_OK
     end_offset: int = 0
     """The physical offset behind what the decision put into the log."""
+
+
+@dataclass(slots=True)
+class _Put:
+    """Messages handed to the store, each for a half message, and what it said of them so far."""
+
+    halves: Sequence[Any]
+    note: Callable[[Any, Appended, int], None]
+    """What is to be noted of a half message once its message is stored. Twice is as good as once."""
+    now: int
+    answers: list[Appended] = field(default_factory=list)
+    noted: int = 0
+    """How many of the answers were taken account of."""
 
 
 @dataclass(slots=True)
@@ -125,8 +143,9 @@ class Transactions:
         self._offsets = offsets
         self._stats = stats
         self._unsaved = unsaved
+        self._put: _Put | None = None
         self._owed: list[int] = []
-        """Half messages whose op record could not be stored."""
+        """Half messages that have ended, and whose op record is not stored yet."""
         self._reached: _Reached | None = None
         self._saved = (-1, -1)
 
@@ -170,6 +189,7 @@ class Transactions:
 
     def named(self, physical_offset: int) -> Half | FreshHalf | None:
         """The half message that a decision names by its physical offset."""
+        self.note_stored()
         fresh = self.fresh.take(physical_offset)
         if fresh is not None and fresh.offset not in self.newest:
             return fresh
@@ -182,6 +202,7 @@ class Transactions:
 
     def live(self, half: Half) -> Half | None:
         """The open copy of a half message, be it this one or a newer one; None if it has ended."""
+        self.note_stored()
         offset = self.newest.get(half.root, half.offset)
         if self.window[offset] is not HalfState.OPEN:
             return None
@@ -196,83 +217,127 @@ class Transactions:
             return half if self.window[half.offset] is HalfState.OPEN else None
         return self.live(half)
 
+    # What is stored, and noted.
+
+    def _store_all(
+        self,
+        halves: Sequence[Any],
+        messages: Sequence[PendingMessage],
+        note: Callable[[Any, Appended, int], None],
+        now: int,
+    ) -> list[Appended]:
+        """Stores a message for each half message; one answer each. What is stored is noted as well."""
+        self.note_stored()
+        put = self._put = _Put(halves, note, now)
+        self._store.append_many(messages, now, put.answers)
+        self.note_stored()
+        return put.answers
+
+    def note_stored(self) -> None:
+        """Notes of what was stored the part that could not be noted then, for want of memory."""
+        put = self._put
+        if put is None:
+            return
+        while put.noted < len(put.answers):
+            following = put.noted + 1
+            if put.answers[put.noted].status is PutStatus.PUT_OK:
+                put.note(put.halves[put.noted], put.answers[put.noted], put.now)
+            put.noted = following
+        self._put = None
+
+    def _close(self, half: Half | FreshHalf, state: HalfState, now: int) -> None:
+        self.newest.pop(half.root, None)
+        self.window[half.offset] = state
+        self._unsaved.mark(self.NAME, soon=False)
+        # The last that may fail: it counts.
+        self.figures.closed(half.topic, half.group, now)
+
+    def _owe(self, offset: int) -> None:
+        if not self._owed or self._owed[-1] != offset:
+            self._owed.append(offset)
+
     # Decisions.
 
     def end_all(self, decisions: Sequence[Decision], now: int) -> None:
         """Publishes or drops open half messages, each named once; each decision is told what came of it."""
         commits = [decision for decision in decisions if decision.is_commit]
-        published = [committed(decision.half, self._identity.host) for decision in commits]
-        stored = self._store.append_many(published, now) if published else []
-        for decision, message, appended in zip(commits, published, stored, strict=True):
-            decision.status = appended.status
-            if appended.status is PutStatus.PUT_OK:
-                self._close(decision.half, HalfState.COMMITTED, now)
-                self._stats.put_fresh(message.topic, message.queue_id, 1, appended.size)
-                self._stats.put_typed("transaction", message.topic, appended.size)
-                self.figures.published(message.topic, decision.half.age_ms(now))
-            else:
-                self._stats.put_failed()
         rollbacks = [decision for decision in decisions if not decision.is_commit]
+        if commits:
+            published = [committed(decision.half, self._identity.host) for decision in commits]
+            halves = [decision.half for decision in commits]
+            stored = self._store_all(halves, published, self._note_commit, now)
+            for decision, message, appended in zip(commits, published, stored, strict=True):
+                decision.status = appended.status
+                if appended.status is PutStatus.PUT_OK:
+                    self._stats.put_fresh(message.topic, message.queue_id, 1, appended.size)
+                    self._stats.put_typed("transaction", message.topic, appended.size)
+                    self.figures.published(message.topic, decision.half.age_ms(now))
+                else:
+                    self._stats.put_failed()
         for decision in rollbacks:
+            self._owe(decision.half.offset)
             self._close(decision.half, HalfState.ROLLED_BACK, now)
             self.figures.rolled_back[decision.half.topic] += 1
-        done = [decision for decision in decisions if decision.status is PutStatus.PUT_OK]
-        self.write_ops((decision.half.offset for decision in done), now)
+        self.write_ops((), now)
         end = self._store.max_physical
         owed = set(self._owed)
-        for decision in done:
+        for decision in decisions:
+            if decision.status is not PutStatus.PUT_OK:
+                continue
             decision.end_offset = end
             if not decision.is_commit and decision.half.offset in owed:
                 # It will be written, but a crash before that forgets it: not what is to be acknowledged.
                 decision.status = PutStatus.SERVICE_NOT_AVAILABLE
 
-    def _close(self, half: Half | FreshHalf, state: HalfState, now: int) -> None:
-        self.newest.pop(half.root, None)
-        self.window[half.offset] = state
-        self.figures.closed(half.topic, half.group, now)
-        self._unsaved.mark(self.NAME, soon=False)
+    def _note_commit(self, half: Half | FreshHalf, published: Appended, now: int) -> None:
+        self._owe(half.offset)
+        self._close(half, HalfState.COMMITTED, now)
 
     def write_ops(self, offsets: Iterable[int], now: int) -> None:
-        """Names half messages in op records; those that cannot be stored now are tried again later."""
-        owed, self._owed = [*self._owed, *offsets], []
-        if not owed:
+        """Names half messages in op records; those that cannot be stored now are tried again later.
+
+        One that is named twice has ended all the same: nothing has to be remembered of this.
+        """
+        self._owed += offsets
+        if not self._owed:
             return
         size = self._settings.transaction_op_msg_max_size
-        records = list(op_records(owed, size, self._identity.host, now))
+        records = list(op_records(self._owed, size, self._identity.host, now))
         stored = self._store.append_many([record for record, _ in records], now)
+        owed: list[int] = []
         for (_, named), appended in zip(records, stored, strict=True):
             if appended.status is PutStatus.PUT_OK:
                 self.ops.add(appended.queue_offset, max(named))
             else:
-                self._owed += named
-        if self._owed:
-            log.warning("%d decided half messages could not be noted; tried again", len(self._owed))
+                owed += named
+        self._owed = owed
+        if owed:
+            log.warning("%d decided half messages could not be noted; tried again", len(owed))
 
     # Copies.
 
     def replace(self, halves: Sequence[Half], copies: Sequence[PendingMessage], now: int) -> list[Appended]:
         """Stores the copies that take the place of half messages; one answer each."""
-        stored = self._store.append_many(copies, now) if copies else []
-        replaced = []
-        for half, appended in zip(halves, stored, strict=True):
-            if appended.status is PutStatus.PUT_OK:
-                self.window[half.offset] = HalfState.COPIED
-                self.newest[half.root] = appended.queue_offset
-                replaced.append(half.offset)
-        self.write_ops(replaced, now)
+        stored = self._store_all(halves, copies, self._note_copy, now) if copies else []
+        self.write_ops((), now)
         return stored
+
+    def _note_copy(self, half: Half, copy: Appended, now: int) -> None:
+        self._owe(half.offset)
+        self.newest[half.root] = copy.queue_offset
+        self.window[half.offset] = HalfState.COPIED
 
     def lay_aside(self, halves: Sequence[Half], copies: Sequence[PendingMessage], now: int) -> bool:
         """Gives half messages up once their copies elsewhere are stored; whether all were."""
-        stored = self._store.append_many(copies, now) if copies else []
-        done = []
-        for half, appended in zip(halves, stored, strict=True):
-            if appended.status is PutStatus.PUT_OK:
-                self._close(half, HalfState.GIVEN_UP, now)
-                self.figures.given_up[half.topic] += 1
-                done.append(half.offset)
-        self.write_ops(done, now)
-        return len(done) == len(halves)
+        stored = self._store_all(halves, copies, self._note_given_up, now) if copies else []
+        given_up = [half for half, put in zip(halves, stored, strict=True) if put.status is PutStatus.PUT_OK]
+        self.figures.given_up.update(half.topic for half in given_up)
+        self.write_ops((), now)
+        return len(given_up) == len(halves)
+
+    def _note_given_up(self, half: Half, laid: Appended, now: int) -> None:
+        self._owe(half.offset)
+        self._close(half, HalfState.GIVEN_UP, now)
 
     def found_ended(self, half: Half, now: int) -> None:
         """Takes note of a half message that turns out to have ended before this start."""
@@ -302,8 +367,8 @@ class Transactions:
         A power cut may take the end of the log, copies included. An offset saved before they were on the disk
         would leave out the originals.
         """
-        if self._owed:
-            self.write_ops((), now)
+        self.note_stored()
+        self.write_ops((), now)
         start = self.window.advance(self.end)
         first = min([start, *self._owed])
         position = first, self.ops.advance(first)

@@ -93,6 +93,7 @@ class CheckBack:
     def tick(self, now: int) -> bool:
         """Goes on with the round, or begins one when it is time; whether there is more to do at once."""
         transactions = self._transactions
+        transactions.note_stored()
         # Before the next copies take the place of those that it asks about.
         if self._ask(now):
             return True

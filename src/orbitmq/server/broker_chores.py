@@ -104,11 +104,12 @@ class BrokerChores:
             goes_on = False
             if self._stopped:
                 return
-            goes_on = step(now)
+            more = step(now)
             self._after_step(now)
-            if goes_on:
+            if more:
                 loop = asyncio.get_running_loop()
                 loop.call_later(pause_seconds, lambda: take_step(self._now()))
+                goes_on = True  # only now: whatever fails before, the next round begins anew
 
         return run
 

@@ -46,7 +46,6 @@ class TimerRunner:
             return
         timer = self._timer
         step = timer.step(now)
-        self._after_step(now)
         loop = asyncio.get_running_loop()
         if step.fetch is not None:
             try:
@@ -54,9 +53,10 @@ class TimerRunner:
             except BaseException:
                 timer.fetched()  # it was not, and is asked for once more
                 raise
+        self._after_step(now)
         if step.again and not self._is_scheduled:
-            self._is_scheduled = True
             loop.call_soon(self._run_again)
+            self._is_scheduled = True
 
     def _run_again(self) -> None:
         self._is_scheduled = False
@@ -65,10 +65,10 @@ class TimerRunner:
     def _fetched(self, future: asyncio.Future[None]) -> None:
         if future.cancelled() or self._is_stopped:
             return
+        self._timer.fetched()
         error = future.exception()
         if error is not None:
             log.error("timers: a read failed: %s", error, exc_info=error)
-        self._timer.fetched()
         self.run(self._now())
 
     def stop(self) -> None:

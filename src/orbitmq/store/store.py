@@ -271,19 +271,28 @@ class MessageStore:
         """Stores one message."""
         return self.append_many([message], now_ms)[0]
 
-    def append_many(self, messages: Sequence[PendingMessage], now_ms: int) -> list[Appended]:
-        """Stores messages and batches in order; one answer each, for those that cannot be stored as well."""
+    def append_many(
+        self, messages: Sequence[PendingMessage], now_ms: int, answers: list[Appended] | None = None
+    ) -> list[Appended]:
+        """Stores messages and batches in order; one answer each, for those that cannot be stored as well.
+
+        Answers go into `answers`, if given, an empty list. Where this raises, for want of memory for
+        instance, that list holds those of the first messages, and none of the others is stored: so who
+        has to know what is in the log does not depend on this call's coming back.
+        """
         if not isinstance(messages, list):
             messages = list(messages)
+        results: list[Appended] = [] if answers is None else answers
         if not messages:
-            return []
-        results: list[Appended] = []
+            return results
         refused = self._refusal()
         if refused:
-            return [Appended(PutStatus.SERVICE_NOT_AVAILABLE) for _ in messages]
+            results += [Appended(PutStatus.SERVICE_NOT_AVAILABLE) for _ in messages]
+            return results
         if self.is_page_cache_busy:
             self.busy_refusals += len(messages)
-            return [Appended(PutStatus.OS_PAGE_CACHE_BUSY) for _ in messages]
+            results += [Appended(PutStatus.OS_PAGE_CACHE_BUSY) for _ in messages]
+            return results
         if self._sweep.swept:
             self._sweep.take_in(SWEPT_PER_CALL)
         if now_ms > self._last_timestamp:
@@ -298,6 +307,7 @@ class MessageStore:
         index = 0
         segment = commit_log.segments[-1]
         while True:
+            answered = len(results)
             try:
                 index, segment.wrote, needed = append_messages(
                     messages,
@@ -316,6 +326,7 @@ class MessageStore:
                 )
             except BaseException as error:
                 self._half_done = error
+                del results[answered:]
                 self._take_back(messages, segment)
                 self._half_done = None
                 raise

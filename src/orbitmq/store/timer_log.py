@@ -109,7 +109,7 @@ class TimerLog:
     @property
     def written(self) -> int:
         """The end of what is in the files."""
-        return self._tail_start if self._tail else self.end
+        return self._tail_start if self._has_tail else self.end
 
     @property
     def start(self) -> int:
@@ -174,7 +174,8 @@ class TimerLog:
                 self._put(position, BLANK.pack(left, 0, BLANK_MAGIC))
                 position += left
             self.end = position
-        if not self._tail:
+        if not self._has_tail:
+            self._tail = bytearray()
             self._tail_start = position
         self._tail += unit
         self.end = position + len(unit)
@@ -182,14 +183,18 @@ class TimerLog:
 
     def write(self) -> None:
         """Brings what was appended to the file. Raises OSError; `forget` then takes it back."""
-        if self._tail:
+        if self._has_tail:
             self._put(self._tail_start, self._tail)
             self._tail = bytearray()
 
     def forget(self, end: int) -> None:
-        """Takes back everything appended from a position on, after a failed write."""
-        self._tail = bytearray()
+        """Takes back everything appended from a position on, after a failed write. Needs no memory."""
         self.end = end
+
+    @property
+    def _has_tail(self) -> bool:
+        """Whether something was appended that is neither written nor taken back."""
+        return bool(self._tail) and self._tail_start + len(self._tail) == self.end
 
     def _put(self, position: int, data: bytes | bytearray) -> None:
         start = position - position % self.segment_bytes

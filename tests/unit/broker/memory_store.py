@@ -30,8 +30,12 @@ class MemoryStore:
     refuse_bodies: set[bytes] = field(default_factory=set)
     """Bodies that are refused, whatever else is taken."""
 
-    def append_many(self, messages: Sequence[PendingMessage], now_ms: int) -> list[Appended]:
-        return [self.append(message, now_ms) for message in messages]
+    def append_many(
+        self, messages: Sequence[PendingMessage], now_ms: int, answers: list[Appended] | None = None
+    ) -> list[Appended]:
+        answers = [] if answers is None else answers
+        answers += [self.append(message, now_ms) for message in messages]
+        return answers
 
     def append(self, message: PendingMessage, now_ms: int) -> Appended:
         if message.body in self.refuse_bodies:

@@ -230,9 +230,9 @@ def test_no_more_than_some_bytes_are_held_at_once(monkeypatch: pytest.MonkeyPatc
     together: list[int] = []
     append_many = world.store.append_many
 
-    def noted(batch: Sequence[PendingMessage], now: int) -> list[Appended]:
+    def noted(batch: Sequence[PendingMessage], now: int, answers: list[Appended]) -> list[Appended]:
         together.append(len(batch))
-        return append_many(batch, now)
+        return append_many(batch, now, answers)
 
     monkeypatch.setattr(world.store, "append_many", noted)
     monkeypatch.setattr(delay, "BATCH_BYTES", 3 * len(b"body"))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from orbitmq.protocol.message_cy import decode_record
 from orbitmq.protocol.names import HALF_TOPIC, OP_HALF_TOPIC, TRANSACTION_CHECK_TOPIC
 from orbitmq.protocol.properties import decode_properties, encode_properties
 from orbitmq.protocol.requests.transaction import ResumeCheckHalfMessage
-from orbitmq.store import Appended, PutStatus
+from orbitmq.store import Appended, PendingMessage, PutStatus
 from tests.unit.broker.transacting import COMMIT, INTERVAL, ROLLBACK, TIMEOUT, UNKNOWN, Transacting, settled
 
 OTHER = Peer(2, bytes([10, 0, 0, 8, 0, 0, 0x30, 0x39]), "10.0.0.8:12345", 493)
@@ -198,12 +199,14 @@ def test_a_commit_is_acknowledged_once_it_is_on_the_disk(tmp_path: Path) -> None
 
 def test_what_cannot_be_stored_stays_open(world: Transacting, monkeypatch: pytest.MonkeyPatch) -> None:
     sent, dropped = world.half(), world.half()
+
+    def refused(messages: Sequence[PendingMessage], now: int, answers: list[Appended] | None = None) -> Any:
+        answers = [] if answers is None else answers
+        answers += [Appended(PutStatus.SERVICE_NOT_AVAILABLE) for _ in messages]
+        return answers
+
     with monkeypatch.context() as broken:
-        broken.setattr(
-            world.real.store,
-            "append_many",
-            lambda messages, now: [Appended(PutStatus.SERVICE_NOT_AVAILABLE) for _ in messages],
-        )
+        broken.setattr(world.real.store, "append_many", refused)
         assert "SERVICE_NOT_AVAILABLE" in world.refusal(world.request(sent, COMMIT)).remark
         assert "SERVICE_NOT_AVAILABLE" in world.refusal(world.request(dropped, ROLLBACK)).remark
         world.pass_ms(INTERVAL)

@@ -1,0 +1,289 @@
+"""Where memory ends between what is stored and what is noted of it, nothing is delivered twice, or lost.
+
+Each allocation of a turn fails once, and in another run so do the fifty after it; the turn that follows has
+memory again. Where a store could not even take back what it had begun, it takes nothing more until it is
+opened again: so it is, after a crash.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from orbitmq.broker.delay import DelayDelivery, DelayLevels
+from orbitmq.broker.unsaved import Unsaved
+from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.properties import encode_properties
+from orbitmq.protocol.requests.send import SendReply
+from orbitmq.store import MessageStore, PendingMessage
+from tests.unit.broker.timer_world import TimerWorld
+from tests.unit.broker.transacting import COMMIT, INTERVAL, ROLLBACK, Transacting
+from tests.unit.store.kit import HOST, NOW, bodies, crash, opened
+
+MOST_TRIED = 4_000
+ENOUGH = 12
+"""A turn that went well so often, though ever later allocations were to fail, has fewer of them."""
+
+several_fail = pytest.mark.parametrize("failing", [1, 50])
+
+
+def fails(turn: Callable[[], object], at: int, failing: int) -> bool:
+    """Whether a turn notices that some allocations fail, from a number on."""
+    testcapi: Any = pytest.importorskip("_testcapi", reason="NOT RUN: this Python has no _testcapi")
+    testcapi.set_nomemory(at, at + failing)
+    try:
+        turn()
+    except (MemoryError, Refused):
+        return True
+    except TypeError as error:
+        # What os.open says of a path for whose text there is no memory.
+        if "os.PathLike" not in str(error):
+            raise
+        return True
+    finally:
+        testcapi.remove_mem_hooks()
+    return False
+
+
+class World(Protocol):
+    """Rules over a store."""
+
+    @property
+    def is_writable(self) -> bool: ...
+    def crash(self) -> None: ...
+    def prepare(self, number: int) -> None: ...
+    def turn(self) -> None: ...
+
+
+def try_each(world: World, failing: int) -> None:
+    """Has ever later allocations of a turn fail, each time with something new to do, and lets it be done."""
+    unnoticed = noticed = at = 0
+    while unnoticed < ENOUGH:
+        world.prepare(at)
+        if fails(world.turn, at, failing):
+            noticed += 1
+            unnoticed = 0
+        else:
+            unnoticed += 1
+        if not world.is_writable:
+            world.crash()
+        world.turn()
+        at += 1 + failing // 5
+        assert at < MOST_TRIED
+    assert noticed > 10, "many allocations were tried"
+
+
+class Delays:
+    """Delayed messages over a real store. What was delivered is in no file: it is recognised in the log."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.levels = DelayLevels("1s 2s")
+        self.now = NOW
+        self.saved = ""
+        self.sent: Counter[bytes] = Counter()
+        self.start()
+
+    def start(self) -> None:
+        self.store: MessageStore = opened(self.root, self.now, message_delay_level="1s 2s")
+        self.delay = DelayDelivery(self.levels, self.store, Unsaved(), self.now)
+        if self.saved:
+            self.delay.load_text(self.saved)
+        self.delay.start()
+        self.saved = self.saved or self.delay.snapshot()()
+
+    @property
+    def is_writable(self) -> bool:
+        return self.store.is_writable
+
+    def crash(self) -> None:
+        crash(self.store)
+        self.start()
+
+    def prepare(self, number: int) -> None:
+        for part, level in enumerate((1, 2, 1)):
+            aside = self.levels.put_aside("T", 0, {"DELAY": str(level)}, self.now)
+            assert aside is not None
+            body = b"%d-%d" % (number, part)
+            self.sent[body] += 1
+            waiting = PendingMessage(
+                aside.topic, aside.queue_id, 0, 0, self.now, HOST, HOST, 0, 0, body,
+                encode_properties(aside.properties), aside.tags_code,
+            )  # fmt: skip
+            self.store.append(waiting, self.now)
+        self.now += 3000
+
+    def turn(self) -> None:
+        while self.delay.deliver_due(self.now):
+            pass
+
+    def came(self) -> Counter[bytes]:
+        return Counter(bodies(self.store))
+
+
+@several_fail
+def test_delayed_messages_come_once(tmp_path: Path, failing: int) -> None:
+    world = Delays(tmp_path)
+    try_each(world, failing)
+    assert world.came() == world.sent
+    world.crash()
+    world.turn()
+    assert world.came() == world.sent, "nor after a crash"
+    world.store.close()
+
+
+def test_delayed_messages_that_came_before_a_crash_are_recognised_once(tmp_path: Path) -> None:
+    class Crashing(Delays):
+        def prepare(self, number: int) -> None:
+            super().prepare(2 * number)
+            self.turn()
+            super().prepare(2 * number + 1)
+            self.crash()
+            # The next crash need not know of it.
+            self.saved = ""
+
+    world = Crashing(tmp_path)
+    for at in range(0, 300, 7):
+        world.saved = world.delay.snapshot()()
+        world.prepare(at)
+        fails(world.turn, at, 1)
+        world.turn()
+        world.store.flush_now()
+        world.turn()
+    assert world.came() == world.sent
+    world.store.close()
+
+
+class Timing(TimerWorld):
+    """Timers that are taken in, due at once, and delivered."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.all: list[str] = []
+
+    @property
+    def is_writable(self) -> bool:
+        return self.store.is_writable
+
+    def crash(self) -> None:
+        self.kill()
+        self.start()
+
+    def _send(self, *delays_ms: int) -> None:
+        for delay_ms in delays_ms:
+            self.all.append(f"{len(self.all)}")
+            self.send(self.all[-1], TIMER_DELAY_MS=delay_ms)
+
+    def prepare(self, number: int) -> None:
+        self._send(300, 1300, 1300, 2600, 40)
+        # The last one is over before it is taken in.
+        self.now += 100
+        if number % 2:
+            self.work()
+            self._send(300)
+            self.now += 1900
+
+    def turn(self) -> None:
+        for _ in range(1000):
+            step = self.timer.step(self.now)
+            if step.fetch is not None:
+                try:
+                    step.fetch()
+                finally:
+                    self.timer.fetched()
+            elif not step.again:
+                return
+
+
+@several_fail
+def test_timers_come_once(tmp_path: Path, failing: int) -> None:
+    world = Timing(tmp_path / "store")
+    try_each(world, failing)
+    world.run(world.now + 5000)
+    assert Counter(world.bodies()) == Counter(world.all)
+    world.flush()
+    world.crash()
+    world.run(world.now + 2000)
+    assert Counter(world.bodies()) == Counter(world.all), "nor after a crash"
+    world.store.close()
+
+
+class Deciding(Transacting):
+    """Half messages of which one is committed and one rolled back."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root, transactionCheckMax=100_000)
+        self.expected: list[bytes] = []
+        self.undecided: list[tuple[SendReply, int]] = []
+
+    @property
+    def is_writable(self) -> bool:
+        return self.real.store.is_writable
+
+    has_crashed = False
+
+    def crash(self) -> None:
+        self.has_crashed = True
+        self.kill()
+
+    def prepare(self, number: int) -> None:
+        self.has_crashed = False
+        self.undecided = [(self.half(), COMMIT), (self.half(), ROLLBACK)]
+        self.expected.append(b"body %d" % (self.number - 1))
+
+    def turn(self) -> None:
+        for sent, decision in self.undecided:
+            try:
+                self.decide(sent, decision)
+            except Refused as refused:
+                # Decided before a crash: nobody knows any more how.
+                if not (self.has_crashed and "ended already" in refused.remark):
+                    raise
+
+
+@several_fail
+def test_what_is_committed_is_published_once(tmp_path: Path, failing: int) -> None:
+    world = Deciding(tmp_path / "store")
+    try_each(world, failing)
+    assert sorted(world.bodies()) == sorted(world.expected)
+    assert world.open_halves() == []
+    assert world.broker.transactions.figures.open == {}
+    world.tick()
+    world.save()
+    world.kill()
+    world.pass_ms(2 * INTERVAL)
+    assert world.open_halves() == []
+    assert world.asked == []
+    assert sorted(world.bodies()) == sorted(world.expected)
+    world.close()
+
+
+class Asking(Deciding):
+    """Half messages about which producers are asked again and again."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.kept = [self.half() for _ in range(3)]
+
+    def prepare(self, number: int) -> None:
+        self.now += INTERVAL + 1000
+
+    def turn(self) -> None:
+        self.tick()
+        ids = sorted(half.unique_id for half in self.open_halves())
+        assert ids == [one.transaction_id for one in self.kept], "each has one open copy"
+
+
+@several_fail
+def test_half_messages_that_are_copied_stay_one(tmp_path: Path, failing: int) -> None:
+    world = Asking(tmp_path / "store")
+    try_each(world, failing)
+    for one in world.kept:
+        world.decide(one, COMMIT, from_transaction_check=True)
+    assert sorted(world.bodies()) == [b"body 1", b"body 2", b"body 3"]
+    assert world.open_halves() == []
+    world.close()
