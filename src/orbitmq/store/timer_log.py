@@ -228,14 +228,21 @@ class TimerLog:
             raise
 
     def truncate(self, end: int) -> None:
-        """Makes the log end there: what is behind it is zero."""
-        for start in [start for start in self._segments if start >= end and start > 0]:
+        """Makes the log end there, also on the disk: what is behind it is zero.
+
+        Would a power cut bring the units behind it back, they would stand for the messages that have come to
+        their places in the commit log since.
+        """
+        gone = [start for start in self._segments if start >= end and start > 0]
+        for start in gone:
             self._remove(start)
+        if gone:
+            self._disk.sync_folder(self.folder)
         first = end - end % self.segment_bytes
         file = self._segments.get(first)
         if file is not None:
             file.cut(end - first)
-            self._unsynced.add(first)
+            file.sync()
         self._tail = bytearray()
         self.end = end
 

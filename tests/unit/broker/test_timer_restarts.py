@@ -187,6 +187,46 @@ def test_a_power_cut_loses_and_repeats_nothing_that_is_on_the_disk(tmp_path: Pat
     after.store.close()
 
 
+class Unlucky(random.Random):
+    """Of what was not synced nothing is left."""
+
+    def random(self) -> float:
+        return 0.9
+
+
+def after_cut(world: TimerWorld, disk: SimulatedDisk, target: Path) -> tuple[TimerWorld, SimulatedDisk]:
+    """The next start after a power cut, on what is left."""
+    disk.cut_power(target, Unlucky())
+    world.store.close()
+    left = SimulatedDisk(target)
+    left.synced = {path: path.read_bytes() for path in target.rglob("*") if path.is_file()}
+    return TimerWorld(target, now=world.now + 100, disk=left), left
+
+
+def test_a_unit_whose_message_was_lost_never_stands_for_another_one(tmp_path: Path) -> None:
+    """Two power cuts: one takes a message and leaves its unit, the other comes when a new message stands in
+    its place, and has no unit on the disk yet.
+    """
+    disk = SimulatedDisk(tmp_path / "store")
+    world = TimerWorld(tmp_path / "store", disk=disk)
+    world.send("first", TIMER_DELAY_MS=9000)
+    world.flush()
+    world.send("lost", TIMER_DELAY_MS=2000)
+    world.work()
+    assert world.store.timers is not None
+    world.store.timers.log.sync()
+    world, disk = after_cut(world, disk, tmp_path / "once")
+    world.send("kept", TIMER_DELAY_MS=8000)
+    due_ms = world.now + 8000
+    world.store.flush_now()
+    world, _ = after_cut(world, disk, tmp_path / "twice")
+    world.run(world.now + 10_000)
+    came = {record.body: record.store_timestamp for record in world.records()}
+    assert came.keys() == {b"first", b"kept"}
+    assert came[b"kept"] >= due_ms
+    world.store.close()
+
+
 def test_no_file_is_made_before_there_is_a_timer(world_of: Open) -> None:
     world = world_of()
     world.run(NOW + 2000)
