@@ -22,7 +22,7 @@ from orbitmq.broker.filters import FilterTable
 from orbitmq.broker.groups import GroupTable
 from orbitmq.broker.handlers import handlers
 from orbitmq.broker.handlers.pop_ack import PopAckTables, ack_many
-from orbitmq.broker.handlers.send import ManyResult, SendTables, send_many
+from orbitmq.broker.handlers.send import ManyResult, SendTables, send_many, take_frames
 from orbitmq.broker.handlers.transaction import TransactionTables, end_many
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.locks import QueueLocks
@@ -48,7 +48,7 @@ from orbitmq.broker.transactions import Transactions
 from orbitmq.broker.transactions_check import CheckBack
 from orbitmq.broker.transactions_loading import TransactionLoading
 from orbitmq.broker.unsaved import Unsaved
-from orbitmq.protocol.call import BoundHandler, Peer, Signal
+from orbitmq.protocol.call import BoundHandler, Peer, Signal, TakeFrames
 from orbitmq.protocol.command import Command
 from orbitmq.protocol.requests.pop import AckMessage
 from orbitmq.store import MessageStore, StoreFigures
@@ -234,14 +234,16 @@ class Broker:
 
         self.order.sweep(now, exists)
 
-    def bind(self) -> tuple[dict[int, BoundHandler], dict[int, ManyHandler]]:
-        """The handlers by request code: those that take one call, and those that take many."""
+    def bind(self) -> tuple[dict[int, BoundHandler], dict[int, ManyHandler], TakeFrames]:
+        """The handlers by request code, those that take one call and those that take many; and what takes
+        frames.
+        """
         tables = _Tables(self)
         together = partial(send_many, tables[SendTables])
         many: dict[int, ManyHandler] = dict.fromkeys(SEND_CODES, together)
         many[END_TRANSACTION] = partial(end_many, tables[TransactionTables])
         many[AckMessage.CODE] = partial(ack_many, tables[PopAckTables])
-        return handlers.bind(tables), many
+        return handlers.bind(tables), many, partial(take_frames, tables[SendTables])
 
 
 class _Tables(dict[type, Any]):

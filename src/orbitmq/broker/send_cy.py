@@ -33,6 +33,7 @@ if cython.compiled:
         PyBytes_GET_SIZE,
     )
     from cython.cimports.libc.string import memchr, memcmp, memcpy  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.broker.plain import is_alphanumeric, is_meaningful  # type: ignore[import-not-found]
 
 SEND_BATCH = 320
 _SEND_V2 = 310
@@ -282,7 +283,7 @@ def _plain_properties(properties: bytes, own: bytes) -> Any:
         unique: cython.p_char = cython.NULL
         unique_length: cython.Py_ssize_t = 0
         while at < end:
-            if _is_meaningful(at, end - at):
+            if is_meaningful(at, end - at):
                 return None
             stop = cython.cast(cython.p_char, memchr(at, 2, end - at))
             if stop == cython.NULL:
@@ -290,7 +291,7 @@ def _plain_properties(properties: bytes, own: bytes) -> Any:
             if unique == cython.NULL and stop - at > 9 and memcmp(at, b"UNIQ_KEY\x01", 9) == 0:
                 unique = at + 9
                 unique_length = stop - unique
-                if not _is_alphanumeric(unique, unique_length):
+                if not is_alphanumeric(unique, unique_length):
                     return None
             at = stop + 1
         if unique == cython.NULL:
@@ -306,85 +307,47 @@ def _plain_properties(properties: bytes, own: bytes) -> Any:
     return properties + own, key[1]
 
 
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _is_meaningful(name: cython.p_char, length: cython.Py_ssize_t) -> cython.bint:
-    """Whether an entry's name begins like one of those in `_MEANINGFUL`. Compiled only."""
-    c: cython.char = name[0]
-    if c == 68:  # D
-        return length >= 5 and memcmp(name, b"DELAY", 5) == 0
-    if c == 84:  # T
-        return length >= 6 and (
-            memcmp(name, b"TIMER_", 6) == 0
-            or (length >= 8 and (memcmp(name, b"TRAN_MSG", 8) == 0 or memcmp(name, b"TRACE_ON", 8) == 0))
-        )
-    if c == 80:  # P
-        return length >= 6 and memcmp(name, b"POP_CK", 6) == 0
-    if c == 77:  # M
-        return length >= 10 and memcmp(name, b"MSG_REGION", 10) == 0
-    if c == 95:  # _
-        return length >= 18 and memcmp(name, b"_SYS_MSG_PRIORITY_", 18) == 0
-    if c == 67:  # C
-        return length >= 7 and memcmp(name, b"CLUSTER", 7) == 0
-    return False
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _is_alphanumeric(text: cython.p_char, length: cython.Py_ssize_t) -> cython.bint:
-    """Compiled only."""
-    i: cython.Py_ssize_t
-    c: cython.char
-    for i in range(length):
-        c = text[i]
-        if not (48 <= c <= 57 or 65 <= c <= 90 or 97 <= c <= 122):
-            return False
-    return True
-
-
 class ReplyTemplate:
     """The frame that answers a stored message: all but four numbers and the unique id is always the same."""
 
-    __slots__ = ("_after_id", "_before_offset", "_between_ids", "_end")
+    __slots__ = ("_between_ids", "after_id", "before_offset", "end")
 
     def __init__(self, store_host: bytes, region: str, trace: str, language: str, version: int) -> None:
-        self._before_offset = b'{"code":0,"extFields":{"MSG_REGION":%s,"TRACE_ON":"%s","msgId":"%s' % (
+        self.before_offset = b'{"code":0,"extFields":{"MSG_REGION":%s,"TRACE_ON":"%s","msgId":"%s' % (
             encode_basestring(region).encode(),
             trace.encode(),
             store_host.hex().upper().encode(),
         )
         self._between_ids = b"," + store_host.hex().upper().encode()
-        self._after_id = b'"},"flag":1,"language":"%s","opaque":' % language.encode()
-        self._end = b',"serializeTypeCurrentRPC":"JSON","version":%d}' % version
+        self.after_id = b'"},"flag":1,"language":"%s","opaque":' % language.encode()
+        self.end = b',"serializeTypeCurrentRPC":"JSON","version":%d}' % version
 
     def frame(
         self, opaque: int, physical_offset: int, queue_id: int, queue_offset: int, unique_id: bytes
     ) -> bytes:
         """The whole frame. `unique_id` is text that JSON holds as it is."""
         header = b'%s%016X","queueId":"%d","queueOffset":"%d","transactionId":"%s%s%d%s' % (
-            self._before_offset,
+            self.before_offset,
             physical_offset,
             queue_id,
             queue_offset,
             unique_id,
-            self._after_id,
+            self.after_id,
             opaque,
-            self._end,
+            self.end,
         )
         return _framed(header)
 
     def batch_frame(self, opaque: int, units: bytes, queue_id: int, queue_offset: int) -> bytes:
         """The whole frame for a batch: `units` are those of its messages, `queue_offset` is of the first."""
         header = b'%s%s","queueId":"%d","queueOffset":"%d%s%d%s' % (
-            self._before_offset,
+            self.before_offset,
             _joined_offsets(units, self._between_ids),
             queue_id,
             queue_offset,
-            self._after_id,
+            self.after_id,
             opaque,
-            self._end,
+            self.end,
         )
         return _framed(header)
 

@@ -132,19 +132,21 @@ class BrokerStats:
             self.settle()
         return self._totals
 
-    def put_fresh(self, topic: str, queue_id: int, messages: int, size_bytes: int) -> None:
-        """Counts messages that a client sent and the store took; cheap, added up when somebody looks."""
+    def put_fresh(self, topic: str, queue_id: int, messages: int, size_bytes: int, calls: int = 1) -> None:
+        """Counts messages that a client sent, in so many sends of about the same size, and the store took;
+        cheap, added up when somebody looks.
+        """
         queues = self._fresh.get(topic)
         if queues is None:
             queues = self._fresh[topic] = {}
         fresh = queues.get(queue_id)
         if fresh is None:
-            queues[queue_id] = [1, messages, size_bytes]
+            queues[queue_id] = [calls, messages, size_bytes]
             self._fresh_queues += 1
             if self._fresh_queues >= FRESH_QUEUES:
                 self.settle()  # with very many queues a bit at a time
         else:
-            fresh[0] += 1
+            fresh[0] += calls
             fresh[1] += messages
             fresh[2] += size_bytes
         if size_bytes > SMALL_BYTES * messages:

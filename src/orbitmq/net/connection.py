@@ -69,7 +69,8 @@ class Connection(asyncio.Protocol):
     """A connected peer.
 
     `on_requests(connection, commands)` gets the requests of one read, in order, never an empty list.
-    `on_closed(connection)` is called once.
+    `on_frames(connection, data)` is asked first, where there is one: it may handle whole frames at the start
+    of what a read brought, and says how many bytes that were. `on_closed(connection)` is called once.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Connection(asyncio.Protocol):
         on_requests: Callable[[Connection, list[Command]], None],
         on_closed: Callable[[Connection], None] | None = None,
         *,
+        on_frames: Callable[[Connection, bytes], int] | None = None,
         max_frame_bytes: int = MAX_FRAME_BYTES,
         unfinished: Unfinished | None = None,
     ) -> None:
@@ -91,6 +93,8 @@ class Connection(asyncio.Protocol):
         self.last_heard = 0.0
         """Loop time of the last byte read, in seconds."""
         self._on_requests = on_requests
+        self._on_frames = on_frames
+        self._take = None if on_frames is None else self._take_frames
         self._on_closed = on_closed
         self._splitter = FrameSplitter(max_frame_bytes)
         self._unfinished = unfinished
@@ -132,14 +136,16 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Cuts what came into commands; answers settle their calls, requests go to `on_requests`."""
         self.last_active = self.last_heard = self._loop.time()
+        inbox = self._inbox
+        # What waits in the inbox came first.
+        take = self._take if not inbox and self._writable else None
         try:
-            commands = self._splitter.feed(data)
+            commands = self._splitter.feed(data, take)
         except MalformedFrame as error:
             self.cut(f"malformed frame: {error}")
             return
         if self._is_unfinished or not commands:
             self._note_unfinished()
-        inbox = self._inbox
         if len(commands) == 1 and not inbox and not commands[0].flag & 1 and self._writable:
             self._hand_over(commands)  # most reads are like this: nothing has to wait in the inbox
             return
@@ -152,6 +158,17 @@ class Connection(asyncio.Protocol):
                 inbox.append(command)
         if inbox:
             self._hand_over()
+        elif self._out and take is not None:
+            self.flush()
+
+    def _take_frames(self, data: bytes) -> int:
+        """Offers what was read to `on_frames`; its answers leave in one write with those to the rest."""
+        assert self._on_frames is not None
+        self._in_turn = True
+        try:
+            return self._on_frames(self, data)
+        finally:
+            self._in_turn = False
 
     def _note_unfinished(self) -> None:
         """Tells of a frame of which not all is there."""

@@ -136,6 +136,29 @@ class Wait:
     any_of: bool = False
 
 
+@dataclass(slots=True)
+class Taken:
+    """Requests of one code at the start of a read that were handled as frames, all at once."""
+
+    end: int
+    """How many bytes of the read they were."""
+    code: int
+    answers: bytes
+    """The frames of all answers."""
+    answered: int
+    oneway: int
+    durable: int = 0
+    """The answers wait until the log is on the disk up to here; 0: they wait for nothing."""
+    deadline: int = 0
+    """Until when they wait at most (ms)."""
+    late: Callable[[bytes], bytes] = bytes
+    """Makes of the answers those that leave when the deadline has passed."""
+    late_code: int = 0
+
+
+TakeFrames: TypeAlias = Callable[[bytes, Peer, int], Taken | None]
+"""Handles whole frames at the start of what a peer's read brought, where they are of a kind that it knows."""
+
 Result: TypeAlias = "Reply | Wait | None"
 
 TURNS_TIMEOUT_MS = 60_000

@@ -28,6 +28,7 @@ LANGUAGES = (
     "NODE_JS",
 )
 """Language names by their code on the wire."""
+LANGUAGE_CODES = {name: code for code, name in enumerate(LANGUAGES)}
 
 LANGUAGE_JAVA = 0
 LANGUAGE_CPP = 1

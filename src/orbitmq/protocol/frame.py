@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from orbitmq.protocol.command import Command
 from orbitmq.protocol.header_cy import decode_frames, encode_command, encode_head
 
@@ -27,20 +29,26 @@ class FrameSplitter:
         """How much of an unfinished frame is held."""
         return len(self._rest)
 
-    def feed(self, data: bytes | bytearray | memoryview) -> list[Command]:
-        """The commands completed by `data`. Raises MalformedFrame; the stream is of no use after that."""
+    def feed(
+        self, data: bytes | bytearray | memoryview, take: Callable[[bytes], int] | None = None
+    ) -> list[Command]:
+        """The commands completed by `data`. Raises MalformedFrame; the stream is of no use after that.
+
+        `take` may have whole frames at the start of what is there for itself: it says how many bytes.
+        """
         rest = self._rest
         if rest:
             rest += data
             if len(rest) < self._needed:
                 return []
-            commands, taken = decode_frames(bytes(rest), self._max_frame_bytes)
-            del rest[:taken]
-        else:
-            commands, taken = decode_frames(data, self._max_frame_bytes)
-            if taken == len(data):
-                return commands
-            rest += memoryview(data)[taken:]
-        # A length is waited for only once it was checked, which takes the first eight bytes of a frame.
-        self._needed = 4 + int.from_bytes(rest[:4], "big") if len(rest) >= 8 else 8
+            data = bytes(rest)
+            rest.clear()
+        taken = take(data) if take is not None and type(data) is bytes else 0
+        if taken == len(data):
+            return []
+        commands, end = decode_frames(data, self._max_frame_bytes, taken)
+        if end < len(data):
+            rest += memoryview(data)[end:]
+            # A length is waited for only once it was checked, which takes the first eight bytes of a frame.
+            self._needed = 4 + int.from_bytes(rest[:4], "big") if len(rest) >= 8 else 8
         return commands

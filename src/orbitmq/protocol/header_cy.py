@@ -18,7 +18,7 @@ try:
 except ModuleNotFoundError:
     from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
 
-from orbitmq.protocol.command import FLAG_RESPONSE, LANGUAGE_OTHER, LANGUAGES, Command
+from orbitmq.protocol.command import FLAG_RESPONSE, LANGUAGE_CODES, LANGUAGE_OTHER, LANGUAGES, Command
 from orbitmq.protocol.errors import MalformedFrame
 
 if cython.compiled:
@@ -27,7 +27,6 @@ if cython.compiled:
 MAX_HEADER_BYTES = 1 << 20
 """Longest header taken. Headers hold at most 32 KiB of properties and a few lists of names."""
 
-_LANGUAGE_CODES = {name: code for code, name in enumerate(LANGUAGES)}
 _LANGUAGE_JSON = [json.dumps(name) for name in LANGUAGES]
 _FRAME = Struct(">iI")
 _BINARY_HEAD = Struct(">hBhii")
@@ -35,15 +34,16 @@ _INT32_MIN = -(1 << 31)
 _INT32_MAX = (1 << 31) - 1
 
 
-def decode_frames(data: Any, max_frame_bytes: int) -> tuple[list[Command], int]:
-    """The whole frames at the start of `data`, and how many bytes they took.
+def decode_frames(
+    data: Any, max_frame_bytes: int, position: cython.Py_ssize_t = 0
+) -> tuple[list[Command], int]:
+    """The whole frames of `data` from a position on, and where they end.
 
     Raises MalformedFrame for a length that no frame can have or a header that cannot be read.
     """
     commands: list[Command] = []
     view: cython.const[cython.uchar][::1] = memoryview(data)
     end: cython.Py_ssize_t = len(view)
-    position: cython.Py_ssize_t = 0
     while end - position >= 8:
         length: cython.longlong = (
             (view[position] << 24)
@@ -98,7 +98,7 @@ def _decode_json(header: bytes) -> Command:
         ext,
         None,
         None if remark is None else _text(remark),
-        _LANGUAGE_CODES.get(str(fields.get("language")), LANGUAGE_OTHER),
+        LANGUAGE_CODES.get(str(fields.get("language")), LANGUAGE_OTHER),
         _int32(fields, "version"),
         0,
     )
@@ -220,7 +220,7 @@ def _scan_json(
             if value is None:
                 return None
             if first == 108 and key_length == 8:  # language
-                language = _LANGUAGE_CODES.get(value, LANGUAGE_OTHER)
+                language = LANGUAGE_CODES.get(value, LANGUAGE_OTHER)
             elif first == 114 and key_length == 6:  # remark
                 remark = value
             elif first != 115:  # serializeTypeCurrentRPC

@@ -62,9 +62,10 @@ if cython.compiled:
     )
     from cython.cimports.cpython.memoryview import PyMemoryView_FromMemory  # type: ignore[import-not-found]
     from cython.cimports.cpython.unicode import PyUnicode_DecodeUTF8  # type: ignore[import-not-found]
-    from cython.cimports.libc.string import memchr, memcmp, memcpy  # type: ignore[import-not-found]
+    from cython.cimports.libc.string import memchr, memcmp  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.big_endian import get_int, get_long, get_short, put_int, put_long  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.crc import short_crc  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.protocol.record import put_record  # type: ignore[import-not-found]
 
 __all__ = [
     "CRC_TABLES",
@@ -249,7 +250,7 @@ def encode_record(
             try:
                 if position < 0 or size > target.len - position or size > 0x7FFFFFFF:
                     raise RecordTooLarge(f"{size} bytes do not fit into {max(0, target.len - position)}")
-                _put_record(
+                put_record(
                     cython.cast(cython.p_uchar, target.buf) + position,
                     size,
                     crc,
@@ -313,63 +314,6 @@ def encode_record(
     if append_property_crc:
         _write_property_crc(out, position, size)
     return size
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _put_record(
-    at: cython.p_uchar,
-    size: cython.Py_ssize_t,
-    crc: cython.uint,
-    queue_id: cython.int,
-    flag: cython.int,
-    queue_offset: cython.longlong,
-    physical_offset: cython.longlong,
-    sys_flag: cython.int,
-    born_timestamp: cython.longlong,
-    born_host: bytes,
-    store_timestamp: cython.longlong,
-    store_host: bytes,
-    reconsume_times: cython.int,
-    prepared_transaction_offset: cython.longlong,
-    body: cython.pointer[cython.const[cython.uchar]],
-    body_length: cython.Py_ssize_t,
-    topic: bytes,
-    properties: cython.pointer[cython.const[cython.uchar]],
-    properties_length: cython.Py_ssize_t,
-) -> cython.void:
-    """Writes a record whose size was made sure of. Compiled only."""
-    born_length: cython.Py_ssize_t = PyBytes_GET_SIZE(born_host)
-    store_length: cython.Py_ssize_t = PyBytes_GET_SIZE(store_host)
-    topic_length: cython.Py_ssize_t = PyBytes_GET_SIZE(topic)
-    put_int(at, cython.cast(cython.uint, size))
-    put_int(at + 4, 0xDAA320A7 if topic_length <= 127 else 0xDAA320AB)
-    put_int(at + 8, crc)
-    put_int(at + 12, cython.cast(cython.uint, queue_id))
-    put_int(at + 16, cython.cast(cython.uint, flag))
-    put_long(at + 20, cython.cast(cython.ulonglong, queue_offset))
-    put_long(at + 28, cython.cast(cython.ulonglong, physical_offset))
-    put_int(at + 36, cython.cast(cython.uint, sys_flag))
-    put_long(at + 40, cython.cast(cython.ulonglong, born_timestamp))
-    memcpy(at + 48, PyBytes_AS_STRING(born_host), born_length)
-    at += 48 + born_length
-    put_long(at, cython.cast(cython.ulonglong, store_timestamp))
-    memcpy(at + 8, PyBytes_AS_STRING(store_host), store_length)
-    at += 8 + store_length
-    put_int(at, cython.cast(cython.uint, reconsume_times))
-    put_long(at + 4, cython.cast(cython.ulonglong, prepared_transaction_offset))
-    put_int(at + 12, cython.cast(cython.uint, body_length))
-    memcpy(at + 16, body, body_length)
-    at += 16 + body_length
-    if topic_length > 127:
-        at[0] = cython.cast(cython.uchar, topic_length >> 8)
-        at += 1
-    at[0] = cython.cast(cython.uchar, topic_length & 0xFF)
-    memcpy(at + 1, PyBytes_AS_STRING(topic), topic_length)
-    at += 1 + topic_length
-    at[0] = cython.cast(cython.uchar, properties_length >> 8)
-    at[1] = cython.cast(cython.uchar, properties_length & 0xFF)
-    memcpy(at + 2, properties, properties_length)
 
 
 def encode_batch_records(
@@ -458,7 +402,7 @@ def encode_batch_records(
                     PyMemoryView_FromMemory(cython.cast(cython.p_char, source + 20), body_length, 0x100)
                 )
             size = fixed + body_length + properties_length
-            _put_record(
+            put_record(
                 cython.cast(cython.p_uchar, target.buf) + at,
                 size,
                 crc & 0x7FFFFFFF,

@@ -184,11 +184,12 @@ class BrokerServer:
         for _ in broker.take_up(now):
             await asyncio.sleep(0)
         self._tls = await open_tls(settings, self._threads.chores)
-        handlers, many = broker.bind()
+        handlers, many, take_frames = broker.bind()
         self.turns = Turns(
             handlers,
             now=self._clock.now,
             many=many,
+            take_frames=take_frames,
             arrange=decisions_first,
             after_turn=self._after_turn,
             on_closed=broker.connection_closed,

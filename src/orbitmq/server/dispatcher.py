@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from orbitmq.net.connection import Connection
-from orbitmq.protocol.call import BoundHandler, Call, Outcome, Peer, Wait
+from orbitmq.protocol.call import BoundHandler, Call, Durable, Outcome, Peer, TakeFrames, Wait
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.command import FLAG_RESPONSE, Command
 from orbitmq.protocol.errors import Refused
 
 if TYPE_CHECKING:
-    from orbitmq.protocol.call import Result
+    from orbitmq.protocol.call import Result, Taken
     from orbitmq.protocol.declare import Request
     from orbitmq.server.waits import Waits
 
@@ -34,7 +34,8 @@ ManyHandler = Callable[[list[Command], Peer, int], Sequence["Result | Exception 
 class Dispatcher:
     """The turn of one server.
 
-    `handlers` take one call each; `many` take consecutive requests at once and give one result for each.
+    `handlers` take one call each; `many` take consecutive requests at once and give one result for each;
+    `take_frames` takes what it can straight from a read, before it is cut into requests.
     `arrange` may bring requests of several kinds that came in one read into an order in which more of them
     are consecutive. `after_turn(now)` runs once behind every read.
     """
@@ -47,6 +48,7 @@ class Dispatcher:
         now: Callable[[], int],
         waits: Waits,
         many: Mapping[int, ManyHandler] | None = None,
+        take_frames: TakeFrames | None = None,
         arrange: Callable[[list[Command]], list[Command]] = lambda commands: commands,
         after_turn: Callable[[int], None] = lambda now: None,
         not_on_port: Callable[[int, int], bool] = lambda code, port: False,
@@ -54,6 +56,9 @@ class Dispatcher:
         self._requests = requests
         self._handlers = handlers
         self._many = dict(many or {})
+        self._take_frames = take_frames
+        self._began = 0.0
+        """Of those who measure: when the turn did (monotonic)."""
         self._arrange = arrange
         self._now = now
         self._waits = waits
@@ -61,6 +66,41 @@ class Dispatcher:
         self._not_on_port = not_on_port
         self.going_away = False
         """Set while the server stops: every request is refused, so that clients look elsewhere."""
+
+    def on_frames(self, connection: Connection, data: bytes) -> int:
+        """Handles what `take_frames` takes of a read; gives how many bytes that was."""
+        if self._take_frames is None or self.going_away or self._waits.is_full(connection.id):
+            return 0
+        now = self._now()
+        try:
+            taken = self._take_frames(data, connection.peer, now)
+        except Exception:
+            log.exception("sends of %s could not be stored at once", connection.peer.address)
+            return 0  # nothing is left of them: they go the ordinary way, one by one
+        if taken is None:
+            return 0
+        self._answer(connection, taken)
+        self._after_turn(now)
+        return taken.end
+
+    def _answer(self, connection: Connection, taken: Taken) -> None:
+        began = self._began
+        if taken.durable and taken.answered:
+
+            def ended(outcome: Outcome) -> None:
+                late = outcome.timed_out
+                self._answered(taken, taken.late_code if late else 0, began)
+                connection.send_frame(taken.late(taken.answers) if late else taken.answers)
+
+            wait = Wait((Durable(taken.durable),), taken.deadline, lambda outcome, now: None)
+            self._waits.hold(connection.id, wait, ended, taken.answered)
+            return
+        self._answered(taken, 0, began)
+        if taken.answered:
+            connection.send_frame(taken.answers)
+
+    def _answered(self, taken: Taken, response_code: int, began: float) -> None:
+        """Called when frames are answered; here nobody wants to know."""
 
     def on_requests(self, connection: Connection, commands: list[Command]) -> None:
         """Handles what one read brought."""

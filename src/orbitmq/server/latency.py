@@ -19,7 +19,7 @@ from orbitmq.protocol.names import is_system_topic
 from orbitmq.server.dispatcher import Dispatcher, ManyHandler
 
 if TYPE_CHECKING:
-    from orbitmq.protocol.call import Result
+    from orbitmq.protocol.call import Result, Taken
 
 UPDATE_TOPIC = 17
 UPDATE_GROUP = 200
@@ -127,10 +127,20 @@ class MeasuredDispatcher(Dispatcher):
     def __init__(self, *args: Any, latency: RpcLatency, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._latency = latency
-        self._began = 0.0
         self._held = False
         self._noted = 0
         """Requests that ended in this turn, but for those whose answer was a whole frame."""
+
+    def on_frames(self, connection: Connection, data: bytes) -> int:
+        self._began = time.monotonic()
+        return super().on_frames(connection, data)
+
+    def _answered(self, taken: Taken, response_code: int, began: float) -> None:
+        took_ms = (time.monotonic() - began) * 1000
+        if taken.answered:
+            self._latency.record((taken.code, response_code, False, False), took_ms, taken.answered)
+        if taken.oneway:
+            self._latency.record((taken.code, 0, False, True), took_ms, taken.oneway)
 
     def on_requests(self, connection: Connection, commands: list[Command]) -> None:
         self._began = time.monotonic()

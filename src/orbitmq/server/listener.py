@@ -29,12 +29,14 @@ class Listener:
         on_requests: Callable[[Connection, list[Command]], None],
         on_closed: Callable[[Connection], None],
         *,
+        on_frames: Callable[[Connection, bytes], int] | None = None,
         max_connections: int = 20_000,
         tls: Contexts | None = None,
     ) -> None:
         self.connections: dict[int, Connection] = {}
         self._on_requests = on_requests
         self._on_closed = on_closed
+        self._on_frames = on_frames
         self._max_connections = max_connections
         self._tls = tls
         self.unfinished = Unfinished()
@@ -105,7 +107,12 @@ class _Accepted(Connection):
     """A connection from outside: it reports itself once its transport is there."""
 
     def __init__(self, listener: Listener) -> None:
-        super().__init__(listener._on_requests, listener._lost, unfinished=listener.unfinished)
+        super().__init__(
+            listener._on_requests,
+            listener._lost,
+            on_frames=listener._on_frames,
+            unfinished=listener.unfinished,
+        )
         self._listener = listener
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from orbitmq.net.connection import Connection
 from orbitmq.net.errors import NetError
 from orbitmq.net.tls import Contexts
-from orbitmq.protocol.call import Answer, BoundHandler, Warm
+from orbitmq.protocol.call import Answer, BoundHandler, TakeFrames, Warm
 from orbitmq.protocol.command import Command
 from orbitmq.protocol.declare import REQUESTS
 from orbitmq.server.dispatcher import Dispatcher, ManyHandler
@@ -32,6 +32,7 @@ class Turns:
         *,
         now: Callable[[], int],
         many: Mapping[int, ManyHandler] | None = None,
+        take_frames: TakeFrames | None = None,
         arrange: Callable[[list[Command]], list[Command]] = lambda commands: commands,
         after_turn: Callable[[int], None],
         on_closed: Callable[[int], None],
@@ -50,6 +51,7 @@ class Turns:
             now=now,
             waits=self.waits,
             many=many,
+            take_frames=take_frames,
             arrange=arrange,
             after_turn=after_turn,
             not_on_port=not_on_port,
@@ -59,6 +61,8 @@ class Turns:
         self.listener = Listener(
             self.dispatcher.on_requests if self.guard is None else self.guard.on_requests,
             self._connection_closed,
+            # The gate looks at every request.
+            on_frames=None if take_frames is None or gate is not None else self.dispatcher.on_frames,
             max_connections=max_connections,
             tls=tls,
         )

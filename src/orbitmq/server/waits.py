@@ -29,18 +29,36 @@ MAX_WAITS_PER_CONNECTION = 4096
 
 
 class Waiting:
-    """One held call."""
+    """One held call, or several that wait for the same."""
 
-    __slots__ = ("answers", "connection_id", "left", "settle", "timer", "wait")
+    __slots__ = ("answers", "calls", "connection_id", "left", "settle", "timer", "wait")
 
-    def __init__(self, connection_id: int, wait: Wait, settle: Callable[[Outcome], None], left: int) -> None:
+    def __init__(
+        self, connection_id: int, wait: Wait, settle: Callable[[Outcome], None], left: int, calls: int
+    ) -> None:
         self.connection_id = connection_id
         self.wait = wait
         self.settle = settle
+        self.calls = calls
         self.left = left
         """Conditions still open; 0 once settled."""
         self.answers: dict[Answer, Command] = {}
         self.timer: asyncio.TimerHandle | None = None
+
+
+class _Held(set[Waiting]):
+    """What is held of one peer."""
+
+    calls = 0
+
+    def enter(self, waiting: Waiting) -> None:
+        self.add(waiting)
+        self.calls += waiting.calls
+
+    def leave(self, waiting: Waiting) -> None:
+        if waiting in self:
+            self.remove(waiting)
+            self.calls -= waiting.calls
 
 
 class Waits:
@@ -64,12 +82,12 @@ class Waits:
         self._durable: deque[tuple[int, Waiting]] = deque()
         self._saved: dict[str, list[Waiting]] = {}
         self._signals: dict[Signal, Waiting] = {}
-        self._by_connection: dict[int, set[Waiting]] = {}
+        self._by_connection: dict[int, _Held] = {}
 
     @property
     def count(self) -> int:
         """Calls held now."""
-        return sum(map(len, self._by_connection.values()))
+        return sum(mine.calls for mine in self._by_connection.values())
 
     @property
     def queues(self) -> Container[tuple[str, int]]:
@@ -81,15 +99,25 @@ class Waits:
         """Whether a reply waits for the next flush."""
         return bool(self._durable)
 
-    def hold(self, connection_id: int, wait: Wait, settle: Callable[[Outcome], None]) -> None:
-        """Keeps a call until its conditions are met or its deadline has passed, then settles it."""
-        mine = self._by_connection.setdefault(connection_id, set())
+    def is_full(self, connection_id: int) -> bool:
+        """Whether no more calls of a peer are held."""
+        mine = self._by_connection.get(connection_id)
+        return mine is not None and mine.calls >= MAX_WAITS_PER_CONNECTION
+
+    def hold(self, connection_id: int, wait: Wait, settle: Callable[[Outcome], None], calls: int = 1) -> None:
+        """Keeps a call until its conditions are met or its deadline has passed, then settles it.
+
+        So it does with several that wait for the same, and are settled together.
+        """
+        mine = self._by_connection.get(connection_id)
         delay_ms = wait.deadline - self._now()
-        if delay_ms <= 0 or len(mine) >= MAX_WAITS_PER_CONNECTION:
+        if delay_ms <= 0 or (mine is not None and mine.calls >= MAX_WAITS_PER_CONNECTION):
             settle(Outcome(timed_out=True))
             return
-        waiting = Waiting(connection_id, wait, settle, 1 if wait.any_of else len(wait.on))
-        mine.add(waiting)
+        if mine is None:
+            mine = self._by_connection[connection_id] = _Held()
+        waiting = Waiting(connection_id, wait, settle, 1 if wait.any_of else len(wait.on), calls)
+        mine.enter(waiting)
         waiting.timer = self._loop.call_later(delay_ms / 1000, self._end, waiting, True)
         for condition in wait.on:
             self._enter(waiting, condition)
@@ -132,7 +160,7 @@ class Waits:
             waiting.timer.cancel()
         mine = self._by_connection.get(waiting.connection_id)
         if mine is not None:
-            mine.discard(waiting)
+            mine.leave(waiting)
             if not mine:
                 del self._by_connection[waiting.connection_id]
         self._leave(waiting)

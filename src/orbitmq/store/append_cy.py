@@ -21,11 +21,7 @@ from orbitmq.protocol.properties_cy import tags_code
 from orbitmq.store.messages import Appended, PendingMessage, PutStatus
 
 if cython.compiled:
-    from cython.cimports.cpython.bytearray import (  # type: ignore[import-not-found]
-        PyByteArray_AS_STRING,
-        PyByteArray_GET_SIZE,
-        PyByteArray_Resize,
-    )
+    from cython.cimports.orbitmq.store.units import put_unit  # type: ignore[import-not-found]
 
 _UNIT = Struct(">qiq")
 _BLANK_BYTES = 8
@@ -177,7 +173,7 @@ def append_messages(
                 code = tags_code(properties)
             tag = code
             if cython.compiled:
-                _put_unit(queue.tail, physical_offset, cython.cast(cython.int, size), tag)
+                put_unit(queue.tail, physical_offset, cython.cast(cython.int, size), tag)
             else:
                 queue.tail += _UNIT.pack(physical_offset, size, tag)
             queue.max_offset = queue_offset + 1
@@ -188,29 +184,6 @@ def append_messages(
         position += size
         index += 1
     return index, position, 0
-
-
-@cython.cfunc
-def _put_unit(
-    tail: bytearray, physical_offset: cython.longlong, size: cython.int, tag: cython.longlong
-) -> cython.void:
-    """Adds a unit to a tail. Compiled only."""
-    length: cython.Py_ssize_t = PyByteArray_GET_SIZE(tail)
-    PyByteArray_Resize(tail, length + 20)
-    at: cython.p_uchar = cython.cast(cython.p_uchar, PyByteArray_AS_STRING(tail)) + length
-    i: cython.int
-    value: cython.ulonglong = physical_offset
-    for i in range(8):
-        at[7 - i] = value & 0xFF
-        value >>= 8
-    bits: cython.uint = size
-    for i in range(4):
-        at[11 - i] = bits & 0xFF
-        bits >>= 8
-    value = tag
-    for i in range(8):
-        at[19 - i] = value & 0xFF
-        value >>= 8
 
 
 @cython.cfunc

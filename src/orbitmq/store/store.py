@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from orbitmq.protocol.message import BLANK_BYTES, StoredMessage
@@ -35,6 +35,7 @@ from orbitmq.store.options import StoreOptions, delays_ms
 from orbitmq.store.queue_reader import QueueReader, memory_bytes
 from orbitmq.store.recovery import Recovered, Recovery, load_queues
 from orbitmq.store.retention import Retention
+from orbitmq.store.room import Room
 from orbitmq.store.scan_cy import properties_of
 from orbitmq.store.sweep import Sweep
 from orbitmq.store.timer_check import TimerMark
@@ -135,7 +136,7 @@ class MessageStore:
             ) from None
         lock = StoreLock.acquire(root)
         try:
-            store = cls(options, disk or RealDisk(), lock)
+            store = cls(options, disk or RealDisk(small_syncs=options.sync_flush), lock)
             store._start(now_ms)
         except FileExistsError as error:
             lock.release()
@@ -327,7 +328,7 @@ class MessageStore:
             except BaseException as error:
                 self._half_done = error
                 del results[answered:]
-                self._take_back(messages, segment)
+                self._take_back(self._queues_of(messages), segment)
                 self._half_done = None
                 raise
             if not needed:
@@ -347,16 +348,55 @@ class MessageStore:
                 break
         return results
 
-    def _take_back(self, messages: Sequence[PendingMessage], segment: Segment) -> None:
+    def room(self, now_ms: int) -> Room | None:
+        """Where the owner may write records itself, at once; None where `append_many` has to decide."""
+        if failpoints.armed or self.options.enabled_append_prop_crc:
+            return None
+        if self._refusal() or self.is_page_cache_busy:
+            return None
+        if self._sweep.swept:
+            self._sweep.take_in(SWEPT_PER_CALL)
+        if now_ms > self._last_timestamp:
+            self._last_timestamp = now_ms
+        segment = self._log.segments[-1]
+        most = self.options.max_message_size
+        return Room(
+            segment.view,
+            segment.wrote,
+            segment.reserved,
+            segment.start,
+            self._last_timestamp,
+            self._queues.by_topic,
+            self._arrivals.dirty,
+            most,
+            min(most + RECORD_OVERHEAD_BYTES, self._log.segment_bytes - BLANK_BYTES),
+        )
+
+    def wrote_into(self, room: Room) -> None:
+        """Takes over the records that were written into a room."""
+        self._log.segments[-1].wrote = room.position
+        self._last_record = room.last_record
+
+    def leave(self, room: Room) -> None:
+        """Undoes what was written into a room and not taken over."""
+        queues = list(room.dirty)
+        self._half_done = MemoryError("an append ended halfway")
+        self._take_back(queues, self._log.segments[-1])
+        self._half_done = None
+
+    def _queues_of(self, messages: Iterable[PendingMessage]) -> Iterator[ConsumeQueue]:
+        for message in messages:
+            queue = self._queues.find(message.topic, message.queue_id)
+            if queue is not None:
+                yield queue
+
+    def _take_back(self, queues: Iterable[ConsumeQueue], segment: Segment) -> None:
         """Undoes an append that ended halfway, without memory for instance: the log ends where it ended
         before, and so do the queues. Nobody was told of what is taken back.
         """
         end = segment.start + segment.wrote
         with self._sweep.busy:
-            for message in messages:
-                queue = self._queues.by_topic.get(message.topic, {}).get(message.queue_id)
-                if queue is None:
-                    continue
+            for queue in queues:
                 tail = queue.tail
                 while tail and UNIT.unpack_from(tail, len(tail) - UNIT_BYTES)[0] >= end:
                     del tail[-UNIT_BYTES:]

@@ -372,3 +372,42 @@ async def test_both_sides_may_ask(peer: Peer) -> None:
     assert (await asked.get()).ext == {"topic": "T", "queueId": "0", "committed": "true"}
     await pool.close()
     assert await peer.closed.get() is server_side
+
+
+async def test_frames_may_be_handled_before_requests_and_are_answered_with_them(pool: ConnectionPool) -> None:
+    answer = encode_command(Command(0, 41, FLAG_RESPONSE))
+    begun = encode_command(Command(7, 41))
+    seen: list[str] = []
+
+    def on_frames(connection: Connection, data: bytes) -> int:
+        if not data.startswith(begun):
+            return 0
+        seen.append("frame")
+        connection.send_frame(answer)
+        return len(begun)
+
+    def on_requests(connection: Connection, commands: list[Command]) -> None:
+        for command in commands:
+            seen.append(f"request {command.code}")
+            connection.send(Command(0, command.opaque, FLAG_RESPONSE))
+
+    listener = Listener(on_requests, lambda connection: None, on_frames=on_frames)
+    port = free_ports()
+    await listener.listen("127.0.0.1", port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    splitter = FrameSplitter()
+
+    async def answers(count: int) -> list[int]:
+        found: list[Command] = []
+        while len(found) < count:
+            found += splitter.feed(await reader.read(1 << 16))
+        return [command.opaque for command in found]
+
+    writer.write(begun)
+    assert await answers(1) == [41]
+    writer.write(begun + encode_command(Command(8, 42)) + begun)
+    assert await answers(3) == [41, 42, 41]
+    # Behind a request nothing is taken any more: the order stays.
+    assert seen == ["frame", "frame", "request 8", "request 7"]
+    writer.close()
+    await listener.close()

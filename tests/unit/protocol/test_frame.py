@@ -37,3 +37,23 @@ def test_behind_a_whole_frame_a_length_is_checked_as_well() -> None:
     assert len(splitter.feed(encode_command(Command(10, 1, 0)) + bytes.fromhex("7fffffff"))) == 1
     with pytest.raises(MalformedFrame):
         splitter.feed(bytes(4))
+
+
+def test_whole_frames_may_be_taken_before_they_are_cut() -> None:
+    frames = [encode_command(Command(code, code)) for code in (1, 2, 3)]
+    data = b"".join(frames)
+    offered: list[bytes] = []
+
+    def take_first(seen: bytes) -> int:
+        offered.append(seen)
+        return len(frames[0]) if seen.startswith(frames[0]) else 0
+
+    splitter = FrameSplitter()
+    cut = len(data) - 3
+    assert [command.code for command in splitter.feed(data[:cut], take_first)] == [2]
+    assert splitter.pending_bytes == len(frames[2]) - 3
+    # What was left is offered again once it is whole, with what follows it.
+    assert [command.code for command in splitter.feed(data[cut:] + data, take_first)] == [3, 1, 2, 3]
+    assert offered == [data[:cut], frames[2] + data]
+    assert splitter.pending_bytes == 0
+    assert splitter.feed(frames[0], take_first) == []

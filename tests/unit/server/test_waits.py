@@ -176,3 +176,18 @@ async def test_a_signal_wakes_the_call_that_waits_for_this_very_one() -> None:
     bench.waits.signalled([other])
     assert still.timed_out is None
     assert bench.waits.count == 0
+
+
+async def test_calls_that_are_held_together_count_one_by_one() -> None:
+    bench = Bench()
+    outcomes: list[Outcome] = []
+    wait = Wait((Durable(100),), FAR, lambda outcome, now: None)
+    bench.waits.hold(1, wait, outcomes.append, MAX_WAITS_PER_CONNECTION)
+    assert bench.waits.count == MAX_WAITS_PER_CONNECTION
+    assert bench.waits.is_full(1)
+    assert bench.hold(Durable(200)).timed_out is True
+    assert not bench.waits.is_full(2)
+    bench.waits.durable(100)
+    assert [outcome.timed_out for outcome in outcomes] == [False]
+    assert bench.waits.count == 0
+    assert not bench.waits.is_full(1)

@@ -12,6 +12,7 @@ from typing import Protocol, TypeAlias
 
 from orbitmq.broker import names
 from orbitmq.broker.delay import DelayLevels
+from orbitmq.broker.frames_cy import take_sends
 from orbitmq.broker.groups import GroupTable
 from orbitmq.broker.handlers import handlers
 from orbitmq.broker.identity import BrokerIdentity
@@ -25,10 +26,19 @@ from orbitmq.broker.topics import TopicTable
 from orbitmq.broker.transactions import Transactions
 from orbitmq.broker.transactions_records import QUEUE_ID, has_delay_level, is_delayed, set_aside
 from orbitmq.protocol.bodies.topic import TopicConfig
-from orbitmq.protocol.call import Call, Condition, Durable, Outcome, Peer, Result, Saved, Wait
+from orbitmq.protocol.call import Call, Condition, Durable, Outcome, Peer, Result, Saved, Taken, Wait
 from orbitmq.protocol.codes import PERM_WRITE, ResponseCode
-from orbitmq.protocol.command import LANGUAGE_PYTHON, LANGUAGES, VERSION, Command
+from orbitmq.protocol.command import (
+    LANGUAGE_CODES,
+    LANGUAGE_OTHER,
+    LANGUAGE_PYTHON,
+    LANGUAGES,
+    VERSION,
+    Command,
+)
 from orbitmq.protocol.errors import Malformed, Refused
+from orbitmq.protocol.frame import MAX_FRAME_BYTES
+from orbitmq.protocol.header_cy import decode_frames, encode_command
 from orbitmq.protocol.ids import offset_message_ids
 from orbitmq.protocol.message import TRANSACTION_MASK
 from orbitmq.protocol.message_cy import measure_batch
@@ -94,6 +104,8 @@ class Fixed:
     own_properties: bytes
     """What the broker adds to every message."""
     template: ReplyTemplate
+    answers: bytearray
+    """Memory in which `take_frames` puts answers together."""
 
 
 @dataclass(slots=True)
@@ -148,6 +160,62 @@ def send(tables: SendTables, call: Call[AnySend], now: int) -> Result:
     return result
 
 
+def take_frames(tables: SendTables, data: bytes, peer: Peer, now: int) -> Taken | None:
+    """Stores the plain sends at the start of what a read brought, whole frames; None if there are none.
+
+    Whatever it leaves goes through `send_many`, to which it would have been the same.
+    """
+    if not _may_take(tables.settings, now) or tables.topics.unsaved_names:
+        return None
+    room = tables.store.room(now)
+    if room is None:
+        return None
+    fixed = _fixed(tables)
+    try:
+        taken = take_sends(
+            data,
+            tables.topics.by_name,
+            NO_SEND_TOPICS,
+            fixed.own_properties,
+            fixed.template,
+            peer.host,
+            tables.identity.host,
+            tables.sync_flush,
+            room,
+            tables.stats,
+            fixed.answers,
+        )
+    except BaseException:
+        tables.store.leave(room)
+        raise
+    if taken is None:
+        return None
+    tables.store.wrote_into(room)
+    end, answers, answered, oneway, peer.version, language = taken
+    peer.language = LANGUAGE_CODES.get(language, LANGUAGE_OTHER)
+    if not tables.sync_flush:
+        return Taken(end, SendMessageV2.CODE, answers, answered, oneway)
+    return Taken(
+        end,
+        SendMessageV2.CODE,
+        answers,
+        answered,
+        oneway,
+        tables.store.max_physical,
+        now + tables.settings.sync_flush_timeout,
+        _not_flushed,
+        ResponseCode.FLUSH_DISK_TIMEOUT,
+    )
+
+
+def _not_flushed(answers: bytes) -> bytes:
+    """The answers to messages that were stored and are not on the disk after all this time."""
+    commands, _ = decode_frames(answers, MAX_FRAME_BYTES)
+    for command in commands:
+        command.code = ResponseCode.FLUSH_DISK_TIMEOUT
+    return b"".join(map(encode_command, commands))
+
+
 def send_many(tables: SendTables, commands: Sequence[Command], peer: Peer, now: int) -> list[ManyResult]:
     """Stores the sends of one peer that came together, in order; one result each."""
     fixed = _fixed(tables)
@@ -191,11 +259,13 @@ def send_many(tables: SendTables, commands: Sequence[Command], peer: Peer, now: 
 
 
 def _may_be_plain(tables: SendTables, now: int) -> bool:
-    settings = tables.settings
-    return (
-        not tables.sync_flush
-        and now >= settings.start_accept_send_request_time_stamp
-        and bool(settings.broker_permission & PERM_WRITE)
+    return not tables.sync_flush and _may_take(tables.settings, now)
+
+
+def _may_take(settings: SendSettings, now: int) -> bool:
+    """Whether this broker takes messages from anybody."""
+    return now >= settings.start_accept_send_request_time_stamp and bool(
+        settings.broker_permission & PERM_WRITE
     )
 
 
@@ -467,7 +537,9 @@ def _fixed(tables: SendTables) -> Fixed:
         template = ReplyTemplate(
             tables.identity.host, settings.region_id, trace, LANGUAGES[LANGUAGE_PYTHON], VERSION
         )
-        fixed = tables.fixed = Fixed(settings.region_id, settings.trace_on, encode_properties(own), template)
+        fixed = tables.fixed = Fixed(
+            settings.region_id, settings.trace_on, encode_properties(own), template, bytearray(64 << 10)
+        )
     return fixed
 
 

@@ -13,7 +13,8 @@ from orbitmq.options import Layer
 from orbitmq.protocol.call import Call, Peer, Wait
 from orbitmq.protocol.command import Command
 from orbitmq.protocol.declare import REQUESTS, Request
-from orbitmq.protocol.frame import FrameSplitter
+from orbitmq.protocol.frame import MAX_FRAME_BYTES, FrameSplitter
+from orbitmq.protocol.header_cy import decode_frames
 from orbitmq.protocol.message import StoredMessage
 from orbitmq.protocol.message_cy import decode_record
 from orbitmq.protocol.requests.send import SendMessageV2, SendReply
@@ -66,7 +67,7 @@ class RealBroker:
         self.broker.start(now)
         for _ in self.broker.take_up(now):
             pass
-        self._handlers, self._many = self.broker.bind()
+        self._handlers, self._many, self._take_frames = self.broker.bind()
 
     def close(self) -> None:
         self.store.close()
@@ -83,6 +84,32 @@ class RealBroker:
         commands = [request.to_command(opaque=number) for number, request in enumerate(requests)]
         results = self._many[commands[0].code](commands, peer, now)
         return [_reply(result) if isinstance(result, bytes) else result for result in results]
+
+    def read_sends(
+        self, data: bytes, now: int = NOW, peer: Peer = PEER, *, at_once: bool = True
+    ) -> list[Any]:
+        """What comes of sends that one read brings as frames: an answer each, or what was raised.
+
+        `at_once` offers them to what takes frames first, as connections do.
+        """
+        taken = self._take_frames(data, peer, now) if at_once else None
+        answers: list[Any] = [] if taken is None else FrameSplitter().feed(taken.answers)
+        commands, _ = decode_frames(data, MAX_FRAME_BYTES, 0 if taken is None else taken.end)
+        for result in self._many[SendMessageV2.CODE](commands, peer, now) if commands else ():
+            if isinstance(result, bytes):
+                answers += FrameSplitter().feed(result)
+            else:
+                answers.append(settled(result, now=now) if isinstance(result, Wait) else result)
+        return answers
+
+    def taken_bytes(self, data: bytes, now: int = NOW, peer: Peer = PEER) -> int:
+        """How much of a read is taken as frames."""
+        taken = self._take_frames(data, peer, now)
+        return 0 if taken is None else taken.end
+
+    def log(self) -> list[StoredMessage]:
+        """All records, in the order of the log."""
+        return list(self.store.records_from(0))
 
     def send(self, now: int = NOW, peer: Peer = PEER, **fields: Any) -> Any:
         """The result of one send."""

@@ -1,0 +1,82 @@
+# What properties mean to the broker, looked at in place: for the hot modules where they are compiled.
+
+from libc.string cimport memchr, memcmp
+
+
+cdef inline bint is_meaningful(const char *name, Py_ssize_t length) noexcept:
+    """Whether an entry's name begins like one of those in `send_cy`'s `_MEANINGFUL`."""
+    cdef char c = name[0]
+    if c == 68:  # D
+        return length >= 5 and memcmp(name, b"DELAY", 5) == 0
+    if c == 84:  # T
+        return length >= 6 and (
+            memcmp(name, b"TIMER_", 6) == 0
+            or (length >= 8 and (memcmp(name, b"TRAN_MSG", 8) == 0 or memcmp(name, b"TRACE_ON", 8) == 0))
+        )
+    if c == 80:  # P
+        return length >= 6 and memcmp(name, b"POP_CK", 6) == 0
+    if c == 77:  # M
+        return length >= 10 and memcmp(name, b"MSG_REGION", 10) == 0
+    if c == 95:  # _
+        return length >= 18 and memcmp(name, b"_SYS_MSG_PRIORITY_", 18) == 0
+    if c == 67:  # C
+        return length >= 7 and memcmp(name, b"CLUSTER", 7) == 0
+    return False
+
+
+cdef inline bint is_alphanumeric(const char *text, Py_ssize_t length) noexcept:
+    cdef Py_ssize_t i
+    cdef char c
+    for i in range(length):
+        c = text[i]
+        if not (48 <= c <= 57 or 65 <= c <= 90 or 97 <= c <= 122):
+            return False
+    return True
+
+
+cdef struct Plain:
+    Py_ssize_t unique_at
+    Py_ssize_t unique_size
+    long long tags_code
+    bint is_ordered
+
+
+cdef inline bint look_through(const char *start, Py_ssize_t size, bint sync_flush, Plain *plain) noexcept:
+    """What storing and answering need of ASCII properties; False if one of them means more, or no id is there."""
+    cdef const char *at = start
+    cdef const char *end = start + size
+    cdef const char *stop
+    cdef Py_ssize_t i
+    cdef unsigned int code
+    plain.unique_size = 0
+    plain.tags_code = 0
+    plain.is_ordered = False
+    if memchr(start, 0, size) != NULL:
+        return False
+    while at < end:
+        if is_meaningful(at, end - at):
+            return False
+        stop = <const char *> memchr(at, 2, end - at)
+        if stop == NULL:
+            stop = end
+        size = stop - at
+        if at[0] == 85:
+            if not plain.unique_size and size > 9 and memcmp(at, b"UNIQ_KEY\x01", 9) == 0:
+                plain.unique_at = at + 9 - start
+                plain.unique_size = size - 9
+                if not is_alphanumeric(at + 9, size - 9):
+                    return False
+        elif at[0] == 84:
+            if size > 5 and memcmp(at, b"TAGS\x01", 5) == 0:
+                code = 0
+                for i in range(5, size):
+                    code = code * 31 + <unsigned char> at[i]
+                plain.tags_code = <int> code
+        elif at[0] == 95:
+            if size > 14 and memcmp(at, b"__SHARDINGKEY\x01", 14) == 0:
+                plain.is_ordered = True
+        elif at[0] == 87 and sync_flush:
+            if size == 10 and memcmp(at, b"WAIT\x01false", 10) == 0:
+                return False
+        at = stop + 1
+    return plain.unique_size > 0

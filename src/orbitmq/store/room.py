@@ -1,0 +1,56 @@
+"""Where the owner of a store may write records itself: for sends that go straight from a read to the log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from orbitmq.store.consume_queue import ConsumeQueue
+
+
+class Room:
+    """The part of the log behind its last record, and the queues. Valid until the store is asked anything.
+
+    Whoever writes a record moves `position` on and notes it in `last_record`; each has its unit in the tail
+    of its queue, and the queue is in `dirty`. `MessageStore.wrote_into` takes over what was written.
+    """
+
+    __slots__ = (
+        "dirty",
+        "last_record",
+        "limit",
+        "max_body_bytes",
+        "max_record_bytes",
+        "position",
+        "queues",
+        "segment_start",
+        "store_timestamp",
+        "view",
+    )
+
+    def __init__(
+        self,
+        view: memoryview,
+        position: int,
+        limit: int,
+        segment_start: int,
+        store_timestamp: int,
+        queues: dict[str, dict[int, ConsumeQueue]],
+        dirty: list[Any],
+        max_body_bytes: int,
+        max_record_bytes: int,
+    ) -> None:
+        self.view = view
+        self.position = position
+        """Where the next record begins, as its place in `view`."""
+        self.limit = limit
+        """Blocks are reserved up to here; a blank record has to fit behind the last one."""
+        self.segment_start = segment_start
+        """The physical offset of byte 0 of `view`."""
+        self.store_timestamp = store_timestamp
+        self.queues = queues
+        self.dirty = dirty
+        self.max_body_bytes = max_body_bytes
+        self.max_record_bytes = max_record_bytes
+        self.last_record = -1
+        """Physical offset of the last record written, -1 without one."""
