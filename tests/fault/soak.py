@@ -1,11 +1,9 @@
-"""A long, quiet run: `python -m tests.fault.soak STATE --for 600`. Memory, handles and latency have to
-stay flat.
+"""A long, quiet run: `python -m tests.fault.soak STATE --for 600`. Memory, handles and latency stay flat.
 
-All kinds of messages flow, nothing is killed, and clients come and go all the time, some in order and
-some not.
-A run goes on with what an earlier one left in STATE, so two hours can be had in pieces; figures of all
-pieces are
-in STATE/figures.jsonl, and `--sum-up` judges them together.
+All kinds of messages flow, nothing is killed, and clients come and go all the time, some in order and some
+not. A run goes on with what an earlier one left in STATE, so two hours can be had in pieces. Each piece has
+topics and groups of its own, and at its end what was promised in it is compared with what is there. Figures
+of all pieces are in STATE/figures.jsonl, and `--sum-up` judges them together.
 """
 
 from __future__ import annotations
@@ -70,9 +68,7 @@ class Soak:
         self.churned = 0
 
     async def churn(self, number: int) -> None:
-        """One client after another: it comes, says who it is, sends, pulls, and goes in order or just
-        ends.
-        """
+        """One client after another: it comes, says who it is, sends, pulls, and goes in order or not."""
         while True:
             pool = ConnectionPool()
             name = f"soak-{number}-{self.churned}"
@@ -122,7 +118,8 @@ class Soak:
             file.write(json.dumps(figures) + "\n")
         return figures
 
-    async def run(self, seconds: float, *, is_new: bool, piece: int) -> list[str]:
+    async def run(self, seconds: float, piece: int) -> list[str]:
+        """One piece; gives the promises that were broken in it."""
         base = time.time() - time.monotonic()
         history = History()
         clients = Clients(
@@ -132,19 +129,16 @@ class Soak:
             self.chance,
             levels_ms={1: 1000, 2: 2000, 3: 3000},
             pause_seconds=0.5,
+            suffix=f"-{piece}",
         )
         churners = [asyncio.create_task(self.churn(number)) for number in range(CHURNERS)]
         try:
-            if is_new:
-                # What an earlier piece left in these topics is not in this one's history.
-                await clients.make_topics()
-                clients.start()
+            await clients.make_topics()
+            clients.start()
             ends = time.monotonic() + seconds
             while time.monotonic() < ends:
                 await asyncio.sleep(min(SAMPLE_SECONDS, max(0.1, ends - time.monotonic())))
                 print(self.sample(piece), flush=True)
-            if not is_new:
-                return []
             await clients.settle(120)
             return [str(broken) for broken in history.check(await clients.everything())]
         finally:
@@ -193,12 +187,13 @@ def main() -> int:
     if not given.sum_up:
         given.state.mkdir(parents=True, exist_ok=True)
         figures = given.state / "figures.jsonl"
-        is_new = not figures.exists()
-        piece = 0 if is_new else json.loads(figures.read_text().splitlines()[-1])["piece"] + 1
+        piece = 0
+        if figures.exists():
+            piece = json.loads(figures.read_text().splitlines()[-1])["piece"] + 1
         broker = LocalBroker(given.state / "data", own_process=True, patience_seconds=120, **PROPERTIES)
         with broker:
             soak = Soak(broker, given.state, given.seed + piece)
-            complaints = asyncio.run(soak.run(given.seconds, is_new=is_new, piece=piece))
+            complaints = asyncio.run(soak.run(given.seconds, piece))
     complaints += judge(given.state)
     for complaint in complaints:
         print(complaint)

@@ -1,8 +1,7 @@
 """Clients of all kinds, as requests on connections: what they are told goes into a history.
 
-They know no clock and no chance of their own, so the same clients run against a broker of its own
-process and in
-a simulation.
+They know no clock and no chance of their own, so the same clients run against a broker of its own process and
+in a simulation.
 """
 
 from __future__ import annotations
@@ -50,7 +49,6 @@ TOPICS = {
     "timed": "LoadTimed",
     "decided": "LoadDecided",
 }
-RETRIES, DEAD = f"%RETRY%{CONSUMERS}", f"%DLQ%{CONSUMERS}"
 COMMIT, ROLLBACK = 8, 12
 INVISIBLE_MS = 4_000
 """How long a popped message is hidden; what is acknowledged in the first half of it is done with for good."""
@@ -71,7 +69,10 @@ def body_of(name: str) -> bytes:
 
 
 class Clients:
-    """Senders, readers, poppers and deciders of one broker; `over` ends the sending, `finished` the rest."""
+    """Senders, readers, poppers and deciders of one broker; `over` ends the sending, `finished` the rest.
+
+    With a `suffix` of their own topics and groups are those of nobody before them on that broker.
+    """
 
     def __init__(
         self,
@@ -88,6 +89,7 @@ class Clients:
         credentials: Credentials | None = None,
         settle_seconds: float = 5.0,
         broker_name: str = "broker-a",
+        suffix: str = "",
     ) -> None:
         self.address = address
         self.history = history
@@ -108,15 +110,21 @@ class Clients:
         self._counts: dict[str, int] = defaultdict(int)
         self._decisions: dict[str, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self.all_queues = [(TOPICS[kind], queue_id) for kind in kinds for queue_id in range(queues)]
+        self.topics = {kind: topic + suffix for kind, topic in TOPICS.items()}
+        self._producers, self._consumers = PRODUCERS + suffix, CONSUMERS + suffix
+        self._poppers, self._readers = POPPERS + suffix, READERS + suffix
+        self.retries, self.dead = f"%RETRY%{self._consumers}", f"%DLQ%{self._consumers}"
+        self.all_queues = [(self.topics[kind], queue_id) for kind in kinds for queue_id in range(queues)]
         if "plain" in kinds:
-            self.all_queues += [(RETRIES, 0), (DEAD, 0)]
+            self.all_queues += [(self.retries, 0), (self.dead, 0)]
 
     async def make_topics(self) -> None:
         """Makes the topics, whatever the broker's options say of making them by themselves."""
         for kind in self.kinds:
             await self._call(  # as an operator would
-                UpdateAndCreateTopic(TOPICS[kind], "TBW102", self.queues, self.queues, 6, "SINGLE_TAG", False)
+                UpdateAndCreateTopic(
+                    self.topics[kind], "TBW102", self.queues, self.queues, 6, "SINGLE_TAG", False
+                )
             )
 
     def _name(self, sender: str) -> str:
@@ -125,7 +133,7 @@ class Clients:
 
     def _send(self, name: str, kind: str, queue_id: int, **properties: object) -> SendMessageV2:
         return SendMessageV2(
-            PRODUCERS, TOPICS[kind], "TBW102", self.queues, queue_id, 0, int(self.now_ms()), 0,
+            self._producers, self.topics[kind], "TBW102", self.queues, queue_id, 0, int(self.now_ms()), 0,
             wire(name, **properties), body=body_of(name),
         )  # fmt: skip
 
@@ -143,17 +151,17 @@ class Clients:
     async def plain(self, queue_id: int) -> None:
         """One message."""
         name = self._name(f"plain{queue_id}")
-        promise = self.history.promise(name, TOPICS["plain"], queue_id, "plain")
+        promise = self.history.promise(name, self.topics["plain"], queue_id, "plain")
         self._took(promise, await self._call(self._send(name, "plain", queue_id)))
 
     async def batch(self, queue_id: int) -> None:
         """Several messages in one request."""
         names = [self._name(f"batch{queue_id}") for _ in range(self.chance.randint(2, self._most_in_batch))]
-        promises = [self.history.promise(name, TOPICS["batch"], queue_id, "batch") for name in names]
+        promises = [self.history.promise(name, self.topics["batch"], queue_id, "batch") for name in names]
         body = encode_batch((0, body_of(name), wire(name).encode()) for name in names)
         request = SendBatchMessage(
-            PRODUCERS, TOPICS["batch"], "TBW102", self.queues, queue_id, 0, int(self.now_ms()), 0, "",
-            batch=True, body=body,
+            self._producers, self.topics["batch"], "TBW102", self.queues, queue_id, 0, int(self.now_ms()), 0,
+            "", batch=True, body=body,
         )  # fmt: skip
         reply = await self._call(request)
         places = (reply.msg_id or "").split(",")
@@ -166,7 +174,7 @@ class Clients:
     async def popped(self, queue_id: int) -> None:
         """One message for those who pop."""
         name = self._name(f"popped{queue_id}")
-        promise = self.history.promise(name, TOPICS["popped"], queue_id, "popped")
+        promise = self.history.promise(name, self.topics["popped"], queue_id, "popped")
         self._took(promise, await self._call(self._send(name, "popped", queue_id)))
 
     async def delayed(self, queue_id: int) -> None:
@@ -174,7 +182,11 @@ class Clients:
         name = self._name(f"delayed{queue_id}")
         level = self.chance.choice(list(self.levels_ms))
         promise = self.history.promise(
-            name, TOPICS["delayed"], queue_id, "delayed", not_before_ms=self.now_ms() + self.levels_ms[level]
+            name,
+            self.topics["delayed"],
+            queue_id,
+            "delayed",
+            not_before_ms=self.now_ms() + self.levels_ms[level],
         )
         self._took(promise, await self._call(self._send(name, "delayed", queue_id, DELAY=level)))
 
@@ -182,13 +194,15 @@ class Clients:
         """A timer message; some are recalled at once. Its time is kept to the second, downwards."""
         name = self._name(f"timed{queue_id}")
         due = int(self.now_ms()) + self.chance.randint(2_000, 9_000)
-        promise = self.history.promise(name, TOPICS["timed"], queue_id, "timed", not_before_ms=due - 1000)
+        promise = self.history.promise(
+            name, self.topics["timed"], queue_id, "timed", not_before_ms=due - 1000
+        )
         reply = await self._call(self._send(name, "timed", queue_id, TIMER_DELIVER_MS=due))
         self._took(promise, reply)
         if reply.recall_handle and due > self.now_ms() + 1500 and self.chance.random() < 0.3:
             promise.visible = None
             life = self.history.life
-            await self._call(RecallMessage(TOPICS["timed"], reply.recall_handle, PRODUCERS))
+            await self._call(RecallMessage(self.topics["timed"], reply.recall_handle, self._producers))
             # An answer of a life that is over may tell of what a power cut took.
             if due > self.now_ms() + 1500 and life == self.history.life:
                 promise.visible = False
@@ -201,15 +215,24 @@ class Clients:
         decision = self.chance.choice((COMMIT, COMMIT, ROLLBACK))
         self._decisions[name] = decision
         promise = self.history.promise(
-            name, TOPICS["decided"], queue_id, "decided", visible=decision == COMMIT
+            name, self.topics["decided"], queue_id, "decided", visible=decision == COMMIT
         )
-        reply = await self._call(self._send(name, "decided", queue_id, TRAN_MSG="true", PGROUP=PRODUCERS))
+        reply = await self._call(
+            self._send(name, "decided", queue_id, TRAN_MSG="true", PGROUP=self._producers)
+        )
         self._took(promise, reply)
         if self.chance.random() < 0.6:
             unique = name.encode().hex()
             place = parse_offset_message_id(reply.msg_id).physical_offset
             end = EndTransaction(
-                PRODUCERS, reply.queue_offset, place, decision, unique, TOPICS["decided"], False, unique
+                self._producers,
+                reply.queue_offset,
+                place,
+                decision,
+                unique,
+                self.topics["decided"],
+                False,
+                unique,
             )
             (await self.pool.connection(self.address)).send_oneway(end)
 
@@ -227,8 +250,8 @@ class Clients:
             self.asked += 1
             connection.send_oneway(
                 EndTransaction(
-                    PRODUCERS, asked.tran_state_table_offset, asked.commit_log_offset, decision,
-                    asked.msg_id or "", TOPICS["decided"], True, asked.transaction_id,
+                    self._producers, asked.tran_state_table_offset, asked.commit_log_offset, decision,
+                    asked.msg_id or "", self.topics["decided"], True, asked.transaction_id,
                 )
             )  # fmt: skip
 
@@ -237,14 +260,16 @@ class Clients:
     async def _give_back(self, record: StoredMessage, name: str) -> None:
         retry_ms = self.levels_ms.get(FIRST_RETRY_LEVEL)
         level = self.chance.choice((0, 1, 2, -1) if retry_ms is not None else (-1,))
-        topic = DEAD if level < 0 else RETRIES
+        topic = self.dead if level < 0 else self.retries
         if f"{name}#{topic}" in self.history.promises:
             return  # read once more after a power cut
         wait_ms = 0 if level < 0 else self.levels_ms.get(level or FIRST_RETRY_LEVEL, 0)
         promise = self.history.promise(
             f"{name}#{topic}", topic, 0, "given back", not_before_ms=self.now_ms() + wait_ms
         )
-        await self._call(ConsumerSendMsgBack(record.physical_offset, CONSUMERS, level, record.offset_id))
+        await self._call(
+            ConsumerSendMsgBack(record.physical_offset, self._consumers, level, record.offset_id)
+        )
         self.history.acknowledge(promise, self.now_ms())
 
     # Who pops: what is not acknowledged comes again, what is does not.
@@ -252,7 +277,9 @@ class Clients:
     async def _pop_once(self) -> None:
         history = self.history
         life = history.life
-        ask = PopMessage(POPPERS, TOPICS["popped"], -1, 16, INVISIBLE_MS, 300, int(self.now_ms()), 0)
+        ask = PopMessage(
+            self._poppers, self.topics["popped"], -1, 16, INVISIBLE_MS, 300, int(self.now_ms()), 0
+        )
         reply = await self.pool.call(self.address, ask, 5000)
         records, bad = decode_records(reply.body or b"")
         if bad:
@@ -285,8 +312,10 @@ class Clients:
             )  # fmt: skip
         else:
             handle = PopHandle.from_text(text)
-        topic = real_topic(TOPICS["popped"], POPPERS, handle.topic_type)
-        await self._call(AckMessage(POPPERS, topic, handle.queue_id, handle.to_text(), handle.queue_offset))
+        topic = real_topic(self.topics["popped"], self._poppers, handle.topic_type)
+        await self._call(
+            AckMessage(self._poppers, topic, handle.queue_id, handle.to_text(), handle.queue_offset)
+        )
 
     # What everybody may see.
 
@@ -298,11 +327,11 @@ class Clients:
 
     def _as(self, topic: str, record: StoredMessage) -> str:
         name = self._told_by(record)
-        return f"{name}#{topic}" if topic in (RETRIES, DEAD) else name
+        return f"{name}#{topic}" if topic in (self.retries, self.dead) else name
 
     async def _pull(self, topic: str, queue_id: int, offset: int, hold_ms: int) -> list[StoredMessage]:
         flags = 6 if hold_ms else 4
-        pull = PullMessage(READERS, topic, queue_id, offset, 32, flags, 0, hold_ms, 0, subscription="*")
+        pull = PullMessage(self._readers, topic, queue_id, offset, 32, flags, 0, hold_ms, 0, subscription="*")
         reply = await self.pool.call(self.address, pull, 5000 + hold_ms)
         if not reply.body:
             return []
@@ -326,7 +355,11 @@ class Clients:
                     place = record.physical_offset
                     if not history.saw(topic, queue_id, record.queue_offset, name, place, self.now_ms()):
                         break
-                    if topic == TOPICS.get("plain") and self.chance.random() < 0.1 and not self.over.is_set():
+                    if (
+                        topic == self.topics.get("plain")
+                        and self.chance.random() < 0.1
+                        and not self.over.is_set()
+                    ):
                         self._spawn(self._unless_down(partial(self._give_back, record, name)))
                 if not records:
                     await asyncio.sleep(0.05)  # an answer without messages may come at once
@@ -339,7 +372,7 @@ class Clients:
         history = self.history
         offset = len(history.seen[queue])
         history.committed[queue] = max(history.committed[queue], offset)
-        await self._call(UpdateConsumerOffset(READERS, *queue, offset))
+        await self._call(UpdateConsumerOffset(self._readers, *queue, offset))
 
     def _spawn(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)
@@ -373,7 +406,7 @@ class Clients:
                     break
                 names += [self._as(queue[0], one) for one in records]
             with suppress(BrokerRefused):
-                found = await self.pool.call(self.address, QueryConsumerOffset(READERS, *queue))
+                found = await self.pool.call(self.address, QueryConsumerOffset(self._readers, *queue))
                 self.history.offset_found(*queue, found.offset, end)
         return held
 
@@ -407,7 +440,7 @@ class Clients:
             await self._unless_down(self._pop_once)
 
     async def _heartbeats(self) -> None:
-        data = HeartbeatData(client_id="load@1", producer_data_set=[ProducerData(PRODUCERS)])
+        data = HeartbeatData(client_id="load@1", producer_data_set=[ProducerData(self._producers)])
         while not self.finished.is_set():
             await self._unless_down(lambda: self._call(Heartbeat(body=data)))  # type: ignore[arg-type,return-value]
             await asyncio.sleep(0.3)
