@@ -74,7 +74,7 @@ class SparkCluster:
         """Runs a script beside this file as a driver of its own; what it prints last, read as JSON."""
         command = [sys.executable, str(Path(__file__).parent / script), self.url, json.dumps(arguments)]
         done = subprocess.run(
-            command, env=self._environment, cwd=REPOSITORY, capture_output=True, text=True, timeout=800
+            command, env=self._environment, cwd=REPOSITORY, capture_output=True, text=True, timeout=1700
         )
         assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-8000:]
         return json.loads(done.stdout.strip().splitlines()[-1])
