@@ -132,9 +132,10 @@ def test_the_document_lists_what_nothing_covers() -> None:
         assert word in " ".join(listed.split()), name
 
 
+@pytest.mark.parametrize("with_crc", [False, True])
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_start_with_a_flipped_bit(tmp_path: Path, clean: bool) -> None:
-    disk, places = filled_disk(tmp_path)
+def test_a_start_with_a_flipped_bit(tmp_path: Path, clean: bool, with_crc: bool) -> None:
+    disk, places = filled_disk(tmp_path, enabled_append_prop_crc=with_crc)
     if not clean:
         disk.open(tmp_path / "abort", 1).write(0, b"1")
     log = next(data for path, data in disk.files() if path.parent.name == "commitlog")
@@ -147,11 +148,12 @@ def test_a_start_with_a_flipped_bit(tmp_path: Path, clean: bool) -> None:
         left = state.killed()
         data = next(data for path, data in left.files() if path.parent.name == "commitlog")
         data[at] ^= 1 << at % 8
-        store = MessageStore.open(options(tmp_path), NOW, left)
+        store = MessageStore.open(options(tmp_path, enabled_append_prop_crc=with_crc), NOW, left)
         found = dict(served(store))
         expected = set(range(COUNT)) - (set() if DAMAGED in found else {DAMAGED})
         assert set(found) == expected, names[at - begin]
         if DAMAGED in found:
+            assert not with_crc
             assert names[at - begin] in UNCOVERED
         else:
             assert store.bad_record_count == 1

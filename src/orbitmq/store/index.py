@@ -79,6 +79,8 @@ class Index:
                 log.warning("%s cannot be relied on: it is made anew from the log", self._folder / name)
                 for other in names[names.index(name) :]:
                     self._disk.remove(self._folder / other)
+                # Would a power cut bring them back, the log may have grown by then to where they seem right.
+                self._disk.sync_folder(self._folder)
                 break
             self.files.append(index)
         self._last_name = names[-1] if names else ""

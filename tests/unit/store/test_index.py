@@ -10,8 +10,9 @@ import pytest
 from orbitmq.protocol.message_cy import decode_record
 from orbitmq.store import MessageStore
 from orbitmq.store.files import RealDisk
-from orbitmq.store.index_file import IndexFile, file_bytes, file_name
-from tests.unit.store.kit import NOW, crash, filled, message, opened
+from orbitmq.store.index_file import IndexFile, file_bytes, file_name, is_file_name
+from tests.fault.recorded_disk import RecordedDisk
+from tests.unit.store.kit import NOW, crash, filled, message, opened, options
 
 ALWAYS = (0, 1 << 60)
 
@@ -175,3 +176,21 @@ def test_a_message_with_more_keys_than_a_file_holds(tmp_path: Path) -> None:
     store = opened(tmp_path, max_index_num=50)
     store.append(message(1, keys=" ".join(f"k{n}" for n in range(120))), NOW)
     assert found(store, "k0") == found(store, "k119") == [1]
+
+
+def test_a_file_that_a_start_removed_does_not_come_back_with_a_power_cut(tmp_path: Path) -> None:
+    disk = RecordedDisk(tmp_path)
+    store = MessageStore.open(options(tmp_path), NOW, disk)
+    for number in range(5):
+        store.append(message(number, keys="k"), NOW)
+    store.close()
+    (index,) = (data for path, data in disk.files() if path.parent.name == "index")
+    index[:40] = b"\xff" * 40
+    disk.open(tmp_path / "abort", 1).write(0, b"1")
+    before = len(disk.journal)
+    store = MessageStore.open(options(tmp_path), NOW, disk)
+    steps = [(step.kind, Path(step.path).name) for step in disk.journal[before:]]
+    (removed,) = (at for at, (kind, name) in enumerate(steps) if kind == "unname" and is_file_name(name))
+    assert ("sync folder", "index") in steps[removed:]
+    assert len(store.query("T", "k", 9, 0, 1 << 60).records) == 5, "it is made anew"
+    crash(store)
