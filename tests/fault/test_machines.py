@@ -7,6 +7,7 @@ ORBITMQ_STOP_SECONDS (3) is for how long a broker is stopped.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import resource
 import signal
@@ -93,6 +94,30 @@ def test_without_handles_others_go_on_and_there_are_some_again_later(broker: Loc
 
     asyncio.run(run())
     assert {"first", "amid", "later"} <= set(asyncio.run(everything(broker.broker)))
+
+
+def test_what_a_shell_allows_is_not_the_limit_of_connections(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    broker = LocalBroker(tmp_path / "store", own_process=True, patience_seconds=120)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        broker.start()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    try:
+        assert resource.prlimit(broker.pid, resource.RLIMIT_NOFILE) == (hard, hard)
+        host, port = broker.broker.split(":")
+        with contextlib.ExitStack() as crowd:
+            for _ in range(300):
+                crowd.enter_context(socket.create_connection((host, int(port))))
+
+            async def run() -> None:
+                async with pool_of() as pool:
+                    await pool.call(broker.broker, send("amid", 0), timeout_ms=60_000)
+
+            asyncio.run(run())
+    finally:
+        broker.kill()
 
 
 FILE_SIZES = """

@@ -7,6 +7,7 @@ import contextlib
 import gc
 import importlib
 import logging
+import resource
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
@@ -55,8 +56,9 @@ async def serve(
 
     The readiness line goes to standard output, to systemd where it started the process, and into
     `ready_file`, which is removed at the end. A second signal while the server stops ends the process at
-    once. The level of logs follows `settings`.
+    once. The level of logs follows `settings`. The process may have as many files open as the system allows.
     """
+    _allow_all_handles()
     notifier = Notifier()
     beside = [
         asyncio.create_task(notifier.keep_alive(), name="tell systemd"),
@@ -68,6 +70,14 @@ async def serve(
         for task in beside:
             task.cancel()
         await asyncio.gather(*beside, return_exceptions=True)
+
+
+def _allow_all_handles() -> None:
+    """A shell gives 1,024 handles, and so many connections; the limit is what it gives those who ask."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(OSError, ValueError):  # macOS says "unlimited" and means less
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def _follow_log_level(levels: LogLevels) -> None:
