@@ -129,7 +129,7 @@ def timers_a_second_early(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def delayed_messages_that_nobody_recognises(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(DelayDelivery, "_is_known", lambda self, message: False)
+    monkeypatch.setattr(DelayDelivery, "_known_as", lambda self, message: None)
 
 
 def delay_positions_ahead_of_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:

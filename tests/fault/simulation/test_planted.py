@@ -72,7 +72,7 @@ def delayed_messages_come_a_second_early(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @defect("doubled")
 def nobody_knows_what_was_delivered_before_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
-    changed(monkeypatch, DelayDelivery, "_is_known", lambda real: lambda delay, message: False)
+    changed(monkeypatch, DelayDelivery, "_known_as", lambda real: lambda delay, message: None)
 
 
 @defect("lost", "kill")
