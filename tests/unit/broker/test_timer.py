@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.message_cy import decode_record
 from orbitmq.protocol.names import TIMER_TOPIC
 from orbitmq.protocol.properties import decode_properties
+from orbitmq.store import Appended, PendingMessage, PutStatus
 from tests.unit.broker.timer_world import NOW, TimerWorld
 
 Open = Callable[..., TimerWorld]
@@ -313,3 +314,30 @@ def test_without_the_wheel_timers_are_refused(world_of: Open) -> None:
     with pytest.raises(Refused, match="timerWheelEnable is false"):
         world.send("m", TIMER_DELAY_SEC=5)
     assert world.timer.step(NOW) == (False, None)
+
+
+def test_what_was_stored_behind_a_refused_message_comes_once_however_often_that_is_tried(
+    world: TimerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append_many = world.store.append_many
+    refused = [4]
+
+    def without_the_first(
+        messages: Sequence[PendingMessage], now: int, answers: list[Appended] | None = None
+    ) -> list[Appended]:
+        answers = [] if answers is None else answers
+        for message in messages:
+            if message.body == b"first" and refused[0]:
+                refused[0] -= 1
+                answers.append(Appended(PutStatus.SERVICE_NOT_AVAILABLE))
+            else:
+                answers += append_many([message], now)
+        return answers
+
+    for body in ("first", "second", "third"):
+        world.send(body, TIMER_DELAY_MS=1500)
+    world.work()
+    monkeypatch.setattr(world.store, "append_many", without_the_first)
+    world.run(NOW + 3000)
+    assert refused == [0]
+    assert sorted(world.bodies()) == ["first", "second", "third"]
