@@ -10,7 +10,7 @@ import inspect
 import sys
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from orbitmq.protocol.command import Command
 
@@ -156,8 +156,13 @@ class Taken:
     late_code: int = 0
 
 
-TakeFrames: TypeAlias = Callable[[bytes, Peer, int], Taken | None]
-"""Handles whole frames at the start of what a peer's read brought, where they are of a kind that it knows."""
+class TakeFrames(NamedTuple):
+    """What handles whole frames at the start of what a peer's read brought, where it knows their kind."""
+
+    begin: bytes
+    """How the header of the first one begins; other reads are not offered."""
+    take: Callable[[bytes, Peer, int], Taken | None]
+
 
 Result: TypeAlias = "Reply | Wait | None"
 

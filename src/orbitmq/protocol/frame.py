@@ -11,6 +11,8 @@ __all__ = ["MAX_FRAME_BYTES", "FrameSplitter", "encode_command", "encode_head"]
 
 MAX_FRAME_BYTES = 16 << 20
 """Longest frame taken, its length word included; the limit that Apache's peers have."""
+FRAME_HEAD_BYTES = 8
+"""The length word and the header word, before a frame's header."""
 
 
 class FrameSplitter:

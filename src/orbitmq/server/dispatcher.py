@@ -16,6 +16,7 @@ from orbitmq.protocol.call import BoundHandler, Call, Durable, Outcome, Peer, Ta
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.command import FLAG_RESPONSE, Command
 from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.frame import FRAME_HEAD_BYTES
 
 if TYPE_CHECKING:
     from orbitmq.protocol.call import Result, Taken
@@ -56,7 +57,7 @@ class Dispatcher:
         self._requests = requests
         self._handlers = handlers
         self._many = dict(many or {})
-        self._take_frames = take_frames
+        self._frames_begin, self._take_frames = take_frames or TakeFrames(b"", lambda data, peer, now: None)
         self._began = 0.0
         """Of those who measure: when the turn did (monotonic)."""
         self._arrange = arrange
@@ -69,8 +70,11 @@ class Dispatcher:
 
     def on_frames(self, connection: Connection, data: bytes) -> int:
         """Handles what `take_frames` takes of a read; gives how many bytes that was."""
-        if self._take_frames is None or self.going_away or self._waits.is_full(connection.id):
+        if not data.startswith(self._frames_begin, FRAME_HEAD_BYTES):
             return 0
+        if self.going_away or self._waits.is_full(connection.id):
+            return 0
+        self._begin()
         now = self._now()
         try:
             taken = self._take_frames(data, connection.peer, now)
@@ -82,6 +86,9 @@ class Dispatcher:
         self._answer(connection, taken)
         self._after_turn(now)
         return taken.end
+
+    def _begin(self) -> None:
+        """Called when a turn begins to handle frames; here nobody measures it."""
 
     def _answer(self, connection: Connection, taken: Taken) -> None:
         began = self._began

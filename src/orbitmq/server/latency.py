@@ -131,9 +131,8 @@ class MeasuredDispatcher(Dispatcher):
         self._noted = 0
         """Requests that ended in this turn, but for those whose answer was a whole frame."""
 
-    def on_frames(self, connection: Connection, data: bytes) -> int:
+    def _begin(self) -> None:
         self._began = time.monotonic()
-        return super().on_frames(connection, data)
 
     def _answered(self, taken: Taken, response_code: int, began: float) -> None:
         took_ms = (time.monotonic() - began) * 1000

@@ -153,6 +153,10 @@ class Index:
             size = int.from_bytes(data[:4], "big", signed=True)
             if len(data) < size <= up_to - position:
                 data = self._log.read(position, size)
+        done = self._put_plain(data, position)
+        if done:
+            self.position = position + done
+            return
         scan = scan_records(data, 0, len(data), position, False, False, SLICE_MESSAGES)
         if scan.records:
             self._put(scan.records, now_ms)
@@ -162,6 +166,18 @@ class Index:
             self.position = segment.start + (segment.size if following is None else following[0])
         else:
             self.position = segment.end if segment.end <= up_to else up_to
+
+    def _put_plain(self, data: bytes, position: int) -> int:
+        """Indexes the plain records at the start of a slice, which nearly all are; gives how many bytes."""
+        index = self.files[-1] if self.files else None
+        if index is None or index.is_full:
+            return 0
+        entries = 4 * SLICE_MESSAGES
+        index.reserve(entries)
+        done = index.put_records(data, position, entries, SLICE_MESSAGES)
+        if done:
+            index.write_header()
+        return done
 
     def _put(self, records: list[tuple[int, int, int, int, int, int, str, int, bytes]], now_ms: int) -> None:
         index = self.files[-1] if self.files else self._add_file(now_ms)

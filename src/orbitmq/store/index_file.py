@@ -20,6 +20,7 @@ from orbitmq.store.index_cy import (
     find_entries,
     link_slots,
     put_entries,
+    put_records,
 )
 
 _HEADER = Struct(">qqqqii")
@@ -146,6 +147,25 @@ class IndexFile:
         self.end_physical = physical_offset
         self.end_timestamp_ms = store_timestamp_ms
         return len(hashes)
+
+    def put_records(self, data: bytes, physical_offset: int, max_entries: int, max_records: int) -> int:
+        """Adds the plain records at the start of a piece of the log; gives how many bytes of it they are.
+
+        Blocks have to be reserved for `max_entries`. What it leaves is for `put`.
+        """
+        begin_ms = -1 if self.count == 1 else self.begin_timestamp_ms
+        limit = min(self.most, self.count + max_entries)
+        end: int
+        end, entries, used, first, last = put_records(
+            self._view, self._slots, self.count, limit, begin_ms, data, physical_offset, max_records
+        )
+        if entries:
+            if self.count == 1:
+                self.begin_physical, self.begin_timestamp_ms = first
+            self.slots_used += used
+            self.count += entries
+            self.end_physical, self.end_timestamp_ms = last
+        return end
 
     def write_header(self) -> None:
         """Brings the header to the map."""

@@ -28,29 +28,18 @@ class Room:
         "view",
     )
 
-    def __init__(
-        self,
-        view: memoryview,
-        position: int,
-        limit: int,
-        segment_start: int,
-        store_timestamp: int,
-        queues: dict[str, dict[int, ConsumeQueue]],
-        dirty: list[Any],
-        max_body_bytes: int,
-        max_record_bytes: int,
-    ) -> None:
-        self.view = view
-        self.position = position
-        """Where the next record begins, as its place in `view`."""
-        self.limit = limit
-        """Blocks are reserved up to here; a blank record has to fit behind the last one."""
-        self.segment_start = segment_start
-        """The physical offset of byte 0 of `view`."""
-        self.store_timestamp = store_timestamp
+    def __init__(self, queues: dict[str, dict[int, ConsumeQueue]]) -> None:
         self.queues = queues
-        self.dirty = dirty
-        self.max_body_bytes = max_body_bytes
-        self.max_record_bytes = max_record_bytes
+        self.dirty: list[Any] = []
+        self.view = memoryview(b"")
+        self.position = 0
+        """Where the next record begins, as its place in `view`."""
+        self.limit = 0
+        """Blocks are reserved up to here; a blank record has to fit behind the last one."""
+        self.segment_start = 0
+        """The physical offset of byte 0 of `view`."""
+        self.store_timestamp = 0
+        self.max_body_bytes = 0
+        self.max_record_bytes = 0
         self.last_record = -1
         """Physical offset of the last record written, -1 without one."""

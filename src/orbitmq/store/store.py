@@ -100,6 +100,7 @@ class MessageStore:
             self._log, self._queues, self._arrivals, self._extension, options.enabled_append_prop_crc
         )
         self._reader = QueueReader(options, self._log, self._queues, self._arrivals, self._extension)
+        self._room = Room(self._queues.by_topic)
         self._last_timestamp = 0
         self._last_record = -1
         self._half_done: BaseException | None = None
@@ -257,6 +258,7 @@ class MessageStore:
         except (OSError, FlushFailed) as error:
             log.error("the store could not be closed in order: %s", error)
         finally:
+            self._room.view = memoryview(b"")
             self._sweep.close()
             self._queues.close()
             self._extension.close()
@@ -359,18 +361,16 @@ class MessageStore:
         if now_ms > self._last_timestamp:
             self._last_timestamp = now_ms
         segment = self._log.segments[-1]
-        most = self.options.max_message_size
-        return Room(
-            segment.view,
-            segment.wrote,
-            segment.reserved,
-            segment.start,
-            self._last_timestamp,
-            self._queues.by_topic,
-            self._arrivals.dirty,
-            most,
-            min(most + RECORD_OVERHEAD_BYTES, self._log.segment_bytes - BLANK_BYTES),
-        )
+        room = self._room
+        room.view = segment.view
+        room.position = segment.wrote
+        room.limit = segment.reserved
+        room.segment_start = segment.start
+        room.store_timestamp = self._last_timestamp
+        room.dirty = self._arrivals.dirty
+        room.max_body_bytes = most = self.options.max_message_size
+        room.max_record_bytes = min(most + RECORD_OVERHEAD_BYTES, self._log.segment_bytes - BLANK_BYTES)
+        return room
 
     def wrote_into(self, room: Room) -> None:
         """Takes over the records that were written into a room."""

@@ -194,3 +194,27 @@ def test_a_file_that_a_start_removed_does_not_come_back_with_a_power_cut(tmp_pat
     assert ("sync folder", "index") in steps[removed:]
     assert len(store.query("T", "k", 9, 0, 1 << 60).records) == 5, "it is made anew"
     crash(store)
+
+
+def test_records_in_bulk_become_the_entries_that_they_become_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def indexed(name: str) -> list[bytes]:
+        store = opened(tmp_path / name, max_index_num=500)
+        for number in range(300):
+            topic = "T" if number % 5 else "Grüße"
+            keys = " ".join(f"k{key}" for key in range(number % 90)) if number % 3 else " a  b "
+            tag = ("", "a", "ä", "TagB")[number % 4]
+            sys_flag = (0, 4, 8, 0xC)[number % 7 % 4]
+            store.append(
+                message(number, topic=topic, keys=keys, tag=tag, sys_flag=sys_flag), NOW + 700 * number
+            )
+            if number % 50 == 0:
+                found(store, "a")
+        store.close()
+        return [path.read_bytes() for path in sorted((tmp_path / name / "index").iterdir())]
+
+    in_bulk = indexed("bulk")
+    assert len(in_bulk) > 5
+    monkeypatch.setattr(IndexFile, "put_records", lambda *args: 0)
+    assert indexed("one_by_one") == in_bulk

@@ -64,6 +64,8 @@ _REQUESTS: dict[int, type[AnySend]] = {
     kind.CODE: kind for kind in (SendMessage, SendMessageV2, SendBatchMessage)
 }
 
+SEND_BEGINS = b'{"code":310,'
+"""How Java, Go and C++ peers begin the header of a send."""
 SAVE_TIMEOUT_MS = 5_000
 ORDERED = SHARDING_KEY.encode() + b"\x01"
 """What the properties of messages hold that are in order by a key."""

@@ -67,7 +67,8 @@ class RealBroker:
         self.broker.start(now)
         for _ in self.broker.take_up(now):
             pass
-        self._handlers, self._many, self._take_frames = self.broker.bind()
+        self._handlers, self._many, frames = self.broker.bind()
+        self.take_frames = frames.take
 
     def close(self) -> None:
         self.store.close()
@@ -92,7 +93,7 @@ class RealBroker:
 
         `at_once` offers them to what takes frames first, as connections do.
         """
-        taken = self._take_frames(data, peer, now) if at_once else None
+        taken = self.take_frames(data, peer, now) if at_once else None
         answers: list[Any] = [] if taken is None else FrameSplitter().feed(taken.answers)
         commands, _ = decode_frames(data, MAX_FRAME_BYTES, 0 if taken is None else taken.end)
         for result in self._many[SendMessageV2.CODE](commands, peer, now) if commands else ():
@@ -104,7 +105,7 @@ class RealBroker:
 
     def taken_bytes(self, data: bytes, now: int = NOW, peer: Peer = PEER) -> int:
         """How much of a read is taken as frames."""
-        taken = self._take_frames(data, peer, now)
+        taken = self.take_frames(data, peer, now)
         return 0 if taken is None else taken.end
 
     def log(self) -> list[StoredMessage]:
