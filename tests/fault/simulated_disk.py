@@ -49,6 +49,7 @@ class SimulatedDisk(RealDisk):
     """Everything below `root`."""
 
     def __init__(self, root: Path) -> None:
+        super().__init__()
         self.root = root
         self.synced: dict[Path, bytes] = {}
         self.full = False
