@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -74,7 +75,9 @@ class ReviveStore(Protocol):
         self, topic: str, queue_id: int, queue_offset: int
     ) -> tuple[int, int, int] | None: ...
     def record_at(self, physical_offset: int) -> memoryview | bytes | None: ...
-    def append(self, message: PendingMessage, now_ms: int) -> Appended: ...
+    def append_many(
+        self, messages: Sequence[PendingMessage], now_ms: int, answers: list[Appended]
+    ) -> list[Appended]: ...
 
 
 @dataclass(slots=True)
@@ -84,6 +87,10 @@ class _Point:
     point: PopCheckPoint
     revive_offset: int
     open: list[int]
+    copied: int = -1
+    """The last of them of which a copy was handed to the store,"""
+    answers: list[Appended] = field(default_factory=list)
+    """and what that said, until it is taken account of."""
 
     @property
     def due_ms(self) -> int:
@@ -197,7 +204,9 @@ class Reviver:
             for view in result.records:
                 records, _ = decode_records(view)
                 for record in records:
+                    following = record.queue_offset + 1
                     self._take_in(queue, record)
+                    queue.next_offset = following
             if result.next_offset <= queue.next_offset:
                 return False
             queue.next_offset = result.next_offset
@@ -212,12 +221,14 @@ class Reviver:
         )
         while queue.next_offset < end:
             record = self._record(topic, queue.queue_id, queue.next_offset)
+            following = queue.next_offset + 1
             if record is not None:
                 self._take_in(queue, record)
-            queue.next_offset += 1
+            queue.next_offset = following
         return queue.next_offset < self._store.max_offset(topic, queue.queue_id)
 
     def _take_in(self, queue: _Queue, record: StoredMessage) -> None:
+        """Takes account of a record: as a whole, or where memory ends so that it can be done again."""
         queue.seen_ms = max(queue.seen_ms, _in_turn_ms(record))
         try:
             match record.tags:
@@ -245,10 +256,11 @@ class Reviver:
         self.figures.read["CK", point.cid, point.topic, queue.queue_id] += 1
         offsets = [offset for index, offset in enumerate(offsets_of(point)) if not point.bit_map >> index & 1]
         key = key_of_point(point)
-        early = queue.early.pop(key, ())
+        early = queue.early.get(key, ())
         taken = _Point(point, revive_offset, [offset for offset in offsets if offset not in early])
-        queue.points.append(taken)
         queue.by_key[key] = taken
+        queue.points.append(taken)
+        queue.early.pop(key, None)
 
     def _take_ack(self, queue: _Queue, ack: AckMsg, offsets: list[int]) -> None:
         self.figures.acks += 1
@@ -276,22 +288,45 @@ class Reviver:
             is_due = first.due_ms + SLACK_MS <= now and first.due_ms + ACK_LEAD_MS <= queue.seen_ms
             if first.open and not is_due:
                 return
-            while first.open:
-                if not self._copies_left or not self._revive_one(first.point, first.open[0], now):
+            while first.open or first.answers:
+                if not self._copies_left or not self._revive_one(first, now):
                     return
-                del first.open[0]
                 self._copies_left -= 1
             queue.points.popleft()
             key = key_of_point(first.point)
             if queue.by_key.get(key) is first:
                 del queue.by_key[key]
 
-    def _revive_one(self, point: PopCheckPoint, queue_offset: int, now: int) -> bool:
-        """Copies one message; False if that has to be tried again."""
+    def _revive_one(self, first: _Point, now: int) -> bool:
+        """Copies the next message; False if that has to be tried again."""
+        point = first.point
+        if not first.answers:
+            queue_offset = first.open[0]
+            copy = self._copy_of(point, queue_offset, now)
+            if copy is None:
+                first.open = first.open[1:]
+                return True
+            if copy.topic in self._topics.unsaved_names:
+                return False
+            first.copied = queue_offset
+            self._store.append_many([copy], now, first.answers)
+        status = first.answers[0].status
+        if status is PutStatus.PUT_OK:
+            first.open = [offset for offset in first.open if offset != first.copied]
+        first.answers.clear()
+        self.figures.retried[point.cid, point.topic, status.name] += 1
+        if status is not PutStatus.PUT_OK:
+            return False
+        self.figures.copies += 1
+        self._in_flight.take(point.topic, point.cid, point.queue_id, point.pop_time)
+        return True
+
+    def _copy_of(self, point: PopCheckPoint, queue_offset: int, now: int) -> PendingMessage | None:
+        """A message as it is delivered again; None if it is not: it, its topic or its group is gone."""
         if self._topics.get(normal_topic(point.topic, point.cid)) is None:
-            return True
+            return None
         if self._groups.get(point.cid) is None:
-            return True
+            return None
         record = self._record(point.topic, point.queue_id, queue_offset)
         if record is None:
             self.figures.lost += 1
@@ -302,18 +337,9 @@ class Reviver:
                 queue_offset,
                 point.cid,
             )
-            return True
+            return None
         topic, queue_id = self._retry_queue(point, now)
-        if topic in self._topics.unsaved_names:
-            return False
-        copy = revived(record, point, topic, queue_id, self._identity.host)
-        status = self._store.append(copy, now).status
-        self.figures.retried[point.cid, point.topic, status.name] += 1
-        if status is not PutStatus.PUT_OK:
-            return False
-        self.figures.copies += 1
-        self._in_flight.take(point.topic, point.cid, point.queue_id, point.pop_time)
-        return True
+        return revived(record, point, topic, queue_id, self._identity.host)
 
     def _retry_queue(self, point: PopCheckPoint, now: int) -> tuple[str, int]:
         """The queue a copy goes to; its topic is made where it is missing."""

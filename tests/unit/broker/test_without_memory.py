@@ -20,6 +20,7 @@ from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.properties import encode_properties
 from orbitmq.protocol.requests.send import SendReply
 from orbitmq.store import MessageStore, PendingMessage
+from tests.unit.broker.pop_kit import TOPIC, PopWorld
 from tests.unit.broker.timer_world import TimerWorld
 from tests.unit.broker.transacting import COMMIT, INTERVAL, ROLLBACK, Transacting
 from tests.unit.store.kit import HOST, NOW, bodies, crash, opened
@@ -286,4 +287,45 @@ def test_half_messages_that_are_copied_stay_one(tmp_path: Path, failing: int) ->
         world.decide(one, COMMIT, from_transaction_check=True)
     assert sorted(world.bodies()) == [b"body 1", b"body 2", b"body 3"]
     assert world.open_halves() == []
+    world.close()
+
+
+class Popping(PopWorld):
+    """Two messages are popped at a time: one is acknowledged, the other comes again."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root, {"reviveQueueNum": 1, "enablePopBufferMerge": False}, queues=1)
+        self.kept: list[bytes] = []
+
+    @property
+    def is_writable(self) -> bool:
+        return self.store.is_writable
+
+    def crash(self) -> None:
+        self.restart(kill=True)
+
+    def prepare(self, number: int) -> None:
+        _, kept = self.send(2)
+        self.kept.append(kept)
+        # What comes again from before is among them.
+        for got in self.pop(invisible_time=1000):
+            if got.body != kept:
+                self.ack(got)
+        # Everything is due; nobody has looked yet.
+        for _ in range(6):
+            self.now += 1000
+            self._deliver_timers()
+
+    def turn(self) -> None:
+        while self.broker.revive(self.now):
+            pass
+
+
+def test_what_is_revived_is_what_was_not_acknowledged_and_once(tmp_path: Path) -> None:
+    world = Popping(tmp_path / "store")
+    # The topic of what comes again is made by the first one.
+    world.prepare(0)
+    world.step()
+    try_each(world, 1)
+    assert bodies(world.store, f"%RETRY%G_{TOPIC}") == world.kept
     world.close()
