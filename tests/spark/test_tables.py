@@ -14,6 +14,8 @@ from tests.spark.conftest import Outgoing, Server, publish
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from orbitmq.testing import LocalBroker
+
 pytestmark = pytest.mark.timeout(900)
 
 
@@ -99,3 +101,24 @@ def test_a_view_is_read_and_written(spark: SparkSession, server: Server, topic: 
     spark.sql(f"INSERT INTO {view} VALUES (CAST('one' AS BINARY), 'k1')")
     assert [(bytes(row.body), row["keys"]) for row in spark.table(view).collect()] == [(b"one", "k1")]
     spark.catalog.dropTempView(view)
+
+
+@pytest.mark.parametrize("server", ["orbitmq"], indirect=True)
+def test_a_table_with_a_location_is_of_a_store_s_files(
+    spark: SparkSession, server: LocalBroker, topic: str, table: str
+) -> None:
+    publish(server, topic, [Outgoing(b"one", 0, {"TAGS": "EU"}), Outgoing(b"two", 1, {"TAGS": "US"})])
+
+    def create(options: str) -> None:
+        spark.sql(f"CREATE TABLE {table} USING orbitmq OPTIONS ({options}) LOCATION '{server.data_dir}'")
+
+    with pytest.raises(Exception, match="unknown option startingOffsets for a store that is read from its"):
+        create(f"subscribe '{topic}', startingOffsets 'earliest'")
+    create(f"subscribe '{topic}', columns 'queueId,tags,body'")
+    everything = f"SELECT queueId, tags, CAST(body AS STRING) FROM {table} ORDER BY queueId"
+    assert spark.sql(everything).collect() == [(0, "EU", "one"), (1, "US", "two")]
+    assert spark.sql(f"SELECT body FROM {table} WITH (tags 'EU')").count() == 1
+    with pytest.raises(Exception, match="store's files, which are read only"):
+        spark.sql(f"INSERT INTO {table} VALUES (0, 'EU', CAST('three' AS BINARY))")
+    spark.sql(f"DROP TABLE {table}")
+    assert (server.data_dir / "commitlog").is_dir(), "the files are the broker's, not Spark's"

@@ -88,8 +88,7 @@ def schema_of_new(given: Mapping[str, str]) -> StructType | None:
         from orbitmq.spark.offline.columns import arrow_schema as stored_schema
         from orbitmq.spark.offline.options import OfflineOptions
 
-        read = {key: value for key, value in options.items() if key.lower() in _STORED}
-        return schema_with(stored_schema(OfflineOptions.parse(read).columns), options)
+        return schema_with(stored_schema(OfflineOptions.parse(options).columns), options)
     read = {key: value for key, value in options.items() if key.lower() in _READ}
     return schema_with(arrow_schema(columns_of(read)), options)
 
