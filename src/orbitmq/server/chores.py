@@ -29,13 +29,17 @@ class ChoreRunner:
         await asyncio.sleep((chore.interval_ms if chore.first_ms is None else chore.first_ms) / 1000)
         while True:
             try:
-                if chore.in_thread:
-                    await loop.run_in_executor(self._executor, chore.run, self._now())
-                else:
-                    chore.run(self._now())
+                if chore.is_wanted():
+                    await self._run(chore, loop)
             except Exception:
                 log.exception("chore %s failed", chore.name)
             await asyncio.sleep(chore.interval_ms / 1000)
+
+    async def _run(self, chore: Chore, loop: asyncio.AbstractEventLoop) -> None:
+        if chore.in_thread:
+            await loop.run_in_executor(self._executor, chore.run, self._now())
+        else:
+            chore.run(self._now())
 
     async def stop(self) -> None:
         """Ends all chores; one that runs in a thread is waited for."""

@@ -19,3 +19,5 @@ class Chore:
     in_thread: bool = False
     first_ms: int | None = None
     """When the first run is wanted, in ms from the start; None: after an interval."""
+    is_wanted: Callable[[], bool] = lambda: True
+    """Whether there is anything to do now: asked before a thread is woken for it."""

@@ -287,6 +287,19 @@ class CommitLog:
             raise
         return Segment(start, file)
 
+    @property
+    def wants_room(self) -> bool:
+        """Whether `reserve_ahead` has something to do."""
+        if not self.segments:
+            return False
+        active = self.segments[-1]
+        ahead = min(RESERVE_STEP_BYTES, self.segment_bytes)
+        return (
+            self._without_room
+            or (active.reserved < active.size and active.reserved - active.wrote < ahead // 2)
+            or active.size - active.wrote < ahead
+        )
+
     def reserve_ahead(self) -> None:
         """Keeps blocks reserved in front of the writer, and the next segment ready. In a thread.
 

@@ -667,9 +667,17 @@ class MessageStore:
         return [
             *flush_timers,
             Chore("flush", options.flush_interval_commit_log, self._flush_chore, in_thread=True),
-            Chore("reserve", 100, self._reserve_chore, in_thread=True),
+            Chore(
+                "reserve", 100, self._reserve_chore, in_thread=True, is_wanted=lambda: self._log.wants_room
+            ),
             Chore("sweep", options.flush_interval_consume_queue, self._sweep_chore, in_thread=True),
-            Chore("index", INDEX_INTERVAL_MS, self._index_chore, in_thread=True),
+            Chore(
+                "index",
+                INDEX_INTERVAL_MS,
+                self._index_chore,
+                in_thread=True,
+                is_wanted=lambda: self._index.behind(self._arrivals.end_of_log) > 0,
+            ),
             Chore("retention", options.clean_resource_interval, self._retention_chore, in_thread=True),
         ]
 

@@ -175,3 +175,15 @@ def test_a_record_longer_than_a_piece_is_read(tmp_path: Path) -> None:
     filled(store, 2, body=bytes(size))
     assert [len(record.body) for record in store._log.records(0)] == [size, size]
     store.close()
+
+
+def test_room_is_wanted_until_it_is_reserved(tmp_path: Path) -> None:
+    commit_log = CommitLog.load(RealDisk(), tmp_path, 256 << 20)
+    assert not commit_log.wants_room
+    segment = commit_log.make_room(100)
+    assert commit_log.wants_room is (segment.reserved < 32 << 20)
+    segment.wrote = segment.reserved
+    assert commit_log.wants_room
+    commit_log.reserve_ahead()
+    assert not commit_log.wants_room
+    commit_log.close()
