@@ -1,8 +1,9 @@
 """Reads the data guide as a reader would: its commands and its Python, in its order, in the working folder.
 
-    python -m tests.spark.guide docs/data-guide.md
+    python -m tests.spark.guide docs/data-guide.md examples/data_notebook.py
 
-Commands of `orbitmq job` run in this process, where the guide's Python has a session already.
+Commands of `orbitmq job` run in this process, where the guide's Python has a session already. What comes
+after the guide is run as it is, on the same JVM, which takes longer to start than the notebook to run.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import io
 import os
 import re
+import runpy
 import shlex
 import sys
 from pathlib import Path
@@ -52,3 +54,5 @@ def read(guide: Path) -> None:
 
 if __name__ == "__main__":
     read(Path(sys.argv[1]))
+    for script in sys.argv[2:]:
+        runpy.run_path(script, run_name="__main__")

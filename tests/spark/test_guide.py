@@ -17,19 +17,20 @@ from orbitmq.spark.jobs.patience import TOO_BUSY
 from tests.peers.machine import REPOSITORY
 
 GUIDE = REPOSITORY / "docs" / "data-guide.md"
+NOTEBOOK = REPOSITORY / "examples" / "data_notebook.py"
 pytestmark = [pytest.mark.timeout(1800), pytest.mark.usefixtures("java_for_spark")]
 
 
-def run(folder: Path, *command: str) -> tuple[Path, str]:
-    """Runs Python in a folder of its own; the folder, and what it printed.
+@pytest.fixture(scope="module")
+def read(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Reads the guide, then runs the notebook; the folder they ran in, and what they printed.
 
-    Spark gives a Python process ten seconds to start: on a machine too busy for that it is run again.
+    Spark gives a Python process ten seconds to start: on a machine too busy for that all is run again.
     """
-    for attempt in range(3):
-        place = folder / str(attempt)
-        place.mkdir()
+    for _ in range(3):
+        place = tmp_path_factory.mktemp("guide")
         done = subprocess.run(
-            [sys.executable, "-u", *command],
+            [sys.executable, "-u", "-m", "tests.spark.guide", str(GUIDE), str(NOTEBOOK)],
             cwd=place,
             env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
             capture_output=True,
@@ -41,14 +42,14 @@ def run(folder: Path, *command: str) -> tuple[Path, str]:
     return place, done.stdout
 
 
-def test_every_command_and_all_python_of_the_guide(tmp_path: Path) -> None:
-    place, _ = run(tmp_path, "-m", "tests.spark.guide", str(GUIDE))
+def test_every_command_and_all_python_of_the_guide(read: tuple[Path, str]) -> None:
+    place, _ = read
     for page in ("lag.html", "availability.html", "trace.html", "probes.html"):
         assert "</html>" in (place / page).read_text(), page
 
 
-def test_the_notebook_ends_in_charts(tmp_path: Path) -> None:
-    place, said = run(tmp_path, str(REPOSITORY / "examples" / "data_notebook.py"))
+def test_the_notebook_ends_in_charts(read: tuple[Path, str]) -> None:
+    place, said = read
     assert "in the folder: 5000" in said
     assert "in the files:  5000" in said
     page = (place / "data_notebook.html").read_text()
