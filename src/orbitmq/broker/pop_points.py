@@ -112,16 +112,24 @@ class CheckPoints:
         queue = (point.topic, point.cid, point.queue_id)
         if self._may_keep(point, queue, now):
             step = _Step(next_offset, False)
-            self._steps.setdefault(queue, deque()).append(step)
             key = key_of_point(point)
-            self._kept[key] = _Kept(point, revive_queue_id, offsets_of(point), set(), step)
+            kept = _Kept(point, revive_queue_id, offsets_of(point), set(), step)
             settings = self._settings
             deadline = min(
                 point.pop_time + settings.pop_ck_stay_buffer_time,
                 point.pop_time + point.invisible_time - settings.pop_ck_stay_buffer_time_out,
             )
+            answer = Appended(PutStatus.PUT_OK)
+            # Where memory ends here, the group does not move: a deadline alone finds nothing.
             heapq.heappush(self._deadlines, (deadline, next(self._number), key))
-            return Appended(PutStatus.PUT_OK)
+            steps = self._steps.setdefault(queue, deque())
+            self._kept[key] = kept
+            try:
+                steps.append(step)
+            except MemoryError:
+                del self._kept[key]
+                raise
+            return answer
         appended = self.store(point, revive_queue_id, now)
         if appended.status is PutStatus.PUT_OK:
             self.skip(queue, next_offset, now)
@@ -182,11 +190,13 @@ class CheckPoints:
     def run(self, now: int) -> None:
         """Stores what has been in memory for long enough. Call every 100 ms or so."""
         while self._deadlines and self._deadlines[0][0] <= now:
-            _, number, key = heapq.heappop(self._deadlines)
+            _, number, key = self._deadlines[0]
             kept = self._kept.get(key)
             if kept is not None and not self._put(key, kept, now):
-                heapq.heappush(self._deadlines, (now + RETRY_MS, number, key))
+                heapq.heapreplace(self._deadlines, (now + RETRY_MS, number, key))
                 return
+            # Only now: whatever ends this turn, a check point in memory has its deadline.
+            heapq.heappop(self._deadlines)
 
     def store_all(self, now: int) -> None:
         """Stores everything in memory, before the end."""

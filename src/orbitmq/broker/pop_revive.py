@@ -256,6 +256,8 @@ class Reviver:
         self.figures.read["CK", point.cid, point.topic, queue.queue_id] += 1
         offsets = [offset for index, offset in enumerate(offsets_of(point)) if not point.bit_map >> index & 1]
         key = key_of_point(point)
+        if key in queue.by_key:
+            return  # stored once more, where memory ended behind the first time
         early = queue.early.get(key, ())
         taken = _Point(point, revive_offset, [offset for offset in offsets if offset not in early])
         queue.by_key[key] = taken

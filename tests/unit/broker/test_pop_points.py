@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from orbitmq.broker import pop_points
 from orbitmq.protocol.names import TIMER_TOPIC
 from tests.unit.broker.pop_kit import GROUP, TOPIC, PopWorld, bodies
 
@@ -165,3 +167,45 @@ def test_a_store_that_takes_nothing_is_tried_again(make: Make, monkeypatch: pyte
     monkeypatch.undo()
     world.wait(2_000)
     assert (world.broker.points.kept, stored(world)) == (0, 1)
+
+
+def test_a_check_point_for_which_there_was_no_memory_once_is_stored_later(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = make()
+    world.send(1)
+    assert bodies(world.pop(invisible_time=60_000)) == [b"m0"]
+    points = world.broker.points
+
+    def no_memory(*_: object) -> None:
+        raise MemoryError
+
+    world.now += 30_000
+    with monkeypatch.context() as low:
+        low.setattr(points, "store", no_memory)
+        with pytest.raises(MemoryError):
+            points.run(world.now)
+    world.wait(60_000)
+    assert points.kept == points.steps == 0
+    assert bodies(world.pop()) == [b"m0"], "it comes again"
+
+
+def test_a_pop_that_ends_for_want_of_memory_leaves_nothing_that_others_wait_for(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = make()
+    world.send(1)
+
+    class Full(deque[object]):
+        def append(self, step: object) -> None:
+            raise MemoryError
+
+    with monkeypatch.context() as low:
+        low.setattr(pop_points, "deque", Full)
+        with pytest.raises(MemoryError):
+            world.pop()
+    world.broker.points.forget_steps((TOPIC, GROUP, 0))  # the full one is the test's
+    (got,) = world.pop()
+    world.ack(got)
+    assert world.broker.points.kept == 0
+    assert world.broker.offsets.get(GROUP, TOPIC, 0) == 1
