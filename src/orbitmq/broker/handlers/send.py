@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias
 
 from orbitmq.broker import names
 from orbitmq.broker.delay import DelayLevels
-from orbitmq.broker.frames_cy import take_sends
+from orbitmq.broker.frames_cy import TakenSends, take_sends
 from orbitmq.broker.groups import GroupTable
 from orbitmq.broker.handlers import handlers
 from orbitmq.broker.identity import BrokerIdentity
@@ -55,6 +55,7 @@ from orbitmq.protocol.properties import decode_properties, encode_properties
 from orbitmq.protocol.requests.send import SendBatchMessage, SendMessage, SendMessageV2, SendReply
 from orbitmq.store import Appended, MessageStore, PendingMessage, PutStatus
 from orbitmq.store.consume_queue import UNIT_BYTES
+from orbitmq.store.room import Room
 
 AnySend: TypeAlias = SendMessage | SendMessageV2 | SendBatchMessage
 ManyResult: TypeAlias = "Result | Exception | bytes"
@@ -187,23 +188,29 @@ def take_frames(tables: SendTables, data: bytes, peer: Peer, now: int) -> Taken 
             tables.stats,
             fixed.answers,
         )
+        result = None if taken is None else _taken(tables, taken, room, now)
     except BaseException:
         tables.store.leave(room)
         raise
     if taken is None:
         return None
+    # The last thing, for what fails before has stored nothing.
     tables.store.wrote_into(room)
-    end, answers, answered, oneway, peer.version, language = taken
-    peer.language = LANGUAGE_CODES.get(language, LANGUAGE_OTHER)
+    peer.version = taken.version
+    peer.language = LANGUAGE_CODES.get(taken.language, LANGUAGE_OTHER)
+    return result
+
+
+def _taken(tables: SendTables, sends: TakenSends, room: Room, now: int) -> Taken:
     if not tables.sync_flush:
-        return Taken(end, SendMessageV2.CODE, answers, answered, oneway)
+        return Taken(sends.end, SendMessageV2.CODE, sends.answers, sends.answered, sends.oneway)
     return Taken(
-        end,
+        sends.end,
         SendMessageV2.CODE,
-        answers,
-        answered,
-        oneway,
-        tables.store.max_physical,
+        sends.answers,
+        sends.answered,
+        sends.oneway,
+        room.segment_start + room.position,
         now + tables.settings.sync_flush_timeout,
         _not_flushed,
         ResponseCode.FLUSH_DISK_TIMEOUT,
