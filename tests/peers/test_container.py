@@ -96,9 +96,7 @@ def test_the_image_keeps_messages_over_its_end_and_tells_clients_where_it_is(
         assert_serving(engine, image)
         with sync.PullConsumer("container", namesrv=namesrv) as consumer:
             found = [
-                message.body
-                for queue in consumer.queues("Greetings")
-                for message in consumer.pull(queue, 0)
+                message.body for queue in consumer.queues("Greetings") for message in consumer.pull(queue, 0)
             ]
         assert sorted(found) == sorted(BODIES)
     finally:
