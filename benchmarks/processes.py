@@ -38,12 +38,12 @@ def _stat_fields(pid: int) -> list[int]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Utime + stime of a process and those below it."""
+    """Utime + stime of a process and those below it, those that have ended included."""
     ticks = 0
     for one in process_tree(pid):
         with contextlib.suppress(OSError):
             fields = _stat_fields(one)
-            ticks += fields[11] + fields[12]
+            ticks += sum(fields[11:15])  # its own, and what it was told of its children when they ended
     return ticks / TICKS_PER_SECOND
 
 
