@@ -36,9 +36,11 @@ WARM_SAMPLES = 6
 CHURNERS = 8
 CHURN_TOPIC = "SoakChurn"
 PROPERTIES: dict[str, object] = {
-    # Files of the usual size: small ones are many, and the store keeps some of them open.
+    # Files near the usual size: small ones are many, and the store keeps some of them open, all of the index.
     "mappedFileSizeCommitLog": 256 << 20,
     "mappedFileSizeConsumeQueue": 6_000_000,
+    "maxHashSlotNum": 500_000,
+    "maxIndexNum": 2_000_000,
     "messageDelayLevel": "1s 2s 3s",
     "transactionTimeOut": 1000,
     "transactionCheckInterval": 1000,
