@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias
 from orbitmq.broker.filters import FilterTable
 from orbitmq.broker.groups import GroupTable
 from orbitmq.broker.handlers import handlers
+from orbitmq.broker.handlers.new_topics import once_saved
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.pop import LONGEST_INVISIBLE_MS, MOST_MESSAGES, Popped, Pops, PopWish
 from orbitmq.broker.pop_polling import HeldCalls, Wants
@@ -69,6 +70,8 @@ class PopTables:
 def pop_message(tables: PopTables, call: Call[PopMessage], now: int) -> Result:
     """Messages for a group, or a wait for them."""
     request = call.request
+    if request.topic in tables.topics.unsaved_names:
+        return once_saved(tables.topics, request.topic, lambda later: pop_message(tables, call, later), now)
     born_ms = request.born_time or now
     if now - born_ms - request.poll_time > LATE_MS:
         # No refusal: clients read the header of this answer as they read that of any other pop.
@@ -168,6 +171,8 @@ def _reply(popped: Popped, code: ResponseCode) -> PopReply:
 def peek_message(tables: PopTables, call: Call[PeekMessage], now: int) -> Result:
     """What a pop would find, which hides nothing from anybody."""
     request = call.request
+    if request.topic in tables.topics.unsaved_names:
+        return once_saved(tables.topics, request.topic, lambda later: peek_message(tables, call, later), now)
     _check(tables, request, "peeking message", now)
     most = min(max(1, request.max_msg_nums), MOST_MESSAGES)
 
@@ -187,6 +192,8 @@ def peek_message(tables: PopTables, call: Call[PeekMessage], now: int) -> Result
 def notification(tables: PopTables, call: Call[Notification], now: int) -> Result:
     """Whether a pop would find something, now or until the poll time is over."""
     request = call.request
+    if request.topic in tables.topics.unsaved_names:
+        return once_saved(tables.topics, request.topic, lambda later: notification(tables, call, later), now)
     _check(tables, request, "peeking message", now)
     return _look(tables, call, _deadline(request.born_time or now, request.poll_time, now), now)
 

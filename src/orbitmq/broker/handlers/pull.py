@@ -10,6 +10,7 @@ from orbitmq.broker.clients import ClientTable
 from orbitmq.broker.filters import FilterTable
 from orbitmq.broker.groups import GroupTable
 from orbitmq.broker.handlers import handlers
+from orbitmq.broker.handlers.new_topics import once_saved
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.offsets import OffsetTable
 from orbitmq.broker.stats import BrokerStats
@@ -94,6 +95,8 @@ class PullTables:
 def pull(tables: PullTables, call: Call[AnyPull], now: int) -> Result:
     """Messages from one queue offset on; a pull that finds none is held if its client allows it."""
     request = call.request
+    if request.topic in tables.topics.unsaved_names:
+        return once_saved(tables.topics, request.topic, lambda later: pull(tables, call, later), now)
     if isinstance(request, LitePullMessage) and not tables.settings.lite_pull_message_enable:
         raise Refused(
             ResponseCode.NO_PERMISSION,

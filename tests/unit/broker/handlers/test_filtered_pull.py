@@ -218,6 +218,7 @@ def test_retry_topics_are_filtered_by_an_option(make: Make) -> None:
         send(broker, "%RETRY%CG", price="9", RETRY_TOPIC=TOPIC)
         send(broker, "%RETRY%CG", price="11", RETRY_TOPIC=TOPIC)
         send(broker, "%RETRY%CG", price="9", RETRY_TOPIC="Other")
+        broker.broker.topics.note_saved()
         request = pull(topic="%RETRY%CG", text="*", expression_type="TAG")
         assert offsets(broker.handle(request)) == expected
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,12 @@ from orbitmq.protocol.bodies.heartbeat import (
     SubscriptionData,
 )
 from orbitmq.protocol.bodies.topic import TopicConfig
-from orbitmq.protocol.call import DataAt, Wait, Warm
+from orbitmq.protocol.call import DataAt, Saved, Wait, Warm
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.hashing import java_hash
 from orbitmq.protocol.message_cy import decode_record
+from orbitmq.protocol.requests.pop import Notification, NotificationReply, PeekMessage, PopMessage
 from orbitmq.protocol.requests.pull import LitePullMessage, PullMessage
 from orbitmq.store import GetResult, GetStatus
 from orbitmq.store.messages import Cold
@@ -256,3 +258,26 @@ def test_units_and_messages_that_are_on_the_disk_only_are_waited_for_in_turn(
     messages = settled(units)
     assert messages.on == (Warm(0, 262_144),)
     assert settled(messages).code == ResponseCode.SUCCESS
+
+
+@pytest.mark.parametrize(
+    "request_of",
+    [
+        lambda: pull(topic="New", queue_id=0),
+        lambda: PopMessage("CG", "New", -1, 32, 60_000, 0, NOW, 0),
+        lambda: PeekMessage("New", -1, 32, "CG"),
+        lambda: Notification("CG", "New", -1, 0, NOW),
+    ],
+    ids=["pull", "pop", "peek", "notification"],
+)
+def test_a_topic_that_is_in_no_file_yet_shows_nothing(broker: RealBroker, request_of: Any) -> None:
+    broker.send(topic="New", queue_id=0)
+    asked = broker.handle(request_of())
+    assert isinstance(asked, Wait)
+    assert asked.on == (Saved("topics"),)
+    with pytest.raises(Refused, match=re.escape("topic[New] is new, and cannot be saved")) as caught:
+        settled(asked, timed_out=True)
+    assert caught.value.code == ResponseCode.SYSTEM_BUSY
+    broker.broker.topics.note_saved()
+    shown = settled(asked)
+    assert shown.has_msg if isinstance(shown, NotificationReply) else shown.body
