@@ -16,25 +16,34 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
 import click
 
 from benchmarks.processes import TICKS_PER_SECOND, stopped_at_exit, tail
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.protocol.batch_cy import encode_batch
+from orbitmq.protocol.command import FLAG_ONEWAY
 from orbitmq.protocol.declare import Request
-from orbitmq.protocol.frame import encode_command
+from orbitmq.protocol.frame import MAX_FRAME_BYTES, encode_command
+from orbitmq.protocol.header_cy import decode_frames
+from orbitmq.protocol.message import TRANSACTION_COMMIT, TRANSACTION_PREPARED
+from orbitmq.protocol.pop import PopHandle
+from orbitmq.protocol.requests.pop import AckMessage, PopMessage, PopReply
 from orbitmq.protocol.requests.pull import SUBSCRIPTION_IN_REQUEST, PullMessage
-from orbitmq.protocol.requests.send import SendBatchMessage, SendMessageV2
+from orbitmq.protocol.requests.send import SendBatchMessage, SendMessageV2, SendReply
+from orbitmq.protocol.requests.transaction import EndTransaction
 from orbitmq.server.listener import free_ports
 
 TOPIC = "Profile"
 QUEUES = 4
 PULLED = 32
+POPPED = 32
 BATCH = 32
+BROKER = "profiled"
 HEADER_PROPERTIES = "UNIQ_KEY\x017F0000010A2B18B4AAC2{:012X}\x02WAIT\x01true\x02"
 
 
@@ -75,15 +84,35 @@ def pull(number: int, body: bytes) -> PullMessage:
     )
 
 
+class Burst(NamedTuple):
+    """What is sent at once."""
+
+    frames: bytes
+    answers: int
+    """How many of its requests are answered."""
+    messages: int
+    """How many messages are done with it."""
+
+
+class Script(Protocol):
+    """What one connection sends, burst by burst; an answer is a whole frame."""
+
+    def next(self, answers: Sequence[bytes]) -> Burst: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Mode:
     """What a burst is made of."""
 
     name: str
-    request: Callable[[int, bytes], Request]
+    request: Callable[[int, bytes], Request[Any]]
     burst: int
     messages: int = 1
     """Of each request."""
+    script: Callable[[Mode, bytes], Script] | None = None
+    """What is sent, where it depends on the answers; else the same burst again and again."""
+    filled: int = 0
+    """How many messages the topic has to hold before."""
     connections: int = 1
     flush: str = "ASYNC_FLUSH"
     rest: bool = False
@@ -100,6 +129,125 @@ def delayed(number: int, body: bytes) -> SendMessageV2:
     return send(number, body, "DELAY\x011\x02")
 
 
+def half(number: int, body: bytes) -> SendMessageV2:
+    """A half message."""
+    request = send(number, body, "TRAN_MSG\x01true\x02PGROUP\x01ProfileProducer\x02")
+    request.sys_flag = TRANSACTION_PREPARED
+    return request
+
+
+class Same:
+    """Always the same burst."""
+
+    def __init__(self, mode: Mode, body: bytes) -> None:
+        frames = b"".join(encode_command(mode.request(n, body).to_command(n)) for n in range(mode.burst))
+        self._burst = Burst(frames, mode.burst, mode.burst * mode.messages)
+
+    def next(self, answers: Sequence[bytes]) -> Burst:
+        """The burst."""
+        return self._burst
+
+
+class Transactions:
+    """As many threads as a burst has half messages: each commits one, and sends the next."""
+
+    def __init__(self, mode: Mode, body: bytes) -> None:
+        self._halves = [encode_command(mode.request(n, body).to_command(n)) for n in range(mode.burst)]
+
+    def next(self, answers: Sequence[bytes]) -> Burst:
+        """The decisions about what was answered, each before the half message that its thread sends next."""
+        decisions = [_decision(answer) for answer in answers]
+        frames = (
+            [frame for pair in zip(decisions, self._halves, strict=True) for frame in pair]
+            if decisions
+            else self._halves
+        )
+        return Burst(b"".join(frames), len(self._halves), len(self._halves))
+
+
+def _decision(answer: bytes) -> bytes:
+    ((command,), _) = decode_frames(answer, MAX_FRAME_BYTES)
+    stored = SendReply.from_command(command)
+    request = EndTransaction(
+        producer_group="ProfileProducer",
+        tran_state_table_offset=stored.queue_offset,
+        commit_log_offset=int(stored.msg_id[-16:], 16),
+        commit_or_rollback=TRANSACTION_COMMIT,
+        msg_id=stored.transaction_id or "",
+        topic=TOPIC,
+        from_transaction_check=False,
+        transaction_id=stored.transaction_id,
+    )
+    ended = request.to_command(command.opaque)
+    ended.flag |= FLAG_ONEWAY
+    return encode_command(ended)
+
+
+class Pops:
+    """Pops of a queue, and then an acknowledgement for each message, a burst of them at a time."""
+
+    _groups = 0
+
+    def __init__(self, mode: Mode, body: bytes) -> None:
+        self._burst = mode.burst
+        self._acks: list[bytes] = []
+        self._most = mode.filled // QUEUES - POPPED
+        self._queue_id = -1
+        self._queue_end = self._most
+        self._popping = False
+
+    def next(self, answers: Sequence[bytes]) -> Burst:
+        """Acknowledgements of what the last pop has brought, or the next pop."""
+        if self._popping:
+            self._popping = False
+            self._acks = self._acknowledgements(answers[0])
+        if self._acks:
+            acks, self._acks = self._acks[: self._burst], self._acks[self._burst :]
+            return Burst(b"".join(acks), len(acks), len(acks))
+        self._popping = True
+        return Burst(encode_command(self._pop().to_command(0)), 1, 0)
+
+    def _pop(self) -> PopMessage:
+        if self._queue_end >= self._most:
+            self._queue_id, self._queue_end = (self._queue_id + 1) % QUEUES, 0
+            if self._queue_id == 0:
+                Pops._groups += 1
+        return PopMessage(
+            consumer_group=f"ProfilePop{self._groups}",
+            topic=TOPIC,
+            queue_id=self._queue_id,
+            max_msg_nums=POPPED,
+            invisible_time=60_000,
+            poll_time=10_000,
+            born_time=now_ms(),
+            init_mode=0,
+            exp_type="TAG",
+            exp="*",
+        )
+
+    def _acknowledgements(self, answer: bytes) -> list[bytes]:
+        ((command,), _) = decode_frames(answer, MAX_FRAME_BYTES)
+        popped = PopReply.from_command(command)
+        begin = int((popped.start_offset_info or "").split()[-1])
+        offsets = [int(text) for text in (popped.msg_offset_info or "").split()[-1].split(",")]
+        self._queue_end = offsets[-1] + 1
+        return [self._ack(popped, begin, offset) for offset in offsets]
+
+    def _ack(self, popped: PopReply, begin: int, offset: int) -> bytes:
+        handle = PopHandle(
+            begin,
+            popped.pop_time,
+            popped.invisible_time,
+            popped.revive_qid,
+            0,
+            BROKER,
+            self._queue_id,
+            offset,
+        )
+        request = AckMessage(f"ProfilePop{self._groups}", TOPIC, self._queue_id, handle.to_text(), offset)
+        return encode_command(request.to_command(offset % POPPED))
+
+
 MODES = (
     Mode("send, 1 in a read", send, 1),
     Mode("send, 8 in a read", send, 8),
@@ -107,6 +255,10 @@ MODES = (
     Mode("send, 4 connections, 256 each", send, 256, connections=4),
     Mode("ordered send, 8 in a read", ordered, 8),
     Mode("delayed message, 8 in a read", delayed, 8),
+    Mode("transaction, 2 in a read", half, 2, script=Transactions),
+    Mode("transaction, 8 in a read", half, 8, script=Transactions),
+    Mode(f"pop of {POPPED}, 2 acknowledgements in a read", send, 2, script=Pops, filled=40_000),
+    Mode(f"pop of {POPPED}, 8 acknowledgements in a read", send, 8, script=Pops, filled=40_000),
     Mode(f"batch of {BATCH}, 4 in a read", batch, 4, BATCH),
     Mode(f"pull of {PULLED}, 1 in a read", pull, 1, PULLED),
     Mode(f"pull of {PULLED}, 8 in a read", pull, 8, PULLED),
@@ -119,20 +271,22 @@ MODES = (
 class Connection:
     """Sends its burst and reads the answers."""
 
-    def __init__(self, port: int, burst: bytes, count: int) -> None:
+    def __init__(self, port: int, script: Script) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._burst = burst
-        self._count = count
-        self._received = bytearray()
+        self._script = script
+        self._burst = Burst(b"", 0, 0)
+        self._answers: list[bytes] = []
 
     def send(self) -> None:
-        """The whole burst at once."""
-        self.socket.sendall(self._burst)
+        """The whole next burst at once."""
+        self._burst = self._script.next(self._answers)
+        self.socket.sendall(self._burst.frames)
 
-    def read_answers(self) -> None:
-        """Waits for all answers; raises for one that is an error."""
-        received, left, position = self._received, self._count, 0
+    def read_answers(self) -> int:
+        """Waits for all answers; raises for one that is an error. Gives how many messages were done."""
+        received, left, position = bytearray(), self._burst.answers, 0
+        self._answers.clear()
         while left:
             received += self.socket.recv(1 << 20)
             while len(received) - position >= 4:
@@ -141,9 +295,10 @@ class Connection:
                     break
                 if received.find(b'"code":0,', position, min(end, position + 600)) < 0:
                     raise click.ClickException(f"refused: {bytes(received[position : position + 600])!r}")
+                self._answers.append(bytes(received[position:end]))
                 position = end
                 left -= 1
-        received.clear()
+        return self._burst.messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,18 +317,17 @@ class Cost:
 
 def measure(mode: Mode, pid: int, port: int, body: bytes, seconds: float) -> Cost:
     """A window of one mode, after a short warm-up."""
-    frames = [encode_command(mode.request(n, body).to_command(n)) for n in range(mode.burst)]
-    connections = [Connection(port, b"".join(frames), mode.burst) for _ in range(mode.connections)]
+    script = mode.script or Same
+    connections = [Connection(port, script(mode, body)) for _ in range(mode.connections)]
 
     def run(until: float) -> int:
-        bursts = 0
+        messages = 0
         while time.monotonic() < until:
             for connection in connections:
                 connection.send()
             for connection in connections:
-                connection.read_answers()
-            bursts += len(connections)
-        return bursts
+                messages += connection.read_answers()
+        return messages
 
     try:
         if mode.rest:
@@ -186,7 +340,7 @@ def measure(mode: Mode, pid: int, port: int, body: bytes, seconds: float) -> Cos
             time.sleep(seconds)
             messages = int(seconds * 1000)
         else:
-            messages = run(began + seconds) * mode.burst * mode.messages
+            messages = run(began + seconds)
         took = time.monotonic() - began
         user_after, system_after = _ticks(pid)
     finally:
@@ -212,6 +366,7 @@ def running(source: Path, flush: str, folder: Path) -> Iterator[tuple[int, int]]
         *(sys.executable, "-m", "orbitmq", "standalone", "--data-dir", str(folder / "store")),
         *("--namesrv-port", str(namesrv), "--broker-port", str(port), "--ready-file", str(ready)),
         *("--set", f"flushDiskType={flush}", "--set", "diskMaxUsedSpaceRatio=95"),
+        *("--set", f"brokerName={BROKER}"),
     ]
     environment = {**os.environ, "PYTHONPATH": str(source)}
     with log.open("ab") as out:
@@ -227,12 +382,12 @@ def running(source: Path, flush: str, folder: Path) -> Iterator[tuple[int, int]]
         yield process.pid, port
 
 
-def fill(port: int, body: bytes) -> None:
-    """Makes the topic, and enough in it for the pulls."""
+def fill(port: int, body: bytes, messages: int) -> None:
+    """Makes the topic, and enough in it for the pulls and pops."""
     with BlockingConnection(f"127.0.0.1:{port}") as connection:
         for number in range(QUEUES):
             connection.call(send(number, body), 60_000)
-        for number in range(64):
+        for number in range(max(64, messages // BATCH)):
             connection.call(batch(number, body), 60_000)
 
 
@@ -261,11 +416,11 @@ def main(sources: tuple[Path, ...], wanted: tuple[str, ...], rounds: int, second
                     tempfile.TemporaryDirectory() as folder,
                     running(source, flush, Path(folder) / "broker") as (pid, port),
                 ):
-                    fill(port, body)
-                    for mode in modes:
-                        if mode.flush == flush:
-                            cost = measure(mode, pid, port, body, seconds)
-                            costs.setdefault((mode.name, source), []).append(cost)
+                    here = [mode for mode in modes if mode.flush == flush]
+                    fill(port, body, max(mode.filled for mode in here))
+                    for mode in here:
+                        cost = measure(mode, pid, port, body, seconds)
+                        costs.setdefault((mode.name, source), []).append(cost)
     click.echo(f"µs of the broker's CPU per message of {size} B (of it the kernel's), messages a second:")
     for mode in modes:
         least = [min(costs[mode.name, source], key=lambda cost: cost.total) for source in places]
