@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -110,13 +111,20 @@ def main(
                 counts,
             )
             packages = ",".join(str(jar) for jar in sorted(connector.glob("*.jar")))
-            for entry in _measure(served, chosen, rounds, packages, folder / "spark-out", done):
-                _append(results, {"run": run["run"], **entry})
-            for entry in _scale(served, scale_rounds, packages, folder, done):
-                _append(results, {"run": run["run"], **entry})
+            failed = 0
+            for entry in itertools.chain(
+                _measure(served, chosen, rounds, packages, folder / "spark-out", done),
+                _scale(served, scale_rounds, packages, folder, done),
+            ):
+                if entry is None:
+                    failed += 1
+                else:
+                    _append(results, {"run": run["run"], **entry})
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     show(_newest(results))
+    if failed:
+        raise click.ClickException(f"{failed} measurements failed, see above: --resume tries them again")
 
 
 def _of_last_run(path: Path) -> list[dict[str, Any]]:
@@ -140,8 +148,11 @@ def _measure(
     packages: str,
     folder: Path,
     done: Collection[tuple[object, ...]],
-) -> Iterator[dict[str, Any]]:
-    """Every job over every source, one source right after the other, in another order each round."""
+) -> Iterator[dict[str, Any] | None]:
+    """Every job over every source, one source right after the other, in another order each round.
+
+    None stands for one that failed.
+    """
     from orbitmq.spark.session import local_session
 
     spark = local_session(
@@ -161,7 +172,12 @@ def _measure(
                         if _mark(what) in done:
                             continue
                         frame = Reading(spark, source, f"spark_{size}", served.inputs)
-                        figures = _timed(served, source, job, frame, folder, count)
+                        try:
+                            figures = _timed(served, source, job, frame, folder, count)
+                        except Exception as error:  # whatever Spark raises: the other figures are of use
+                            _tell(what, error)
+                            yield None
+                            continue
                         click.echo(
                             f"round {number + 1}  {size:>5} B  {job.what:<24} {source:<8} "
                             f"{figures['rate']:>12,.0f} rec/s  broker {figures['broker_us']:.2f} µs/rec"
@@ -176,15 +192,20 @@ def _timed(served: Served, source: str, job: Job, frame: Any, folder: Path, coun
     pid = served.pids.get(source)
     broker = cpu_seconds(pid) if pid else 0.0
     own = cpu_seconds(os.getpid()) - sum(cpu_seconds(one) for one in served.pids.values())
-    took = timed(job, frame, folder, count)
+    times = timed(job, frame, folder, count)
     own = cpu_seconds(os.getpid()) - sum(cpu_seconds(one) for one in served.pids.values()) - own
     broker = (cpu_seconds(pid) if pid else 0.0) - broker
     return {
-        "rate": count / took,
-        "seconds": took,
+        "rate": count / times["seconds"],
+        **times,
         "broker_us": broker * 1e6 / count,
         "spark_us": own * 1e6 / count,
     }
+
+
+def _tell(what: dict[str, Any], error: Exception) -> None:
+    reason = str(error).partition("\n")[0] or type(error).__name__
+    click.echo(f"FAILED {' '.join(map(str, what.values()))}: {reason}", err=True)
 
 
 def _turned(sources: list[str], number: int) -> list[str]:
@@ -194,7 +215,7 @@ def _turned(sources: list[str], number: int) -> list[str]:
 
 def _scale(
     served: Served, rounds: int, packages: str, folder: Path, done: Collection[tuple[object, ...]]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, Any] | None]:
     """Time against partitions and executors on a standalone cluster of worker processes."""
     from orbitmq.spark.session import spark_session
 
@@ -225,11 +246,17 @@ def _scale(
                             more = {"minPartitions": str(partitions)}
                             plain = Reading(spark, source, f"spark_{size}", served.inputs, more)
                             frame = _coalesced(plain, partitions)
-                            took = timed(noop, frame, folder / "spark-out", count)
+                            try:
+                                figures = timed(noop, frame, folder / "spark-out", count)
+                            except Exception as error:  # as above
+                                _tell(what, error)
+                                yield None
+                                continue
                             if number >= 0:
-                                yield what | {"seconds": took}
+                                yield what | figures
                                 click.echo(
-                                    f"scale: {executors} executors, {partitions} parts, {source} {took:.2f} s"
+                                    f"scale: {executors} executors, {partitions} parts, {source} "
+                                    f"{figures['seconds']:.2f} s"
                                 )
             finally:
                 spark.stop()

@@ -67,7 +67,24 @@ def markdown(entries: list[dict[str, Any]]) -> list[str]:
                     f"≤ {BROKER_GOAL}" if source == "online" else "",
                 ]
                 lines.append(f"| {' | '.join(cells)} |")
-    return [*lines, *_scale(entries)]
+    return [*lines, *_starts(rounds), *_scale(entries)]
+
+
+def _starts(rounds: list[dict[str, Any]]) -> list[str]:
+    """What a short stream waits for, and a long one does not notice."""
+    streams = [e for e in rounds if "start_s" in e]
+    told = [
+        f"{TITLES[source]} {took:.2f} s"
+        for source in SOURCES
+        if (took := _median(streams, "start_s", source=source)) is not None
+    ]
+    if not told:
+        return []
+    return [
+        "",
+        f"Of an available-now query, so much was no micro-batch: {', '.join(told)}. Spark starts a Python "
+        "process for each query of a Python source.",
+    ]
 
 
 def _scale(entries: list[dict[str, Any]]) -> list[str]:
