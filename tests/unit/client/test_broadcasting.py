@@ -24,7 +24,7 @@ from orbitmq.protocol.requests.offset import (
 from orbitmq.protocol.requests.pull import PullMessage
 from orbitmq.protocol.requests.send import ConsumerSendMsgBack, SendMessageV2
 from tests.unit.client.fake_broker import FakeBroker
-from tests.unit.client.test_consumer import Queues, Seen, until
+from tests.unit.client.queues import Queues, Seen, until
 
 
 def consumer(broker: FakeBroker, folder: Path, **options: Any) -> PushConsumer:

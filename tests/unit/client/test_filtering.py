@@ -14,7 +14,7 @@ from orbitmq.protocol.errors import BrokerRefused, Refused
 from orbitmq.protocol.requests.client import CheckClientConfig, Heartbeat
 from orbitmq.protocol.requests.pull import PullMessage
 from tests.unit.client.fake_broker import FakeBroker
-from tests.unit.client.test_consumer import Queues, Seen, until
+from tests.unit.client.queues import Queues, Seen, until
 
 WANTED = Sql("price > 10")
 
