@@ -24,8 +24,6 @@ from orbitmq.protocol.requests.client import GetConsumerListByGroup
 from orbitmq.protocol.requests.offset import GetMaxOffset, SearchOffsetByTimestamp
 
 UNBALANCED_PAUSE_SECONDS = 1.0
-IDLE_MS = 120_000
-"""A queue that was not asked for so long is given up and taken again: something is stuck."""
 HALF_AN_HOUR_MS = 1_800_000
 
 
@@ -128,7 +126,7 @@ class Assignment:
         lost = [
             queue
             for queue, pull in self._pulls.items()
-            if queue.topic == topic and (queue not in mine or now - pull.held.last_pull_ms > IDLE_MS)
+            if queue.topic == topic and (queue not in mine or pull.is_idle(now))
         ]
         await self.drop(lost)
         new = sorted(queue for queue in mine if queue not in self._pulls)
@@ -223,22 +221,21 @@ class Assignment:
 
     async def drop(self, queues: Collection[MessageQueue]) -> None:
         """Gives queues up, after telling the brokers how far they are done."""
-        if not queues:
+        dropped = [pull.held for queue in queues if (pull := self._pulls.get(queue)) is not None]
+        if not dropped:
             return
-        dropped = []
-        for queue in queues:
-            pull = self._pulls.pop(queue, None)
-            if pull is None:
-                continue
-            pull.held.dropped = True
-            pull.wake()
-            dropped.append(pull.held)
-            self._tasks.pop(queue).cancel()
-        await self._session.offsets.commit((held.queue for held in dropped), confirmed=True)
-        consumption = self._consumption
-        if consumption is not None:
-            await asyncio.gather(*(consumption.dropped(held) for held in dropped))
         for held in dropped:
+            held.dropped = True
+            self._pulls[held.queue].wake()
+            self._tasks[held.queue].cancel()
+        consumption = self._consumption
+        assert consumption is not None
+        await asyncio.gather(*(consumption.dropped(held) for held in dropped))
+        await self._session.offsets.commit((held.queue for held in dropped), confirmed=True)
+        await asyncio.gather(*(consumption.released(held) for held in dropped))
+        # Only now: who is closed in between still tells the brokers how far these are done.
+        for held in dropped:
+            del self._pulls[held.queue], self._tasks[held.queue]
             self._session.offsets.forget(held.queue)
 
     def _moved(self, pull: QueuePull, offset: int) -> None:

@@ -10,9 +10,10 @@ from types import TracebackType
 from typing import Self
 
 from orbitmq.client.assignment import Assignment
+from orbitmq.client.calling import is_async, waiting_task
 from orbitmq.client.consuming import ConcurrentConsumption, Consumption, Handling
 from orbitmq.client.errors import CannotIterate, NotRunning
-from orbitmq.client.handlers import Handler, Reply, Retry, is_async
+from orbitmq.client.handlers import Handler, Reply, Retry
 from orbitmq.client.instance import ClientInstance, now_ms
 from orbitmq.client.local_offsets import LocalOffsetTable
 from orbitmq.client.message import ReceivedMessage
@@ -199,7 +200,7 @@ class PushConsumer(ConsumerOptions):
             return
         if self._closing is None:
             wait_ms = self.close_timeout_ms if timeout_ms is None else timeout_ms
-            self._closing = asyncio.create_task(self._close(wait_ms, asyncio.current_task()), name="close")
+            self._closing = asyncio.create_task(self._close(wait_ms, waiting_task()), name="close")
         await asyncio.shield(self._closing)
 
     async def _close(self, timeout_ms: float, caller: asyncio.Task[object] | None) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
+from orbitmq.client.calling import call
 from orbitmq.client.handlers import RETRY, Outcome, Reply, Retry
 from orbitmq.client.instance import now_ms
 from orbitmq.client.message import ReceivedMessage
@@ -75,16 +75,11 @@ class Handling:
         """Calls the handler and gives what it gives."""
         handler = subscription.handler
         assert handler is not None
-        if subscription.is_async:
-            result = handler(message)
-        else:
-            if self._threads is None:
-                self._threads = ThreadPoolExecutor(
-                    self._session.options.concurrency, thread_name_prefix=f"orbitmq {self._session.group}"
-                )
-            result = await asyncio.get_running_loop().run_in_executor(self._threads, handler, message)
-        # A plain function may give an awaitable all the same, a lambda around an async one for example.
-        return await result if inspect.isawaitable(result) else result
+        if self._threads is None and not subscription.is_async:
+            self._threads = ThreadPoolExecutor(
+                self._session.options.concurrency, thread_name_prefix=f"orbitmq {self._session.group}"
+            )
+        return await call(handler, message, asynchronous=subscription.is_async, threads=self._threads)
 
     def close(self) -> None:
         """Lets go of the threads; a plain function that still runs cannot be stopped."""
@@ -106,6 +101,9 @@ class Consumption(Protocol):
 
     async def dropped(self, held: ProcessQueue) -> None:
         """A queue is no more ours; returns when nothing of it is left to be waited for."""
+
+    async def released(self, held: ProcessQueue) -> None:
+        """The broker has heard how far a queue that is no more ours is done."""
 
     async def finish(self, caller: asyncio.Task[object] | None) -> None:
         """Takes no more messages, and returns when those being handled are done.
@@ -163,6 +161,9 @@ class ConcurrentConsumption:
     async def dropped(self, held: ProcessQueue) -> None:
         """Messages in hand are finished by their handlers, and then not committed."""
 
+    async def released(self, held: ProcessQueue) -> None:
+        """Nothing was locked."""
+
     def deliver(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> None:
         if self._finishing or not messages:
             return
@@ -186,7 +187,7 @@ class ConcurrentConsumption:
                 await self._handle(held, message)
             except Exception as error:
                 # A fault of this library's own: the message stays unfinished, the worker goes on.
-                self._session.instance.report(f"handling of {message!r}", error)
+                self._session.instance.report(f"handling of {message!r}", error, lasting=False)
             if loop.time() - began > SLICE_SECONDS:
                 await asyncio.sleep(0)
                 began = loop.time()

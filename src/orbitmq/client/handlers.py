@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -51,10 +50,3 @@ Outcome: TypeAlias = Retry | Reply | None
 """None: done."""
 Handler: TypeAlias = Callable[[ReceivedMessage], Awaitable[Outcome] | Outcome]
 """An async function, or a plain one, which then runs in a thread."""
-
-
-def is_async(handler: Callable[..., object]) -> bool:
-    """Whether calling it does not block: it gives a coroutine."""
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
-        getattr(handler, "__call__", None)  # noqa: B004 - an object with an async __call__ is meant
-    )

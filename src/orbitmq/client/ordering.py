@@ -87,6 +87,8 @@ class OrderedConsumption:
         self._send_back = SendBack(session)
         self._at_a_time = asyncio.Semaphore(session.options.concurrency)
         self._lines: dict[ProcessQueue, _Line] = {}
+        self._leaving: dict[MessageQueue, asyncio.Task[None]] = {}
+        """Queues that are no more ours, but still locked: a message of theirs is in hand."""
         self._finishing = False
 
     def start(self) -> None:
@@ -116,12 +118,34 @@ class OrderedConsumption:
             line.arrived.set()
 
     async def dropped(self, held: ProcessQueue) -> None:
+        """Waits a little for the message in hand, so that it counts as done for whoever is next."""
+        line = self._lines.get(held)
+        if line is not None and line.task is not None:
+            line.arrived.set()
+            await asyncio.wait([line.task], timeout=UNLOCK_WAIT_SECONDS)
+
+    async def released(self, held: ProcessQueue) -> None:
+        """Unlocks the queue; where a message is still in hand once that is done.
+
+        An unlocked queue is another member's, who would begin beside our handler. The broker gives it away in
+        any case once the lock has not been renewed for long enough.
+        """
         line = self._lines.pop(held, None)
         if line is None or line.task is None:
             return
-        line.arrived.set()
-        await asyncio.wait([line.task], timeout=UNLOCK_WAIT_SECONDS)
-        await self._locks.unlock([held.queue])
+        self._leaving[held.queue] = line.task
+        if line.task.done():
+            await self._leave(held.queue, line.task)
+        else:
+            work = self._leave(held.queue, line.task)
+            self._session.instance.tasks.start(work, f"unlocking of {held.queue}")
+
+    async def _leave(self, queue: MessageQueue, task: asyncio.Task[None]) -> None:
+        await asyncio.wait([task])
+        if self._leaving.get(queue) is task:
+            del self._leaving[queue]
+            if not any(held.queue == queue for held in self._lines):
+                await self._locks.unlock([queue])
 
     async def finish(self, caller: asyncio.Task[object] | None) -> None:
         self._finishing = True
@@ -131,9 +155,8 @@ class OrderedConsumption:
             await asyncio.wait(tasks)
 
     def _tasks(self, caller: asyncio.Task[object] | None) -> list[asyncio.Task[None]]:
-        return [
-            line.task for line in self._lines.values() if line.task is not None and line.task is not caller
-        ]
+        tasks = [line.task for line in self._lines.values() if line.task is not None]
+        return [task for task in (*tasks, *self._leaving.values()) if task is not caller]
 
     async def close(self, caller: asyncio.Task[object] | None) -> None:
         tasks = self._tasks(caller)
@@ -143,9 +166,11 @@ class OrderedConsumption:
 
     async def unlock_all(self) -> None:
         """Gives every lock up."""
-        await self._locks.unlock(held.queue for held in self._lines)
+        await self._locks.unlock({held.queue for held in self._lines} | self._leaving.keys())
 
     async def _work(self, held: ProcessQueue, line: _Line) -> None:
+        if (before := self._leaving.get(held.queue)) is not None:
+            await asyncio.wait([before])
         loop = asyncio.get_running_loop()
         while not (held.dropped or self._finishing):
             line.arrived.clear()
@@ -159,7 +184,7 @@ class OrderedConsumption:
                 async with self._at_a_time:
                     if held.dropped or self._finishing:
                         return
-                    pause = await self._handle(held, head[0])
+                    pause = await self._handle_or_wait(held, head[0])
                 if pause:
                     await asyncio.sleep(pause)
                 elif loop.time() - began > SLICE_SECONDS:
@@ -168,6 +193,14 @@ class OrderedConsumption:
             if not (held.dropped or self._finishing):
                 await line.arrived.wait()
 
+    async def _handle_or_wait(self, held: ProcessQueue, message: ReceivedMessage) -> float:
+        try:
+            return await self._handle(held, message)
+        except Exception as error:
+            # A fault of this library's own: the queue may not stand still for it.
+            self._session.instance.report(f"handling of {message!r}", error, lasting=False)
+            return self._session.options.suspend_current_queue_time_ms / 1000
+
     async def _handle(self, held: ProcessQueue, message: ReceivedMessage) -> float:
         """Hands one message over; gives the seconds to wait before it is repeated, 0 when it is done."""
         session = self._session
@@ -175,7 +208,7 @@ class OrderedConsumption:
         if subscription is None or subscription.handler is None:
             return WAIT_FOR_LOCK_SECONDS
         outcome = await self._handling.handle(subscription, message)
-        if held.dropped or message not in held:
+        if held not in self._lines or message not in held:
             return 0
         held.last_consume_ms = now_ms()
         if outcome is not None:

@@ -18,6 +18,8 @@ from orbitmq.protocol.errors import BrokerRefused, FlowControl, OrbitError
 from orbitmq.protocol.requests.pull import COMMITS_OFFSET, MAY_BE_HELD, PullMessage, PullReply
 
 FLOW_CONTROL_PAUSE_MS = 20
+IDLE_MS = 120_000
+"""A queue that was not asked for so long is given up and taken again: something is stuck."""
 
 FORGOTTEN = frozenset(
     {
@@ -72,6 +74,7 @@ class QueuePull:
         self._broker_id = MASTER_ID
         self._failing = False
         self._room = asyncio.Event()
+        self._waits_for_room = False
         queue = held.queue
         self._subject = f"pull {queue.topic} {queue.broker_name}:{queue.queue_id}"
 
@@ -85,12 +88,9 @@ class QueuePull:
         options = session.options
         try:
             while not held.dropped:
-                while not self.limits.has_room(held):
-                    held.last_pull_ms = now_ms()  # it is our handlers that are slow, not the broker
-                    self._room.clear()
-                    await self._room.wait()
-                    if held.dropped:
-                        return
+                if not self.limits.has_room(held):
+                    await self._wait_for_room()
+                    continue
                 if options.pull_interval_ms:
                     await asyncio.sleep(options.pull_interval_ms / 1000)
                 held.last_pull_ms = now_ms()
@@ -101,6 +101,23 @@ class QueuePull:
             pass
         finally:
             session.instance.forget(self._subject)
+
+    async def _wait_for_room(self) -> None:
+        self._waits_for_room = True
+        try:
+            while not (self.held.dropped or self.limits.has_room(self.held)):
+                self._room.clear()
+                await self._room.wait()
+        finally:
+            self._waits_for_room = False
+            self.held.last_pull_ms = now_ms()
+
+    def is_idle(self, now: int) -> bool:
+        """Whether nothing was asked for so long that something must be stuck.
+
+        Not so while handlers are slow: then nothing is to be asked, for however long they take.
+        """
+        return not self._waits_for_room and now - self.held.last_pull_ms > IDLE_MS
 
     async def _pull(self) -> float:
         """One question and what follows from its answer; gives the pause (ms) before the next one."""

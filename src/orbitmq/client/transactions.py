@@ -8,13 +8,13 @@ able to say what became of a message.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass
 from enum import IntEnum
 from typing import Self, TypeAlias
 
+from orbitmq.client.calling import call, is_async
 from orbitmq.client.errors import IllegalMessage
 from orbitmq.client.instance import now_ms
 from orbitmq.client.message import Message, ReceivedMessage, SendResult, SendStatus
@@ -128,7 +128,9 @@ class TransactionProducer(Producer):
         )
         if sent.status is not SendStatus.SEND_OK:
             return await self.settle(sent, TransactionState.ROLLBACK)
-        return await self.settle(sent, TransactionState(await _call(execute, sent)))
+        return await self.settle(
+            sent, TransactionState(await call(execute, sent, asynchronous=is_async(execute)))
+        )
 
     async def send_half(
         self,
@@ -146,7 +148,7 @@ class TransactionProducer(Producer):
         instance, sender, preparation = self._running()
         more = {PREPARED: "true", PRODUCER_GROUP: self.group}
         request, unique_id = preparation.single(message, now_ms(), more)
-        if _is_delayed(message):
+        if message.is_delayed:
             raise IllegalMessage("a message of a transaction cannot be delayed")
         request.sys_flag |= TRANSACTION_PREPARED
         # Brokers ask producers they know: none should first have to wait for a heartbeat.
@@ -237,7 +239,7 @@ class TransactionProducer(Producer):
         state = TransactionState.UNKNOWN
         async with self._checks:
             try:
-                state = TransactionState(await _call(self.check, message))
+                state = TransactionState(await call(self.check, message, asynchronous=is_async(self.check)))
             except Exception as error:
                 instance.report(f"check of transaction {question.transaction_id}", error, lasting=False)
         answer = EndTransaction(
@@ -260,20 +262,3 @@ class TransactionProducer(Producer):
             log.info("%s needs no answer any more: %s", connection.peer.address, refused)
         except NetError as error:
             log.info("%s was not answered, and will ask again: %s", connection.peer.address, error)
-
-
-def _is_delayed(message: Message) -> bool:
-    return message.is_delayed
-
-
-async def _call(
-    function: Callable[..., Awaitable[TransactionState] | TransactionState], argument: object
-) -> TransactionState:
-    """Calls an async function here, a plain one in a thread."""
-    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__ is meant
-    ):
-        result = function(argument)
-    else:
-        result = await asyncio.to_thread(function, argument)
-    return await result if inspect.isawaitable(result) else result

@@ -4,7 +4,8 @@ from functools import partial
 
 import pytest
 
-from orbitmq.client.handlers import RETRY, Handler, Retry, is_async
+from orbitmq.client.calling import is_async
+from orbitmq.client.handlers import RETRY, Handler, Retry
 from orbitmq.client.message import ReceivedMessage
 
 

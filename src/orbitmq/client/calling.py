@@ -1,0 +1,71 @@
+"""Calling functions that an application gave us: async ones on the loop, plain ones in threads.
+
+Whatever ends such a function is its result or an `Exception`: what steers Python itself (a cancellation that
+the function let out, StopIteration) would otherwise end or block whoever called it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
+from typing import Any, TypeVar
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+_waits_for_thread: contextvars.ContextVar[asyncio.Task[Any] | None] = contextvars.ContextVar(
+    "orbitmq_waits_for_thread", default=None
+)
+
+
+def is_async(function: Callable[..., object]) -> bool:
+    """Whether calling it does not block: it gives a coroutine."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__ is meant
+    )
+
+
+async def call(
+    function: Callable[[A], Awaitable[R] | R],
+    argument: A,
+    *,
+    asynchronous: bool,
+    threads: Executor | None = None,
+) -> R:
+    """What `function` gives for `argument`. Unless it is `asynchronous` it runs in one of `threads`.
+
+    Raises what the function raises, RuntimeError in place of what no caller could bear.
+    """
+    try:
+        if asynchronous:
+            result = function(argument)
+        else:
+            context = contextvars.copy_context()
+            context.run(_waits_for_thread.set, asyncio.current_task())
+            loop = asyncio.get_running_loop()
+            result = await loop.run_in_executor(threads, context.run, _in_thread, function, argument)
+        # A plain function may give an awaitable all the same, a lambda around an async one for example.
+        return await result if inspect.isawaitable(result) else result
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise RuntimeError("the function let out the cancellation of something else") from None
+
+
+def _in_thread(function: Callable[[A], R], argument: A) -> R:
+    try:
+        return function(argument)
+    except StopIteration as error:
+        raise RuntimeError("the function raised StopIteration") from error
+
+
+def waiting_task() -> asyncio.Task[Any] | None:
+    """The task that cannot go on before this call returns.
+
+    For a call that comes from a thread of `call` that is the task behind it, which waits for the thread.
+    """
+    return _waits_for_thread.get() or asyncio.current_task()
