@@ -13,7 +13,7 @@ from typing import Protocol
 
 from orbitmq.broker.bloom import BitLayout, has_all
 from orbitmq.broker.clients import ClientTable
-from orbitmq.broker.snapshots import Snapshot
+from orbitmq.broker.snapshots import Snapshot, require_member
 from orbitmq.broker.sql92 import BadExpression, SqlFilter, compile_filter
 from orbitmq.broker.subscription import TYPE_SQL92, is_tag_type, not_supported, parse_failed, tag_codes
 from orbitmq.broker.unsaved import Unsaved
@@ -309,6 +309,7 @@ class FilterTable:
         Where the bits of one filter were made for another layout the whole file counts for nothing, as the
         bits of the messages do: groups come back with their next heartbeat.
         """
+        require_member(text, "filterDataByTopic")
         loaded: dict[str, dict[str, GroupFilter]] = {}
         count = 0
         for topic, of_topic in ConsumerFilterManager.from_json(text).filter_data_by_topic.items():

@@ -12,7 +12,7 @@ import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from orbitmq.broker.snapshots import Snapshot
+from orbitmq.broker.snapshots import Snapshot, require_member
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.bodies.pop import ConsumerOrderInfo, OrderInfo
 from orbitmq.protocol.pop import order_count_info
@@ -154,6 +154,7 @@ class OrderTable:
 
     def load_text(self, text: str) -> None:
         """Takes over the content of `consumerOrderInfo.json`. Raises MalformedJson."""
+        require_member(text, "table")
         self._batches = {}
         self._releases = []
         for name, queues in ConsumerOrderInfo.from_json(text).table.items():

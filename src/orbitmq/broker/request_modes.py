@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orbitmq.broker.snapshots import Snapshot
+from orbitmq.broker.snapshots import Snapshot, require_member
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.bodies.pop import (
     MessageRequestMode,
@@ -50,4 +50,5 @@ class RequestModes:
 
     def load_text(self, text: str) -> None:
         """Takes over the content of `messageRequestMode.json`. Raises MalformedJson."""
+        require_member(text, "messageRequestModeMap")
         self._modes = MessageRequestModeSerializeWrapper.from_json(text).message_request_mode_map

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable
 
-from orbitmq.broker.snapshots import Snapshot
+from orbitmq.broker.snapshots import Snapshot, require_member
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.bodies.metrics import Metric, TimerMetricsSerializeWrapper
 from orbitmq.protocol.bodies.version import DataVersion
@@ -148,6 +148,7 @@ class TimerMetrics:
 
     def load_text(self, text: str) -> None:
         """Takes over the content of `timermetrics`. Raises MalformedJson."""
+        require_member(text, "timingCount")
         body = TimerMetricsSerializeWrapper.from_json(text)
         self.pending_by_topic = Counter(
             {topic: metric.count for topic, metric in body.timing_count.items() if metric.count > 0}

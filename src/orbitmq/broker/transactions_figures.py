@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
 
+from orbitmq.broker.snapshots import require_member
 from orbitmq.protocol.bodies.metrics import Metric, TransactionMetricsSerializeWrapper
 from orbitmq.protocol.bodies.version import DataVersion
 
@@ -63,8 +64,8 @@ class TransactionFigures:
     def opened(self, topic: str, group: str, now: int) -> None:
         """A half message has come."""
         key = topic, group
-        self.open[key] = self.open.get(key, 0) + 1
         self._changed_ms[topic] = now
+        self.open[key] = self.open.get(key, 0) + 1
 
     def published(self, topic: str, age_ms: int) -> None:
         """A commit has published a half message of that age."""
@@ -77,12 +78,12 @@ class TransactionFigures:
     def closed(self, topic: str, group: str, now: int) -> None:
         """A half message was decided, or given up."""
         key = topic, group
+        self._changed_ms[topic] = now
         left = self.open.get(key, 0) - 1
         if left > 0:
             self.open[key] = left
         else:
             self.open.pop(key, None)
-        self._changed_ms[topic] = now
 
     def to_text(self) -> str:
         """The content of `config/transactionMetrics`."""
@@ -97,6 +98,7 @@ class TransactionFigures:
 
     def load_text(self, text: str) -> None:
         """Takes over when counts last changed; the counts themselves come from the half messages."""
+        require_member(text, "transactionCount")
         wrapper = TransactionMetricsSerializeWrapper.from_json(text)
         self.version = wrapper.data_version
         self._changed_ms = {topic: metric.time_stamp for topic, metric in wrapper.transaction_count.items()}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from orbitmq.broker.auth.policies import PolicyType, Rules, UserStatus, UserType, resource_key
-from orbitmq.broker.snapshots import Snapshot
+from orbitmq.broker.snapshots import Snapshot, require_member
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.bodies.auth import Acl, Policy, PolicyEntry, Resource, User
 from orbitmq.protocol.errors import Malformed, MalformedJson
@@ -162,6 +162,7 @@ class AuthTable:
 
     def load_text(self, text: str) -> None:
         """Takes over the content of `auth.json`. Raises Malformed where any of it cannot be trusted."""
+        require_member(text, "users")
         content = AuthFile.from_json(text)
         users, acls, rules = {}, {}, {}
         for name, user in content.users.items():
