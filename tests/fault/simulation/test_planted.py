@@ -99,6 +99,20 @@ def an_offset_goes_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+@defect("offsets", "stop")
+def an_offset_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(real: Any) -> Any:
+        def loaded(table: OffsetTable, text: str) -> None:
+            real(table, text)
+            for topics in table._stored.values():
+                for queues in topics.values():
+                    queues.update({queue_id: offset // 2 for queue_id, offset in queues.items()})
+
+        return loaded
+
+    changed(monkeypatch, OffsetTable, "load_text", load)
+
+
 @defect("acked again, starved", "cut_connections")
 def an_acknowledged_pop_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     changed(monkeypatch, PopAcks, "acknowledge_checked", lambda real: lambda *arguments: 0)

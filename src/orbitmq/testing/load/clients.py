@@ -369,10 +369,21 @@ class Clients:
                 await asyncio.sleep(0.1)
 
     async def _commit(self, queue: tuple[str, int]) -> None:
-        history = self.history
-        offset = len(history.seen[queue])
+        """Looks how far the group is, and says how far it is now."""
+        history, life = self.history, self.history.life
+        with suppress(BrokerRefused):  # it has none yet
+            found = await self.pool.call(self.address, QueryConsumerOffset(self._readers, *queue), 5000)
+            if life == history.life:
+                history.offset_found(*queue, found.offset)
+        offset, life = len(history.seen[queue]), history.life
         history.committed[queue] = max(history.committed[queue], offset)
-        await self._call(UpdateConsumerOffset(self._readers, *queue, offset))
+        is_sure = False
+        try:
+            await self._call(UpdateConsumerOffset(self._readers, *queue, offset))
+            is_sure = True
+        finally:
+            if life == history.life:
+                history.offset_committed(*queue, offset, is_sure=is_sure)
 
     def _spawn(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)

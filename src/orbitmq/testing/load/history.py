@@ -1,14 +1,13 @@
 """What clients were promised and what they saw; checked in one pass, linear in its length.
 
-A send is never repeated, so a message that is there twice was doubled by the broker. What a power cut
-may take is
-told by `life_ended`: everything behind `durable` may be gone, and what was only acknowledged there is
-promised
-no longer.
+A send is never repeated, so a message that is there twice was doubled by the broker. What a power cut may
+take is told by `life_ended`: everything behind `durable` may be gone, and what was only acknowledged there
+is promised no longer.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass, field
 
@@ -23,12 +22,11 @@ RULES = {
     "undone": "nothing is delivered that was rolled back or recalled",
     "acked again": "what a pop acknowledged in time is not popped again by the same life of the broker",
     "starved": "everything that was popped and not acknowledged can be popped again",
-    "offsets": "a group's offset never goes beyond what it committed, nor beyond its queue",
+    "offsets": "a group's offset is never beyond what it committed nor its queue; only crashes set it back",
     "stuck": "the broker comes back, and answers",
     "failed": "nothing fails inside that nobody expected",
 }
 """What is promised, by the name under which a breach is reported."""
-
 
 MOST_BROKEN = 10_000
 """So many breaches are noted."""
@@ -102,11 +100,19 @@ class History:
         self._acked_in_time: dict[str, int] = {}
         self.committed: dict[tuple[str, int], int] = defaultdict(int)
         """The largest offset ever committed, by queue."""
+        self._confirmed: dict[tuple[str, int], int] = {}
+        """Offsets that this life of the broker has said it noted."""
+        self._unsure: set[tuple[str, int]] = set()
+        """Queues of which a commit of this life got no answer: it may arrive behind a later one."""
+        self._saved: dict[tuple[str, int], int] = {}
+        """Offsets that were confirmed when the broker ended in order."""
         self.life = 0
         self.kills = self.cuts = self.stops = 0
         self.loss = Loss()
         self.broken: list[Broken] = []
         self._cuts: list[_Cut] = []
+        self._since_cut: list[Promise] = []
+        """What was acknowledged since the last cut: the next one can take nothing older."""
 
     def break_(self, rule: str, detail: str) -> None:
         """Notes a breach."""
@@ -128,9 +134,9 @@ class History:
         promise.acknowledged = True
         promise.acknowledged_ms = now_ms
         promise.place = place
-        for cut in self._cuts:
-            if cut.life >= promise.life:
-                self._excuse(promise, cut)
+        self._since_cut.append(promise)
+        for cut in self._cuts[bisect_left(self._cuts, promise.life, key=lambda cut: cut.life) :]:
+            self._excuse(promise, cut)
 
     def _excuse(self, promise: Promise, cut: _Cut) -> None:
         """Promises no longer what a cut may have taken."""
@@ -178,33 +184,48 @@ class History:
     def life_ended(self, kind: str, now_ms: float, durable: int | None = None) -> None:
         """The broker ended by a `kill`, a `cut` of power, or a `stop`.
 
-        `durable`: the physical offset up to which everything is on the disk, where what lies behind
-        may be lost.
+        `durable`: the physical offset up to which everything is on the disk, where what lies behind may be
+        lost.
         """
         self.kills += kind == "kill"
         self.cuts += kind == "cut"
         self.stops += kind == "stop"
         ended, self.life = self.life, self.life + 1
+        if kind == "stop":
+            self._saved |= self._confirmed
+        self._confirmed.clear()
+        self._unsure.clear()
         if durable is None:
             return
         self.loss.cuts += 1
         cut = _Cut(ended, now_ms, durable, [])
         self._cuts.append(cut)
-        for promise in self.promises.values():
-            if promise.acknowledged:
-                self._excuse(promise, cut)
-        for queue, names in self.seen.items():
-            for position, (_, place) in enumerate(names):
-                if place >= durable:
-                    del self.seen[queue][position:]
-                    break
+        for promise in self._since_cut:
+            self._excuse(promise, cut)
+        self._since_cut.clear()
+        for names in self.seen.values():
+            while names and names[-1][1] >= durable:
+                names.pop()
 
-    def offset_found(self, topic: str, queue_id: int, offset: int, end: int) -> None:
-        """A group's offset was asked for, of a queue that ends at `end`."""
-        most = self.committed[topic, queue_id]
+    def offset_committed(self, topic: str, queue_id: int, offset: int, *, is_sure: bool) -> None:
+        """The broker has said that it noted a group's offset; without `is_sure` it said nothing."""
+        queue = topic, queue_id
+        if not is_sure:
+            self._unsure.add(queue)
+            self._confirmed.pop(queue, None)
+        elif queue not in self._unsure:
+            self._confirmed[queue] = offset
+
+    def offset_found(self, topic: str, queue_id: int, offset: int, end: int | None = None) -> None:
+        """A group's offset was asked for, of a queue that ends at `end`, if that is known."""
+        queue = topic, queue_id
+        least = max(self._confirmed.get(queue, 0), self._saved.get(queue, 0))
+        most = self.committed[queue]
+        if offset < least:
+            self.break_("offsets", f"{topic}:{queue_id} is at {offset}, {least} was noted")
         if offset > most:
             self.break_("offsets", f"{topic}:{queue_id} is at {offset}, {most} was committed")
-        if offset > end:
+        if end is not None and offset > end:
             self.break_("offsets", f"{topic}:{queue_id} is at {offset}, its queue ends at {end}")
 
     def outstanding(self) -> list[str]:

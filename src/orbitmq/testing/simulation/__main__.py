@@ -1,8 +1,7 @@
 """`python -m orbitmq.testing.simulation`: runs seeds for as long as it is told, and prints those that fail.
 
-Chance is the seed's, but for the order of sets. That of texts is the interpreter's, so it starts
-itself again with
-PYTHONHASHSEED=0; that of tasks is memory's, so a seed with an orderly stop in it may need some tries.
+Chance is the seed's, but for the order of sets. That of texts is the interpreter's, so it starts itself again
+with PYTHONHASHSEED=0; that of tasks is memory's, so a seed with an orderly stop in it may need some tries.
 """
 
 from __future__ import annotations

@@ -24,9 +24,8 @@ class Gone(Exception):
 class _Content:
     """The bytes of a file, and what of them is on the disk.
 
-    Where the file was viewed as memory nobody sees the writes: then `synced` is a copy of all of it.
-    Else `before`
-    holds the pages that were written since the last sync, as they were then.
+    Where the file was viewed as memory nobody sees the writes: then `synced` is a copy of all of it. Else
+    `before` holds the pages that were written since the last sync, as they were then.
     """
 
     __slots__ = ("before", "data", "is_named", "modified_ms", "synced", "top")
