@@ -1,7 +1,12 @@
-"""The process dies while it stores: whatever it had acknowledged is there afterwards, once, in its place."""
+"""The process dies while it stores: whatever it had acknowledged is there afterwards, once, in its place.
+
+Once at any moment, and once at each named failpoint of the store.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +15,17 @@ import pytest
 
 from orbitmq.protocol.message_cy import decode_record
 from orbitmq.store import MessageStore, StoreOptions
+from orbitmq.store.config_files import read_text
 from tests.unit.store.kit import NOW, SEGMENT, read_queue
 
 ROOT = Path(__file__).parents[2]
+POINTS = sorted(
+    {
+        point
+        for path in (ROOT / "src" / "orbitmq" / "store").glob("*.py")
+        for point in re.findall(r'failpoints\.hit\("([\w.]+)"\)', path.read_text())
+    }
+)
 
 
 def options(root: Path) -> StoreOptions:
@@ -25,10 +38,14 @@ def options(root: Path) -> StoreOptions:
     )
 
 
-def acknowledged_until_killed(root: Path, flush: str, first: int, least: int) -> dict[int, tuple[int, int]]:
-    """Runs the appender, kills it after so many messages; gives number -> (queue offset, physical offset)."""
+Told = dict[int, tuple[int, int]]
+"""What was acknowledged: number -> (queue offset, physical offset)."""
+
+
+def told_until_killed(root: Path, flush: str, first: int, *dies_at: str, least: int | None = None) -> Told:
+    """What the appender tells until it dies at a failpoint, or is killed after so many messages."""
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.fault.appender", str(root), flush, str(first)],
+        [sys.executable, "-m", "tests.fault.appender", str(root), flush, str(first), *dies_at],
         stdout=subprocess.PIPE,
         cwd=ROOT,
     ) as process:
@@ -36,11 +53,10 @@ def acknowledged_until_killed(root: Path, flush: str, first: int, least: int) ->
         lines = []
         for line in process.stdout:
             lines.append(line)
-            if len(lines) >= least:
+            if len(lines) == least:
                 process.kill()
-                break
-        lines += process.stdout.readlines()
-    told: dict[int, tuple[int, int]] = {}
+    assert process.returncode == -9
+    told: Told = {}
     for line in lines:
         if line.endswith(b"\n"):
             number, queue_offset, physical_offset = map(int, line.split())
@@ -48,13 +64,10 @@ def acknowledged_until_killed(root: Path, flush: str, first: int, least: int) ->
     return told
 
 
-@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
-def test_every_acknowledged_message_survives_kills(tmp_path: Path, flush: str) -> None:
-    told: dict[int, tuple[int, int]] = {}
-    for least in (1, 2500, 900):
-        told |= acknowledged_until_killed(tmp_path, flush, max(told, default=-1) + 1 + 10_000, least)
-    store = MessageStore.open(options(tmp_path), NOW)
-    found: dict[int, tuple[int, int]] = {}
+def check(root: Path, told: Told) -> None:
+    """Opens what is left, and compares."""
+    store = MessageStore.open(options(root), NOW)
+    found: Told = {}
     for queue_id in range(4):
         records = read_queue(store, "T", queue_id)
         assert [record.queue_offset for record in records] == list(range(len(records)))
@@ -67,5 +80,27 @@ def test_every_acknowledged_message_survives_kills(tmp_path: Path, flush: str) -
     for number in list(told)[::100]:
         (record,) = store.query("T", f"ID{number:08d}", 2, 0, 1 << 60, "U").records
         assert decode_record(record).flag == number
-    del record
+        del record
     store.close()
+    table = read_text(root / "config" / "appended.json").text
+    assert not told or json.loads(table or "")["number"] >= max(told) - 19
+
+
+LIFE_NUMBERS = 1_000_000
+"""No life of the appender gets so far."""
+
+
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+def test_every_acknowledged_message_survives_kills(tmp_path: Path, flush: str) -> None:
+    told: Told = {}
+    for life, least in enumerate((1, 2500, 900)):
+        told |= told_until_killed(tmp_path, flush, life * LIFE_NUMBERS, least=least)
+    check(tmp_path, told)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_every_acknowledged_message_survives_an_end_at_a_failpoint(tmp_path: Path, point: str) -> None:
+    told: Told = {}
+    for life, times in enumerate(("3", "1", "2")):
+        told |= told_until_killed(tmp_path, "SYNC_FLUSH", life * LIFE_NUMBERS, point, times)
+    check(tmp_path, told)
