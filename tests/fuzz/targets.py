@@ -1,9 +1,8 @@
 """What is fuzzed: every parser that meets the network or a file, each as a function of bytes.
 
-A target returns, or raises what it should not: an exception that is no typed refusal, an answer that
-contradicts
-another parser of the same bytes, or more memory or time than `LIMITS` allow. A new target is one function
-with `@target`, and its seeds: well-formed input from which the fuzzer starts.
+A target returns, or raises what it should not: an exception that is no typed refusal, or an answer that
+contradicts another parser of the same bytes. A new target is one function with `@target`, and its seeds:
+well-formed input from which the fuzzer starts.
 """
 
 from __future__ import annotations
@@ -17,6 +16,8 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import pytest
 
 from orbitmq.broker.auth.policies import BadResource, parse_network, parse_resource
 from orbitmq.broker.broker import Broker
@@ -57,6 +58,9 @@ from orbitmq.protocol.signing import Credentials, is_signed_with
 from orbitmq.server.http import BadRequest, parse_head
 from orbitmq.store import MessageStore, StoreError
 from orbitmq.testing.simulation.disk import MemoryDisk
+from tests.fault.recorded_broker import with_small_wheel
+from tests.unit.broker.timer_world import NOW as TIMERS_BEGIN_MS
+from tests.unit.broker.timer_world import TimerWorld
 from tests.unit.store.kit import NOW, crash, message, options, read_queue
 from tests.wire.all_bodies import BODIES
 from tests.wire.vector_files import load
@@ -180,6 +184,24 @@ def _jsons() -> Iterator[bytes]:
     for vector in load("json_bodies")["bodies"].values():
         yield from (text.encode() for text in vector.values() if isinstance(text, str))
     yield b'{0:1,-2:{"a":[1.5e3,null,true]},{"brokerName":"b","queueId":0}:\'x\\u00e4\'}'
+
+
+def _replies() -> Iterator[bytes]:
+    for code, kind in REQUESTS.items():
+        fields = "\n".join(f"{row.wire_name}={number}" for number, row in enumerate(kind.REPLY.FIELDS))
+        yield code.to_bytes(4, "big") + fields.encode() + b"\n\n{}"
+
+
+@target(_replies)
+def replies(data: bytes) -> None:
+    """What a client reads of an answer, whoever gave it: its reply, or a typed error."""
+    head, _, body = data[4:].partition(b"\n\n")
+    codes = list(REQUESTS)
+    code = int.from_bytes(data[:4], "big")
+    kind = REQUESTS[code if code in REQUESTS else codes[code % len(codes)]]
+    ext = dict(line.partition("=")[::2] for line in head.decode("utf-8", "replace").split("\n"))
+    with contextlib.suppress(Malformed):
+        repr(kind.REPLY.from_command(Command(0, 1, 1, ext, body)))
 
 
 @target(_jsons)
@@ -485,9 +507,8 @@ def _opened(disk: MemoryDisk, root: Path) -> MessageStore:
 
 @target(_store_files)
 def store_files(data: bytes) -> None:
-    """One file of a store overwritten, cut off or gone: the start repairs it or refuses with a word,
-    and what is
-    read afterwards is as it was stored.
+    """One file of a store overwritten, cut off or gone: the start repairs it or refuses with a word, and what
+    is read afterwards is as it was stored.
     """
     if len(data) < 4:
         return
@@ -517,5 +538,93 @@ def store_files(data: bytes) -> None:
             store.query("T", "k", 64, 0, 1 << 60)
         finally:
             crash(store)
+
+    _in_folder(run)
+
+
+_TIMERS = 40
+
+
+def _due_ms(number: int) -> int:
+    return TIMERS_BEGIN_MS + 1_000 + number * 700
+
+
+def _timer_world(disk: MemoryDisk, root: Path, after_ms: int = 0) -> TimerWorld:
+    return TimerWorld(root, TIMERS_BEGIN_MS + after_ms, disk=disk, timer_roll_window_slot=100)
+
+
+@contextlib.contextmanager
+def _small_wheel() -> Iterator[None]:
+    """A wheel of minutes: one of two weeks has 38 MB."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        with_small_wheel(monkeypatch)
+        yield
+
+
+@functools.cache
+def _made_timers(is_clean: bool) -> dict[Path, bytes]:
+    """The files of a store with timers, some of them over; closed in order, or not."""
+    disk, root = MemoryDisk(random.Random(0)), Path(tempfile.mkdtemp(dir=_fast_folder()))
+    with _small_wheel():
+        world = _timer_world(disk, root)
+        for number in range(_TIMERS):
+            world.send(f"timer {number}", TIMER_DELIVER_MS=_due_ms(number))
+        world.run(world.now + 8_000, 500)
+        world.flush()
+        if is_clean:
+            world.store.timer_mark = world.timer.stop(world.now)
+            world.store.close()
+        else:
+            world.kill()
+    shutil.rmtree(root)
+    return {path.relative_to(root): bytes(content.data) for path, content in disk._files.items()}
+
+
+def _timer_files() -> Iterator[bytes]:
+    """Whether the end was in order, which file, where in it, and what is written there."""
+    for number in range(6):
+        for at in (0, 8, 20, 52, 200):
+            for is_clean in (0, 1):
+                yield bytes([is_clean, number]) + at.to_bytes(3, "big") + b"\xff" * 8
+        yield bytes([1, number | 0x80]) + bytes(3)
+
+
+@target(_timer_files)
+def timer_files(data: bytes) -> None:
+    """One file of the timers overwritten or gone: the start repairs it or refuses with a word, timers come to
+    an end, and what they deliver is as it was sent, and not early.
+    """
+    if len(data) < 5:
+        return
+
+    def run(root: Path) -> None:
+        files = dict(_made_timers(bool(data[0] & 1)))
+        names = sorted(
+            path for path in files if "timer" in path.as_posix() and "queue" not in path.as_posix()
+        )
+        name = names[(data[1] & 0x7F) % len(names)]
+        content = bytearray(files[name])
+        at = int.from_bytes(data[2:5], "big") % len(content)
+        if data[1] & 0x80:
+            del files[name]
+        else:
+            content[at : at + len(data) - 5] = data[5:][: len(content) - at]
+            files[name] = bytes(content)
+        disk = MemoryDisk(random.Random(0))
+        for path, held in files.items():
+            disk.open(root / path, len(held)).write(0, held)
+        with _small_wheel():
+            try:
+                world = _timer_world(disk, root, 9_000)
+            except StoreError:
+                return
+            try:
+                world.run(world.now + 60_000, 5_000)
+                for record in world.records():
+                    number = int(record.body.removeprefix(b"timer "))
+                    assert number < _TIMERS
+                    assert record.store_timestamp >= _due_ms(number), f"timer {number} came early"
+            finally:
+                world.kill()
 
     _in_folder(run)
