@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from orbitmq.spark.errors import BadOption
+from orbitmq.spark.home import quick_home
 from orbitmq.spark.java import prepare_environment
 
 if TYPE_CHECKING:
@@ -72,4 +73,5 @@ def _classic(master: str, app_name: str, conf: Mapping[str, str]) -> SparkSessio
     builder = SparkSession.builder.master(master).appName(app_name)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    with quick_home(settings):
+        return builder.getOrCreate()
