@@ -12,6 +12,7 @@ from orbitmq.net.address import parse_address
 from orbitmq.net.connection import Connection
 from orbitmq.net.errors import CallTimeout, Closed, ConnectFailed, why_not_connected
 from orbitmq.net.replies import read_reply
+from orbitmq.net.shared import result_of
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.command import Command
 
@@ -65,14 +66,7 @@ class ConnectionPool:
             task = asyncio.create_task(self._connect(address), name=f"connect to {address}")
             self._connecting[address] = task
             task.add_done_callback(lambda done: self._connected(address, done))
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            current = asyncio.current_task()
-            if task.cancelled() and not (current is not None and current.cancelling()):
-                # Not this caller was cancelled, but the connecting, by `close`.
-                raise Closed("this pool of connections is closed") from None
-            raise
+        return await result_of(task, "this pool of connections is closed")
 
     def _connected(self, address: str, task: asyncio.Task[Connection]) -> None:
         self._connecting.pop(address, None)
@@ -111,33 +105,60 @@ class ConnectionPool:
         A peer that is shutting down says GO_AWAY: it is asked once more on a new connection.
         Raises BrokerRefused, CallTimeout, ConnectionLost, ConnectFailed, Closed.
         """
-        connection = await self.connection(address)
-        answer = await self._answer(connection, request, timeout_ms)
+        connection = self._connections.get(address)
+        left_ms = timeout_ms
+        if connection is None or connection.is_closed or not connection.is_writable:
+            connection, left_ms = await self._ready(address, request, timeout_ms)
+        answer = await self._answer(connection, request, timeout_ms, left_ms)
         if answer.code == ResponseCode.GO_AWAY:
             self._forget(address, connection)
-            connection = await self.connection(address)
-            answer = await self._answer(connection, request, timeout_ms)
+            connection, left_ms = await self._ready(address, request, timeout_ms)
+            answer = await self._answer(connection, request, timeout_ms, left_ms)
         return read_reply(request, answer, address)
 
-    async def _answer(self, connection: Connection, request: Request[Any], timeout_ms: float) -> Command:
-        if not connection.is_writable:
-            await connection.drain()
+    async def _ready(
+        self, address: str, request: Request[Any], timeout_ms: float
+    ) -> tuple[Connection, float]:
+        """A connection that takes a request now, and what is left of the time (ms)."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        connection = None
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                connection = await self.connection(address)
+                await connection.drain()
+        except TimeoutError:
+            if connection is None:
+                raise ConnectFailed(address, f"no answer within {timeout_ms:.0f} ms") from None
+            self._give_up_if_silent(connection, began, timeout_ms)
+            raise CallTimeout(address, type(request).__name__, timeout_ms) from None
+        return connection, timeout_ms - (loop.time() - began) * 1000
+
+    async def _answer(
+        self, connection: Connection, request: Request[Any], timeout_ms: float, left_ms: float
+    ) -> Command:
         asked = asyncio.get_running_loop().time()
         try:
-            return await connection.submit(request, timeout_ms)
+            return await connection.submit(request, left_ms)
         except CallTimeout:
-            # Nothing at all came for long: the peer, or the way to it, is gone without a word. Whoever asks
-            # next shall not wait in vain on the same connection.
-            silent = asyncio.get_running_loop().time() - asked
-            if connection.last_heard < asked and silent >= SILENT_SECONDS:
-                connection.abort(f"silent for {timeout_ms:.0f} ms")
-            raise
+            self._give_up_if_silent(connection, asked, timeout_ms)
+            raise CallTimeout(connection.peer.address, type(request).__name__, timeout_ms) from None
 
-    async def send_oneway(self, address: str, request: Request[Any]) -> None:
-        """One request nobody answers; returns once it is queued. Raises ConnectFailed, Closed."""
-        connection = await self.connection(address)
-        if not connection.is_writable:
-            await connection.drain()
+    def _give_up_if_silent(self, connection: Connection, since: float, timeout_ms: float) -> None:
+        """Ends a connection on which nothing at all came for long: the peer, or the way to it, is gone.
+
+        Whoever asks next shall not wait in vain on it.
+        """
+        silent = asyncio.get_running_loop().time() - since
+        if connection.last_heard < since and silent >= SILENT_SECONDS:
+            connection.abort(f"silent for {timeout_ms:.0f} ms")
+
+    async def send_oneway(self, address: str, request: Request[Any], timeout_ms: float = 3000) -> None:
+        """One request nobody answers; returns once it is queued.
+
+        Raises ConnectFailed, Closed; CallTimeout where the peer does not take what it was sent before.
+        """
+        connection, _ = await self._ready(address, request, timeout_ms)
         connection.send_oneway(request)
 
     def _forget(self, address: str, connection: Connection) -> None:
