@@ -35,15 +35,17 @@ class NameServers:
     async def ask(self, request: Request[ReplyT]) -> ReplyT:
         """The first answer. Raises NoNameServer, BrokerRefused for an error answer, Closed."""
         failures = []
-        for _ in self._addresses:
-            address = self._addresses[self._chosen]
+        count = len(self._addresses)
+        first = self._chosen
+        for place in (number % count for number in range(first, first + count)):
             try:
-                return await self._pool.call(address, request, self._timeout_ms)
+                return await self._pool.call(self._addresses[place], request, self._timeout_ms)
             except Closed:
                 raise
             except NetError as error:
                 failures.append(str(error))
-                self._chosen = (self._chosen + 1) % len(self._addresses)
+                if self._chosen == place:  # else another question has failed there, too, and gone on
+                    self._chosen = (place + 1) % count
         raise NoNameServer(f"no name server answers: {'; '.join(failures)}")
 
     async def route(self, topic: str) -> TopicRouteData | None:

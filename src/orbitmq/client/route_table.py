@@ -8,6 +8,8 @@ from collections.abc import Callable
 from orbitmq.client.errors import TopicNotFound
 from orbitmq.client.name_servers import NameServers
 from orbitmq.client.routes import MASTER_ID, Addresses, TopicRoute
+from orbitmq.net.shared import result_of
+from orbitmq.protocol.errors import BrokerRefused
 
 
 class RouteTable:
@@ -68,7 +70,7 @@ class RouteTable:
             task = asyncio.create_task(self._look_up(topic), name=f"route of {topic}")
             self._looking[topic] = task
             task.add_done_callback(lambda done: self._looked_up(topic, done))
-        return await asyncio.shield(task)
+        return await result_of(task, "the client is closed")
 
     def _looked_up(self, topic: str, task: asyncio.Task[TopicRoute | None]) -> None:
         self._looking.pop(topic, None)
@@ -89,16 +91,18 @@ class RouteTable:
         return self._routes[topic]
 
     async def refresh_all(self) -> None:
-        """Looks every topic up again that was ever asked for. Raises the first failure."""
-        for topic in list(self._wanted):
-            await self.refresh(topic)
+        """Looks every topic up again that was ever asked for.
 
-    def forget(self, topic: str) -> None:
-        """Stops looking after a topic."""
-        self._wanted.pop(topic, None)
-        self._routes.pop(topic, None)
-        self._templates.pop(topic, None)
-        self._index_members()
+        Raises NoNameServer, Closed; BrokerRefused, once the others have been looked up.
+        """
+        refused = None
+        for topic in list(self._wanted):
+            try:
+                await self.refresh(topic)
+            except BrokerRefused as error:
+                refused = refused or error
+        if refused is not None:
+            raise refused
 
     def _index_members(self) -> None:
         self._members = {

@@ -10,8 +10,9 @@ import pytest
 from orbitmq.client.errors import NoNameServer, TopicNotFound
 from orbitmq.client.name_servers import NameServers
 from orbitmq.client.route_table import RouteTable
+from orbitmq.net.errors import Closed
 from orbitmq.net.pool import ConnectionPool
-from orbitmq.protocol.errors import PeerFailed, Refused
+from orbitmq.protocol.errors import BrokerRefused, PeerFailed, Refused
 from orbitmq.protocol.requests.route import GetRouteinfoByTopic
 from tests.unit.client.fake_broker import FakeBroker
 
@@ -44,6 +45,19 @@ async def test_a_name_server_that_fails_gives_way_to_the_next(
     assert names.addresses[0] == broker.address
     assert set(names.addresses) == {broker.address, other_broker.address}
     assert await names.route("U") is None
+
+
+async def test_questions_that_fail_together_all_go_on_to_the_next(
+    broker: FakeBroker, other_broker: FakeBroker, pool: ConnectionPool
+) -> None:
+    """Each moved the choice on by itself: two of them, and it was the dead one's turn again."""
+    broker.topic("T")
+    await other_broker.stop()
+    for _ in range(5):
+        names = NameServers([broker.address, other_broker.address], pool, 1000)
+        routes = await asyncio.gather(*(names.route("T") for _ in range(4)))
+        assert None not in routes
+        assert names.addresses[0] == broker.address
 
 
 async def test_when_none_answers_all_are_named(other_broker: FakeBroker, pool: ConnectionPool) -> None:
@@ -83,6 +97,36 @@ async def test_changes_are_told_and_only_changes(
     assert len(known.publish_queues) == 4
 
 
+async def test_a_topic_that_is_refused_does_not_keep_others_from_being_looked_up(
+    broker: FakeBroker, table: RouteTable
+) -> None:
+    for topic in ("A", "B"):
+        broker.topic(topic, 2)
+        await table.refresh(topic)
+    broker.topic("B", 4)
+    served = broker._route
+    broker.on(
+        GetRouteinfoByTopic,
+        lambda request: Refused(16, "not yours") if request.topic == "A" else served(request),
+    )
+    with pytest.raises(BrokerRefused, match="not yours"):
+        await table.refresh_all()
+    known = table.known("B")
+    assert known is not None
+    assert len(known.publish_queues) == 4
+
+
+async def test_who_waits_for_a_route_when_the_client_is_closed_is_told_so(
+    broker: FakeBroker, table: RouteTable
+) -> None:
+    broker.on(GetRouteinfoByTopic, lambda _: None)
+    asking = asyncio.create_task(table.route("T"))
+    await broker.until(lambda: broker.of(GetRouteinfoByTopic))
+    await table.close()
+    with pytest.raises(Closed):
+        await asking
+
+
 async def test_what_is_known_outlives_a_forgetful_name_server(broker: FakeBroker, table: RouteTable) -> None:
     broker.topic("T")
     route = await table.route("T")
@@ -114,5 +158,3 @@ async def test_addresses(broker: FakeBroker, table: RouteTable) -> None:
     assert table.master("unknown") is None
     assert table.addresses(slaves=False) == ["m:1"]
     assert table.addresses(slaves=True) == ["m:1", "s:2"]
-    table.forget("T")
-    assert table.addresses(slaves=True) == []
