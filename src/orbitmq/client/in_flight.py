@@ -35,11 +35,10 @@ class InFlight:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.leave(size_bytes)
+            if turn.cancelled():
+                self._admit()  # it may have been the first in line, and too large for what there is
             else:
-                self._waiting = deque(entry for entry in self._waiting if entry[1] is not turn)
-                self._admit()
+                self.leave(size_bytes)
             raise
 
     def leave(self, size_bytes: int) -> None:
@@ -59,12 +58,17 @@ class InFlight:
             await self._empty.wait()
 
     def _admit(self) -> None:
-        while self._waiting and self._has_room(self._waiting[0][0]):
-            size_bytes, turn = self._waiting.popleft()
+        """Lets in those whose turn it is. Who gave up waiting stays in line until then: it costs little."""
+        waiting = self._waiting
+        while waiting:
+            size_bytes, turn = waiting[0]
             if not turn.done():
+                if not self._has_room(size_bytes):
+                    return
                 self._count += 1
                 self._bytes += size_bytes
                 turn.set_result(None)
+            waiting.popleft()
 
     @property
     def count(self) -> int:

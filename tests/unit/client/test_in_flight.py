@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
@@ -76,3 +77,29 @@ async def test_emptied() -> None:
     assert not waiter.done()
     limit.leave(1)
     await waiter
+
+
+async def test_many_who_give_up_at_once_cost_each_the_same() -> None:
+    """Each went through the whole line before: cancelled sends by the ten thousand held the loop up."""
+    limit = InFlight(1, 100)
+    await limit.enter(1)
+    tasks = [asyncio.create_task(limit.enter(1)) for _ in range(20_000)]
+    await asyncio.sleep(0)
+    began = time.process_time()
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert time.process_time() - began < 5
+    limit.leave(1)
+    async with asyncio.timeout(1):
+        await limit.enter(1)
+
+
+async def test_when_a_giant_gives_up_the_small_ones_behind_it_go() -> None:
+    limit = InFlight(10, 100)
+    await limit.enter(60)
+    giant, small = asyncio.create_task(limit.enter(500)), asyncio.create_task(limit.enter(1))
+    await asyncio.sleep(0)
+    giant.cancel()
+    async with asyncio.timeout(1):
+        await small
