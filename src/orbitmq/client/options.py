@@ -120,7 +120,9 @@ class ProducerOptions(ClientOptions):
     compress_msg_body_over_bytes: int = 4096
     """Bodies from this length on are compressed."""
     compress_type: Compression = Compression.ZLIB
+    """How they are: consumers have to know the kind, as Java's do from 5.0 for others than ZLIB."""
     compress_level: int = 5
+    """How hard it is tried: 0 to 9 for ZLIB, up to 12 for LZ4, up to 22 for ZSTD."""
     max_message_size_bytes: int = 4 << 20
     """The longest body, and the longest batch. Brokers have a limit of their own (`maxMessageSize`)."""
     create_topic_key: str = AUTO_CREATE_TOPIC
@@ -182,7 +184,9 @@ class ConsumerOptions(ClientOptions):
     consume_timeout_ms: int = 900_000
     """A message on which a handler works for longer goes back to the broker, to be handed out again."""
     pull_batch_size: int = 32
+    """Messages that one pull asks for at most."""
     pull_batch_size_in_bytes: int = 256 << 10
+    """Bytes that one pull asks for at most."""
     pull_interval_ms: int = 0
     """Pause between pulls of one queue."""
     pull_threshold_for_queue: int = 1000
@@ -192,6 +196,7 @@ class ConsumerOptions(ClientOptions):
     pull_threshold_for_topic: int = -1
     """The same for all queues of a topic together, shared out among them; -1: no such limit."""
     pull_threshold_size_for_topic_mib: int = -1
+    """The same for the bodies' size; -1: no such limit."""
     consume_concurrently_max_span: int = 2000
     """How far pulling may be ahead of the oldest message that is not finished."""
     pull_time_delay_when_exception_ms: int = 1000
@@ -228,6 +233,15 @@ class ConsumerOptions(ClientOptions):
         _within("pull_batch_size", self.pull_batch_size, 1, 1024)
         _within("pull_batch_size_in_bytes", self.pull_batch_size_in_bytes, 1, 128 << 20)
         _within("pull_interval_ms", self.pull_interval_ms, 0, 65_535)
+        _within("pull_time_delay_when_exception_ms", self.pull_time_delay_when_exception_ms, 1, 3_600_000)
+        _within("broker_suspend_max_time_ms", self.broker_suspend_max_time_ms, 0, 3_600_000)
+        _within(
+            "persist_consumer_offset_interval_ms", self.persist_consumer_offset_interval_ms, 10, 3_600_000
+        )
+        _within("rebalance_interval_ms", self.rebalance_interval_ms, 10, 3_600_000)
+        _within("consume_timeout_ms", self.consume_timeout_ms, 1, 2**31 - 1)
+        _within("close_timeout_ms", self.close_timeout_ms, 0, 2**31 - 1)
+        _within("max_reconsume_times", self.max_reconsume_times, -1, 2**31 - 1)
         _within("suspend_current_queue_time_ms", self.suspend_current_queue_time_ms, 10, 30_000)
         if self.consumer_timeout_when_suspend_ms <= self.broker_suspend_max_time_ms:
             raise ValueError(
