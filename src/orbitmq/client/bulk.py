@@ -61,23 +61,36 @@ class BulkSend:
     async def run(self, messages: Iterable[Message] | AsyncIterable[Message]) -> int:
         """Sends all of them; gives their number."""
         try:
-            if isinstance(messages, AsyncIterable):
-                async for message in messages:
-                    if not await self._take(message):
-                        break
-            else:
-                for message in messages:
-                    # Most messages only join their lane: no reason to wait for anything.
-                    lane = self._lane_of(message)
-                    joined = lane is not None and lane.join(message)
-                    if not joined and not await self._take(message):
-                        break
-        finally:
+            await self._read(messages)
+            await self._emptied()
+        except asyncio.CancelledError:
             for lane in self._lanes.values():
-                await lane.emptied()
+                lane.cancel()
+            raise
+        except BaseException:
+            await self._emptied()
+            raise
         if self._error is not None:
             raise self._error
         return self.sent
+
+    async def _read(self, messages: Iterable[Message] | AsyncIterable[Message]) -> None:
+        if isinstance(messages, AsyncIterable):
+            async for message in messages:
+                if not await self._take(message):
+                    return
+        else:
+            for message in messages:
+                # Most messages only join their lane: no reason to wait for anything.
+                lane = self._lane_of(message)
+                joined = lane is not None and lane.join(message)
+                if not joined and not await self._take(message):
+                    return
+
+    async def _emptied(self) -> None:
+        """Returns when nothing is under way."""
+        for lane in self._lanes.values():
+            await lane.emptied()
 
     async def _take(self, message: Message) -> bool:
         """Waits until the message has joined its lane; false once something has failed."""
@@ -192,4 +205,9 @@ class _Lane:
     async def emptied(self) -> None:
         """Returns when nothing of this lane is under way."""
         if self._task is not None:
-            await self._task
+            await asyncio.wait([self._task])
+
+    def cancel(self) -> None:
+        """Stops waiting for what is under way, and forgets the rest."""
+        if self._task is not None:
+            self._task.cancel()
