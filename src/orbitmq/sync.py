@@ -203,6 +203,11 @@ class Producer(_Face[client.Producer]):
     @_like(client.Producer)
     def __init__(self) -> None: ...
 
+    @property
+    def client_id(self) -> str:
+        """The id by which brokers know it. Raises NotRunning before the start."""
+        return self._core.client_id
+
     queues = _waiting(client.Producer.queues)
     send = _waiting(client.Producer.send)
     request = _waiting(client.Producer.request)
@@ -220,6 +225,11 @@ class TransactionProducer(_Face[client.TransactionProducer]):
 
     @_like(client.TransactionProducer)
     def __init__(self) -> None: ...
+
+    @property
+    def client_id(self) -> str:
+        """The id by which brokers know it. Raises NotRunning before the start."""
+        return self._core.client_id
 
     queues = _waiting(client.TransactionProducer.queues)
     send = _waiting(client.TransactionProducer.send)
@@ -273,6 +283,11 @@ class PushConsumer(_Face[client.PushConsumer]):
     reply = _waiting(client.PushConsumer.reply)
     wait_closed = _waiting(client.PushConsumer.wait_closed)
     close = _waiting(client.PushConsumer.close)
+
+    @property
+    def client_id(self) -> str:
+        """The id by which brokers know it. Raises NotRunning before the start."""
+        return self._core.client_id
 
     @property
     def healthy(self) -> bool:

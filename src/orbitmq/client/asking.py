@@ -6,6 +6,7 @@ import asyncio
 import uuid
 import zlib
 
+from orbitmq.client.errors import NotRunning
 from orbitmq.client.instance import now_ms
 from orbitmq.client.message import ReceivedMessage
 from orbitmq.client.reading import MAX_BODY_BYTES
@@ -50,6 +51,13 @@ class Questions:
     def forget(self, properties: dict[str, str]) -> None:
         """Nobody waits for the reply any more."""
         self._waiting.pop(properties[CORRELATION_ID], None)
+
+    def close(self) -> None:
+        """No reply comes any more: who waits for one gets NotRunning."""
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(NotRunning("the producer was closed before a reply came"))
+                waiting.exception()  # whoever asked may have stopped waiting just now
 
     def on_requests(self, connection: Connection, commands: list[Command]) -> None:
         """Takes what one read of a connection brought."""

@@ -223,7 +223,7 @@ class PushConsumer(ConsumerOptions):
         if self._handling is not None:
             self._handling.close()
         if session.tracer is not None:
-            await session.tracer.flush()
+            await session.tracer.close()
         await session.instance.close()
         self._closed.set()
 

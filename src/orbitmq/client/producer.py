@@ -91,8 +91,9 @@ class Producer(ProducerOptions):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.send_msg_timeout_ms / 1000):
                 await self._in_flight.emptied()
+        self._questions.close()
         if self._tracer is not None:
-            await self._tracer.flush()
+            await self._tracer.close()
         await self._instance.close()
 
     async def __aenter__(self) -> Self:

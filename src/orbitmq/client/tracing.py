@@ -130,6 +130,14 @@ class Tracer:
         if len(self._records) >= BATCH_SIZE:
             self._enough.set()
 
+    async def close(self) -> None:
+        """Sends what is left, as far as that takes no longer than one message may: the rest is lost."""
+        try:
+            async with asyncio.timeout(TIMEOUT_MS / 1000):
+                await self.flush()
+        except TimeoutError:
+            log.warning("not all of the message trace was sent within %d ms", TIMEOUT_MS)
+
     async def flush(self) -> None:
         """Sends everything that was collected; a trace that no broker takes is lost."""
         records = [self._records.popleft() for _ in range(len(self._records))]
