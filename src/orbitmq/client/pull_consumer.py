@@ -15,7 +15,7 @@ from orbitmq.client.options import ClientOptions
 from orbitmq.client.reading import read_messages
 from orbitmq.client.routes import MASTER_ID, address_to_read
 from orbitmq.client.subscription import Wanted, subscription
-from orbitmq.net.errors import ConnectFailed
+from orbitmq.net.errors import ConnectFailed, NetError
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.requests.offset import (
@@ -140,7 +140,13 @@ class PullConsumer(ClientOptions):
             None,
             queue.broker_name,
         )
-        reply = await instance.call(address, request, timeout_ms or wait_ms + 10_000)
+        try:
+            reply = await instance.call(address, request, timeout_ms or wait_ms + 10_000)
+        except NetError:
+            # Whoever asks again asks the master, wherever that is by then.
+            self._suggested.pop(queue, None)
+            instance.refresh_route_soon(queue.topic)
+            raise
         self._suggested[queue] = reply.suggest_which_broker_id
         messages: list[ReceivedMessage] = []
         if reply.code == ResponseCode.SUCCESS:

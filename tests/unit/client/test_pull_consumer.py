@@ -4,6 +4,7 @@ import pytest
 
 from orbitmq.client.errors import NotRunning, TopicNotFound
 from orbitmq.client.pull_consumer import PullConsumer
+from orbitmq.net.errors import ConnectFailed
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.errors import Malformed, Refused, TopicNotExist
 from orbitmq.protocol.requests.pull import PullMessage, PullReply
@@ -50,3 +51,17 @@ async def test_real_errors_are_errors(broker: FakeBroker) -> None:
             await consumer.pull(QUEUE, 0)
     with pytest.raises(NotRunning):
         await consumer.pull(QUEUE, 0)
+
+
+async def test_where_a_slave_does_not_answer_the_master_is_asked_next(
+    broker: FakeBroker, other_broker: FakeBroker
+) -> None:
+    broker.topic("T", 1)
+    broker.topics["T"].broker_datas[0].broker_addrs = {0: broker.address, 1: other_broker.address}
+    broker.on(PullMessage, lambda _: PullReply(1, 4, 4, 4, code=19))
+    async with PullConsumer("g", broker.address) as consumer:
+        assert await consumer.pull(QUEUE, 4) == []
+        await other_broker.stop()
+        with pytest.raises(ConnectFailed):
+            await consumer.pull(QUEUE, 4)
+        assert await consumer.pull(QUEUE, 4) == []
