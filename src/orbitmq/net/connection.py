@@ -65,6 +65,45 @@ def _joined(pieces: list[Buffer]) -> Iterator[Buffer]:
     yield run[0] if len(run) == 1 else b"".join(run)
 
 
+class Flushes:
+    """Connections that got something to send while it was not their turn: they are flushed together.
+
+    That is at the end of the turn of another one, or else when the event loop goes on.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._waiting: list[Connection] = []
+        self._turns = 0
+        self._soon = False
+
+    def add(self, connection: Connection) -> None:
+        """Has a connection flushed soon."""
+        self._waiting.append(connection)
+        if not self._turns and not self._soon:
+            self._soon = True
+            self._loop.call_soon(self._go_on)
+
+    def begin_turn(self) -> None:
+        """Someone's requests are handled from now on."""
+        self._turns += 1
+
+    def end_turn(self) -> None:
+        """They have been."""
+        self._turns -= 1
+        if self._waiting and not self._turns:
+            self._flush()
+
+    def _go_on(self) -> None:
+        self._soon = False
+        self._flush()
+
+    def _flush(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for connection in waiting:
+            connection.flush_queued()
+
+
 class Connection(asyncio.Protocol):
     """A connected peer.
 
@@ -81,6 +120,7 @@ class Connection(asyncio.Protocol):
         on_frames: Callable[[Connection, bytes], int] | None = None,
         max_frame_bytes: int = MAX_FRAME_BYTES,
         unfinished: Unfinished | None = None,
+        flushes: Flushes | None = None,
     ) -> None:
         self.id = next(_connection_ids)
         self.peer = Peer(self.id, b"", "")
@@ -109,6 +149,7 @@ class Connection(asyncio.Protocol):
         self._opaque = 0
         self._out: list[Buffer] = []
         self._out_bytes = 0
+        self._flushes = flushes or Flushes()
         self._flush_soon = False
         self._in_turn = False
         self._writable = True
@@ -165,10 +206,12 @@ class Connection(asyncio.Protocol):
         """Offers what was read to `on_frames`; its answers leave in one write with those to the rest."""
         assert self._on_frames is not None
         self._in_turn = True
+        self._flushes.begin_turn()
         try:
             return self._on_frames(self, data)
         finally:
             self._in_turn = False
+            self._flushes.end_turn()
 
     def _note_unfinished(self) -> None:
         """Tells of a frame of which not all is there."""
@@ -177,6 +220,7 @@ class Connection(asyncio.Protocol):
 
     def _hand_over(self, first: list[Command] | None = None) -> None:
         self._in_turn = True
+        self._flushes.begin_turn()
         inbox = self._inbox
         try:
             if first is not None:
@@ -191,6 +235,7 @@ class Connection(asyncio.Protocol):
                     break
         finally:
             self._in_turn = False
+            self._flushes.end_turn()
         if self._out:
             self.flush()
         if inbox and not self.is_closed and self._transport is not None:
@@ -277,9 +322,10 @@ class Connection(asyncio.Protocol):
     def _flush_later(self) -> None:
         if not self._in_turn and not self._flush_soon:
             self._flush_soon = True
-            self._loop.call_soon(self._flush_queued)
+            self._flushes.add(self)
 
-    def _flush_queued(self) -> None:
+    def flush_queued(self) -> None:
+        """Sends what was queued while it was not this connection's turn."""
         self._flush_soon = False
         if self._out:
             self.flush()

@@ -11,7 +11,7 @@ import socket
 from collections.abc import Callable
 
 from orbitmq.net.address import format_address
-from orbitmq.net.connection import Connection
+from orbitmq.net.connection import Connection, Flushes
 from orbitmq.net.pool import IDLE_SECONDS
 from orbitmq.net.tls import Contexts, FirstByte
 from orbitmq.net.unfinished import Unfinished
@@ -41,6 +41,7 @@ class Listener:
         self._tls = tls
         self.unfinished = Unfinished()
         """What peers have begun to send and not ended."""
+        self.flushes = Flushes()
         self._servers: list[asyncio.Server] = []
 
     @property
@@ -112,6 +113,7 @@ class _Accepted(Connection):
             listener._lost,
             on_frames=listener._on_frames,
             unfinished=listener.unfinished,
+            flushes=listener.flushes,
         )
         self._listener = listener
 

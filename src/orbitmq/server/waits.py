@@ -26,12 +26,15 @@ Arrival: TypeAlias = tuple[str, int, int, int]
 
 MAX_WAITS_PER_CONNECTION = 4096
 """Held requests of one peer; a further one is answered at once, as if its time were over."""
+STEP_MS = 50
+"""Long waits end together, up to so much after their deadlines: a timer for each would cost more than holding it."""
+LONG_MS = 1_000
 
 
 class Waiting:
     """One held call, or several that wait for the same."""
 
-    __slots__ = ("answers", "calls", "connection_id", "left", "settle", "timer", "wait")
+    __slots__ = ("answers", "calls", "connection_id", "left", "settle", "step", "timer", "wait")
 
     def __init__(
         self, connection_id: int, wait: Wait, settle: Callable[[Outcome], None], left: int, calls: int
@@ -44,6 +47,9 @@ class Waiting:
         """Conditions still open; 0 once settled."""
         self.answers: dict[Answer, Command] = {}
         self.timer: asyncio.TimerHandle | None = None
+        """The end of a short wait."""
+        self.step: set[Waiting] | None = None
+        """Those who end together, of a long one."""
 
 
 class _Held(set[Waiting]):
@@ -83,6 +89,8 @@ class Waits:
         self._saved: dict[str, list[Waiting]] = {}
         self._signals: dict[Signal, Waiting] = {}
         self._by_connection: dict[int, _Held] = {}
+        self._steps: dict[int, set[Waiting]] = {}
+        """Long waits by the step of time in which they end."""
 
     @property
     def count(self) -> int:
@@ -110,7 +118,8 @@ class Waits:
         So it does with several that wait for the same, and are settled together.
         """
         mine = self._by_connection.get(connection_id)
-        delay_ms = wait.deadline - self._now()
+        now = self._now()
+        delay_ms = wait.deadline - now
         if delay_ms <= 0 or (mine is not None and mine.calls >= MAX_WAITS_PER_CONNECTION):
             settle(Outcome(timed_out=True))
             return
@@ -118,9 +127,25 @@ class Waits:
             mine = self._by_connection[connection_id] = _Held()
         waiting = Waiting(connection_id, wait, settle, 1 if wait.any_of else len(wait.on), calls)
         mine.enter(waiting)
-        waiting.timer = self._loop.call_later(delay_ms / 1000, self._end, waiting, True)
+        if delay_ms < LONG_MS:
+            waiting.timer = self._loop.call_later(delay_ms / 1000, self._end, waiting, True)
+        else:
+            self._end_by_step(waiting, now)
         for condition in wait.on:
             self._enter(waiting, condition)
+
+    def _end_by_step(self, waiting: Waiting, now: int) -> None:
+        number = waiting.wait.deadline // STEP_MS + 1
+        step = self._steps.get(number)
+        if step is None:
+            step = self._steps[number] = set()
+            self._loop.call_later((number * STEP_MS - now) / 1000, self._end_step, number)
+        step.add(waiting)
+        waiting.step = step
+
+    def _end_step(self, number: int) -> None:
+        for waiting in list(self._steps.pop(number)):
+            self._end(waiting, True)
 
     def _enter(self, waiting: Waiting, condition: Condition) -> None:
         match condition:
@@ -156,8 +181,7 @@ class Waits:
         if not waiting.left:
             return
         waiting.left = 0
-        if waiting.timer is not None:
-            waiting.timer.cancel()
+        self._stop_clock(waiting)
         mine = self._by_connection.get(waiting.connection_id)
         if mine is not None:
             mine.leave(waiting)
@@ -165,6 +189,12 @@ class Waits:
                 del self._by_connection[waiting.connection_id]
         self._leave(waiting)
         waiting.settle(Outcome(timed_out, waiting.answers))
+
+    def _stop_clock(self, waiting: Waiting) -> None:
+        if waiting.step is not None:
+            waiting.step.discard(waiting)
+        elif waiting.timer is not None:
+            waiting.timer.cancel()
 
     def _leave(self, waiting: Waiting) -> None:
         for condition in waiting.wait.on:
@@ -220,8 +250,7 @@ class Waits:
         """Forgets the calls of a peer that is gone; nobody would read their replies."""
         for waiting in self._by_connection.pop(connection_id, ()):
             waiting.left = 0
-            if waiting.timer is not None:
-                waiting.timer.cancel()
+            self._stop_clock(waiting)
             self._leave(waiting)
 
     def end_all(self) -> None:

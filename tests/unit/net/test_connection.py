@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from orbitmq.net.connection import HIGH_WATER_BYTES, REQUESTS_PER_STEP, TURN_SECONDS, Connection
+from orbitmq.net.connection import HIGH_WATER_BYTES, REQUESTS_PER_STEP, TURN_SECONDS, Connection, Flushes
 from orbitmq.net.errors import CallTimeout, Closed, ConnectFailed, ConnectionLost
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.net.unfinished import Unfinished
@@ -121,6 +121,29 @@ async def test_the_many_small_answers_of_one_read_leave_in_few_writes() -> None:
     assert [(one.opaque, len(one.body or b"")) for one in answers] == [
         (opaque, 100_000 if opaque == 700 else 300) for opaque in range(1000)
     ]
+
+
+async def test_what_a_turn_says_to_others_leaves_with_the_turn_and_once_for_each() -> None:
+    flushes = Flushes()
+    transports = [Transport() for _ in range(3)]
+    others: list[Connection] = []
+
+    def tell_others(connection: Connection, commands: list[Command]) -> None:
+        for other in others:
+            other.send(Command(1, 1))
+            other.send(Command(1, 2))
+        assert not any(transport.written for transport in transports)
+
+    asking = Connection(tell_others, flushes=flushes)
+    others += [Connection(tell_others, flushes=flushes) for _ in range(2)]
+    for connection, transport in zip([asking, *others], transports, strict=True):
+        connection.connection_made(transport)  # type: ignore[arg-type]
+    asking.data_received(encode_command(Command(1, 7)))
+    assert [len(transport.written) for transport in transports] == [0, 1, 1]
+    others[0].send(Command(1, 3))  # in nobody's turn
+    assert len(transports[1].written) == 1
+    await asyncio.sleep(0)
+    assert len(transports[1].written) == 2
 
 
 async def test_a_flood_of_requests_leaves_turns_to_others() -> None:

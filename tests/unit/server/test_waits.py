@@ -77,6 +77,27 @@ async def test_many_pulls_of_one_queue_wake_together() -> None:
     assert all(held.timed_out is False for held in all_held)
 
 
+async def test_long_waits_end_together_and_not_before_their_time() -> None:
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    waits = Waits(lambda: int((loop.time() - began) * 1000), lambda *_: None, lambda *_: None)
+    ended: asyncio.Queue[tuple[int, float]] = asyncio.Queue()
+    for connection_id, deadline in ((1, 1001), (2, 1002), (3, 1100)):
+        wait = Wait((DataAt("T", 0, 0),), deadline, lambda outcome, now: None)
+        waits.hold(
+            connection_id,
+            wait,
+            lambda outcome, of=connection_id: ended.put_nowait((of, loop.time() - began)),  # type: ignore[misc]
+        )
+    waits.connection_closed(2)
+    assert waits.count == 2
+    (first, first_at), (last, last_at) = [await ended.get() for _ in range(2)]
+    assert (first, last) == (1, 3)
+    assert first_at >= 1.001
+    assert last_at >= 1.1
+    assert waits.count == 0
+
+
 async def test_disk_waits_end_in_the_order_of_the_log() -> None:
     bench = Bench()
     first, second = bench.hold(Durable(100)), bench.hold(Durable(200))
