@@ -75,9 +75,16 @@ class QueueReader:
         self.bad_record_count = 0
 
     def get(
-        self, topic: str, queue_id: int, queue_offset: int, max_count: int, max_bytes: int, accept: Accept
-    ) -> GetResult:
-        """See `MessageStore.get`."""
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        max_count: int,
+        max_bytes: int,
+        accept: Accept,
+        into: bytearray | None = None,
+    ) -> GetResult | None:
+        """See `MessageStore.get`, and with `into` `MessageStore.copy`: None where not all of it has room there."""
         queue = self._table.find(topic, queue_id)
         if queue is None:
             return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
@@ -95,7 +102,9 @@ class QueueReader:
                 result = GetResult(GetStatus.NO_MATCHED_MESSAGE, queue_offset, low, end)
                 result.cold = cold
                 return result
-        picked = self._pick(queue, units, queue_offset, end, max_count, max_bytes, accept)
+        picked = self._pick(queue, units, queue_offset, end, max_count, max_bytes, accept, into)
+        if picked.is_large:
+            return None
         if picked.bad:
             for bad_offset, physical_offset in picked.bad:
                 self.note_bad(physical_offset, topic, queue_id, bad_offset)
@@ -135,6 +144,7 @@ class QueueReader:
         max_count: int,
         max_bytes: int,
         accept: Accept,
+        into: bytearray | None,
     ) -> Picked:
         """Picks from `units`, if there are any, and then from what has to be read."""
         options = self._options
@@ -181,6 +191,7 @@ class QueueReader:
                 self,
                 options.enabled_append_prop_crc,
                 matches,
+                into,
             )
             if not more or picked.count >= max_count:
                 break

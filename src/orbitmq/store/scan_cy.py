@@ -1,7 +1,8 @@
 """The inner loop of reads: units of a consume queue become views of the records they point to.
 
 Hot: every delivered message passes here. Each record is checked against its unit, its place, its topic and
-its body's checksum before it is served; neighbours in the log become one view.
+its body's checksum before it is served; neighbours in the log become one view. Small answers are copied
+instead: a view of each message would cost more than its bytes.
 """
 # mypy: disable-error-code="name-defined"
 # ruff: noqa: F821
@@ -25,9 +26,10 @@ if cython.compiled:
         PyBuffer_Release,
         PyObject_GetBuffer,
     )
+    from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING  # type: ignore[import-not-found]
     from cython.cimports.cpython.bytes import PyBytes_AS_STRING  # type: ignore[import-not-found]
     from cython.cimports.cpython.memoryview import PyMemoryView_FromMemory  # type: ignore[import-not-found]
-    from cython.cimports.libc.string import memchr, memcmp  # type: ignore[import-not-found]
+    from cython.cimports.libc.string import memchr, memcmp, memcpy  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.big_endian import get_int, get_long  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.crc import short_crc  # type: ignore[import-not-found]
 
@@ -42,7 +44,17 @@ _CRC: bytes = CRC_TABLES
 class Picked:
     """What `pick_records` found: see there."""
 
-    __slots__ = ("bad", "cold", "count", "is_old", "next_offset", "records", "removed", "size_bytes")
+    __slots__ = (
+        "bad",
+        "cold",
+        "count",
+        "is_large",
+        "is_old",
+        "next_offset",
+        "records",
+        "removed",
+        "size_bytes",
+    )
 
     def __init__(self) -> None:
         self.records: list[memoryview] = []
@@ -58,6 +70,8 @@ class Picked:
         """The next record is not in memory: its physical offset and size."""
         self.is_old = False
         """The last record looked at is further from the end than what counts as in memory."""
+        self.is_large = False
+        """There is no room to copy all the records: those that are there count for nothing."""
 
 
 def pick_records(
@@ -77,6 +91,7 @@ def pick_records(
     log: Any,
     whole: cython.bint,
     matches: Any = None,
+    into: bytearray | None = None,
 ) -> bool:
     """Takes records for a range of units, the first of which has queue offset `first_offset`, into `picked`.
 
@@ -87,6 +102,8 @@ def pick_records(
 
     `whole`: records that end with a checksum over all of them have to have the right one.
     `matches(properties)` is asked of every sound record; None takes all.
+
+    With `into` records are copied there, one behind the other, and there are no views.
     """
     memory_size: cython.longlong = limits[0]
     memory_count: cython.Py_ssize_t = limits[1]
@@ -110,12 +127,18 @@ def pick_records(
     more: cython.bint = True
     good: cython.bint
     records: list[memoryview] = picked.records
+    copies: cython.bint = into is not None
+    room: cython.longlong = len(into) if into is not None else 0
     if cython.compiled:
+        copy: cython.p_char = PyByteArray_AS_STRING(into) if copies else cython.NULL
         unit: cython.pointer[cython.const[cython.uchar]]
         buffer: Py_buffer
         held: cython.bint = False
         data: cython.pointer[cython.const[cython.uchar]] = cython.NULL
         topic_length: cython.Py_ssize_t = len(topic)
+    if copies and accept is None and _size_of(units, max_count) > room:
+        picked.is_large = True
+        return False
     try:
         while i < count:
             if cython.compiled:
@@ -206,7 +229,16 @@ def pick_records(
             ):
                 i += 1
                 continue
-            if physical_offset == run_end:
+            if copies:
+                if total + size > room:
+                    picked.is_large = True
+                    return False
+                if cython.compiled:
+                    memcpy(copy + total, data + (physical_offset - segment_start), size)
+                elif into is not None:
+                    at = physical_offset - segment_start
+                    into[total : total + size] = view[at : at + size]
+            elif physical_offset == run_end:
                 run_end += size
             else:
                 if run_end > run_start:
@@ -226,6 +258,22 @@ def pick_records(
     picked.next_offset = first_offset + i
     picked.is_old = is_old
     return more
+
+
+@cython.cfunc
+def _size_of(units: bytes, most: cython.Py_ssize_t) -> cython.longlong:
+    """The bytes of the first records of a range of units, so many at most."""
+    count: cython.Py_ssize_t = min(len(units) // 20, most)
+    total: cython.longlong = 0
+    i: cython.Py_ssize_t
+    for i in range(count):
+        if cython.compiled:
+            total += get_int(
+                cython.cast(cython.pointer[cython.const[cython.uchar]], PyBytes_AS_STRING(units)) + i * 20 + 8
+            )
+        else:
+            total += _UNIT.unpack_from(units, i * 20)[1]
+    return total
 
 
 def properties_of(view: Any, position: cython.Py_ssize_t, size: cython.Py_ssize_t) -> bytes:

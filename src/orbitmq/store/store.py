@@ -489,7 +489,27 @@ class MessageStore:
         """
         if self._sweep.swept:
             self._sweep.take_in(SWEPT_PER_CALL)
-        return self._reader.get(topic, queue_id, queue_offset, max_count, max_bytes, accept)
+        result = self._reader.get(topic, queue_id, queue_offset, max_count, max_bytes, accept)
+        assert result is not None
+        return result
+
+    def copy(
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        max_count: int,
+        max_bytes: int,
+        accept: Accept,
+        into: bytearray,
+    ) -> GetResult | None:
+        """What `get` gives, but for the records: they are in `into`, one behind the other from its begin on.
+
+        None where they have no room there.
+        """
+        if self._sweep.swept:
+            self._sweep.take_in(SWEPT_PER_CALL)
+        return self._reader.get(topic, queue_id, queue_offset, max_count, max_bytes, accept, into)
 
     def read_cold(self, offset: int, size: int, queue: object | None = None) -> None:
         """Brings what `get` named as cold into memory. Blocks, without the GIL: for a thread."""
@@ -524,6 +544,12 @@ class MessageStore:
     def physical_offset_of(self, topic: str, queue_id: int, queue_offset: int) -> tuple[int, int, int] | None:
         """(physical offset, size, tags code) of a message, None if the queue does not have it."""
         return self._lookup.unit(topic, queue_id, queue_offset)
+
+    def units(self, topic: str, queue_id: int, queue_offset: int, count: int) -> bytes:
+        """The units of some messages of a queue from an offset on, as the queue holds them: `count` at most,
+        none where the first is not there.
+        """
+        return self._lookup.units(topic, queue_id, queue_offset, count)
 
     def matches_at(self, topic: str, queue_id: int, queue_offset: int, wanted: MessageFilter) -> bool:
         """Whether a filter wants a message of a queue; one that is not there it does not."""

@@ -56,6 +56,36 @@ def test_neighbours_come_as_one_view(store: MessageStore) -> None:
     assert (result.min_offset, result.max_offset) == (0, 7)
 
 
+@pytest.mark.parametrize("accept", [None, frozenset({java_hash("b")})])
+@pytest.mark.parametrize("max_count", [1, 5, 32])
+def test_a_copy_holds_what_the_views_show(
+    store: MessageStore, max_count: int, accept: frozenset[int] | None
+) -> None:
+    appended = [
+        store.append(message(number, tag="ab"[number % 2], queue_id=number // 3 % 2), NOW)
+        for number in range(40)
+    ]
+    damage(store.options.root, appended[7].physical_offset + FIELDS["body"])
+    for queue_offset in range(21):
+        into = bytearray(64 << 10)
+        copied = store.copy("T", 0, queue_offset, max_count, 0, accept, into)
+        shown = store.get("T", 0, queue_offset, max_count, 0, accept)
+        assert copied is not None
+        assert bytes(into[: copied.size_bytes]) == b"".join(shown.records)
+        copied.records = shown.records
+        assert copied == shown
+
+
+@pytest.mark.parametrize("accept", [None, frozenset({java_hash("a")})])
+def test_what_has_no_room_is_not_copied_in_part(store: MessageStore, accept: frozenset[int] | None) -> None:
+    filled(store, 10, tag="a")
+    size = store.get("T", 0, 0, 10).size_bytes
+    assert store.copy("T", 0, 0, 10, 0, accept, bytearray(size - 1)) is None
+    copied = store.copy("T", 0, 0, 10, 0, accept, bytearray(size))
+    assert copied is not None
+    assert copied.count == 10
+
+
 def test_no_more_than_asked_for(store: MessageStore) -> None:
     filled(store, 50)
     assert store.get("T", 0, 0, 10).count == 10
