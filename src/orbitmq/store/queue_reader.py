@@ -84,7 +84,7 @@ class QueueReader:
         accept: Accept,
         into: bytearray | None = None,
     ) -> GetResult | None:
-        """See `MessageStore.get`, and with `into` `MessageStore.copy`: None where not all of it has room there."""
+        """See `MessageStore.get`, and with `into` `MessageStore.copy`: None where not all has room there."""
         queue = self._table.find(topic, queue_id)
         if queue is None:
             return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
