@@ -121,6 +121,8 @@ def test_a_configuration_is_proved(tmp_path: Path) -> None:
     assert found["settings"] == {"flushDiskType": "SYNC_FLUSH"}
     assert found["kills"] + found["power_cuts"] + found["stops"] >= 2
     assert sum(found["acknowledged"].values()) > 0
+    assert found["simulated"]["seeds"] > 0
+    assert not found["simulated"]["failed"]
     assert not any((found["lost_to_power_cuts"] or {}).values())
     assert config.read_bytes() == before
     assert not list(tmp_path.glob("orbitmq-prove-*")), "nothing is left where all was kept"

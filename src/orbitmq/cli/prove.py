@@ -16,6 +16,9 @@ import click
 from orbitmq.cli.exits import ExitCode
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from orbitmq.testing.prove.seeds import Simulated
     from orbitmq.testing.prove.trial import Findings
 
 UNITS = {"s": 1, "m": 60, "h": 3600}
@@ -75,15 +78,21 @@ def prove(
 
     It runs in a temporary folder on ports of its own; your broker and its data are not touched. Clients send
     plain, batched, delayed, timed, popped and transactional messages while the broker is killed, stopped, and
-    cut off from power: then every page that was not synced is lost, torn or kept by chance.
+    cut off from power: then every page that was not synced is lost, torn or kept by chance. Meanwhile the
+    same broker runs on a simulated machine, with other chances each time.
     """
     if not sys.platform.startswith("linux"):
         raise click.ClickException("`orbitmq prove` runs on Linux only, as the broker does.")
     if beside and apache_home is None:
         raise click.UsageError("--beside apache needs --apache-home, the folder of its release.", ctx)
+    from orbitmq.cli.flags import ServerFlags
+    from orbitmq.cli.settings import broker_settings
+    from orbitmq.net.address import DEFAULT_NAMESRV
     from orbitmq.testing.prove.brokers import Given
     from orbitmq.testing.prove.trial import Trial
 
+    # What no broker would start with is the command line's fault: no promise is broken by it.
+    broker_settings(ServerFlags(config=config, assignments=assignments), {"namesrvAddr": DEFAULT_NAMESRV})
     seed = random.SystemRandom().randint(1, 1 << 31) if seed is None else seed
     given = Given(config, assignments)
     found: list[Findings] = []
@@ -142,6 +151,9 @@ def _print(found: Findings) -> None:
         f"{found.seconds:.0f} s, seed {found.seed}: {ends['kill']} kills, {ends['cut']} power cuts, "
         f"{ends['stop']} orderly stops; the slowest start took {found.slowest_start_seconds:.1f} s"
     )
+    if not found.rows:
+        out.print(f"[red]{found.failed}")
+        return
     table = Table("acknowledged", "how many", "lost when the process dies", "lost when power fails")
     lost = bool(set(found.broken) & {"lost", "changed", "gaps"})
     for kind, row in found.rows.items():
@@ -164,5 +176,15 @@ def _print(found: Findings) -> None:
         )
     elif ends["cut"] and found.is_kept:
         out.print("[bold]Cannot be lost:[/bold] with SYNC_FLUSH nothing that was acknowledged.")
+    if found.simulated is not None:
+        _print_simulated(out, found.simulated)
     if found.failed:
         out.print(f"[red]{found.failed}")
+
+
+def _print_simulated(out: Console, found: Simulated) -> None:
+    lost = f", {found.lost_to_power_cuts:,} messages lost to power cuts" if found.lost_to_power_cuts else ""
+    kept = f"{found.promises_kept:,} promises kept{lost}"
+    out.print(f"{found.seeds:,} simulated runs, from seed {found.first}: {kept}")
+    for seed, broken in found.failed.items():
+        out.print(f"[red]seed {seed}: {'; '.join(broken)}[/red]; again: {found.again} {seed}")

@@ -6,6 +6,7 @@ import pytest
 
 from orbitmq.cli.prove import _print
 from orbitmq.testing.load.history import History
+from orbitmq.testing.prove.seeds import Simulated
 from orbitmq.testing.prove.trial import Findings
 
 
@@ -39,3 +40,29 @@ def test_what_a_power_cut_may_take_is_told(capsys: pytest.CaptureFixture[str]) -
     told = printed(capsys, "ASYNC_FLUSH", place=600, is_there=False)
     assert "Can be lost" in told
     assert "at most 1 messages of the last 0.1 s" in " ".join(told.split())
+
+
+def test_what_a_simulated_run_broke_is_told_with_the_command_that_repeats_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = Findings("OrbitMQ", {"flushDiskType": "SYNC_FLUSH"})
+    history = History()
+    history.acknowledge(history.promise("plain0-1", "T", 0, "plain"), now_ms=900, place=600)
+    found.take(history)
+    found.simulated = Simulated(7, 3, 500, failed={"8": ["lost: plain0-2"]}, again="simulate --first")
+    _print(found)
+    told = " ".join(capsys.readouterr().out.split())
+    assert "3 simulated runs, from seed 7: 500 promises kept" in told
+    assert "seed 8: lost: plain0-2; again: simulate --first 8" in told
+    assert not found.is_kept
+    assert found.to_value()["simulated"]["failed"] == {"8": ["lost: plain0-2"]}
+
+
+def test_a_broker_that_never_started_has_kept_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    found = Findings(
+        "OrbitMQ", {"flushDiskType": "SYNC_FLUSH"}, failed="it does not start: the port is taken"
+    )
+    _print(found)
+    told = capsys.readouterr().out
+    assert "the port is taken" in told
+    assert "yes" not in told

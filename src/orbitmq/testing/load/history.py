@@ -22,7 +22,7 @@ RULES = {
     "undone": "nothing is delivered that was rolled back or recalled",
     "acked again": "what a pop acknowledged in time is not popped again by the same life of the broker",
     "starved": "everything that was popped and not acknowledged can be popped again",
-    "offsets": "a group's offset is never beyond what it committed nor its queue; only crashes set it back",
+    "offsets": "a group's offset never goes beyond what it committed, and back in crashes only",
     "stuck": "the broker comes back, and answers",
     "failed": "nothing fails inside that nobody expected",
 }

@@ -17,12 +17,15 @@ from typing import Any
 
 from orbitmq.broker.auth.reading import first_user
 from orbitmq.broker.options import BROKER_TABLE, BrokerSettings
-from orbitmq.options import Layer, from_assignments, from_environment, read_file
+from orbitmq.nameserver.options import NAMESRV_TABLE
+from orbitmq.options import from_assignments, from_environment, read_file
+from orbitmq.protocol.errors import OrbitError
 from orbitmq.protocol.signing import Credentials
 from orbitmq.store.options import delays_ms
 from orbitmq.testing.load.clients import LOST, TOPICS, Clients
 from orbitmq.testing.load.history import RULES, History
 from orbitmq.testing.prove.brokers import ApacheBroker, DoesNotStart, Given, Killable, OurBroker
+from orbitmq.testing.prove.seeds import Simulated, options_of, simulate
 
 LONGEST_LEVEL_MS = 10_000
 ROUNDS = 6
@@ -72,13 +75,15 @@ class Findings:
     most_at_risk_bytes: int = 0
     """What was written and not on the disk at a power cut, at most."""
     slowest_start_seconds: float = 0.0
+    simulated: Simulated | None = None
+    """Runs of the same configuration on a simulated machine."""
     failed: str = ""
     """Why it ended early."""
 
     @property
     def is_kept(self) -> bool:
         """Whether every promise was kept."""
-        return not self.broken and not self.failed
+        return not (self.broken or self.failed or (self.simulated and self.simulated.failed))
 
     def take(self, history: History) -> None:
         """Adds what one folder showed."""
@@ -117,18 +122,19 @@ class Findings:
                 rule: {"promise": RULES[rule], "times": times, "example": self.examples[rule]}
                 for rule, times in self.broken.items()
             },
+            "simulated": self.simulated and self.simulated.to_value(),
             "failed": self.failed,
         }
 
 
 def settings_of(given: Given) -> BrokerSettings:
     """The user's configuration as a broker would read it. Raises OptionError."""
-    layers: list[Layer] = []
+    layers = [from_environment(os.environ), from_assignments(given.assignments)]
     if given.config is not None:
-        layers.append(read_file(given.config).split(BROKER_TABLE.has, lambda _: True)[0])
-    layers.append(from_environment(os.environ).split(BROKER_TABLE.has, lambda _: True)[0])
-    layers.append(from_assignments(given.assignments).split(BROKER_TABLE.has, lambda _: True)[0])
-    settings: BrokerSettings = BROKER_TABLE.load(layers)
+        layers.insert(0, read_file(given.config))
+    settings: BrokerSettings = BROKER_TABLE.load(
+        [layer.split(BROKER_TABLE.has, NAMESRV_TABLE.has)[0] for layer in layers]
+    )
     return settings
 
 
@@ -163,7 +169,20 @@ class Trial:
         return tuple(kind for kind in TOPICS if kind not in lacking)
 
     async def on_ours(self) -> Findings:
-        """Kills, power cuts and stops of a broker with the user's configuration."""
+        """Kills, power cuts and stops of a broker with the user's configuration, and simulated runs of it."""
+        seeds = asyncio.create_task(simulate(options_of(self.settings), self.findings.seed, self._seconds))
+        try:
+            findings = await self._on_ours()
+            self._say(f"{findings.name}: waiting for simulated runs")
+            findings.simulated = await seeds
+        except OrbitError as error:
+            self.findings.failed = str(error)
+        finally:
+            seeds.cancel()
+            await asyncio.gather(seeds, return_exceptions=True)
+        return self.findings
+
+    async def _on_ours(self) -> Findings:
         overrides = dict(SHORT_TIMES)
         credentials = None
         if self.settings.authentication_enabled or self.settings.authorization_enabled:
