@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import ssl
 
 from orbitmq.protocol.errors import OrbitError
@@ -50,5 +51,7 @@ def why_not_connected(error: OSError) -> str:
         return f"its certificate is not trusted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
         return f"no TLS connection: {(error.reason or str(error)).replace('_', ' ').lower()}"
+    if isinstance(error, socket.gaierror):
+        return f"the host is not known: {error.strerror or error}"  # its number is none of the system's
     # asyncio's own words are "Connect call failed (...)": the system's say why.
     return os.strerror(error.errno) if error.errno else str(error)

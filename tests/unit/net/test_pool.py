@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 
 import pytest
 
-from orbitmq.net.errors import CallTimeout, ConnectFailed
+from orbitmq.net.errors import CallTimeout, ConnectFailed, why_not_connected
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.requests.admin import GetBrokerRuntimeInfo
 from orbitmq.protocol.requests.send import SendMessageV2
@@ -65,6 +66,11 @@ async def test_it_is_connected_anew_once_it_was_silent_for_long(
         await pool.send_oneway(deaf, GetBrokerRuntimeInfo(), 50)
     await first.wait_closed()
     assert await pool.connection(deaf) is not first
+
+
+def test_a_host_that_is_not_known_is_said_in_words() -> None:
+    error = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+    assert why_not_connected(error) == "the host is not known: Name or service not known"
 
 
 async def test_connecting_takes_no_longer_than_the_call_may(
