@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from orbitmq.access import context_of, credentials_of
-from orbitmq.net.address import default_namesrv, parse_addresses
-from orbitmq.net.errors import ConnectFailed, NetError
+from orbitmq.net.address import default_namesrv, parse_address, parse_addresses
+from orbitmq.net.errors import BadAddress, ConnectFailed, NetError
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.bodies.route import ClusterInfo, TopicRouteData
 from orbitmq.protocol.declare import Reply, Request
@@ -146,6 +146,17 @@ class Admin:
             where = f" in cluster {cluster}" if cluster else ""
             raise NoBroker(f"no broker{meant}{where} is registered with {';'.join(self.namesrv)}")
         return found
+
+    async def addresses(self, broker: str) -> list[str]:
+        """The addresses of a broker group by name; or `broker` itself, where it is `host:port`.
+
+        No name server is asked for that one: it may be what is out of order. Raises NoBroker.
+        """
+        try:
+            parse_address(broker)
+        except BadAddress:
+            return [one.address for one in await self.brokers(broker=broker)]
+        return [broker]
 
     async def masters(self, cluster: str | None = None, broker: str | None = None) -> list[BrokerAt]:
         """The same, masters only."""

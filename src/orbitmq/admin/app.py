@@ -8,7 +8,7 @@ import pkgutil
 import click
 
 from orbitmq.admin import commands
-from orbitmq.admin.face import ALONE, COMMANDS, SUBJECTS
+from orbitmq.admin.face import ALONE, COMMANDS, FIRST_EXAMPLES, SUBJECTS, epilog
 
 for _module in pkgutil.iter_modules(commands.__path__):
     importlib.import_module(f"{commands.__name__}.{_module.name}")
@@ -27,6 +27,10 @@ def admin() -> None:
 
 
 for _subject, _line in SUBJECTS.items():
-    admin.add_command(click.Group(_subject, commands=COMMANDS[_subject], help=_line))
+    admin.add_command(
+        click.Group(
+            _subject, commands=COMMANDS[_subject], help=_line, epilog=epilog(FIRST_EXAMPLES[_subject])
+        )
+    )
 for _command in ALONE.values():
     admin.add_command(_command)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -29,12 +29,17 @@ SUBJECTS = {
 }
 COMMANDS: dict[str, dict[str, click.Command]] = {subject: {} for subject in SUBJECTS}
 """Subject -> name -> command, filled by importing `orbitmq.admin.commands`."""
+FIRST_EXAMPLES: dict[str, list[str]] = {subject: [] for subject in SUBJECTS}
+"""Subject -> the first example of each of its commands, filled alike."""
 ALONE: dict[str, click.Command] = {}
 """Commands that belong to no subject, by name: they ask no server. Filled alike."""
 
 
-def face(subject: str, name: str, examples: str = "") -> Callable[[Face], click.Command]:
-    """Registers `orbitmq admin <subject> <name>`. The function's docstring is its help."""
+def face(subject: str, name: str, examples: str) -> Callable[[Face], click.Command]:
+    """Registers `orbitmq admin <subject> <name>`. The function's docstring is its help.
+
+    Of the examples, a line each, the first one stands in the help of the subject, too.
+    """
 
     def register(function: Face) -> click.Command:
         parameters = getattr(function, "__click_params__", [])
@@ -52,19 +57,30 @@ def face(subject: str, name: str, examples: str = "") -> Callable[[Face], click.
             show(result, as_json)
 
         run.__click_params__ = [*_common_flags(), *parameters]  # type: ignore[attr-defined]
-        lines = "".join(f"\n  {line}" for line in examples.splitlines())
-        epilog = f"\b\nExamples:{lines}" if lines else None
-        command = click.command(name, epilog=epilog)(access_flags(run))
+        lines = examples.splitlines()
+        first_sentence = " ".join((function.__doc__ or "").partition("\n\n")[0].split())
+        command = click.command(name, epilog=epilog(lines), short_help=first_sentence)(access_flags(run))
         COMMANDS[subject][name] = command
+        FIRST_EXAMPLES[subject].append(lines[0])
         return command
 
     return register
 
 
+def epilog(examples: Sequence[str]) -> str:
+    """The end of a command's help."""
+    return "\b\nExamples:" + "".join(f"\n  {line}" for line in examples)
+
+
 def _common_flags() -> list[click.Parameter]:
     return [
         click.Option(
-            ["--timeout"], type=click.FloatRange(0.1), default=5.0, show_default=True, metavar="SECONDS"
+            ["--timeout"],
+            type=click.FloatRange(0.1),
+            default=5.0,
+            show_default=True,
+            metavar="SECONDS",
+            help="Time for one question to a server.",
         ),
         click.Option(["--json", "as_json"], is_flag=True, help="Print JSON."),
     ]

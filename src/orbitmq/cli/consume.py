@@ -12,7 +12,7 @@ from orbitmq.access import Access, access_flags
 from orbitmq.client.consumer import PushConsumer
 from orbitmq.client.message import ReceivedMessage
 from orbitmq.client.options import FIRST_OFFSET, LAST_OFFSET
-from orbitmq.client.subscription import Sql
+from orbitmq.client.subscription import Sql, tags_of
 
 
 @click.command(
@@ -23,7 +23,7 @@ Examples:
   orbitmq consume --topic flights --sql "origin = 'JFK' AND dest IN ('LAX', 'SFO')"
   orbitmq consume --topic flights --group export --from first --no-follow --json > flights.jsonl"""
 )
-@click.option("-t", "--topic", required=True, metavar="NAME")
+@click.option("-t", "--topic", required=True, metavar="NAME", help="The topic to read.")
 @click.option(
     "-g",
     "--group",
@@ -76,8 +76,9 @@ def consume(
         raise click.UsageError("--tag or --sql, not both: in SQL92 the tag is the property TAGS")
     try:
         wanted = tags if sql is None else Sql(sql)
+        tags_of(tags)
     except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--sql") from None
+        raise click.BadParameter(str(error), param_hint="--tag" if sql is None else "--sql") from None
 
     async def run() -> int:
         where = FIRST_OFFSET if start == "first" else LAST_OFFSET

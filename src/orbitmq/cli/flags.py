@@ -120,7 +120,13 @@ FLAGS = (
         type=click.Choice(LEVELS),
         help="The option logLevel: can be changed while the server runs. [default: info]",
     ),
-    click.option("--log-format", type=click.Choice(FORMATS), default="text", show_default=True),
+    click.option(
+        "--log-format",
+        type=click.Choice(FORMATS),
+        default="text",
+        show_default=True,
+        help="Lines for people, or one JSON object per line for collectors.",
+    ),
 )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 
 import click
@@ -25,13 +27,33 @@ class NotWell(OrbitError):
     """It answers, and says that it does not serve."""
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Somebody is well."""
+
+    kind: str
+    address: str
+    told: str
+    values: Mapping[str, object]
+    """What was told, for programs."""
+    took_ms: float
+
+    def as_line(self) -> str:
+        """For people."""
+        return f"{self.kind} {self.address} is well: {self.told}, {self.took_ms:.1f} ms"
+
+    def as_json(self) -> str:
+        """For programs."""
+        return json.dumps({"kind": self.kind, "address": self.address, **self.values, "ms": self.took_ms})
+
+
 @click.command(
     epilog="""\b
 Examples:
   orbitmq ping
   orbitmq ping --wait 30 && ./start-the-application
   orbitmq ping --broker 127.0.0.1:10911 --timeout 1
-  orbitmq ping --namesrv "ns1:9876;ns2:9876"
+  orbitmq ping --namesrv "ns1:9876;ns2:9876" --json
 
 \b
 Exit code 0: all that were asked are well; 1: one is not."""
@@ -53,6 +75,9 @@ Exit code 0: all that were asked are well; 1: one is not."""
     help="Ask until all are well, at most so long. A name server is well then once it knows a broker.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing if all is well.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="One JSON object for each that was asked, one per line."
+)
 @click.pass_context
 def ping(
     ctx: click.Context,
@@ -62,9 +87,10 @@ def ping(
     timeout: float,
     wait: float | None,
     quiet: bool,
+    as_json: bool,
 ) -> None:
     """Ask a name server, or a broker, whether it is well."""
-    asked: list[Callable[[], str]] = []
+    asked: list[Callable[[], Answer]] = []
     if broker is not None:
         asked.append(partial(_ask_broker, broker, access, timeout))
     if broker is None or ctx.get_parameter_source("namesrv") is ParameterSource.COMMANDLINE:
@@ -74,10 +100,10 @@ def ping(
     for ask in asked:
         answer = _ask_until(deadline, ask)
         if not quiet:
-            click.echo(answer)
+            click.echo(answer.as_json() if as_json else answer.as_line())
 
 
-def _ask_until(deadline: float, ask: Callable[[], str]) -> str:
+def _ask_until(deadline: float, ask: Callable[[], Answer]) -> Answer:
     """The first good answer; what went wrong last is raised after the deadline."""
     while True:
         try:
@@ -97,7 +123,7 @@ def _connect(address: str, access: Access, timeout: float) -> BlockingConnection
     )
 
 
-def _ask_namesrv(address: str, access: Access, timeout: float, least: int) -> str:
+def _ask_namesrv(address: str, access: Access, timeout: float, least: int) -> Answer:
     started = time.monotonic()
     with _connect(address, access, timeout) as connection:
         info = connection.call(GetBrokerClusterInfo(), timeout * 1000).body
@@ -105,17 +131,18 @@ def _ask_namesrv(address: str, access: Access, timeout: float, least: int) -> st
     known = f"{brokers} broker{'' if brokers == 1 else 's'}"
     if brokers < least:
         raise NotWell(f"name server {address} answers, but knows {known}")
-    return _well(f"name server {address}", f"knows {known}", started)
+    return Answer("name server", address, f"knows {known}", {"brokers": brokers}, _ms_since(started))
 
 
-def _ask_broker(address: str, access: Access, timeout: float) -> str:
+def _ask_broker(address: str, access: Access, timeout: float) -> Answer:
     started = time.monotonic()
     with _connect(address, access, timeout) as connection:
         table = connection.call(GetBrokerRuntimeInfo(), timeout * 1000).body.table
     if table.get("brokerActive") == "false":
         raise NotWell(f"broker {address} answers, but is not active")
-    return _well(f"broker {address}", f"version {table.get('brokerVersionDesc', 'unknown')}", started)
+    version = table.get("brokerVersionDesc", "unknown")
+    return Answer("broker", address, f"version {version}", {"version": version}, _ms_since(started))
 
 
-def _well(who: str, what: str, started: float) -> str:
-    return f"{who} is well: {what}, {(time.monotonic() - started) * 1000:.1f} ms"
+def _ms_since(started: float) -> float:
+    return round((time.monotonic() - started) * 1000, 1)

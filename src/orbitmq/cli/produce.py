@@ -32,11 +32,17 @@ Examples:
   tail -f app.log | orbitmq produce --topic logs --tag app
   orbitmq produce --topic load --body x --count 100000 --rate 2000"""
 )
-@click.option("-t", "--topic", required=True, metavar="NAME")
+@click.option("-t", "--topic", required=True, metavar="NAME", help="The topic to send to.")
 @click.option("--body", metavar="TEXT", help="The body; without it every line of standard input is one.")
 @click.option("--tag", metavar="TEXT", help="What consumers can filter by.")
 @click.option("--key", "keys", metavar="TEXT", multiple=True, help="What it can be found by. Repeatable.")
-@click.option("--property", "properties", metavar="NAME=VALUE", multiple=True, help="Repeatable.")
+@click.option(
+    "--property",
+    "properties",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="A property of your own, which --sql can choose by. Repeatable.",
+)
 @click.option("--sharding-key", metavar="TEXT", help="Messages with the same one keep their order.")
 @click.option(
     "--delay-level",
@@ -47,7 +53,13 @@ Examples:
 )
 @click.option("--count", type=click.IntRange(1), default=1, show_default=True, help="Send the body so often.")
 @click.option("--rate", type=click.FloatRange(0, min_open=True), help="Messages per second at most.")
-@click.option("--group", default="orbitmq-produce", show_default=True, metavar="NAME")
+@click.option(
+    "--group",
+    default="orbitmq-produce",
+    show_default=True,
+    metavar="NAME",
+    help="The producer group that brokers are told.",
+)
 @access_flags
 @click.option(
     "--json", "as_json", is_flag=True, help="Print what became of each message as JSON, one per line."

@@ -20,6 +20,18 @@ def test_an_option_that_does_not_exist(rocketmq: LocalBroker, capsys: pytest.Cap
     assert said(rocketmq, capsys, "broker", "set", "broker-a", "fileReservedTime=71")[0] == 0
 
 
+def test_a_broker_by_its_address_needs_no_name_server(
+    rocketmq: LocalBroker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nobody = ["--namesrv", "127.0.0.1:1"]
+    assert run(["admin", "broker", "set", rocketmq.broker, "fileReservedTime=70", *nobody]) == 0
+    assert run(["admin", "broker", "config", rocketmq.broker, "--filter", "fileReserved", *nobody]) == 0
+    assert "fileReservedTime  70" in capsys.readouterr().out
+    assert run(["admin", "broker", "status", rocketmq.broker, *nobody]) == 0
+    assert "brokerVersionDesc" in capsys.readouterr().out
+    assert run(["admin", "broker", "status", "broker-a", *nobody]) == 1
+
+
 def test_a_topic_that_does_not_exist(rocketmq: LocalBroker, capsys: pytest.CaptureFixture[str]) -> None:
     assert said(rocketmq, capsys, "topic", "create", "mistaken")[0] == 0
     deleted = said(rocketmq, capsys, "topic", "delete", "mistaken", "--yes")

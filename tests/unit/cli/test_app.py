@@ -48,6 +48,8 @@ def test_help_lists_commands_without_loading_them(capsys: pytest.CaptureFixture[
         (["admin", "group", "reset-offset", "g", "t", "--offset", "1", "-y"], "--offset needs --queue"),
         (["admin", "group", "reset-offset", "g", "t", "--to", "yesterday", "-y"], "neither `now`"),
         (["admin", "broker", "set", "b", "x"], "expected NAME=VALUE"),
+        (["admin", "user", "create", "ann"], "no terminal to ask for a password"),
+        (["consume", "--topic", "t", "--tag", "||"], "--tag: '||' names no tag"),
         (["admin", "topic", "list", "--namesrv", "nonsense"], "not an address"),
     ],
 )

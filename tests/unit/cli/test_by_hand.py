@@ -26,6 +26,15 @@ def test_ping(rocketmq: LocalBroker, capsys: pytest.CaptureFixture[str]) -> None
     capsys.readouterr()
 
 
+def test_ping_tells_programs_in_json(rocketmq: LocalBroker, capsys: pytest.CaptureFixture[str]) -> None:
+    servers = ["--broker", rocketmq.broker, "--namesrv", rocketmq.namesrv]
+    assert run(["ping", *servers, "--json"]) == 0
+    broker, namesrv = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (broker.pop("ms") > 0, namesrv.pop("ms") > 0) == (True, True)
+    assert broker == {"kind": "broker", "address": rocketmq.broker, "version": "V5_4_0"}
+    assert namesrv == {"kind": "name server", "address": rocketmq.namesrv, "brokers": 1}
+
+
 def test_a_probe_of_a_broker_asks_no_name_server(
     rocketmq: LocalBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

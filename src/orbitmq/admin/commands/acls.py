@@ -99,7 +99,13 @@ def subject_of(user: str) -> str:
     help="Topic:NAME, Group:NAME or Cluster:NAME; NAME may end in *; * alone is everything. Repeatable.",
 )
 @click.option("--action", "actions", type=ACTIONS, multiple=True, required=True, help="Repeatable.")
-@click.option("--allow/--deny", "allows", default=True, show_default=True)
+@click.option(
+    "--allow/--deny",
+    "allows",
+    default=True,
+    show_default=True,
+    help="What the rule says of these actions. Where both are said, it is no.",
+)
 @click.option(
     "--source-ip", "source_ips", multiple=True, help="Only from there: an address or range. Repeatable."
 )
@@ -157,7 +163,7 @@ async def delete(
     return Done(f"removed {what} from {_names(found)}", {"subject": subject_of(user), "resource": resource})
 
 
-@face("acl", "get")
+@face("acl", "get", "orbitmq admin acl get ann")
 @click.argument("user")
 @cluster_flags
 async def get(admin: Admin, user: str, cluster: str | None, broker: str | None) -> Rows:
@@ -170,7 +176,7 @@ async def get(admin: Admin, user: str, cluster: str | None, broker: str | None) 
     )
 
 
-@face("acl", "list")
+@face("acl", "list", "orbitmq admin acl list\norbitmq admin acl list --resource Topic:orders --json")
 @click.option("--subject", metavar="TEXT", help="Only users whose names hold it.")
 @click.option("--resource", metavar="TEXT", help="Only rules whose resources hold it.")
 @cluster_flags

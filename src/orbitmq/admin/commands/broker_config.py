@@ -20,12 +20,12 @@ async def broker_config(admin: Admin, address: str) -> dict[str, str]:
 @face(
     "broker",
     "config",
-    "orbitmq admin broker config broker-a\norbitmq admin broker config broker-a --filter flush",
+    "orbitmq admin broker config broker-a\norbitmq admin broker config 127.0.0.1:10911 --filter flush",
 )
 @click.argument("broker")
 @click.option("--filter", "part", default="", metavar="TEXT", help="Only options whose name contains this.")
 async def show(admin: Admin, broker: str, part: str) -> Facts:
     """All options of BROKER, a name or HOST:PORT."""
-    [one, *_] = await admin.brokers(broker=broker)
-    options = await broker_config(admin, one.address)
+    [address, *_] = await admin.addresses(broker)
+    options = await broker_config(admin, address)
     return Facts({name: value for name, value in options.items() if part.lower() in name.lower()})

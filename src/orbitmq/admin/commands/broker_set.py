@@ -32,11 +32,10 @@ async def show(admin: Admin, broker: str, assignments: tuple[str, ...]) -> Done:
         if not equals or not name:
             raise click.UsageError(f"{text}: expected NAME=VALUE")
         options[name] = value
-    brokers = await admin.brokers(broker=broker)
-    await _check_names(admin, brokers[0].address, options)
-    for one in brokers:
-        await update_broker_config(admin, one.address, options)
-    addresses = [one.address for one in brokers]
+    addresses = await admin.addresses(broker)
+    await _check_names(admin, addresses[0], options)
+    for address in addresses:
+        await update_broker_config(admin, address, options)
     return Done(
         f"set {', '.join(options)} on {', '.join(addresses)}", {"options": options, "brokers": addresses}
     )

@@ -19,5 +19,5 @@ async def broker_status(admin: Admin, address: str) -> dict[str, str]:
 @click.argument("broker")
 async def show(admin: Admin, broker: str) -> Facts:
     """All figures of BROKER, a name or HOST:PORT."""
-    [one, *_] = await admin.brokers(broker=broker)
-    return Facts(await broker_status(admin, one.address))
+    [address, *_] = await admin.addresses(broker)
+    return Facts(await broker_status(admin, address))

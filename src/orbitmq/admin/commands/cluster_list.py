@@ -26,7 +26,7 @@ async def cluster_figures(
     return await admin.each(await admin.brokers(cluster, broker), ask)
 
 
-@face("cluster", "list")
+@face("cluster", "list", "orbitmq admin cluster list\norbitmq admin cluster list --json")
 @cluster_flags
 async def show(admin: Admin, cluster: str | None, broker: str | None) -> Rows:
     """All brokers with their version, rates and disk use. A broker that does not answer is `down`."""

@@ -36,7 +36,7 @@ def is_system(group: str) -> bool:
     return group in SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
 
 
-@face("group", "list")
+@face("group", "list", "orbitmq admin group list\norbitmq admin group list --broker broker-a --json")
 @click.option("-a", "--all", "everything", is_flag=True, help="The brokers' own groups, too.")
 @cluster_flags
 async def show(admin: Admin, everything: bool, cluster: str | None, broker: str | None) -> Rows:

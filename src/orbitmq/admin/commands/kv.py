@@ -37,7 +37,7 @@ async def show_all(admin: Admin, namespace: str) -> Facts:
     return Facts(await kv_list(admin, namespace))
 
 
-@face("kv", "get")
+@face("kv", "get", "orbitmq admin kv get ORDER_TOPIC_CONFIG orders")
 @click.argument("namespace")
 @click.argument("key")
 async def show_one(admin: Admin, namespace: str, key: str) -> Facts:
@@ -55,7 +55,7 @@ async def put(admin: Admin, namespace: str, key: str, value: str) -> Done:
     return Done(f"{namespace} {key} is {value}", {"namespace": namespace, "key": key, "value": value})
 
 
-@face("kv", "delete")
+@face("kv", "delete", "orbitmq admin kv delete ORDER_TOPIC_CONFIG orders")
 @click.argument("namespace")
 @click.argument("key")
 async def delete(admin: Admin, namespace: str, key: str) -> Done:

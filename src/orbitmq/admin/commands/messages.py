@@ -117,7 +117,7 @@ async def by_id(admin: Admin, message_id: str, topic: str | None) -> Facts:
     return facts(await message_by_id(admin, message_id, topic))
 
 
-@face("message", "unique-id")
+@face("message", "unique-id", "orbitmq admin message unique-id flights 7F000001C4D818B4AAC20B5A7E3C0000")
 @click.argument("topic")
 @click.argument("unique_id")
 async def by_unique_id(admin: Admin, topic: str, unique_id: str) -> Facts:
@@ -131,7 +131,14 @@ async def by_unique_id(admin: Admin, topic: str, unique_id: str) -> Facts:
 @face("message", "key", "orbitmq admin message key flights 2013-1-1-UA-1545-EWR --json")
 @click.argument("topic")
 @click.argument("key")
-@click.option("--max", "max_count", type=click.IntRange(1, 64), default=32, show_default=True)
+@click.option(
+    "--max",
+    "max_count",
+    type=click.IntRange(1, 64),
+    default=32,
+    show_default=True,
+    help="Messages that each broker gives at most.",
+)
 @click.option("--begin", type=Moment(), default=0, help="Stored at this time or later.")
 @click.option("--end", type=Moment(), default=_END_OF_TIME_MS, help="Stored at this time or before.")
 async def by_key(admin: Admin, topic: str, key: str, max_count: int, begin: int, end: int) -> Rows:

@@ -36,10 +36,10 @@ def snapshot(data_dir: Path, as_json: bool, target: Path) -> None:
     figures = take_snapshot(data_dir, target)
     facts = {
         "folder": str(target),
-        "linked files": str(figures.linked_files),
-        "linked bytes": str(figures.linked_bytes),
-        "copied files": str(figures.copied_files),
-        "copied bytes": str(figures.copied_bytes),
+        "linkedFiles": figures.linked_files,
+        "linkedBytes": figures.linked_bytes,
+        "copiedFiles": figures.copied_files,
+        "copiedBytes": figures.copied_bytes,
     }
     show(Facts(facts), as_json)
 

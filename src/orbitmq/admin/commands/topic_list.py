@@ -39,7 +39,7 @@ async def system_topics(admin: Admin) -> set[str]:
     return names
 
 
-@face("topic", "list")
+@face("topic", "list", "orbitmq admin topic list\norbitmq admin topic list --json")
 @click.option("-c", "--cluster", metavar="NAME", help="Only topics of this cluster.")
 @click.option(
     "-a", "--all", "everything", is_flag=True, help="Those of the system, retries and dead letters, too."

@@ -90,11 +90,11 @@ async def copy_users(admin: Admin, source: str, target: str, names: Sequence[str
 def _read_password(file: str | None, *, asked: bool) -> str | None:
     """A password from a file's first line, `-` being standard input, or asked for."""
     if file is None:
-        return (
-            str(click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
-            if asked
-            else None
-        )
+        if not asked:
+            return None
+        if not sys.stdin.isatty():
+            raise click.UsageError("there is no terminal to ask for a password: give --password-file")
+        return str(click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
     if file == "-":
         line = sys.stdin.readline()
     else:
@@ -118,7 +118,14 @@ _password_file = click.option(
 @face("user", "create", "orbitmq admin user create ann --password-file ann.secret")
 @click.argument("name")
 @_password_file
-@click.option("--type", "kind", type=TYPES, default="normal", show_default=True)
+@click.option(
+    "--type",
+    "kind",
+    type=TYPES,
+    default="normal",
+    show_default=True,
+    help="A super user may do everything, a normal one what rules allow.",
+)
 @cluster_flags
 async def create(
     admin: Admin, name: str, password_file: str | None, kind: str, cluster: str | None, broker: str | None
@@ -135,7 +142,7 @@ async def create(
 @click.argument("name")
 @_password_file
 @click.option("--password", "asks", is_flag=True, help="Ask for a new password.")
-@click.option("--type", "kind", type=TYPES)
+@click.option("--type", "kind", type=TYPES, help="What the user is from now on.")
 @click.option("--enable/--disable", "enabled", default=None, help="Whether the user is let in.")
 @cluster_flags
 async def update(
@@ -158,7 +165,7 @@ async def update(
     return Done(f"user {name} is changed on {_names(found)}", {"user": name, "brokers": _list(found)})
 
 
-@face("user", "delete")
+@face("user", "delete", "orbitmq admin user delete ann")
 @click.argument("name")
 @yes_flag
 @cluster_flags
@@ -170,7 +177,7 @@ async def delete(admin: Admin, name: str, yes: bool, cluster: str | None, broker
     return Done(f"user {name} is gone from {_names(found)}", {"user": name, "brokers": _list(found)})
 
 
-@face("user", "get")
+@face("user", "get", "orbitmq admin user get ann")
 @click.argument("name")
 @cluster_flags
 async def get(admin: Admin, name: str, cluster: str | None, broker: str | None) -> Rows:
@@ -187,7 +194,7 @@ async def get(admin: Admin, name: str, cluster: str | None, broker: str | None) 
     return Rows(COLUMNS, rows)
 
 
-@face("user", "list")
+@face("user", "list", "orbitmq admin user list\norbitmq admin user list --filter ann --json")
 @click.option("--filter", "part", metavar="TEXT", help="Only users whose names hold it.")
 @cluster_flags
 async def show_all(admin: Admin, part: str | None, cluster: str | None, broker: str | None) -> Rows:
