@@ -50,6 +50,7 @@ def test_help_lists_commands_without_loading_them(capsys: pytest.CaptureFixture[
         (["admin", "broker", "set", "b", "x"], "expected NAME=VALUE"),
         (["admin", "user", "create", "ann"], "no terminal to ask for a password"),
         (["consume", "--topic", "t", "--tag", "||"], "--tag: '||' names no tag"),
+        (["prove", "--set", "flushDiskTyp=SYNC_FLUSH"], "did you mean flushDiskType?"),
         (["admin", "topic", "list", "--namesrv", "nonsense"], "not an address"),
     ],
 )
