@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -100,8 +101,9 @@ async def test_without_any_name_server_clients_go_on_with_what_they_know(tmp_pat
         await until(lambda: len(seen) >= 20)
         assert sorted(seen, key=int) == [str(number).encode() for number in range(20)]
         async with name_server(tmp_path / "second", port + 2) as second:
-            while not await is_known(second.address, "T"):  # noqa: ASYNC110 - brokers come by themselves
-                await asyncio.sleep(0.1)
+            async with asyncio.timeout(30):
+                while not await is_known(second.address, "T"):  # noqa: ASYNC110 - brokers come by themselves
+                    await asyncio.sleep(0.1)
             async with Producer("Q", second.address) as late:
                 await late.send(Message("T", b"20"))
             await until(lambda: len(seen) >= 21)
@@ -148,6 +150,8 @@ async def test_a_name_server_that_knows_a_broker_where_it_is_not_any_more(tmp_pa
 
 STORM_SECONDS = 6.0
 MEMBERS = 20
+LONGEST_ALONE_SECONDS = 20.0
+"""No queue with messages is without somebody at it for longer."""
 
 
 @pytest.mark.timeout(600)
@@ -156,9 +160,15 @@ async def test_a_storm_of_members_never_has_two_of_them_at_a_queue(tmp_path: Pat
     running: Counter[int] = Counter()
     handled: list[tuple[int, int]] = []
     overlaps: list[int] = []
+    last_handled: dict[int, float] = {}
+    alone = slowest_send = 0.0
 
     async def handle(message: ReceivedMessage) -> None:
+        nonlocal alone
         queue = message.queue.queue_id
+        now = time.monotonic()
+        alone = max(alone, now - last_handled.get(queue, now))
+        last_handled[queue] = now
         if running[queue]:
             overlaps.append(queue)
         running[queue] += 1
@@ -187,11 +197,15 @@ async def test_a_storm_of_members_never_has_two_of_them_at_a_queue(tmp_path: Pat
             async with member(0):
                 storm = [asyncio.ensure_future(passing(number)) for number in range(1, MEMBERS + 1)]
                 while not all(one.done() for one in storm):
+                    began = time.monotonic()
                     sent.append(await producer.send(Message("T", str(len(sent)).encode())))
+                    slowest_send = max(slowest_send, time.monotonic() - began)
                     await asyncio.sleep(0.01)
                 await asyncio.gather(*storm)
                 await until(lambda: len(set(handled)) == len(sent), 300)
     assert overlaps == []
+    # On a machine that stands still nobody is served.
+    assert alone < LONGEST_ALONE_SECONDS + 2 * slowest_send, f"a queue had nobody for {alone:.1f} s"
     for queue in range(4):
         firsts = list(dict.fromkeys(offset for one, offset in handled if one == queue))
         assert firsts == sorted(firsts), "the messages of a queue were handled in their order"
