@@ -11,8 +11,6 @@ public class JavaMember {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(args[1]);
         consumer.setNamesrvAddr(args[0]);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
-        // What was printed has its offset committed: the end waits for listeners that have not returned yet.
-        consumer.setAwaitTerminationMillisWhenShutdown(5_000);
         consumer.subscribe(args[2], "*");
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             messages.forEach(m -> System.out.println("got " + new String(m.getBody(), StandardCharsets.UTF_8)));
