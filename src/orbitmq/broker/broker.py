@@ -22,7 +22,7 @@ from orbitmq.broker.filters import FilterTable
 from orbitmq.broker.groups import GroupTable
 from orbitmq.broker.handlers import handlers
 from orbitmq.broker.handlers.pop_ack import PopAckTables, ack_many
-from orbitmq.broker.handlers.send import SEND_BEGINS, ManyResult, SendTables, send_many, take_frames
+from orbitmq.broker.handlers.send import FRAMES_BEGIN, ManyResult, SendTables, send_many, take_frames
 from orbitmq.broker.handlers.transaction import TransactionTables, end_many
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.locks import QueueLocks
@@ -243,7 +243,7 @@ class Broker:
         many: dict[int, ManyHandler] = dict.fromkeys(SEND_CODES, together)
         many[END_TRANSACTION] = partial(end_many, tables[TransactionTables])
         many[AckMessage.CODE] = partial(ack_many, tables[PopAckTables])
-        return handlers.bind(tables), many, TakeFrames(SEND_BEGINS, partial(take_frames, tables[SendTables]))
+        return handlers.bind(tables), many, TakeFrames(FRAMES_BEGIN, partial(take_frames, tables[SendTables]))
 
 
 class _Tables(dict[type, Any]):

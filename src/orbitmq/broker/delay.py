@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeAlias
 
 from orbitmq.broker import names
+from orbitmq.broker.delay_cy import copy_due
 from orbitmq.broker.snapshots import Snapshot, require_member
 from orbitmq.broker.timer_due import TIMER_PROPERTIES
 from orbitmq.broker.unsaved import Unsaved
@@ -26,6 +27,7 @@ from orbitmq.protocol.names import SCHEDULE_TOPIC
 from orbitmq.protocol.properties import find_property
 from orbitmq.store import Appended, PendingMessage, PutStatus
 from orbitmq.store.options import DEFAULT_DELAY_LEVELS, delays_ms
+from orbitmq.store.room import Room
 
 log = logging.getLogger(__name__)
 
@@ -96,11 +98,15 @@ class DelayStore(Protocol):
     def physical_offset_of(
         self, topic: str, queue_id: int, queue_offset: int
     ) -> tuple[int, int, int] | None: ...
+    def units(self, topic: str, queue_id: int, queue_offset: int, count: int) -> bytes: ...
     def message_at(self, physical_offset: int, size: int) -> StoredMessage | None: ...
     def records_from(self, physical_offset: int) -> Iterable[StoredMessage]: ...
     def append_many(
         self, messages: Sequence[PendingMessage], now_ms: int, answers: list[Appended]
     ) -> list[Appended]: ...
+    def room(self, now_ms: int) -> Room | None: ...
+    def wrote_into(self, room: Room) -> None: ...
+    def leave(self, room: Room) -> None: ...
 
 
 @dataclass(slots=True)
@@ -157,8 +163,8 @@ class DelayDelivery:
         self.version = DataVersion(timestamp=now)
         self.skipped = 0
         """Waiting records that could not be read, or were of no deliverable kind."""
-        self.on_delivered: Callable[[str, int, int], None] = lambda topic, queue_id, size_bytes: None
-        """Hears of the topic, queue and size of every message whose time came."""
+        self.on_delivered: Callable[[str, int, int, int], None] = lambda topic, queue_id, size, count: None
+        """Hears of the topic, queue, bytes and number of messages of about the same size whose time came."""
         self._store = store
         self._unsaved = unsaved
         self._saved_to: int | None = None
@@ -249,6 +255,7 @@ class DelayDelivery:
         """Those from `position` on that are due and not delivered yet."""
         batch_bytes = 0
         try:
+            position = self._copy_due(level, position, min(end - position, limit), now)
             while taken and position + len(batch) < min(end, start + limit):
                 at = position + len(batch)
                 unit = self._store.physical_offset_of(SCHEDULE_TOPIC, queue_id, at)
@@ -279,6 +286,31 @@ class DelayDelivery:
             if self.positions[level] != start:
                 self._moved(now)
         return self.positions[level] - start, taken
+
+    def _copy_due(self, level: int, position: int, count: int, now: int) -> int:
+        """Delivers from a position on what needs nothing but copying; gives the position behind it."""
+        if self._known or count <= 0:
+            return position
+        units = self._store.units(SCHEDULE_TOPIC, level - 1, position, count)
+        room = self._store.room(now) if units else None
+        if room is None:
+            return position
+        try:
+            copied = copy_due(units, now, room, names.HALF_TOPICS)
+            delivered_to = room.segment_start + room.position
+            behind = position if copied is None else position + copied.messages
+        except BaseException:
+            self._store.leave(room)
+            raise
+        if copied is None:
+            return position
+        # What fails before has delivered nothing, and nothing fails before all of it is known.
+        self._store.wrote_into(room)
+        self.positions[level] = behind
+        self._delivered_to = delivered_to
+        for topic, queue_id, messages, size_bytes in copied.counted:
+            self.on_delivered(topic, queue_id, size_bytes, messages)
+        return behind
 
     def _append(self, level: int, position: int, batch: Sequence[PendingMessage], now: int) -> bool:
         """Delivers messages that stand from a position on; whether all were taken. Those behind one that was
@@ -319,7 +351,7 @@ class DelayDelivery:
             self._known_to_ms = max(self._known_to_ms, now)
             self._known[_identity(message.topic, message.queue_id, message)] += 1
         put.noted = following
-        self.on_delivered(message.topic, message.queue_id, appended.size)
+        self.on_delivered(message.topic, message.queue_id, appended.size, 1)
 
     def _known_as(self, message: PendingMessage) -> Identity | None:
         """By what a message is recognised that was delivered already; None if it was not."""

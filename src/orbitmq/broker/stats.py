@@ -155,9 +155,9 @@ class BrokerStats:
                 large = self.large[topic] = [0] * len(SIZE_BOUNDS)
             large[bisect_left(SIZE_BOUNDS, size_bytes / messages) - 1] += messages
 
-    def put_typed(self, message_type: str, topic: str, size_bytes: int) -> None:
-        """Notes of what type a message is that `put_fresh` counts: fifo with a sharding key, delay when its
-        time came, transaction when it was committed.
+    def put_typed(self, message_type: str, topic: str, size_bytes: int, messages: int = 1) -> None:
+        """Notes of what type messages are that `put_fresh` counts: fifo with a sharding key, delay when their
+        time came, transaction when they were committed.
         """
         types = self.by_type.get(topic)
         if types is None:
@@ -165,12 +165,12 @@ class BrokerStats:
         sizes = types.get(message_type)
         if sizes is None:
             sizes = types[message_type] = SizeClasses()
-        sizes.add(1, size_bytes)
+        sizes.add(messages, size_bytes)
 
-    def put_delivered(self, topic: str, queue_id: int, size_bytes: int) -> None:
-        """Counts a message whose time came."""
-        self.put_fresh(topic, queue_id, 1, size_bytes)
-        self.put_typed("delay", topic, size_bytes)
+    def put_delivered(self, topic: str, queue_id: int, size_bytes: int, messages: int = 1) -> None:
+        """Counts messages of about the same size whose time came."""
+        self.put_fresh(topic, queue_id, messages, size_bytes, messages)
+        self.put_typed("delay", topic, size_bytes, messages)
 
     def died(self, group: str, topic: str) -> None:
         """Counts a message that was delivered too often, or that its consumer gave up."""

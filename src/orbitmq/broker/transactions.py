@@ -13,11 +13,13 @@ the next one who looks at half messages notes it first. So nothing is published 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from orbitmq.broker.frames_cy import Ended, StoredHalf
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.offsets import OffsetTable
 from orbitmq.broker.send_cy import SetAside
@@ -41,6 +43,9 @@ from orbitmq.protocol.properties import find_property
 from orbitmq.store import Appended, PendingMessage, PutStatus
 
 log = logging.getLogger(__name__)
+
+MOST_RECENT = 16_384
+"""Half messages that are known by their place in the log: so many."""
 
 GROUP = "CID_RMQ_SYS_TRANS"
 """Whose offsets in the topics of half messages and op records say from where on they matter."""
@@ -107,6 +112,18 @@ class _Put:
 
 
 @dataclass(slots=True)
+class _Taken:
+    """What was written into the log straight from a read, and how far that was noted."""
+
+    halves: Sequence[StoredHalf]
+    ended: Sequence[Ended]
+    op_offset: int
+    now: int
+    noted_halves: int = 0
+    noted_ended: int = 0
+
+
+@dataclass(slots=True)
 class _Reached:
     """Offsets that may be saved once the log is on the disk up to `physical_offset`."""
 
@@ -143,6 +160,10 @@ class Transactions:
         self._offsets = offsets
         self._stats = stats
         self._unsaved = unsaved
+        self._recent: dict[int, int] = {}
+        """Physical offset -> queue offset of half messages that came straight from a read, and are open and
+        not copied. The oldest are forgotten beyond `MOST_RECENT`."""
+        self._taken: _Taken | None = None
         self._put: _Put | None = None
         self._owed: list[int] = []
         """Half messages that have ended, and whose op record is not stored yet."""
@@ -180,8 +201,56 @@ class Transactions:
 
     def begun(self, topic: str, group: str, now: int) -> None:
         """Notes that a half message was stored."""
-        self.figures.opened(topic, group, now)
         self._unsaved.mark(self.NAME, soon=False)
+        # The last that may fail: it counts.
+        self.figures.opened(topic, group, now)
+
+    def recent_halves(self) -> dict[int, int] | None:
+        """The half messages (physical offset -> queue offset) whose decision needs nothing but their record;
+        None while decisions have to be made one by one.
+        """
+        self.note_stored()
+        return None if self._owed else self._recent
+
+    def will_note(
+        self, halves: Sequence[StoredHalf], ended: Sequence[Ended], op_offset: int, now: int
+    ) -> None:
+        """Remembers what is about to be in the log, for `note_taken`."""
+        self._taken = _Taken(halves, ended, op_offset, now)
+
+    def note_taken(self) -> None:
+        """Notes what was written into the log straight from a read. Where memory ends here, the rest is noted
+        by who looks next.
+        """
+        with contextlib.suppress(MemoryError):
+            self._note_taken()
+
+    def _note_taken(self) -> None:
+        taken = self._taken
+        if taken is None:
+            return
+        now = taken.now
+        while taken.noted_halves < len(taken.halves):
+            half = taken.halves[taken.noted_halves]
+            following = taken.noted_halves + 1
+            self._recent[half.physical_offset] = half.offset
+            self.begun(half.topic, half.group, now)
+            taken.noted_halves = following
+        while taken.noted_ended < len(taken.ended):
+            ended = taken.ended[taken.noted_ended]
+            following = taken.noted_ended + 1
+            state = HalfState.COMMITTED if ended.is_commit else HalfState.ROLLED_BACK
+            if ended.is_commit:
+                self.figures.published(ended.topic, ended.age_ms)
+            else:
+                self.figures.rolled_back[ended.topic] += 1
+            self._end(ended, state, now)
+            taken.noted_ended = following
+        if taken.ended:
+            self.ops.add(taken.op_offset, max(ended.offset for ended in taken.ended))
+        self._taken = None
+        while len(self._recent) > MOST_RECENT:
+            del self._recent[next(iter(self._recent))]
 
     def half_at(self, physical_offset: int) -> Half | None:
         """The half message that begins at a physical offset."""
@@ -235,6 +304,8 @@ class Transactions:
 
     def note_stored(self) -> None:
         """Notes of what was stored the part that could not be noted then, for want of memory."""
+        if self._taken is not None:
+            self._note_taken()
         put = self._put
         if put is None:
             return
@@ -247,6 +318,10 @@ class Transactions:
 
     def _close(self, half: Half | FreshHalf, state: HalfState, now: int) -> None:
         self.newest.pop(half.root, None)
+        self._end(half, state, now)
+
+    def _end(self, half: Half | FreshHalf | Ended, state: HalfState, now: int) -> None:
+        self._recent.pop(half.physical_offset, None)
         self.window[half.offset] = state
         self._unsaved.mark(self.NAME, soon=False)
         # The last that may fail: it counts.
@@ -324,6 +399,7 @@ class Transactions:
 
     def _note_copy(self, half: Half, copy: Appended, now: int) -> None:
         self._owe(half.offset)
+        self._recent.pop(half.physical_offset, None)
         self.newest[half.root] = copy.queue_offset
         self.window[half.offset] = HalfState.COPIED
 

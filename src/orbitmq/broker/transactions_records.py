@@ -94,6 +94,11 @@ class Half:
         """Its queue offset among the half messages."""
         return self.record.queue_offset
 
+    @property
+    def physical_offset(self) -> int:
+        """Where its record begins."""
+        return self.record.physical_offset
+
     def at(self, offset: int) -> Half:
         """The same half message in the place of a copy of it."""
         return replace(self, record=replace(self.record, queue_offset=offset))
@@ -326,11 +331,11 @@ def op_records(
         yield _op_record(bytes(body), host, now), named
 
 
-_OP_PROPERTIES = encode_properties({WAIT: "true", TAGS: OP_TAG})
+OP_PROPERTIES = encode_properties({WAIT: "true", TAGS: OP_TAG})
 
 
 def _op_record(body: bytes, host: bytes, now: int) -> PendingMessage:
-    return PendingMessage(OP_HALF_TOPIC, QUEUE_ID, 0, 0, now, host, host, 0, 0, body, _OP_PROPERTIES)
+    return PendingMessage(OP_HALF_TOPIC, QUEUE_ID, 0, 0, now, host, host, 0, 0, body, OP_PROPERTIES)
 
 
 def op_offsets(body: bytes) -> list[int]:

@@ -138,15 +138,15 @@ class Wait:
 
 @dataclass(slots=True)
 class Taken:
-    """Requests of one code at the start of a read that were handled as frames, all at once."""
+    """Requests at the start of a read that were handled as frames, all at once."""
 
     end: int
     """How many bytes of the read they were."""
-    code: int
     answers: bytes
     """The frames of all answers."""
     answered: int
-    oneway: int
+    by_code: Mapping[int, tuple[int, int]]
+    """How many were answered, and how many are one-way, by request code."""
     durable: int = 0
     """The answers wait until the log is on the disk up to here; 0: they wait for nothing."""
     deadline: int = 0
@@ -159,8 +159,8 @@ class Taken:
 class TakeFrames(NamedTuple):
     """What handles whole frames at the start of what a peer's read brought, where it knows their kind."""
 
-    begin: bytes
-    """How the header of the first one begins; other reads are not offered."""
+    begins: tuple[bytes, ...]
+    """How the header of the first one may begin; other reads are not offered."""
     take: Callable[[bytes, Peer, int], Taken | None]
 
 

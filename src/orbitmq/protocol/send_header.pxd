@@ -1,9 +1,12 @@
-# The header of a send with one-letter fields, from JSON to slots without a Python object: for the hot modules
-# where they are compiled. Whatever is not as Java, Go and C++ peers write it is for `header_cy`, which alone
+# The header of a request, from JSON to slots without a Python object: for the hot modules where they are
+# compiled. Whatever is not as Java, Go and C++ peers write it is for `header_cy`, which alone
 # decides what is malformed.
 
 from libc.string cimport memcmp, memset
 
+
+cdef enum:
+    MOST_NAMED = 20
 
 cdef struct Text:
     const unsigned char *at  # NULL where there is none
@@ -18,6 +21,9 @@ cdef struct SendHeader:
     int version
     Text language
     Text fields[26]  # of extFields, by letter
+    int named
+    Text names[MOST_NAMED]  # of extFields, those that are longer
+    Text values[MOST_NAMED]
 
 
 cdef inline const unsigned char *_past_blanks(const unsigned char *at, const unsigned char *end) noexcept:
@@ -81,7 +87,7 @@ cdef inline bint to_number(const unsigned char *at, Py_ssize_t size, long long *
 cdef inline const unsigned char *_fields(
     const unsigned char *at, const unsigned char *end, SendHeader *header
 ) noexcept:
-    """The object of one-letter fields that begins at `at`, and what is behind it; longer names are passed over."""
+    """The object of fields that begins at `at`, and what is behind it; NULL if there are too many."""
     cdef Text name
     cdef Text value
     at = _past_blanks(at + 1, end)
@@ -100,6 +106,12 @@ cdef inline const unsigned char *_fields(
             return NULL
         if name.size == 1 and 97 <= name.at[0] <= 122:
             header.fields[name.at[0] - 97] = value
+        elif header.named < MOST_NAMED:
+            header.names[header.named] = name
+            header.values[header.named] = value
+            header.named += 1
+        else:
+            return NULL
         at = _past_blanks(at, end)
         if at >= end:
             return NULL
@@ -117,7 +129,7 @@ cdef inline bint scan_send(const unsigned char *at, const unsigned char *end, Se
     cdef const unsigned char *digits
     cdef long long number = 0
     cdef bint has_fields = False
-    memset(header, 0, sizeof(SendHeader))
+    memset(header, 0, sizeof(SendHeader) - sizeof(header.names) - sizeof(header.values))
     if at >= end or at[0] != 123:
         return False
     at += 1
@@ -167,6 +179,19 @@ cdef inline bint scan_send(const unsigned char *at, const unsigned char *end, Se
         if at[0] != 44:
             return False
         at += 1
+
+
+cdef inline bint named(const SendHeader *header, const char *name, Py_ssize_t size, Text *value) noexcept:
+    """Gives the value of a field by its name; False without it, and then the value is none."""
+    cdef int i = header.named
+    while i > 0:
+        i -= 1
+        if is_text(&header.names[i], name, size):
+            value[0] = header.values[i]
+            return True
+    value.at = NULL
+    value.size = 0
+    return False
 
 
 cdef inline unsigned char _digit(unsigned char digit) noexcept:

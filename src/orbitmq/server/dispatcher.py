@@ -57,7 +57,7 @@ class Dispatcher:
         self._requests = requests
         self._handlers = handlers
         self._many = dict(many or {})
-        self._frames_begin, self._take_frames = take_frames or TakeFrames(b"", lambda data, peer, now: None)
+        self._frames_begin, self._take_frames = take_frames or TakeFrames((), lambda data, peer, now: None)
         self._began = 0.0
         """Of those who measure: when the turn did (monotonic)."""
         self._arrange = arrange

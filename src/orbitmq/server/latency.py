@@ -136,10 +136,11 @@ class MeasuredDispatcher(Dispatcher):
 
     def _answered(self, taken: Taken, response_code: int, began: float) -> None:
         took_ms = (time.monotonic() - began) * 1000
-        if taken.answered:
-            self._latency.record((taken.code, response_code, False, False), took_ms, taken.answered)
-        if taken.oneway:
-            self._latency.record((taken.code, 0, False, True), took_ms, taken.oneway)
+        for code, (answered, oneway) in taken.by_code.items():
+            if answered:
+                self._latency.record((code, response_code, False, False), took_ms, answered)
+            if oneway:
+                self._latency.record((code, 0, False, True), took_ms, oneway)
 
     def on_requests(self, connection: Connection, commands: list[Command]) -> None:
         self._began = time.monotonic()

@@ -69,6 +69,13 @@ class Lookup:
             return unit[0], unit[1], code
         return unit
 
+    def units(self, topic: str, queue_id: int, queue_offset: int, count: int) -> bytes:
+        """See `MessageStore.units`."""
+        queue = self._table.find(topic, queue_id)
+        if queue is None or not queue.min_offset <= queue_offset < self._arrivals.end(queue):
+            return b""
+        return self._table.read(queue, queue_offset, min(count, self._arrivals.end(queue) - queue_offset))
+
     def store_time_at(self, physical_offset: int, size: int) -> int:
         """When the record at a physical offset was stored, in ms; -1 if none is there."""
         try:

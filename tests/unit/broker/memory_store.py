@@ -85,6 +85,18 @@ class MemoryStore:
     def record_at(self, physical_offset: int) -> bytes | None:
         return self.log.get(physical_offset)
 
+    def units(self, topic: str, queue_id: int, queue_offset: int, count: int) -> bytes:
+        """None at once: they are asked for one by one."""
+        return b""
+
+    def room(self, now_ms: int) -> None:
+        """Nobody writes here but `append`."""
+
+    def wrote_into(self, room: object) -> None:
+        raise AssertionError("there was no room")
+
+    leave = wrote_into
+
     def message_at(self, physical_offset: int, size: int) -> StoredMessage | None:
         try:
             return decode_record(self.log[physical_offset])

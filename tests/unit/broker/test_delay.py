@@ -201,7 +201,7 @@ def test_what_was_stored_behind_a_message_that_was_refused_is_not_stored_again(r
     for body in bodies:
         world.store.append(replace(waiting(world.levels, 1), body=body), NOW)
     counted: list[str] = []
-    world.delay.on_delivered = lambda topic, queue_id, size: counted.append(topic)
+    world.delay.on_delivered = lambda topic, queue_id, size, count: counted.append(topic)
     world.store.refuse_bodies = {b"1", b"3"}
     world.delay.deliver_due(NOW + 1000)
     assert world.delay.positions[1] == 1
@@ -211,7 +211,7 @@ def test_what_was_stored_behind_a_message_that_was_refused_is_not_stored_again(r
         world.delay = DelayDelivery(world.levels, world.store, Unsaved(), NOW + 1000)
         world.delay.load_text(file)
         world.delay.start()
-        world.delay.on_delivered = lambda topic, queue_id, size: counted.append(topic)
+        world.delay.on_delivered = lambda topic, queue_id, size, count: counted.append(topic)
     world.delay.deliver_due(NOW + 1100)
     world.store.refuse_bodies = {b"3"}
     world.delay.deliver_due(NOW + 1200)

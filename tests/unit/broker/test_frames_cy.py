@@ -19,6 +19,7 @@ IS_COMPILED = not frames_cy.__file__.endswith(".py")
 compiled_only = pytest.mark.skipif(not IS_COMPILED, reason="interpreted, every send goes the ordinary way")
 
 ID = "UNIQ_KEY\x017F000001ABCD\x02"
+HALF = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02"
 
 
 def frames(*requests: SendMessageV2, flag: int = 0) -> bytes:
@@ -81,9 +82,11 @@ NOT_PLAIN = {
     "a retry topic": {"topic": "%RETRY%PG"},
     "no id": {"properties": "TAGS\x01a\x02"},
     "an id that has to be quoted": {"properties": "UNIQ_KEY\x01a-b\x02"},
-    "delayed": {"properties": ID + "DELAY\x013\x02"},
+    "a delay level that is not there": {"properties": ID + "DELAY\x0119\x02"},
+    "two delay levels": {"properties": ID + "DELAY\x013\x02DELAY\x013\x02"},
     "a timer message": {"properties": ID + "TIMER_DELAY_SEC\x013\x02"},
-    "a half message": {"properties": ID + "TRAN_MSG\x01true\x02PGROUP\x01PG\x02"},
+    "a half message of no group": {"properties": ID + "TRAN_MSG\x01true\x02", "sys_flag": 4},
+    "a half message that is delayed": {"properties": f"{ID}DELAY\x013\x02{HALF}", "sys_flag": 4},
     "names the broker sets": {"properties": ID + "CLUSTER\x01x\x02"},
     "more than ASCII": {"properties": ID + "KEYS\x01gr\u00fc\u00df\x02"},
     "an escape that is rare": {"properties": ID + "K\x01\b\x02"},
@@ -117,12 +120,23 @@ def test_what_is_no_plain_send_is_left_with_all_behind_it(
     assert brokers[0].taken_bytes(frames(message(**fields))) == 0
 
 
+@pytest.mark.parametrize("properties", ["DELAY\x013\x02", HALF], ids=["delayed", "a half message"])
+def test_what_waits_elsewhere_is_taken_once_its_queue_is_there(
+    brokers: tuple[RealBroker, RealBroker], properties: str
+) -> None:
+    waiting = frames(message(properties=ID + properties, sys_flag=4))
+    assert len(compare(brokers, waiting)) == 1
+    data = frames(message()) + waiting + frames(message(queue_id=2))
+    assert len(compare(brokers, data)) == 3
+    assert brokers[0].taken_bytes(data) == (len(data) if IS_COMPILED else 0)
+
+
 @compiled_only
 def test_oneway_sends_are_stored_and_get_no_answer(brokers: tuple[RealBroker, RealBroker]) -> None:
     data = frames(message(), message(), flag=FLAG_ONEWAY) + frames(message())
     taken = brokers[0].take_frames(data, PEER, NOW)
     assert taken is not None
-    assert (taken.end, taken.answered, taken.oneway) == (len(data), 1, 2)
+    assert (taken.end, taken.answered, taken.by_code) == (len(data), 1, {SendMessageV2.CODE: (1, 2)})
     assert brokers[0].store.max_offset("TopicTest", 1) == 4
 
 

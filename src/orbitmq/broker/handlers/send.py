@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias
 
 from orbitmq.broker import names
 from orbitmq.broker.delay import DelayLevels
-from orbitmq.broker.frames_cy import TakenSends, take_sends
+from orbitmq.broker.frames_cy import TakenSends, Waiting, take_sends
 from orbitmq.broker.groups import GroupTable
 from orbitmq.broker.handlers import handlers
 from orbitmq.broker.identity import BrokerIdentity
@@ -24,7 +24,13 @@ from orbitmq.broker.timer import Timers
 from orbitmq.broker.timer_records import recall_handle
 from orbitmq.broker.topics import TopicTable
 from orbitmq.broker.transactions import Transactions
-from orbitmq.broker.transactions_records import QUEUE_ID, has_delay_level, is_delayed, set_aside
+from orbitmq.broker.transactions_records import (
+    OP_PROPERTIES,
+    QUEUE_ID,
+    has_delay_level,
+    is_delayed,
+    set_aside,
+)
 from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.call import Call, Condition, Durable, Outcome, Peer, Result, Saved, Taken, Wait
 from orbitmq.protocol.codes import PERM_WRITE, ResponseCode
@@ -52,7 +58,9 @@ from orbitmq.protocol.names import (
     dlq_topic,
 )
 from orbitmq.protocol.properties import decode_properties, encode_properties
+from orbitmq.protocol.properties_cy import tags_code
 from orbitmq.protocol.requests.send import SendBatchMessage, SendMessage, SendMessageV2, SendReply
+from orbitmq.protocol.requests.transaction import EndTransaction
 from orbitmq.store import Appended, MessageStore, PendingMessage, PutStatus
 from orbitmq.store.consume_queue import UNIT_BYTES
 from orbitmq.store.room import Room
@@ -65,8 +73,8 @@ _REQUESTS: dict[int, type[AnySend]] = {
     kind.CODE: kind for kind in (SendMessage, SendMessageV2, SendBatchMessage)
 }
 
-SEND_BEGINS = b'{"code":310,'
-"""How Java, Go and C++ peers begin the header of a send."""
+FRAMES_BEGIN = (b'{"code":310,', b'{"code":37,')
+"""How Java, Go and C++ peers begin the header of a send, and of the end of a transaction."""
 SAVE_TIMEOUT_MS = 5_000
 ORDERED = SHARDING_KEY.encode() + b"\x01"
 """What the properties of messages hold that are in order by a key."""
@@ -96,6 +104,8 @@ class SendSettings(Protocol):
     def sync_flush_timeout(self) -> int: ...
     @property
     def reject_transaction_message(self) -> bool: ...
+    @property
+    def transaction_op_msg_max_size(self) -> int: ...
 
 
 @dataclass(slots=True, frozen=True)
@@ -109,6 +119,8 @@ class Fixed:
     template: ReplyTemplate
     answers: bytearray
     """Memory in which `take_frames` puts answers together."""
+    waiting: Waiting
+    """What `take_frames` needs of messages that wait elsewhere first."""
 
 
 @dataclass(slots=True)
@@ -164,9 +176,11 @@ def send(tables: SendTables, call: Call[AnySend], now: int) -> Result:
 
 
 def take_frames(tables: SendTables, data: bytes, peer: Peer, now: int) -> Taken | None:
-    """Stores the plain sends at the start of what a read brought, whole frames; None if there are none.
+    """Stores the sends at the start of what a read brought, whole frames, and ends transactions.
 
-    Whatever it leaves goes through `send_many`, to which it would have been the same.
+    None if there are none.
+
+    Whatever it leaves goes through `send_many` and `end_many`, to which it would have been the same.
     """
     if not _may_take(tables.settings, now) or tables.topics.unsaved_names:
         return None
@@ -187,29 +201,46 @@ def take_frames(tables: SendTables, data: bytes, peer: Peer, now: int) -> Taken 
             room,
             tables.stats,
             fixed.answers,
+            _waiting(tables, fixed, now),
         )
         result = None if taken is None else _taken(tables, taken, room, now)
+        if taken is not None and (taken.halves or taken.ended):
+            tables.transactions.will_note(taken.halves, taken.ended, taken.op_offset, now)
     except BaseException:
         tables.store.leave(room)
         raise
     if taken is None:
         return None
-    # The last thing, for what fails before has stored nothing.
+    # What fails before has stored nothing, and behind it nothing fails.
     tables.store.wrote_into(room)
+    tables.transactions.note_taken()
     peer.version = taken.version
     peer.language = LANGUAGE_CODES.get(taken.language, LANGUAGE_OTHER)
     return result
 
 
+def _waiting(tables: SendTables, fixed: Fixed, now: int) -> Waiting:
+    waiting = fixed.waiting
+    waiting.now = now
+    waiting.takes_halves = not tables.settings.reject_transaction_message
+    waiting.delays_ms = {} if tables.store.is_pressed else tables.levels.delay_ms
+    waiting.most_op_bytes = tables.settings.transaction_op_msg_max_size
+    recent = tables.transactions.recent_halves()
+    waiting.recent = recent if tables.identity.is_master else None
+    return waiting
+
+
 def _taken(tables: SendTables, sends: TakenSends, room: Room, now: int) -> Taken:
+    by_code = {SendMessageV2.CODE: (sends.answered - sends.ended_answered, sends.oneway - sends.ended_oneway)}
+    if sends.ended:
+        by_code[EndTransaction.CODE] = sends.ended_answered, sends.ended_oneway
     if not tables.sync_flush:
-        return Taken(sends.end, SendMessageV2.CODE, sends.answers, sends.answered, sends.oneway)
+        return Taken(sends.end, sends.answers, sends.answered, by_code)
     return Taken(
         sends.end,
-        SendMessageV2.CODE,
         sends.answers,
         sends.answered,
-        sends.oneway,
+        by_code,
         room.segment_start + room.position,
         now + tables.settings.sync_flush_timeout,
         _not_flushed,
@@ -547,7 +578,12 @@ def _fixed(tables: SendTables) -> Fixed:
             tables.identity.host, settings.region_id, trace, LANGUAGES[LANGUAGE_PYTHON], VERSION
         )
         fixed = tables.fixed = Fixed(
-            settings.region_id, settings.trace_on, encode_properties(own), template, bytearray(64 << 10)
+            settings.region_id,
+            settings.trace_on,
+            encode_properties(own),
+            template,
+            bytearray(64 << 10),
+            Waiting(OP_PROPERTIES, tags_code(OP_PROPERTIES)),
         )
     return fixed
 

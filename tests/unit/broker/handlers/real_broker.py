@@ -13,6 +13,7 @@ from orbitmq.options import Layer
 from orbitmq.protocol.call import Call, Peer, Wait
 from orbitmq.protocol.command import Command
 from orbitmq.protocol.declare import REQUESTS, Request
+from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.frame import MAX_FRAME_BYTES, FrameSplitter
 from orbitmq.protocol.header_cy import decode_frames
 from orbitmq.protocol.message import StoredMessage
@@ -102,6 +103,35 @@ class RealBroker:
             else:
                 answers.append(settled(result, now=now) if isinstance(result, Wait) else result)
         return answers
+
+    def read(
+        self, data: bytes, now: int = NOW, peer: Peer = PEER, *, at_once: bool = True
+    ) -> dict[int, tuple[int, dict[str, str], str | None]]:
+        """The answers to the sends and ends of transactions of one read, by opaque: code, fields, remark.
+
+        `at_once` offers it to what takes frames first, as connections do.
+        """
+        taken = self.take_frames(data, peer, now) if at_once else None
+        answers: list[Command] = [] if taken is None else FrameSplitter().feed(taken.answers)
+        commands, _ = decode_frames(data, MAX_FRAME_BYTES, 0 if taken is None else taken.end)
+        for command in commands:
+            (result,) = self._many[command.code]([command], peer, now)
+            if command.is_oneway or result is None:
+                continue
+            if isinstance(result, bytes):
+                answers += FrameSplitter().feed(result)
+                continue
+            if isinstance(result, Wait):
+                result = settled(result, now=now)
+            if isinstance(result, Refused):
+                answers.append(
+                    Command(int(result.code), command.opaque, 1, result.extra, None, result.remark)
+                )
+            elif isinstance(result, Exception):
+                answers.append(Command(-1, command.opaque, 1, None, None, repr(result)))
+            else:
+                answers.append(result.to_command(command.opaque))
+        return {one.opaque: (one.code, dict(one.ext or {}), one.remark) for one in answers}
 
     def taken_bytes(self, data: bytes, now: int = NOW, peer: Peer = PEER) -> int:
         """How much of a read is taken as frames."""

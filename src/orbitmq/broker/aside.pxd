@@ -1,0 +1,301 @@
+# Properties of messages that wait elsewhere first, and of half messages as they are stored, looked at in place:
+# for the hot modules where they are compiled.
+
+from libc.string cimport memchr, memcmp
+
+from orbitmq.broker.plain cimport is_alphanumeric
+from orbitmq.protocol.big_endian cimport get_int
+
+
+cdef enum:
+    MAGIC = -626843481  # 0xDAA320A7, of a record whose topic has up to 127 bytes
+
+
+cdef struct Aside:
+    Py_ssize_t unique_at
+    Py_ssize_t unique_size
+    Py_ssize_t group_at
+    Py_ssize_t group_size
+    int level  # 0: a half message
+    long long tags_code
+    bint is_ordered
+
+
+cdef inline bint begins(const char *at, Py_ssize_t size, const char *text, Py_ssize_t length) noexcept:
+    return size >= length and memcmp(at, text, length) == 0
+
+
+cdef inline int tag_hash(const char *at, Py_ssize_t size) noexcept:
+    """The hash of an ASCII tag, as Java makes it."""
+    cdef unsigned int code = 0
+    cdef Py_ssize_t i
+    for i in range(size):
+        code = code * 31 + <unsigned char> at[i]
+    return <int> code
+
+
+cdef inline bint look_aside(const char *start, Py_ssize_t size, bint sync_flush, Aside *aside) noexcept:
+    """Whether ASCII properties, which end with 0x02, are those of a message with a delay level or of a half
+    message, to which three more can be added as they are; what that needs of them is in `aside`. It takes no
+    more than `send_cy` does.
+    """
+    cdef const char *at = start
+    cdef const char *end = start + size
+    cdef const char *stop
+    cdef const char *value
+    cdef Py_ssize_t length
+    cdef Py_ssize_t value_length
+    cdef bint is_half = False
+    cdef bint has_tags = False
+    aside.unique_size = aside.group_size = 0
+    aside.level = 0
+    aside.tags_code = 0
+    aside.is_ordered = False
+    if memchr(start, 0, size) != NULL:
+        return False
+    while at < end:
+        stop = <const char *> memchr(at, 2, end - at)
+        if stop == NULL:
+            return False
+        value = <const char *> memchr(at, 1, stop - at)
+        if value == NULL or value == at:
+            return False
+        length = value - at
+        value += 1
+        value_length = stop - value
+        if value_length == 0 or memchr(value, 1, value_length) != NULL:
+            return False
+        if at[0] == 68:  # D
+            if begins(at, length, b"DELAY", 5):
+                if length != 5 or aside.level or value_length > 2 or not 49 <= value[0] <= 57:
+                    return False
+                aside.level = value[0] - 48
+                if value_length == 2:
+                    if not 48 <= value[1] <= 57:
+                        return False
+                    aside.level = aside.level * 10 + value[1] - 48
+        elif at[0] == 85:  # U
+            if length == 8 and memcmp(at, b"UNIQ_KEY", 8) == 0:
+                if aside.unique_size or not is_alphanumeric(value, value_length):
+                    return False
+                aside.unique_at = value - start
+                aside.unique_size = value_length
+        elif at[0] == 84:  # T
+            if length == 4 and memcmp(at, b"TAGS", 4) == 0:
+                if has_tags:
+                    return False
+                has_tags = True
+                aside.tags_code = tag_hash(value, value_length)
+            elif length == 8 and memcmp(at, b"TRAN_MSG", 8) == 0:
+                if is_half or value_length != 4 or memcmp(value, b"true", 4) != 0:
+                    return False
+                is_half = True
+            elif (
+                begins(at, length, b"TIMER_", 6)
+                or begins(at, length, b"TRACE_ON", 8)
+                or begins(at, length, b"TRAN", 4)
+            ):
+                return False
+        elif at[0] == 80:  # P
+            if length == 6 and memcmp(at, b"PGROUP", 6) == 0:
+                if aside.group_size:
+                    return False
+                aside.group_at = value - start
+                aside.group_size = value_length
+            elif begins(at, length, b"POP_CK", 6):
+                return False
+        elif at[0] == 95:  # _
+            if length == 13 and memcmp(at, b"__SHARDINGKEY", 13) == 0:
+                if aside.is_ordered:
+                    return False
+                aside.is_ordered = True
+            elif begins(at, length, b"__transactionId__", 17) or begins(at, length, b"_SYS_MSG_PRIORITY_", 18):
+                return False
+        elif at[0] == 82:  # R
+            if begins(at, length, b"REAL_", 5):
+                return False
+        elif at[0] == 77:  # M
+            if begins(at, length, b"MSG_REGION", 10):
+                return False
+        elif at[0] == 67:  # C
+            if begins(at, length, b"CLUSTER", 7) or begins(at, length, b"CHECK_IMMUNITY_", 15):
+                return False
+        elif at[0] == 87 and sync_flush:  # W
+            if length == 4 and memcmp(at, b"WAIT", 4) == 0:
+                return False
+        at = stop + 1
+    if not aside.unique_size:
+        return False
+    if is_half:
+        return aside.group_size > 0 and not aside.level
+    return aside.level > 0
+
+
+cdef struct Half:
+    Py_ssize_t size
+    const unsigned char *born_host
+    Py_ssize_t host_size
+    const unsigned char *body
+    Py_ssize_t body_size
+    const unsigned char *properties
+    Py_ssize_t sent_size  # of those that its commit publishes, but for the broker's own
+    const unsigned char *own
+    Py_ssize_t own_size
+    const unsigned char *topic  # where it goes
+    Py_ssize_t topic_size
+    const unsigned char *queue_id
+    Py_ssize_t queue_id_size
+    const unsigned char *group
+    Py_ssize_t group_size
+    const unsigned char *unique
+    Py_ssize_t unique_size
+    long long tags_code
+
+
+cdef inline bint look_at_half(const unsigned char *at, Py_ssize_t left, Half *half) noexcept:
+    """Takes apart a record of a half message that `look_aside` has let pass; False if it is anything else."""
+    cdef const unsigned char *end
+    cdef const unsigned char *stop
+    cdef const unsigned char *value
+    cdef Py_ssize_t length
+    cdef Py_ssize_t size
+    cdef int sys_flag
+    if left < 91:
+        return False
+    half.size = (<Py_ssize_t> at[0] << 24) | (at[1] << 16) | (at[2] << 8) | at[3]
+    if half.size > left:
+        return False
+    end = at + half.size
+    sys_flag = at[39]
+    half.born_host = at + 48
+    half.host_size = 20 if sys_flag & 0x10 else 8
+    at = half.born_host + half.host_size + 8 + (20 if sys_flag & 0x20 else 8) + 12
+    if end - at < 7:
+        return False
+    half.body_size = (<Py_ssize_t> at[0] << 24) | (at[1] << 16) | (at[2] << 8) | at[3]
+    half.body = at + 4
+    at = half.body + half.body_size
+    if end - at < 3 or end - at < 3 + at[0]:
+        return False
+    at += 1 + at[0]
+    half.properties = at + 2
+    if end - half.properties != (at[0] << 8) | at[1]:
+        return False
+    half.topic = half.queue_id = half.group = half.unique = half.own = NULL
+    half.tags_code = 0
+    at = half.properties
+    while at < end:
+        stop = <const unsigned char *> memchr(at, 2, end - at)
+        if stop == NULL:
+            return False
+        value = <const unsigned char *> memchr(at, 1, stop - at)
+        if value == NULL:
+            return False
+        length = value - at
+        value += 1
+        size = stop - value
+        if length == 10 and memcmp(at, b"REAL_TOPIC", 10) == 0:
+            half.sent_size = at - half.properties
+            half.topic = value
+            half.topic_size = size
+        elif length == 8 and memcmp(at, b"REAL_QID", 8) == 0:
+            half.queue_id = value
+            half.queue_id_size = size
+            half.own = stop + 1
+            half.own_size = end - half.own
+            break
+        elif length == 8 and memcmp(at, b"UNIQ_KEY", 8) == 0:
+            half.unique = value
+            half.unique_size = size
+        elif length == 6 and memcmp(at, b"PGROUP", 6) == 0:
+            half.group = value
+            half.group_size = size
+        elif length == 4 and memcmp(at, b"TAGS", 4) == 0:
+            half.tags_code = tag_hash(<const char *> value, size)
+        at = stop + 1
+    return half.topic != NULL and half.queue_id != NULL and half.group != NULL and half.unique != NULL
+
+
+cdef struct Delayed:
+    const unsigned char *body
+    Py_ssize_t body_size
+    Py_ssize_t store_time  # where it stands in the record
+    Py_ssize_t before_topic  # the bytes of the record before its topic
+    Py_ssize_t own_topic_size
+    const unsigned char *properties
+    Py_ssize_t properties_size
+    const unsigned char *topic  # where it goes
+    Py_ssize_t topic_size
+    const unsigned char *queue_id
+    Py_ssize_t queue_id_size
+    long long tags_code
+
+
+cdef inline bint look_at_delayed(const unsigned char *record, Py_ssize_t size, Delayed *delayed) noexcept:
+    """Takes apart the record of a delayed message; False if it is damaged, or not of the usual form. The
+    checksum of its body is not looked at.
+    """
+    cdef const unsigned char *end = record + size
+    cdef const unsigned char *at
+    cdef const unsigned char *stop
+    cdef const unsigned char *value
+    cdef Py_ssize_t length
+    cdef Py_ssize_t value_length
+    cdef Py_ssize_t i
+    if size < 91 or get_int(record) != size or get_int(record + 4) != MAGIC:
+        return False
+    if record[39] & 0x8C:  # transactions, inner batches
+        return False
+    delayed.store_time = 48 + (20 if record[39] & 0x10 else 8)
+    at = record + delayed.store_time + 8 + (20 if record[39] & 0x20 else 8) + 12
+    if end - at < 7:
+        return False
+    delayed.body_size = get_int(at)
+    delayed.body = at + 4
+    if delayed.body_size < 0 or delayed.body_size > end - at - 7:
+        return False
+    at = delayed.body + delayed.body_size
+    delayed.before_topic = at - record
+    delayed.own_topic_size = at[0]
+    if end - at < 3 + delayed.own_topic_size:
+        return False
+    at += 1 + delayed.own_topic_size
+    delayed.properties = at + 2
+    delayed.properties_size = end - delayed.properties
+    if delayed.properties_size != (at[0] << 8) | at[1] or delayed.properties_size > 32767:
+        return False
+    if memchr(delayed.properties, 0, delayed.properties_size) != NULL:
+        return False
+    delayed.topic = delayed.queue_id = NULL
+    delayed.tags_code = 0
+    at = delayed.properties
+    while at < end:
+        stop = <const unsigned char *> memchr(at, 2, end - at)
+        if stop == NULL:
+            stop = end
+        value = <const unsigned char *> memchr(at, 1, stop - at)
+        if value == NULL:
+            return False
+        length = value - at
+        value += 1
+        value_length = stop - value
+        if value_length == 0:
+            return False
+        if length == 10 and memcmp(at, b"REAL_TOPIC", 10) == 0:
+            if value_length > 127:
+                return False
+            for i in range(value_length):
+                if value[i] > 127:
+                    return False
+            delayed.topic = value
+            delayed.topic_size = value_length
+        elif length == 8 and memcmp(at, b"REAL_QID", 8) == 0:
+            delayed.queue_id = value
+            delayed.queue_id_size = value_length
+        elif length == 4 and memcmp(at, b"TAGS", 4) == 0:
+            for i in range(value_length):
+                if value[i] > 127:
+                    return False
+            delayed.tags_code = tag_hash(<const char *> value, value_length)
+        at = stop + 1
+    return delayed.topic != NULL and delayed.queue_id != NULL
