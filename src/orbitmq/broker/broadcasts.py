@@ -122,7 +122,9 @@ class BroadcastOffsets:
             then = result.then
 
             def later_noted(outcome: Outcome, later: int) -> Result:
-                return self.noted(puller, request, then(outcome, later), later)
+                ended = then(outcome, later)
+                assert not isinstance(ended, bytes), "pulls of broadcasting members are answered as replies"
+                return self.noted(puller, request, ended, later)
 
             return Wait(result.on, result.deadline, later_noted, result.any_of)
         if isinstance(result, PullReply):

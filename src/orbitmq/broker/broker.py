@@ -22,6 +22,7 @@ from orbitmq.broker.filters import FilterTable
 from orbitmq.broker.groups import GroupTable
 from orbitmq.broker.handlers import handlers
 from orbitmq.broker.handlers.pop_ack import PopAckTables, ack_many
+from orbitmq.broker.handlers.pull import PULL_BEGINS, PullTables, take_pulls
 from orbitmq.broker.handlers.send import FRAMES_BEGIN, ManyResult, SendTables, send_many, take_frames
 from orbitmq.broker.handlers.transaction import TransactionTables, end_many
 from orbitmq.broker.identity import BrokerIdentity
@@ -51,6 +52,8 @@ from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.call import BoundHandler, Peer, Signal, TakeFrames
 from orbitmq.protocol.command import Command
 from orbitmq.protocol.requests.pop import AckMessage
+from orbitmq.protocol.requests.pull import PullMessage
+from orbitmq.protocol.requests.send import SendMessageV2
 from orbitmq.store import MessageStore, StoreFigures
 
 for _module in pkgutil.iter_modules(subjects.__path__):
@@ -234,7 +237,7 @@ class Broker:
 
         self.order.sweep(now, exists)
 
-    def bind(self) -> tuple[dict[int, BoundHandler], dict[int, ManyHandler], TakeFrames]:
+    def bind(self) -> tuple[dict[int, BoundHandler], dict[int, ManyHandler], Sequence[TakeFrames]]:
         """The handlers by request code, those that take one call and those that take many; and what takes
         frames.
         """
@@ -243,7 +246,11 @@ class Broker:
         many: dict[int, ManyHandler] = dict.fromkeys(SEND_CODES, together)
         many[END_TRANSACTION] = partial(end_many, tables[TransactionTables])
         many[AckMessage.CODE] = partial(ack_many, tables[PopAckTables])
-        return handlers.bind(tables), many, TakeFrames(FRAMES_BEGIN, partial(take_frames, tables[SendTables]))
+        takers = (
+            TakeFrames(FRAMES_BEGIN, partial(take_frames, tables[SendTables]), SendMessageV2.CODE),
+            TakeFrames((PULL_BEGINS,), partial(take_pulls, tables[PullTables]), PullMessage.CODE),
+        )
+        return handlers.bind(tables), many, takers
 
 
 class _Tables(dict[type, Any]):
@@ -259,7 +266,7 @@ class _Tables(dict[type, Any]):
         parts = {
             field.name: getattr(self._broker, field.name)
             for field in fields(kind)
-            if field.default is MISSING or hasattr(self._broker, field.name)
+            if field.default is field.default_factory is MISSING or hasattr(self._broker, field.name)
         }
         self[kind] = kind(**parts)
         return self[kind]

@@ -191,6 +191,7 @@ def _sized(labels: tuple[str, str, str], sizes: SizeClasses) -> Iterator[Sample]
 
 
 def _handed_out(broker: Broker) -> Iterator[Sample]:
+    broker.stats.settle()
     for (topic, group), flow in list(broker.stats.group_get.by_key.items()):
         system = _flag(is_system_topic(topic) or is_system_group(group))
         labels = (group, _flag(_is_retry(topic)), system, topic)

@@ -94,6 +94,11 @@ class OffsetTable:
         self.store(group, topic, queue_id, queue_offset, now)
         self._unsaved.mark(self.NAME)
 
+    @property
+    def has_resets(self) -> bool:
+        """Whether a reset of any queue waits for its pull."""
+        return bool(self._resets)
+
     def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
         """Whether a reset of the queue waits for its pull."""
         return queue_id in self._resets.get((group, topic), {})

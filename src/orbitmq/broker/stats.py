@@ -98,6 +98,8 @@ class BrokerStats:
         """Which topics are none of the users'; set by whoever knows."""
         self._fresh: dict[str, dict[int, list[int]]] = {}
         self._fresh_queues = 0
+        self._fresh_pulls: dict[tuple[str, int, str], list[int]] = {}
+        """Topic, queue and group -> calls, messages and bytes of pulls that wait to be added up."""
         self._totals = StoreTotals()
         self.large: dict[str, list[int]] = {}
         """Of what clients sent, messages above 1 KiB by topic: how many in each class of sizes."""
@@ -128,7 +130,7 @@ class BrokerStats:
     @property
     def totals(self) -> StoreTotals:
         """The counters since the start."""
-        if self._fresh:
+        if self._fresh or self._fresh_pulls:
             self.settle()
         return self._totals
 
@@ -177,7 +179,10 @@ class BrokerStats:
         self.dead[topic, group] = self.dead.get((topic, group), 0) + 1
 
     def settle(self) -> None:
-        """Adds up what `put_fresh` has counted."""
+        """Adds up what `put_fresh` and `pulled` have counted."""
+        pulls, self._fresh_pulls = self._fresh_pulls, {}
+        for key, (calls, messages, size_bytes) in pulls.items():
+            self._add_pulls(key, calls, messages, size_bytes)
         fresh, self._fresh, self._fresh_queues = self._fresh, {}, 0
         for topic, queues in fresh.items():
             system = self.is_system(topic)
@@ -220,21 +225,29 @@ class BrokerStats:
         queue_id: int,
         messages: int,
         size_bytes: int,
-        took_ms: int = 0,
-        *,
-        system: bool = False,
     ) -> None:
-        """Counts messages that a group was given."""
+        """Counts messages that a group was given at once; cheap, added up when somebody looks."""
+        key = (topic, queue_id, group)
+        fresh = self._fresh_pulls.get(key)
+        if fresh is None:
+            self._fresh_pulls[key] = [1, messages, size_bytes]
+            if len(self._fresh_pulls) >= FRESH_QUEUES:
+                self.settle()
+        else:
+            fresh[0] += 1
+            fresh[1] += messages
+            fresh[2] += size_bytes
+
+    def _add_pulls(self, key: tuple[str, int, str], calls: int, messages: int, size_bytes: int) -> None:
+        topic, _, group = key
         totals = self._totals
-        if took_ms > totals.get_took_max_ms:
-            totals.get_took_max_ms = took_ms
-        totals.get_found_times += 1
+        totals.get_found_times += calls
         totals.get_messages += messages
-        self.group_get.add((topic, group), messages, size_bytes, took_ms)
-        self.queue_get.add((topic, queue_id, group), messages, size_bytes, took_ms)
-        self.broker_get.add(self.cluster, messages)
-        if not system:
-            self.broker_get_user.add(self.cluster, messages)
+        self.group_get.add((topic, group), messages, size_bytes, calls=calls)
+        self.queue_get.add(key, messages, size_bytes, calls=calls)
+        self.broker_get.add(self.cluster, messages, calls=calls)
+        if not self.is_system(topic):
+            self.broker_get_user.add(self.cluster, messages, calls=calls)
 
     def missed(self) -> None:
         """Counts a pull that found nothing."""
@@ -295,6 +308,7 @@ class BrokerStats:
 
     def forget_topic(self, topic: str) -> None:
         """Forgets the flows of a topic that was deleted."""
+        self.settle()
         self.topic_put.remove(lambda key: key == topic)
         self.large.pop(topic, None)
         self.by_type.pop(topic, None)
@@ -304,6 +318,7 @@ class BrokerStats:
 
     def forget_group(self, group: str) -> None:
         """Forgets the flows of a group that was deleted."""
+        self.settle()
         self.dead = {key: count for key, count in self.dead.items() if key[1] != group}
         for flows in (self.group_get, self.queue_get, self.group_acked, self.put_back):
             flows.remove(lambda key: key[-1] == group)

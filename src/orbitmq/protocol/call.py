@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
@@ -53,8 +53,7 @@ class Call(Generic[R]):
         return self.command.is_oneway
 
 
-@dataclass(slots=True, frozen=True)
-class DataAt:
+class DataAt(NamedTuple):
     """A message at or behind `queue_offset` of a queue, whose tag hash is in `tag_codes` (None: any).
 
     `accepts(queue_offset)` looks at a message that has come, where the hash of its tag does not tell.
@@ -127,12 +126,12 @@ class Wait:
     """The reply has to wait for all of `on`, or with `any_of` for the first; until `deadline` (ms).
 
     `then(outcome, now)` gives the reply, or None. It may wait once more, but never twice for data; only a
-    call that was held for a Signal may be held for one again, until its deadline.
+    call that was held for a Signal may be held for one again, until its deadline. Bytes are a whole frame.
     """
 
     on: tuple[Condition, ...]
     deadline: int
-    then: Callable[[Outcome, int], Reply | Wait | None]
+    then: Callable[[Outcome, int], Reply | Wait | bytes | None]
     any_of: bool = False
 
 
@@ -154,6 +153,8 @@ class Taken:
     late: Callable[[bytes], bytes] = bytes
     """Makes of the answers those that leave when the deadline has passed."""
     late_code: int = 0
+    held: Sequence[tuple[Command, Wait]] = ()
+    """Requests that wait for something each, with as much of them as their answers need."""
 
 
 class TakeFrames(NamedTuple):
@@ -162,6 +163,8 @@ class TakeFrames(NamedTuple):
     begins: tuple[bytes, ...]
     """How the header of the first one may begin; other reads are not offered."""
     take: Callable[[bytes, Peer, int], Taken | None]
+    code: int
+    """Where requests of this code are not served, nothing is offered."""
 
 
 Result: TypeAlias = "Reply | Wait | None"

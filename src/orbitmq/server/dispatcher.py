@@ -36,7 +36,7 @@ class Dispatcher:
     """The turn of one server.
 
     `handlers` take one call each; `many` take consecutive requests at once and give one result for each;
-    `take_frames` takes what it can straight from a read, before it is cut into requests.
+    `take_frames` take what they can straight from a read, before it is cut into requests.
     `arrange` may bring requests of several kinds that came in one read into an order in which more of them
     are consecutive. `after_turn(now)` runs once behind every read.
     """
@@ -49,7 +49,7 @@ class Dispatcher:
         now: Callable[[], int],
         waits: Waits,
         many: Mapping[int, ManyHandler] | None = None,
-        take_frames: TakeFrames | None = None,
+        take_frames: Sequence[TakeFrames] = (),
         arrange: Callable[[list[Command]], list[Command]] = lambda commands: commands,
         after_turn: Callable[[int], None] = lambda now: None,
         not_on_port: Callable[[int, int], bool] = lambda code, port: False,
@@ -57,7 +57,9 @@ class Dispatcher:
         self._requests = requests
         self._handlers = handlers
         self._many = dict(many or {})
-        self._frames_begin, self._take_frames = take_frames or TakeFrames((), lambda data, peer, now: None)
+        self._take_frames = take_frames
+        self._by_port: dict[int, list[TakeFrames]] = {}
+        """Of those, whom what comes through a port is offered to."""
         self._began = 0.0
         """Of those who measure: when the turn did (monotonic)."""
         self._arrange = arrange
@@ -70,16 +72,24 @@ class Dispatcher:
 
     def on_frames(self, connection: Connection, data: bytes) -> int:
         """Handles what `take_frames` takes of a read; gives how many bytes that was."""
-        if not data.startswith(self._frames_begin, FRAME_HEAD_BYTES):
+        port = connection.local_port
+        takers = self._by_port.get(port)
+        if takers is None:
+            takers = [one for one in self._take_frames if not self._not_on_port(one.code, port)]
+            self._by_port[port] = takers
+        for taker in takers:
+            if data.startswith(taker.begins, FRAME_HEAD_BYTES):
+                break
+        else:
             return 0
         if self.going_away or self._waits.is_full(connection.id):
             return 0
         self._begin()
         now = self._now()
         try:
-            taken = self._take_frames(data, connection.peer, now)
+            taken = taker.take(data, connection.peer, now)
         except Exception:
-            log.exception("sends of %s could not be stored at once", connection.peer.address)
+            log.exception("requests of %s could not be handled at once", connection.peer.address)
             return 0  # nothing is left of them: they go the ordinary way, one by one
         if taken is None:
             return 0
@@ -105,6 +115,8 @@ class Dispatcher:
         self._answered(taken, 0, began)
         if taken.answered:
             connection.send_frame(taken.answers)
+        for command, wait in taken.held:
+            self._settle(connection, command, wait)
 
     def _answered(self, taken: Taken, response_code: int, began: float) -> None:
         """Called when frames are answered; here nobody wants to know."""
@@ -174,8 +186,11 @@ class Dispatcher:
             else:
                 self._settle(connection, command, result)
 
-    def _settle(self, connection: Connection, command: Command, result: Result) -> None:
+    def _settle(self, connection: Connection, command: Command, result: Result | bytes) -> None:
         if result is None:
+            return
+        if isinstance(result, bytes):
+            connection.send_frame(result)
             return
         if isinstance(result, Wait):
             then = result.then

@@ -156,20 +156,20 @@ class MeasuredDispatcher(Dispatcher):
             took_ms = (time.monotonic() - self._began) * 1000
             self._latency.record((first.code, 0, False, bool(first.flag & 2)), took_ms, whole)
 
-    def _settle(self, connection: Connection, command: Command, result: Result) -> None:
+    def _settle(self, connection: Connection, command: Command, result: Result | bytes) -> None:
         if isinstance(result, Wait):
             self._noted += 1  # its end is noted when it comes
             began = self._began
             held = self._held or any(isinstance(one, (DataAt, Signal)) for one in result.on)
             result.then = self._resuming(result.then, began, held)
         else:
-            self._note(command, 0 if result is None else int(result.code))
+            self._note(command, 0 if result is None or isinstance(result, bytes) else int(result.code))
         super()._settle(connection, command, result)
 
     def _resuming(
-        self, then: Callable[[Outcome, int], Result], began: float, held: bool
-    ) -> Callable[[Outcome, int], Result]:
-        def resumed(outcome: Outcome, now: int) -> Result:
+        self, then: Callable[[Outcome, int], Result | bytes], began: float, held: bool
+    ) -> Callable[[Outcome, int], Result | bytes]:
+        def resumed(outcome: Outcome, now: int) -> Result | bytes:
             # What `then` gives is settled, or fails, right behind it.
             self._began, self._held = began, held
             return then(outcome, now)

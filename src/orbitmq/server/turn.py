@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,7 @@ class Turns:
         *,
         now: Callable[[], int],
         many: Mapping[int, ManyHandler] | None = None,
-        take_frames: TakeFrames | None = None,
+        take_frames: Sequence[TakeFrames] = (),
         arrange: Callable[[list[Command]], list[Command]] = lambda commands: commands,
         after_turn: Callable[[int], None],
         on_closed: Callable[[int], None],
@@ -62,7 +62,7 @@ class Turns:
             self.dispatcher.on_requests if self.guard is None else self.guard.on_requests,
             self._connection_closed,
             # The gate looks at every request.
-            on_frames=None if take_frames is None or gate is not None else self.dispatcher.on_frames,
+            on_frames=None if not take_frames or gate is not None else self.dispatcher.on_frames,
             max_connections=max_connections,
             tls=tls,
         )

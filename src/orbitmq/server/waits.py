@@ -27,7 +27,7 @@ Arrival: TypeAlias = tuple[str, int, int, int]
 MAX_WAITS_PER_CONNECTION = 4096
 """Held requests of one peer; a further one is answered at once, as if its time were over."""
 STEP_MS = 50
-"""Long waits end together, up to so much after their deadlines: a timer for each costs more than to hold it."""
+"""Long waits end together, so much after their deadlines at most: a timer for each costs more than it."""
 LONG_MS = 1_000
 
 

@@ -129,14 +129,7 @@ def _attempt(tables: PopTables, call: Call[PopMessage], wish: PopWish, deadline:
 
 
 def _found(tables: PopTables, wish: PopWish, popped: Popped, now: int) -> Result:
-    tables.stats.pulled(
-        wish.group,
-        wish.topic,
-        wish.queue_id,
-        popped.count,
-        popped.size_bytes,
-        system=tables.topics.is_system(wish.topic),
-    )
+    tables.stats.pulled(wish.group, wish.topic, wish.queue_id, popped.count, popped.size_bytes)
     reply = _reply(popped, ResponseCode.SUCCESS)
     if not tables.sync_flush or not popped.end_offset:
         return reply

@@ -1,8 +1,12 @@
-"""Pulls, held until there is something where the client asks for it (broker behaviour, section 4)."""
+"""Pulls, held until there is something where the client asks for it (broker behaviour, section 4).
+
+A pull that finds messages, few enough to be copied, and one that is held for more go a short way: from the
+frame to the frame of the answer, with the same checks. Everything else is for `pull`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from orbitmq.broker.broadcasts import BroadcastOffsets
@@ -13,13 +17,15 @@ from orbitmq.broker.handlers import handlers
 from orbitmq.broker.handlers.new_topics import once_saved
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.offsets import OffsetTable
+from orbitmq.broker.pulls_cy import AnswerTemplate, read_pull
 from orbitmq.broker.stats import BrokerStats
 from orbitmq.broker.subscription import is_tag_type, not_supported, tag_codes
 from orbitmq.broker.topics import TopicTable
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.bodies.topic import TopicConfig
-from orbitmq.protocol.call import Call, DataAt, Outcome, Result, Wait, Warm
+from orbitmq.protocol.call import Call, DataAt, Outcome, Peer, Result, Taken, Wait, Warm
 from orbitmq.protocol.codes import PERM_READ, ResponseCode
+from orbitmq.protocol.command import Command
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.pull import (
     COMMITS_OFFSET,
@@ -43,6 +49,14 @@ MAX_SUSPEND_MS = 10 * 60_000
 WARM_TIMEOUT_MS = 30_000
 COLD_READS = 2
 """How often a pull waits for the disk: for units of its queue, and for messages."""
+
+PULL_BEGINS = b'{"code":11,'
+"""How Java, Go and C++ peers begin the header of a pull."""
+COPIED_BYTES = 64 << 10
+"""Answers with records of up to this size are put together as one piece; larger ones are views of the log."""
+PULLS_AT_ONCE = 64
+BYTES_AT_ONCE = 256 << 10
+"""So much of one read is answered at once; then it is looked whether the peer takes its answers."""
 
 AnyPull: TypeAlias = PullMessage | LitePullMessage
 
@@ -89,6 +103,9 @@ class PullTables:
     offsets: OffsetTable
     store: MessageStore
     stats: BrokerStats
+    records: bytearray = field(default_factory=lambda: bytearray(COPIED_BYTES))
+    """Memory in which `take_pulls` puts records together."""
+    found: AnswerTemplate = field(default_factory=lambda: AnswerTemplate(GetStatus.FOUND.name))
 
 
 @handlers(PullMessage, LitePullMessage)
@@ -104,7 +121,7 @@ def pull(tables: PullTables, call: Call[AnyPull], now: int) -> Result:
         )
     group = _check_group(tables, request, now)
     topic = _check_topic(tables, request)
-    wanted = _subscription(tables, call, group)
+    wanted = _subscription(tables, request, group)
     if request.sys_flag & COMMITS_OFFSET:
         tables.offsets.commit(
             request.consumer_group, request.topic, request.queue_id, request.commit_offset, now
@@ -172,9 +189,8 @@ def _check_topic(tables: PullTables, request: AnyPull) -> TopicConfig:
     return topic
 
 
-def _subscription(tables: PullTables, call: Call[AnyPull], group: SubscriptionGroupConfig) -> Accept:
+def _subscription(tables: PullTables, request: AnyPull, group: SubscriptionGroupConfig) -> Accept:
     """What the client wants, from the request or from its group's heartbeats."""
-    request = call.request
     if request.sys_flag & SUBSCRIPTION_IN_REQUEST:
         return tables.filters.of_request(request.topic, request.subscription, request.expression_type)
     members = tables.clients.consumers.get(request.consumer_group)
@@ -256,18 +272,19 @@ def _reply_or_hold(
     reply = _reply(tables, request, topic, group, result, now)
     if reply.code != ResponseCode.PULL_NOT_FOUND or not request.sys_flag & MAY_BE_HELD:
         return reply
-    settings = tables.settings
-    held_ms = (
-        min(request.suspend_timeout_millis, MAX_SUSPEND_MS)
-        if settings.long_polling_enable
-        else settings.short_polling_time_mills
-    )
 
     def woken(outcome: Outcome, later: int) -> Result:
         again = _read(tables, request, wanted, later)
         return _reply(tables, request, topic, group, again, later)
 
-    return Wait((_data_for(tables.store, request, wanted),), now + held_ms, woken)
+    return Wait((_data_for(tables.store, request, wanted),), _held_until(tables, request, now), woken)
+
+
+def _held_until(tables: PullTables, request: AnyPull, now: int) -> int:
+    settings = tables.settings
+    if settings.long_polling_enable:
+        return now + min(request.suspend_timeout_millis, MAX_SUSPEND_MS)
+    return now + settings.short_polling_time_mills
 
 
 def _data_for(store: MessageStore, request: AnyPull, wanted: Accept) -> DataAt:
@@ -291,25 +308,10 @@ def _reply(
     result: GetResult,
     now: int,
 ) -> PullReply:
-    status = result.status
-    code = _CODES.get(status)
-    if code is None:  # the queue holds nothing yet, or was never written
-        code = ResponseCode.PULL_NOT_FOUND if request.queue_offset == 0 else ResponseCode.PULL_OFFSET_MOVED
-    tables.offsets.remember_pull(request.consumer_group, request.topic, request.queue_id, result.next_offset)
-    if status is GetStatus.FOUND:
-        tables.stats.pulled(
-            request.consumer_group,
-            request.topic,
-            request.queue_id,
-            result.count,
-            result.size_bytes,
-            system=tables.topics.is_system(request.topic),
-        )
-    else:
-        tables.stats.missed()
+    _note(tables, request, result)
     return PullReply(
-        code=code,
-        remark=status.name,
+        code=_code_of(request, result),
+        remark=result.status.name,
         suggest_which_broker_id=_suggested(tables, group, result),
         next_begin_offset=result.next_offset,
         min_offset=result.min_offset,
@@ -320,8 +322,138 @@ def _reply(
     )
 
 
+def _code_of(request: AnyPull, result: GetResult) -> ResponseCode:
+    code = _CODES.get(result.status)
+    if code is None:  # the queue holds nothing yet, or was never written
+        return ResponseCode.PULL_NOT_FOUND if request.queue_offset == 0 else ResponseCode.PULL_OFFSET_MOVED
+    return code
+
+
+def _note(tables: PullTables, request: AnyPull, result: GetResult) -> None:
+    """Remembers what a pull has come to."""
+    group, topic, queue_id = request.consumer_group, request.topic, request.queue_id
+    tables.offsets.remember_pull(group, topic, queue_id, result.next_offset)
+    if result.status is GetStatus.FOUND:
+        tables.stats.pulled(group, topic, queue_id, result.count, result.size_bytes)
+    else:
+        tables.stats.missed()
+
+
 def _suggested(tables: PullTables, group: SubscriptionGroupConfig, result: GetResult) -> int:
     """Which member of the broker group the client should go on with."""
     if not tables.settings.slave_read_enable:
         return 0
     return group.which_broker_when_consume_slowly if result.suggest_slave else group.broker_id
+
+
+# The short way.
+
+
+def take_pulls(tables: PullTables, data: bytes, peer: Peer, now: int) -> Taken | None:
+    """Answers or holds the pulls at the start of what a read brought, whole frames; None if there are none.
+
+    Whatever it leaves goes through `pull`, to which it would have been the same.
+    """
+    if tables.topics.unsaved_names:
+        return None
+    answers: list[bytes] = []
+    held: list[tuple[Command, Wait]] = []
+    size = 0
+    end = 0
+    while len(answers) + len(held) < PULLS_AT_ONCE and size < BYTES_AT_ONCE:
+        pulled = read_pull(data, end)
+        if pulled is None:
+            break
+        request, opaque, version, language, behind = pulled
+        try:
+            result = _at_once(tables, request, opaque, peer, now)
+        except Refused:
+            break
+        if result is None:
+            break
+        end = behind
+        peer.version = version
+        peer.language = language
+        if isinstance(result, bytes):
+            answers.append(result)
+            size += len(result)
+        else:
+            held.append((Command(PullMessage.CODE, opaque), result))
+    if not end:
+        return None
+    whole = answers[0] if len(answers) == 1 else b"".join(answers)
+    return Taken(end, whole, len(answers), {PullMessage.CODE: (len(answers), 0)}, held=held)
+
+
+def _at_once(
+    tables: PullTables, request: PullMessage, opaque: int, peer: Peer, now: int
+) -> bytes | Wait | None:
+    """The frame of the answer, or what the pull waits for; None if it is none of the usual ones."""
+    group = _check_group(tables, request, now)
+    topic = _check_topic(tables, request)
+    wanted = _subscription(tables, request, group)
+    if isinstance(wanted, MessageFilter):
+        return None
+    if tables.broadcasts.puller(request, peer.connection_id) is not None:
+        return None
+    result = _copy(tables, request, wanted)
+    if result is None:
+        return None
+    is_found = result.status is GetStatus.FOUND
+    if not is_found and (
+        result.cold is not None
+        or not request.sys_flag & MAY_BE_HELD
+        or _code_of(request, result) is not ResponseCode.PULL_NOT_FOUND
+    ):
+        return None
+    if request.sys_flag & COMMITS_OFFSET:
+        tables.offsets.commit(
+            request.consumer_group, request.topic, request.queue_id, request.commit_offset, now
+        )
+    _note(tables, request, result)
+    if is_found:
+        return _frame(tables, opaque, topic, group, result)
+
+    def woken(outcome: Outcome, later: int) -> Result | bytes:
+        again = None if outcome.timed_out else _copy(tables, request, wanted)
+        if again is None or again.status is not GetStatus.FOUND:
+            return _reply(tables, request, topic, group, _read(tables, request, wanted, later), later)
+        _note(tables, request, again)
+        return _frame(tables, opaque, topic, group, again)
+
+    return Wait((_data_for(tables.store, request, wanted),), _held_until(tables, request, now), woken)
+
+
+def _copy(tables: PullTables, request: PullMessage, wanted: Accept) -> GetResult | None:
+    """What `_read` gives, with the records in `records`; None if they are too many, or a reset waits."""
+    if tables.offsets.has_resets:
+        return None
+    return tables.store.copy(
+        request.topic,
+        request.queue_id,
+        request.queue_offset,
+        request.max_msg_nums,
+        request.max_msg_bytes or 0,
+        wanted,
+        tables.records,
+    )
+
+
+def _frame(
+    tables: PullTables,
+    opaque: int,
+    topic: TopicConfig,
+    group: SubscriptionGroupConfig,
+    result: GetResult,
+) -> bytes:
+    return tables.found.frame(
+        _suggested(tables, group, result),
+        result.next_offset,
+        result.min_offset,
+        result.max_offset,
+        topic.topic_sys_flag,
+        group.group_sys_flag,
+        opaque,
+        tables.records,
+        result.size_bytes,
+    )

@@ -14,7 +14,7 @@ from orbitmq.protocol.call import Call, Peer, Wait
 from orbitmq.protocol.command import Command
 from orbitmq.protocol.declare import REQUESTS, Request
 from orbitmq.protocol.errors import Refused
-from orbitmq.protocol.frame import MAX_FRAME_BYTES, FrameSplitter
+from orbitmq.protocol.frame import MAX_FRAME_BYTES, FrameSplitter, encode_command
 from orbitmq.protocol.header_cy import decode_frames
 from orbitmq.protocol.message import StoredMessage
 from orbitmq.protocol.message_cy import decode_record
@@ -68,8 +68,9 @@ class RealBroker:
         self.broker.start(now)
         for _ in self.broker.take_up(now):
             pass
-        self._handlers, self._many, frames = self.broker.bind()
-        self.take_frames = frames.take
+        self._handlers, self._many, (sends, pulls) = self.broker.bind()
+        self.take_frames = sends.take
+        self.take_pulls = pulls.take
 
     def close(self) -> None:
         self.store.close()
@@ -133,6 +134,29 @@ class RealBroker:
                 answers.append(result.to_command(command.opaque))
         return {one.opaque: (one.code, dict(one.ext or {}), one.remark) for one in answers}
 
+    def read_pulls(
+        self, data: bytes, now: int = NOW, peer: Peer = PEER, *, at_once: bool = True
+    ) -> tuple[dict[int, Command], dict[int, Wait]]:
+        """The answers to the pulls of one read, and what is held of them, by opaque; `at_once` as above."""
+        taken = self.take_pulls(data, peer, now) if at_once else None
+        answers = [] if taken is None else FrameSplitter().feed(taken.answers)
+        held = {} if taken is None else {command.opaque: wait for command, wait in taken.held}
+        commands, _ = decode_frames(data, MAX_FRAME_BYTES, 0 if taken is None else taken.end)
+        for command in commands:
+            try:
+                request = REQUESTS[command.code].from_command(command)
+                result = self._handlers[command.code](Call(request, command, peer), now)
+            except Refused as refused:
+                answers.append(
+                    Command(int(refused.code), command.opaque, 1, refused.extra, None, refused.remark)
+                )
+            else:
+                if isinstance(result, Wait):
+                    held[command.opaque] = result
+                elif result is not None:
+                    answers.append(as_sent(result, command.opaque))
+        return {answer.opaque: answer for answer in answers}, held
+
     def taken_bytes(self, data: bytes, now: int = NOW, peer: Peer = PEER) -> int:
         """How much of a read is taken as frames."""
         taken = self.take_frames(data, peer, now)
@@ -182,6 +206,13 @@ def _reply(frame: bytes) -> SendReply:
     assert isinstance(command, Command)
     assert command.is_response
     return SendReply.from_command(command)
+
+
+def as_sent(result: Any, opaque: int) -> Command:
+    """The answer as its peer reads it: of a reply, or of a whole frame."""
+    frame = result if isinstance(result, bytes) else encode_command(result.to_command(opaque))
+    (command,) = FrameSplitter().feed(frame)
+    return command
 
 
 def settled(result: Any, timed_out: bool = False, now: int = NOW) -> Any:

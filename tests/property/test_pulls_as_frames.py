@@ -1,0 +1,179 @@
+"""Whatever pulls a read brings, damaged ones too: answered as frames they come to the same as one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
+from orbitmq.protocol.bodies.heartbeat import (
+    ConsumeFromWhere,
+    ConsumerData,
+    ConsumeType,
+    MessageModel,
+    SubscriptionData,
+)
+from orbitmq.protocol.bodies.topic import TopicConfig
+from orbitmq.protocol.call import Outcome, Wait
+from orbitmq.protocol.command import Command
+from orbitmq.protocol.errors import MalformedFrame
+from orbitmq.protocol.frame import MAX_FRAME_BYTES, encode_command
+from orbitmq.protocol.header_cy import decode_frames
+from orbitmq.protocol.requests.pull import PullMessage
+from tests.unit.broker.handlers.real_broker import NOW, PEER, RealBroker, as_sent
+
+QUEUES = range(3)
+MESSAGES = 40
+PULLS = st.fixed_dictionaries(
+    {
+        "queue_id": st.sampled_from([0, 0, 1, 2, 3, -1]),
+        "queue_offset": st.sampled_from([0, 3, MESSAGES - 1, MESSAGES, MESSAGES, MESSAGES + 5, -1]),
+        "sys_flag": st.integers(0, 7),
+    },
+    optional={
+        "consumer_group": st.sampled_from(["CG", "Here", "Here", "All", "Closed", "Gone", "no/name"]),
+        "topic": st.sampled_from(["TopicTest", "TopicTest", "Closed", "Missing", "%RETRY%Here"]),
+        "max_msg_nums": st.sampled_from([1, 7, 32, 1000, 0, -1, 1 << 40]),
+        "max_msg_bytes": st.sampled_from([None, 1, 900, 1 << 30, -5]),
+        "commit_offset": st.integers(-1, 50),
+        "suspend_timeout_millis": st.sampled_from([0, 1000, 15_000, 1 << 62, 1 << 70, -1]),
+        "sub_version": st.integers(0, 2),
+        "subscription": st.sampled_from([None, "*", "TagA", "TagA || TagB", "Nobody", "||", 'a"b', "\u00fc"]),
+        "expression_type": st.sampled_from([None, "TAG", "SQL92", "other"]),
+        "request_source": st.sampled_from([None, 1]),
+        "proxy_froward_client_id": st.sampled_from([None, "somebody"]),
+        "broker_name": st.sampled_from([None, "broker-a"]),
+    },
+)
+
+
+def pull(**fields: Any) -> PullMessage:
+    values = {
+        "consumer_group": "CG",
+        "topic": "TopicTest",
+        "max_msg_nums": 32,
+        "commit_offset": 0,
+        "suspend_timeout_millis": 15_000,
+        "sub_version": 1,
+    }
+    return PullMessage(**{**values, **fields})
+
+
+def prepare(broker: RealBroker) -> None:
+    """Messages with and without tags, and groups that differ."""
+    rules = broker.broker
+    for number in range(MESSAGES):
+        for queue_id in QUEUES:
+            tag = ("TagA", "TagB", "")[number % 3]
+            body = bytes(number * 17 % 600) if queue_id else bytes(3000)
+            properties = f"UNIQ_KEY\x017F000001ABCD\x02TAGS\x01{tag}\x02"
+            broker.send(queue_id=queue_id, body=body, properties=properties)
+    rules.topics.put(TopicConfig(topic_name="Closed", perm=2), NOW)
+    rules.topics.put(TopicConfig(topic_name="%RETRY%Here", read_queue_nums=1), NOW)
+    rules.topics.note_saved()
+    rules.groups.put(SubscriptionGroupConfig(group_name="Closed", consume_enable=False), NOW)
+    wanted = [
+        SubscriptionData(topic="TopicTest", sub_string="TagA", sub_version=1, expression_type="TAG"),
+        SubscriptionData(topic="Missing", sub_string="*", sub_version=1),
+    ]
+    for group, model in (("Here", MessageModel.CLUSTERING), ("All", MessageModel.BROADCASTING)):
+        data = ConsumerData(
+            group, ConsumeType.CONSUME_PASSIVELY, model, ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET, wanted
+        )
+        rules.clients.register_consumer(data, "one", PEER, NOW, notifies=False, with_subscriptions=True)
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RealBroker, RealBroker]]:
+    folder = tmp_path_factory.mktemp("brokers")
+    pair = RealBroker(folder / "a"), RealBroker(folder / "b")
+    for broker in pair:
+        prepare(broker)
+    yield pair
+    for broker in pair:
+        broker.close()
+
+
+def known(broker: RealBroker) -> list[object]:
+    """What pulls leave behind."""
+    rules = broker.broker
+    totals = rules.stats.totals
+    names = ("GROUP_GET_NUMS", "GROUP_GET_SIZE", "QUEUE_GET_NUMS")
+    found = [
+        rules.stats.find(name, key)
+        for name in names
+        for key in ("TopicTest@CG", "TopicTest@Here", "TopicTest@0@CG", "TopicTest@1@Here")
+    ]
+    return [
+        list(rules.offsets),
+        [rules.offsets.pulled(group, "TopicTest", queue) for group in ("CG", "Here") for queue in QUEUES],
+        (totals.get_found_times, totals.get_miss_times, totals.get_messages),
+        [None if one is None else (one[0].messages, one[0].size_bytes, one[0].calls) for one in found],
+        sorted(rules.groups.by_name),
+        rules.unsaved.take_all(),
+    ]
+
+
+def endings(held: dict[int, Wait], timed_out: bool) -> dict[int, Command]:
+    """What those get that are held, when they are woken."""
+    return {opaque: as_sent(wait.then(Outcome(timed_out), NOW + 7), opaque) for opaque, wait in held.items()}
+
+
+@given(
+    st.lists(PULLS, min_size=1, max_size=4),
+    st.none() | st.tuples(st.integers(8, 500), st.sampled_from(list(b'\x00 "\\{}:,-09ae\xff'))),
+    st.booleans(),
+    st.booleans(),
+)
+def test_frames_come_to_the_same_as_requests(  # type: ignore[no-untyped-def]
+    brokers, pulls, damage, resets, timed_out
+) -> None:
+    commands = [pull(**fields).to_command(opaque=number) for number, fields in enumerate(pulls)]
+    data = bytearray(b"".join(map(encode_command, commands)))
+    if damage is not None and damage[0] < len(data):
+        data[damage[0]] = damage[1]
+    try:
+        found, _ = decode_frames(bytes(data), MAX_FRAME_BYTES)
+    except MalformedFrame:
+        return
+    if any(command.code != PullMessage.CODE for command in found):
+        return
+    for broker in brokers:
+        if resets:
+            broker.broker.offsets.reset("CG", "TopicTest", 0, 2, NOW)
+    (ours, our_held), (theirs, their_held) = (
+        broker.read_pulls(bytes(data), NOW + 1, at_once=at_once)
+        for broker, at_once in zip(brokers, (True, False), strict=True)
+    )
+    assert ours == theirs
+    assert {opaque: (wait.on, wait.deadline) for opaque, wait in our_held.items()} == {
+        opaque: (wait.on, wait.deadline) for opaque, wait in their_held.items()
+    }
+    assert endings(our_held, timed_out) == endings(their_held, timed_out)
+    assert known(brokers[0]) == known(brokers[1])
+
+
+def test_what_is_held_is_answered_with_what_came(brokers: tuple[RealBroker, RealBroker]) -> None:
+    data = b"".join(
+        encode_command(
+            pull(consumer_group="Other", queue_id=queue, queue_offset=end, sys_flag=6).to_command(
+                opaque=queue
+            )
+        )
+        for queue, end in ((queue, brokers[0].store.max_offset("TopicTest", queue)) for queue in QUEUES)
+    )
+    waiting = [
+        broker.read_pulls(data, NOW + 1, at_once=at_once)[1]
+        for broker, at_once in zip(brokers, (True, False), strict=True)
+    ]
+    for broker in brokers:
+        for queue_id in QUEUES:
+            broker.send(queue_id=queue_id, body=b"new")
+    ours, theirs = (endings(held, False) for held in waiting)
+    assert ours == theirs
+    assert [answer.code for answer in ours.values()] == [0, 0, 0]
+    assert known(brokers[0]) == known(brokers[1])

@@ -1,0 +1,65 @@
+"""Pulls as frames: what the short reader takes is what the ordinary one reads, and answers are the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from orbitmq.broker import pulls_cy
+from orbitmq.broker.pulls_cy import AnswerTemplate, read_pull
+from orbitmq.protocol.command import FLAG_ONEWAY
+from orbitmq.protocol.frame import encode_command
+from orbitmq.protocol.requests.pull import PullMessage, PullReply
+
+IS_COMPILED = not pulls_cy.__file__.endswith(".py")
+compiled_only = pytest.mark.skipif(not IS_COMPILED, reason="interpreted, every pull goes the ordinary way")
+
+PULL = PullMessage(
+    consumer_group="CG",
+    topic="T",
+    queue_id=3,
+    queue_offset=1 << 40,
+    max_msg_nums=32,
+    sys_flag=6,
+    commit_offset=-1,
+    suspend_timeout_millis=15_000,
+    sub_version=1_795_000_000_000,
+    subscription="a || b",
+    expression_type="TAG",
+    max_msg_bytes=1 << 18,
+    broker_name="broker-a",
+)
+
+
+@compiled_only
+def test_a_frame_is_read_as_the_request_it_is() -> None:
+    frame = encode_command(PULL.to_command(77))
+    assert read_pull(b"before" + frame + b"behind", 6) == (PULL, 77, 493, 3, 6 + len(frame))
+
+
+@compiled_only
+@pytest.mark.parametrize(
+    "damage", [(b'"3"', b'"x"'), (b'"32"', b'"+2"'), (b"queueId", b"queueiD"), (b":11,", b":12,")]
+)
+def test_what_is_not_as_peers_write_it_is_left(damage: tuple[bytes, bytes]) -> None:
+    frame = encode_command(PULL.to_command(77))
+    assert frame.count(damage[0]) == 1
+    assert read_pull(frame.replace(*damage), 0) is None
+
+
+@compiled_only
+def test_one_way_pulls_and_parts_of_frames_are_left() -> None:
+    command = PULL.to_command(77)
+    frame = encode_command(command)
+    assert all(read_pull(frame[:end], 0) is None for end in range(len(frame)))
+    command.flag = FLAG_ONEWAY
+    assert read_pull(encode_command(command), 0) is None
+
+
+@pytest.mark.parametrize("numbers", [(0, 0, 0, 0, 0, 0, 0), (-1, 1 << 62, -5, 9001, 9002, 7, -(1 << 31))])
+def test_an_answer_is_the_frame_of_its_reply(numbers: tuple[int, ...]) -> None:
+    suggest, next_offset, low, end, topic_flag, group_flag, opaque = numbers
+    reply = PullReply(
+        suggest, next_offset, low, end, None, topic_flag, group_flag, body=b"records", remark="FOUND"
+    )
+    made = AnswerTemplate("FOUND").frame(*numbers, bytearray(b"records and more"), 7)
+    assert made == encode_command(reply.to_command(opaque))
