@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from json.encoder import encode_basestring
-from struct import Struct
 from typing import Any
 
 try:
@@ -21,6 +20,7 @@ except ModuleNotFoundError:
 
 from orbitmq.protocol.batch_cy import measure_batch
 from orbitmq.protocol.command import Command
+from orbitmq.protocol.consume_queue import UNIT
 from orbitmq.protocol.message import BadRecord
 from orbitmq.protocol.names import HALF_TOPIC, MAX_TOPIC_CHARACTERS, SCHEDULE_TOPIC
 from orbitmq.protocol.properties_cy import find_property
@@ -38,7 +38,6 @@ if cython.compiled:
 SEND_BATCH = 320
 _SEND_V2 = 310
 _WRITE = 2
-_UNIT = Struct(">qiq")
 _HEX_DIGITS: bytes = b"0123456789ABCDEF"
 _RETRY_PREFIX = "%RETRY%"
 
@@ -380,4 +379,4 @@ def _joined_offsets(units: bytes, between: bytes) -> bytes:
             out += 16
             source += 20
         return made
-    return between.join([b"%016X" % physical_offset for physical_offset, _, _ in _UNIT.iter_unpack(units)])
+    return between.join([b"%016X" % physical_offset for physical_offset, _, _ in UNIT.iter_unpack(units)])

@@ -13,13 +13,15 @@ from collections.abc import Iterable
 from struct import Struct
 from typing import NamedTuple
 
-UNIT_BYTES = 20
+UNIT = Struct(">qiq")
+UNIT_BYTES = UNIT.size
 BATCH_UNIT_BYTES = 46
 
-BLANK_UNIT = bytes.fromhex("0000000000000000 7fffffff 0000000000000000")
+BLANK_SIZE = 0x7FFFFFFF
+"""The size in blank units."""
+BLANK_UNIT = UNIT.pack(0, BLANK_SIZE, 0)
 """Stands before the first unit of a queue that begins in the middle of a segment."""
 
-_UNIT = Struct(">qiq")
 _BATCH_UNIT = Struct(">qiqqqhii")
 
 
@@ -35,7 +37,7 @@ class Unit(NamedTuple):
     @property
     def is_written(self) -> bool:
         """Whether it stands for a record: zeros and blank units do not."""
-        return self.physical_offset >= 0 and 0 < self.size < 0x7FFFFFFF
+        return self.physical_offset >= 0 and 0 < self.size < BLANK_SIZE
 
     @property
     def ends_queue(self) -> bool:
@@ -58,18 +60,18 @@ class BatchUnit(NamedTuple):
     reserved: int = 0
 
 
-pack_unit = _UNIT.pack
+pack_unit = UNIT.pack
 """The bytes of a unit from (physical offset, size, tags code)."""
 
 
 def unpack_unit(buf: bytes | memoryview, position: int = 0) -> Unit:
     """The unit at byte `position`. Raises struct.error if the buffer ends before it does."""
-    return Unit._make(_UNIT.unpack_from(buf, position))
+    return Unit._make(UNIT.unpack_from(buf, position))
 
 
 def unpack_units(buf: bytes | memoryview) -> Iterable[Unit]:
     """All whole units of a buffer, blank and unwritten ones included."""
-    return map(Unit._make, _UNIT.iter_unpack(memoryview(buf)[: len(buf) // UNIT_BYTES * UNIT_BYTES]))
+    return map(Unit._make, UNIT.iter_unpack(memoryview(buf)[: len(buf) // UNIT_BYTES * UNIT_BYTES]))
 
 
 def pack_batch_unit(unit: BatchUnit) -> bytes:

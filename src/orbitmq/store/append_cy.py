@@ -7,7 +7,6 @@ and calls again with more room when a message does not fit; nothing here waits, 
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import Any
 
 try:
@@ -15,6 +14,7 @@ try:
 except ModuleNotFoundError:
     from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
 
+from orbitmq.protocol.consume_queue import UNIT
 from orbitmq.protocol.message import INNER_BATCH, BadRecord, RecordTooLarge
 from orbitmq.protocol.message_cy import encode_batch_records, encode_record, measure_batch, record_size
 from orbitmq.protocol.properties_cy import tags_code
@@ -23,7 +23,6 @@ from orbitmq.store.messages import Appended, PendingMessage, PutStatus
 if cython.compiled:
     from cython.cimports.orbitmq.store.units import put_unit  # type: ignore[import-not-found]
 
-_UNIT = Struct(">qiq")
 _BLANK_BYTES = 8
 
 _OK = PutStatus.PUT_OK
@@ -175,7 +174,7 @@ def append_messages(
             if cython.compiled:
                 put_unit(queue.tail, physical_offset, cython.cast(cython.int, size), tag)
             else:
-                queue.tail += _UNIT.pack(physical_offset, size, tag)
+                queue.tail += UNIT.pack(physical_offset, size, tag)
             queue.max_offset = queue_offset + 1
             if not queue.dirty:
                 queue.dirty = True
@@ -233,7 +232,7 @@ def _append_batch(
         return 0
     queue.tail += units
     queue.max_offset = first_offset + len(units) // 20
-    end, last_size, _ = _UNIT.unpack_from(units, len(units) - 20)
+    end, last_size, _ = UNIT.unpack_from(units, len(units) - 20)
     size = end + last_size - physical_offset
     results.append(Appended(_OK, physical_offset, size, first_offset, store_timestamp, units))
     return size

@@ -15,9 +15,12 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from pathlib import Path
-from struct import Struct
 from typing import TYPE_CHECKING
 
+from orbitmq.protocol.consume_queue import BLANK_SIZE as BLANK_SIZE
+from orbitmq.protocol.consume_queue import BLANK_UNIT as BLANK_UNIT
+from orbitmq.protocol.consume_queue import UNIT as UNIT
+from orbitmq.protocol.consume_queue import UNIT_BYTES as UNIT_BYTES
 from orbitmq.protocol.properties_cy import find_property, tags_code
 from orbitmq.store.files import Disk, StoreFile, segment_name, segment_starts
 
@@ -25,12 +28,6 @@ if TYPE_CHECKING:
     from orbitmq.store.extension import ExtensionTail
 
 log = logging.getLogger(__name__)
-
-UNIT_BYTES = 20
-UNIT = Struct(">qiq")
-BLANK_SIZE = 0x7FFFFFFF
-"""Size word of units before the first message of a queue that does not begin at 0."""
-BLANK_UNIT = UNIT.pack(0, BLANK_SIZE, 0)
 
 MAX_OPEN_FILES = 256
 """Files of queues that are kept open, for reading and for writing each."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from struct import Struct
 from typing import NamedTuple
 
-_UNIT = Struct(">qiq")
+from orbitmq.protocol.consume_queue import UNIT
 
 
 class PutStatus(Enum):
@@ -82,7 +81,7 @@ class Appended:
     @property
     def parts(self) -> list[int]:
         """Of a batch: the physical offset of each message."""
-        return [physical_offset for physical_offset, _, _ in _UNIT.iter_unpack(self.units)]
+        return [physical_offset for physical_offset, _, _ in UNIT.iter_unpack(self.units)]
 
     @property
     def end_offset(self) -> int:
