@@ -12,7 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from orbitmq.store import MessageStore
+from orbitmq.store.retention import HOUR_MS
 from tests.fault.recorded_broker import check_after, recorded, with_small_wheel
+from tests.fault.recorded_disk import RecordedDisk
+from tests.unit.store.kit import NOW, crash, message, options, read_queue
 
 SEED = int(os.environ.get("ORBITMQ_CRASH_SEED", "1"))
 RUNS = int(os.environ.get("ORBITMQ_CRASH_RUNS", "1"))
@@ -67,3 +71,57 @@ def test_a_power_cut_amid_recovery_keeps_every_promise(tmp_path: Path, flush: st
                 check_after(run, left, step, power=True, thorough=False, now=now)
             except Exception as error:
                 pytest.fail(f"{flush}, seed {SEED}, power cut after step {step}, again {second}: {error!r}")
+
+
+def test_a_crash_while_old_segments_go_takes_nothing_that_stays(tmp_path: Path) -> None:
+    """Segments, queue files and index files are removed while more messages come."""
+    disk = RecordedDisk(tmp_path)
+    given = options(
+        tmp_path, delete_when="", delete_commit_log_files_interval=0, delete_file_batch_max=1,
+        mapped_file_size_consume_queue=20 * 10, max_hash_slot_num=10, max_index_num=40,
+    )  # fmt: skip
+    store = MessageStore.open(given, NOW, disk)
+    known: list[tuple[int, int, int]] = []
+    """(step, where the log begins, how far it is on the disk)"""
+    disk.before = lambda kind, path: known.append(
+        (len(disk.journal), store.min_physical, store.durable_offset)
+    )
+    places: list[int] = []
+
+    def append(count: int) -> None:
+        for _ in range(count):
+            number = len(places)
+            places.append(store.append(message(number, body=bytes(3000)), NOW + number).physical_offset)
+        store.flush_now()
+
+    append(100)
+    store._sweep_chore(NOW + 120_000)
+    store._index_chore(NOW)
+    first = len(disk.journal)
+    now = NOW + 80 * HOUR_MS
+    for _ in range(4):
+        store.delete_expired(now)
+        store._retention_chore(now)
+        append(5)
+        store._sweep_chore(now := now + 120_000)
+        store._index_chore(now)
+    removed = {Path(step.path).parts[-2] for step in disk.journal if step.kind == "unname"}
+    assert {"commitlog", "0", "index"} <= removed, "files of each kind went"
+    crash(store)
+    playback = disk.playback()
+    for step in range(first, len(disk.journal) + 1):
+        playback.go_to(step)
+        _, begins, durable = max(one for one in known if one[0] <= step)
+        for power in (False, True):
+            left = playback.power_cut(random.Random(f"{SEED}-{step}")) if power else playback.killed()
+            again = MessageStore.open(given, now, left)
+            found = [record.flag for record in read_queue(again)]
+            what = f"{'power cut' if power else 'kill'} after step {step} ({disk.journal[step - 1]})"
+            assert found == list(range(found[0], found[0] + len(found))), what
+            kept = [number for number, place in enumerate(places) if begins <= place < durable]
+            assert set(kept) <= set(found), what
+            assert again.bad_record_count == 0, what
+            for number in (kept[0], kept[-1]):
+                assert len(again.query("T", f"ID{number:08d}", 2, 0, 1 << 60, "U").records) == 1, what
+            assert again.append(message(999), now).queue_offset == found[-1] + 1, what
+            crash(again)

@@ -497,16 +497,20 @@ class Recovery:
         if self._only is not None and queue not in self._only:
             return
         if queue_offset > queue.max_offset:
-            if queue.max_offset == queue.min_offset and not queue.tail and queue.swept_to == queue.max_offset:
+            is_swept = not queue.tail and queue.swept_to == queue.max_offset
+            if is_swept and queue.max_offset == queue.min_offset:
                 # Nothing of it is left but later messages: it begins here.
-                _set_end(queue, queue_offset)
-                queue.min_offset = queue.base = queue_offset
+                self._begin_at(queue, queue_offset)
             elif not self._may_be_lost(queue, physical_offset, queue_offset):
                 self._note_damage(physical_offset, f"the queue offset {queue_offset} cannot be")
                 return
             elif not self._fill_gaps:
                 self._gaps.add(queue)
                 return
+            elif is_swept and queue.last_unit_end <= self._log.min_physical:
+                # Retention has taken all that its files know of, and a power cut the files behind.
+                self._start_over(queue)
+                self._begin_at(queue, queue_offset)
             else:
                 missing = queue_offset - queue.max_offset
                 log.error("%s: the log lacks %d of its messages", queue, missing)
@@ -520,6 +524,10 @@ class Recovery:
         queue.last_unit_end = physical_offset + size
         self.found.rebuilt_units += 1
         self._pending += 1
+
+    def _begin_at(self, queue: ConsumeQueue, queue_offset: int) -> None:
+        _set_end(queue, queue_offset)
+        queue.min_offset = queue.base = queue_offset
 
     def _lacks_its_first(self, queue: ConsumeQueue, physical_offset: int) -> bool:
         """Whether a message of the log stands before all that the files of its queue know of.
@@ -539,7 +547,8 @@ class Recovery:
         """
         if physical_offset < queue.last_unit_end:
             return False  # Later messages have their units.
-        room = physical_offset - self._log.min_physical
+        # What retention took may have been among them.
+        room = physical_offset - min(self._log.min_physical, queue.last_unit_end)
         return queue_offset - queue.max_offset <= room // FIXED_BYTES
 
     def _sweep_if_many(self) -> None:
