@@ -55,12 +55,6 @@ class Assignment:
         pull = self._pulls.get(queue)
         return pull.held if pull is not None else None
 
-    def finished(self, held: ProcessQueue) -> None:
-        """A message was finished: its queue may have room again."""
-        pull = self._pulls.get(held.queue)
-        if pull is not None and pull.held is held:
-            pull.wake()
-
     # Sharing out.
 
     async def run(self, first_pass: asyncio.Event) -> None:
@@ -162,7 +156,7 @@ class Assignment:
         pulls = [pull for queue, pull in self._pulls.items() if queue.topic == topic]
         for pull in pulls:
             pull.limits = self._limits(len(pulls))
-            pull.wake()
+            pull.held.room.set()
 
     def _limits(self, queues_of_topic: int) -> Limits:
         options = self._session.options
@@ -226,7 +220,7 @@ class Assignment:
             return
         for held in dropped:
             held.dropped = True
-            self._pulls[held.queue].wake()
+            held.room.set()
             self._tasks[held.queue].cancel()
         consumption = self._consumption
         assert consumption is not None

@@ -153,9 +153,9 @@ class PushConsumer(ConsumerOptions):
         handling = Handling(session)
         consumption: ConcurrentConsumption | OrderedConsumption
         if self.ordered:
-            consumption = OrderedConsumption(session, handling, QueueLocks(session), assignment.finished)
+            consumption = OrderedConsumption(session, handling, QueueLocks(session))
         else:
-            consumption = ConcurrentConsumption(session, handling, assignment.finished)
+            consumption = ConcurrentConsumption(session, handling)
             instance.tasks.every(
                 max(self.consume_timeout_ms / EXPIRY_CHECKS, 10),
                 self._send_back_expired,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
@@ -116,17 +115,11 @@ class Consumption(Protocol):
 
 
 class ConcurrentConsumption:
-    """Messages in any order, `concurrency` at a time; those of topics without a handler wait for iterators.
+    """Messages in any order, `concurrency` at a time; those without a handler wait for iterators."""
 
-    `finished(held)` is called whenever there is room in a queue.
-    """
-
-    def __init__(
-        self, session: Session, handling: Handling, finished: Callable[[ProcessQueue], None]
-    ) -> None:
+    def __init__(self, session: Session, handling: Handling) -> None:
         self._session = session
         self._handling = handling
-        self._finished = finished
         self._send_back = SendBack(session)
         self._ready: Ready[tuple[ProcessQueue, ReceivedMessage]] = Ready()
         self._for_iterators: Ready[tuple[ProcessQueue, ReceivedMessage]] = Ready()
@@ -203,12 +196,16 @@ class ConcurrentConsumption:
 
     async def settle(self, held: ProcessQueue, message: ReceivedMessage, outcome: Retry | None) -> None:
         """Finishes a message, or sends it back."""
-        if held.dropped or message not in held:
+        if held.dropped:
             return
         held.last_consume_ms = now_ms()
-        if self._session.options.broadcasting:
-            outcome = None  # every member has its own copy: there is nobody to hand it out again
-        if outcome is not None and not await self._send_back.to_broker(message, outcome.delay_level):
+        # Of broadcast messages every member has its own copy: there is nobody to hand them out again.
+        if (
+            outcome is not None
+            and message in held
+            and not self._session.options.broadcasting
+            and not await self._send_back.to_broker(message, outcome.delay_level)
+        ):
             message.reconsume_times += 1
             message.consume_start_ms = 0
             asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._again, held, message)
@@ -219,7 +216,6 @@ class ConcurrentConsumption:
         offset = held.finish(message)
         if offset is not None and not held.dropped:
             self._session.offsets.advance(held.queue, offset)
-        self._finished(held)
 
     def _again(self, held: ProcessQueue, message: ReceivedMessage) -> None:
         if not held.dropped and not self._finishing:

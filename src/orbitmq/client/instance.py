@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, TypeVar
 
 from orbitmq.access import context_of
 from orbitmq.client.background import Tasks
@@ -96,12 +96,14 @@ class ClientInstance:
 
     # Calls.
 
-    async def call(self, address: str, request: Request[ReplyT], timeout_ms: float | None = None) -> ReplyT:
+    def call(
+        self, address: str, request: Request[ReplyT], timeout_ms: float | None = None
+    ) -> Coroutine[Any, Any, ReplyT]:
         """One request and its reply, within the time that connecting takes as well.
 
         Raises BrokerRefused for an error answer; CallTimeout, ConnectFailed, ConnectionLost; Closed.
         """
-        return await self._pool.call(address, request, timeout_ms or self.options.mq_client_api_timeout_ms)
+        return self._pool.call(address, request, timeout_ms or self.options.mq_client_api_timeout_ms)
 
     async def send_oneway(self, address: str, request: Request[ReplyT]) -> None:
         """One request that nobody answers. Raises ConnectFailed, Closed."""

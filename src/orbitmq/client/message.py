@@ -160,6 +160,7 @@ class ReceivedMessage:
         "body",
         "consume_start_ms",
         "queue",
+        "queue_offset",
         "reconsume_times",
         "topic",
         "wire_topic",
@@ -176,6 +177,8 @@ class ReceivedMessage:
         """As it was sent: not compressed."""
         self.queue = queue
         """The queue it came from: for a retried message one of the group's retry topic."""
+        self.queue_offset = record.queue_offset
+        """Its place in the queue."""
         self.reconsume_times = record.reconsume_times
         """How often it has been handed out before."""
         self.consume_start_ms = 0
@@ -218,11 +221,6 @@ class ReceivedMessage:
     def offset_message_id(self) -> str:
         """The id that says where it is stored: another one after each retry."""
         return self._record.offset_id
-
-    @property
-    def queue_offset(self) -> int:
-        """Its place in the queue."""
-        return self._record.queue_offset
 
     @property
     def physical_offset(self) -> int:

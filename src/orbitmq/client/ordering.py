@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from orbitmq.client.consuming import Handling
 from orbitmq.client.instance import now_ms
@@ -73,17 +73,10 @@ class QueueLocks:
 class OrderedConsumption:
     """One message of a queue at a time, `concurrency` queues at a time."""
 
-    def __init__(
-        self,
-        session: Session,
-        handling: Handling,
-        locks: QueueLocks,
-        finished: Callable[[ProcessQueue], None],
-    ) -> None:
+    def __init__(self, session: Session, handling: Handling, locks: QueueLocks) -> None:
         self._session = session
         self._handling = handling
         self._locks = locks
-        self._finished = finished
         self._send_back = SendBack(session)
         self._at_a_time = asyncio.Semaphore(session.options.concurrency)
         self._lines: dict[ProcessQueue, _Line] = {}
@@ -219,7 +212,6 @@ class OrderedConsumption:
         offset = held.finish(message)
         if offset is not None:
             session.offsets.set(held.queue, offset)
-        self._finished(held)
         return 0
 
 

@@ -154,7 +154,10 @@ class Preparation:
 
 def _encoded(message: Message, unique_id: str, more: Mapping[str, str] | None = None) -> bytes:
     try:
-        properties = encode_properties({**message.wire_properties(unique_id), **(more or {})})
+        all_properties = message.wire_properties(unique_id)
+        if more:
+            all_properties.update(more)
+        properties = encode_properties(all_properties)
     except BadProperty as error:
         raise IllegalMessage(str(error)) from None
     if len(properties) > MAX_PROPERTIES_BYTES:

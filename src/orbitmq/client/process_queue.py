@@ -1,11 +1,13 @@
 """The messages of one queue that a consumer holds, and how far the queue is done.
 
 Messages come in the order of the queue and are finished in any order; what may be committed is the offset
-of the oldest one that is not finished yet. Nothing here waits or reads a clock: times are passed in.
+of the oldest one that is not finished yet. Nothing here waits or reads a clock: times are passed in, and
+`room` is for others to wait for.
 """
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 from collections.abc import Iterable
 
@@ -27,6 +29,7 @@ class ProcessQueue:
         "locked",
         "max_offset",
         "queue",
+        "room",
         "size_bytes",
     )
 
@@ -34,6 +37,8 @@ class ProcessQueue:
         self.queue = queue
         self.dropped = False
         """The queue is another's now: nothing of it is handled or committed any more."""
+        self.room = asyncio.Event()
+        """Set whenever there may be more room than before."""
         self.size_bytes = 0
         """Bodies held, in bytes."""
         self.max_offset = -1
@@ -76,16 +81,18 @@ class ProcessQueue:
             held[queue_offset] = message
             heapq.heappush(self._heads, queue_offset)
             self.max_offset = max(self.max_offset, queue_offset)
-            self.size_bytes += message.size_bytes
+            self.size_bytes += len(message.body)
             added.append(message)
         return added
 
     def finish(self, message: ReceivedMessage) -> int | None:
         """Lets go of a message; gives the offset that may be committed, None if it was not held."""
-        if message not in self:
+        queue_offset = message.queue_offset
+        if self._messages.get(queue_offset) is not message:
             return None
-        del self._messages[message.queue_offset]
-        self.size_bytes -= message.size_bytes
+        del self._messages[queue_offset]
+        self.size_bytes -= len(message.body)
+        self.room.set()
         lowest = self.min_offset
         return self.max_offset + 1 if lowest < 0 else lowest
 

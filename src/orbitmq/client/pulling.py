@@ -73,14 +73,9 @@ class QueuePull:
         self._moved = moved
         self._broker_id = MASTER_ID
         self._failing = False
-        self._room = asyncio.Event()
         self._waits_for_room = False
         queue = held.queue
         self._subject = f"pull {queue.topic} {queue.broker_name}:{queue.queue_id}"
-
-    def wake(self) -> None:
-        """Something was finished: there may be room again."""
-        self._room.set()
 
     async def run(self) -> None:
         """Pulls until the queue is dropped, or the client closed."""
@@ -106,8 +101,8 @@ class QueuePull:
         self._waits_for_room = True
         try:
             while not (self.held.dropped or self.limits.has_room(self.held)):
-                self._room.clear()
-                await self._room.wait()
+                self.held.room.clear()
+                await self.held.room.wait()
         finally:
             self._waits_for_room = False
             self.held.last_pull_ms = now_ms()

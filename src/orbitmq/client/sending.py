@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 from orbitmq.client.errors import ClientError, SendFailed
 from orbitmq.client.instance import ClientInstance
@@ -140,10 +141,23 @@ class Sender:
         if self._instance.routes.master(queue.broker_name) is None:
             await self._instance.routes.refresh(queue.topic)
 
-    async def _once(
+    def _once(
         self, request: SendMessageV2 | SendBatchMessage, queue: MessageQueue, timeout_ms: float
-    ) -> SendReply:
+    ) -> Coroutine[Any, Any, SendReply]:
+        """One try. Raises BrokerUnknown; awaited, what a call raises."""
         address = self._addressed(request, queue)
+        if self._latencies is None and isinstance(request, SendMessageV2):
+            return self._instance.call(address, request, timeout_ms)
+        return self._watched(address, request, queue, timeout_ms)
+
+    async def _watched(
+        self,
+        address: str,
+        request: SendMessageV2 | SendBatchMessage,
+        queue: MessageQueue,
+        timeout_ms: float,
+    ) -> SendReply:
+        """The same for a batch, as the broker knows it, and with a look at how long it takes."""
         if isinstance(request, SendBatchMessage) and await self._instance.version_of(address) < V5_0_0:
             request.properties = without_unique_id(request.properties or "")
         table = self._latencies

@@ -107,13 +107,19 @@ class ConnectionPool:
         """
         connection = self._connections.get(address)
         left_ms = timeout_ms
-        if connection is None or connection.is_closed or not connection.is_writable:
-            connection, left_ms = await self._ready(address, request, timeout_ms)
-        answer = await self._answer(connection, request, timeout_ms, left_ms)
-        if answer.code == ResponseCode.GO_AWAY:
+        loop = asyncio.get_running_loop()
+        for may_go_away in (True, False):
+            if connection is None or connection.is_closed or not connection.is_writable:
+                connection, left_ms = await self._ready(address, request, timeout_ms)
+            asked = loop.time()
+            try:
+                answer = await connection.submit(request, left_ms)
+            except CallTimeout:
+                self._give_up_if_silent(connection, asked, timeout_ms)
+                raise CallTimeout(connection.peer.address, type(request).__name__, timeout_ms) from None
+            if answer.code != ResponseCode.GO_AWAY or not may_go_away:
+                break
             self._forget(address, connection)
-            connection, left_ms = await self._ready(address, request, timeout_ms)
-            answer = await self._answer(connection, request, timeout_ms, left_ms)
         return read_reply(request, answer, address)
 
     async def _ready(
@@ -133,16 +139,6 @@ class ConnectionPool:
             self._give_up_if_silent(connection, began, timeout_ms)
             raise CallTimeout(address, type(request).__name__, timeout_ms) from None
         return connection, timeout_ms - (loop.time() - began) * 1000
-
-    async def _answer(
-        self, connection: Connection, request: Request[Any], timeout_ms: float, left_ms: float
-    ) -> Command:
-        asked = asyncio.get_running_loop().time()
-        try:
-            return await connection.submit(request, left_ms)
-        except CallTimeout:
-            self._give_up_if_silent(connection, asked, timeout_ms)
-            raise CallTimeout(connection.peer.address, type(request).__name__, timeout_ms) from None
 
     def _give_up_if_silent(self, connection: Connection, since: float, timeout_ms: float) -> None:
         """Ends a connection on which nothing at all came for long: the peer, or the way to it, is gone.
