@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from orbitmq.spark.columns import BY_NAME
 from orbitmq.spark.errors import BadOption
+from orbitmq.spark.folders import local_path
 from orbitmq.spark.lake.errors import LakeError
 from orbitmq.spark.lake.state import LakeState, Schema
 from orbitmq.spark.lake.storage import LakeLocation
@@ -45,7 +46,8 @@ def follow(location: LakeLocation, state: LakeState) -> None:
 
     if not state.number:
         return
-    url = location.url.removeprefix("file://")
+    path = local_path(location.url)
+    url = location.url if path is None else str(path.absolute())
     options = {name: str(value) for name, value in location.options.items()} or None
     schema = pa.schema([pa.field(name, _arrow(name)) for name, _ in _columns(state.schema)])
     try:

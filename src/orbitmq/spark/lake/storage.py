@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from orbitmq.spark.errors import BadOption
+from orbitmq.spark.folders import local_path, remote_folder
 from orbitmq.spark.lake.errors import LakeBusy
 
 LOCK = "_lock"
@@ -31,13 +31,12 @@ class LakeLocation:
     @property
     def is_local(self) -> bool:
         """Whether it is a folder here: on a cluster, one that all workers share."""
-        return "://" not in self.url or self.url.startswith("file://")
+        return local_path(self.url) is not None
 
     def open(self) -> Storage:
         """Raises BadOption for a URL that nobody knows, or without what it needs installed."""
-        if self.is_local:
-            return LocalStorage(Path(self.url.removeprefix("file://")).absolute())
-        return RemoteStorage(self)
+        path = local_path(self.url)
+        return RemoteStorage(self) if path is None else LocalStorage(path.absolute())
 
 
 class Storage(ABC):
@@ -201,20 +200,11 @@ class RemoteStorage(Storage):
     """
 
     def __init__(self, location: LakeLocation) -> None:
-        try:
-            import fsspec  # type: ignore[import-untyped]
-        except ModuleNotFoundError:
-            raise BadOption(
-                f"{location.url} needs fsspec: pip install fsspec (and s3fs, gcsfs, ...)"
-            ) from None
-        try:
-            self._fs, self._root = fsspec.core.url_to_fs(location.url, **location.options)
-        except (ImportError, ValueError) as error:
-            raise BadOption(f"{location.url}: {error}") from None
+        self._fs, self._root = remote_folder(location.url, location.options)
         self._scheme = location.url.partition("://")[0]
 
     def _at(self, path: str) -> str:
-        return f"{self._root.rstrip('/')}/{path}" if path else str(self._root)
+        return f"{self._root}/{path}" if path else self._root
 
     def read(self, path: str) -> bytes:
         data: bytes = self._fs.cat_file(self._at(path))

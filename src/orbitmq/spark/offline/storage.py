@@ -6,8 +6,6 @@ present one is scanned.
 
 from __future__ import annotations
 
-import fnmatch
-import functools
 import mmap
 import os
 from collections.abc import Mapping
@@ -15,9 +13,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
-from urllib.parse import unquote, urlsplit
 
-from orbitmq.spark.errors import BadOption
+from orbitmq.spark.folders import local_path, remote_folder
 
 CHUNK_BYTES = 8 << 20
 """What is asked of an object store at once: large enough that its latency does not count."""
@@ -68,26 +65,17 @@ class Folder(Protocol):
 
 def open_folder(url: str, options: Mapping[str, Any] | None = None) -> Folder:
     """The folder at a path or URL; it need not exist. Raises BadOption for a URL that nothing can read."""
-    scheme, separator, rest = url.partition("://")
-    if not separator:
-        if url.startswith("file:"):
-            return LocalFolder(Path(unquote(urlsplit(url).path)))
-        return LocalFolder(Path(url))
-    if scheme == "file":
-        return LocalFolder(Path(unquote(urlsplit(url).path)))
-    if scheme in ("s3a", "s3n"):  # what Hadoop calls it
-        scheme = "s3"
-    return RemoteFolder(f"{scheme}://{rest.rstrip('/')}", tuple(sorted((options or {}).items())))
+    path = local_path(url)
+    return RemoteFolder(url, options or {}) if path is None else LocalFolder(path)
 
 
 def expand(url: str, options: Mapping[str, Any] | None = None) -> list[str]:
     """The folders that a path or URL with `*`, `?` or `[` stands for, sorted; itself without."""
     if not any(sign in url for sign in "*?["):
         return [url]
-    scheme, separator, _ = url.partition("://")
-    if not separator or scheme == "file":
-        path = urlsplit(url).path if separator else url
-        parts = Path(path).absolute().parts
+    path = local_path(url)
+    if path is not None:
+        parts = path.absolute().parts
         found = [Path(parts[0])]
         for part in parts[1:]:
             if any(sign in part for sign in "*?["):
@@ -95,9 +83,7 @@ def expand(url: str, options: Mapping[str, Any] | None = None) -> list[str]:
             else:
                 found = [one / part for one in found]
         return [str(one) for one in found if one.is_dir()]
-    remote = open_folder(url, options)
-    assert isinstance(remote, RemoteFolder)
-    return remote.matching()
+    return RemoteFolder(url, options or {}).matching()
 
 
 class LocalFolder:
@@ -159,34 +145,12 @@ class MappedView:
         self.close()
 
 
-@functools.lru_cache(maxsize=16)
-def _filesystem(scheme: str, options: tuple[tuple[str, Any], ...]) -> Any:
-    try:
-        import fsspec  # type: ignore[import-untyped]
-    except ImportError:
-        raise BadOption(f"{scheme}:// is read through fsspec: pip install fsspec") from None
-    try:
-        return fsspec.filesystem(scheme, **dict(options))
-    except (ImportError, ValueError) as error:
-        raise BadOption(f"{scheme}:// cannot be read: {error}") from None
-
-
-class _Unhashed(tuple[tuple[str, Any], ...]):
-    """Options whose values may be dicts, as keys of the cache: told apart by their text."""
-
-    def __hash__(self) -> int:
-        return hash(repr(tuple(self)))
-
-
 class RemoteFolder:
     """A folder behind fsspec."""
 
-    def __init__(self, url: str, options: tuple[tuple[str, Any], ...]) -> None:
-        self.url = url
-        scheme, _, rest = url.partition("://")
-        self._fs = _filesystem(scheme, _Unhashed(options))
-        self._scheme = scheme
-        self._root = rest.rstrip("/") if scheme != "memory" else "/" + rest.strip("/")
+    def __init__(self, url: str, options: Mapping[str, Any]) -> None:
+        self.url = url.rstrip("/")
+        self._fs, self._root = remote_folder(url, options)
 
     def _at(self, name: str) -> str:
         return f"{self._root}/{name}" if name else self._root
@@ -225,7 +189,8 @@ class RemoteFolder:
         """The URLs of the folders that this URL stands for as a pattern."""
         found = self._fs.glob(self._root, detail=True)
         names = [name for name, one in found.items() if one["type"] == "directory"]
-        return sorted(f"{self._scheme}://{name.lstrip('/')}" for name in names if fnmatch.fnmatch(name, "*"))
+        scheme = self.url.partition("://")[0]
+        return sorted(f"{scheme}://{name.lstrip('/')}" for name in names)
 
 
 def _last(entry: Mapping[str, Any]) -> str:
