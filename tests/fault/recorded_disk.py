@@ -299,6 +299,13 @@ class RecordedDisk:
             self._playback = Playback(self.journal, self.root)
         return self._playback
 
+    def played(self) -> Playback:
+        """The journal up to now: `killed` or `power_cut` of this moment."""
+        self.notice()
+        playback = self.playback()
+        playback.go_to(len(self.journal))
+        return playback
+
 
 def _difference(page: bytes, known: bytearray) -> tuple[int, int]:
     """The first place at which two pages differ, and the one behind the last."""

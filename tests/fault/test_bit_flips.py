@@ -142,8 +142,7 @@ def test_a_start_with_a_flipped_bit(tmp_path: Path, clean: bool, with_crc: bool)
     whole = bytes(log)
     begin, end = places[DAMAGED], places[DAMAGED + 1]
     names = fields_of(whole[begin:end])
-    state = disk.playback()
-    state.go_to(len(disk.journal))
+    state = disk.played()
     for at in range(begin, end):
         left = state.killed()
         data = next(data for path, data in left.files() if path.parent.name == "commitlog")
@@ -166,8 +165,7 @@ def test_a_flipped_bit_of_a_unit_serves_no_other_message(tmp_path: Path) -> None
     log = bytes(next(data for path, data in disk.files() if path.parent.name == "commitlog"))
     units = next(data for path, data in disk.files() if "consumequeue" in path.parts)
     sound = {offset: log[places[offset] : places[offset + 1]] for offset in range(COUNT)}
-    state = disk.playback()
-    state.go_to(len(disk.journal))
+    state = disk.played()
     for at, bit in flips(bytearray(units), DAMAGED * 20, DAMAGED * 20 + 20):
         left = state.killed()
         store = MessageStore.open(options(tmp_path), NOW, left)  # a store keeps units that it has read

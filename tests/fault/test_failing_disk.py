@@ -85,8 +85,7 @@ def test_whatever_fails_nothing_acknowledged_is_lost(
         fault = Fault(kinds, at, number, for_good=for_good)
         run = failing_run(tmp_path / f"at-{at}", flush, fault)
         end = len(run.disk.journal)
-        playback = run.disk.playback()
-        playback.go_to(end)
+        playback = run.disk.played()
         for power in (False, True):
             disk = playback.power_cut(chance, kept=0.0) if power else playback.killed()
             try:
@@ -124,9 +123,7 @@ def test_after_a_failed_sync_of_a_queue_no_more_is_taken(tmp_path: Path) -> None
     assert "a flush of consume queues failed" in store.figures().refusal
     assert len(bodies(store)) == 60  # reads go on
     store.close()
-    playback = disk.playback()
-    playback.go_to(len(disk.journal))
-    left = playback.power_cut(random.Random(1), kept=0.0)
+    left = disk.played().power_cut(random.Random(1), kept=0.0)
     again = MessageStore.open(options(tmp_path), NOW + 1, left)
     assert len(bodies(again)) == 60, "made anew from the log"
     crash(again)
@@ -152,9 +149,8 @@ def test_an_index_that_was_not_flushed_is_made_anew(tmp_path: Path) -> None:
     assert store.append(message(60), NOW + 100).status is PutStatus.PUT_OK, "it is no reason to stop"
     store._sweep_chore(NOW + 240_000)
     store.close()
-    playback = disk.playback()
-    playback.go_to(len(disk.journal))
-    again = MessageStore.open(options(tmp_path), NOW + 1, playback.power_cut(random.Random(1), kept=0.0))
+    left = disk.played().power_cut(random.Random(1), kept=0.0)
+    again = MessageStore.open(options(tmp_path), NOW + 1, left)
     for number in range(61):
         assert len(again.query("T", f"ID{number:08d}", 2, 0, 1 << 60, "U").records) == 1
     crash(again)

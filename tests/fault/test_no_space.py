@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,8 +12,7 @@ import pytest
 
 from orbitmq.server.listener import free_ports
 from orbitmq.store import MessageStore, PutStatus
-from orbitmq.store.files import StoreFile
-from tests.fault.simulated_disk import SimulatedDisk
+from tests.fault.recorded_disk import RecordedDisk
 from tests.unit.store.kit import NOW, bodies, crash, filled, message, options
 
 ROOT = Path(__file__).parents[2]
@@ -74,8 +74,23 @@ def test_a_full_file_system_is_an_error_and_no_signal(small_disk: Path) -> None:
     assert int(done.stdout.split()[-1]) > 500
 
 
+class SmallDisk(RecordedDisk):
+    """It has room until it is `full`: then only for a mark that a start leaves, if at all."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.full = False
+        self.marks_fit = False
+        self.before = self._ask
+
+    def _ask(self, kind: str, path: Path) -> None:
+        needs_room = kind in ("make", "write", "reserve")
+        if self.full and needs_room and not (self.marks_fit and path.name.startswith("abort")):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+
 def test_without_room_nothing_is_half_done(tmp_path: Path) -> None:
-    disk = SimulatedDisk(tmp_path)
+    disk = SmallDisk(tmp_path)
     store = MessageStore.open(options(tmp_path), NOW, disk)
     filled(store, 10, body=bytes(3000))
     disk.full = True
@@ -95,27 +110,20 @@ def test_without_room_nothing_is_half_done(tmp_path: Path) -> None:
     assert len(bodies(store)) == 11 + len(taken)
     assert len(store.query("T", "ID00000099", 5, 0, 1 << 60, "U").records) == 1
     crash(store)
-    store = MessageStore.open(options(tmp_path), NOW)
+    store = MessageStore.open(options(tmp_path), NOW, disk)
     assert len(bodies(store)) == 11 + len(taken)
     store.close()
 
 
 def test_a_start_on_a_full_disk_reads_what_is_there(tmp_path: Path) -> None:
-    store = MessageStore.open(options(tmp_path), NOW)
+    disk = SmallDisk(tmp_path)
+    store = MessageStore.open(options(tmp_path), NOW, disk)
     filled(store, 200)
     crash(store)
-    disk = SimulatedDisk(tmp_path)
-    opened_before = disk.open
-
-    def only_abort(path: Path, size: int | None = None) -> StoreFile:
-        disk.full = not path.name.startswith("abort")
-        return opened_before(path, size)
-
-    disk.open = only_abort  # type: ignore[method-assign]
+    disk.full = disk.marks_fit = True
     store = MessageStore.open(options(tmp_path), NOW, disk)
     assert len(bodies(store)) == 200
     assert store.append(message(), NOW).status is PutStatus.SERVICE_NOT_AVAILABLE
-    disk.open = opened_before  # type: ignore[method-assign]
     disk.full = False
     store._sweep_chore(NOW)
     assert store.append(message(), NOW).status is PutStatus.PUT_OK
@@ -123,13 +131,14 @@ def test_a_start_on_a_full_disk_reads_what_is_there(tmp_path: Path) -> None:
 
 
 def test_a_start_without_room_for_its_mark_keeps_the_mark_of_a_crash(tmp_path: Path) -> None:
-    crash(MessageStore.open(options(tmp_path), NOW))
-    disk = SimulatedDisk(tmp_path)
+    disk = SmallDisk(tmp_path)
+    crash(MessageStore.open(options(tmp_path), NOW, disk))
     disk.full = True
     with pytest.raises(OSError, match="No space"):
         MessageStore.open(options(tmp_path), NOW, disk)
-    assert (tmp_path / "abort").exists()
-    MessageStore.open(options(tmp_path), NOW).close()
+    assert "abort" in disk.names(tmp_path)
+    disk.full = False
+    MessageStore.open(options(tmp_path), NOW, disk).close()
 
 
 def test_a_folder_that_is_read_only_ends_the_start_with_one_line(small_disk: Path) -> None:

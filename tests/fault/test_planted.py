@@ -212,9 +212,7 @@ def test_a_failing_disk_finds_a_sync_that_is_tried_again(
     a_failed_fsync_that_is_tried_again(monkeypatch)
     for at in range(20, 60, 4):
         run = failing_run(tmp_path / f"{at}", "SYNC_FLUSH", Fault(SYNCS, at, errno.EIO, for_good=False))
-        playback = run.disk.playback()
-        playback.go_to(len(run.disk.journal))
-        disk = playback.power_cut(random.Random(1), kept=0.0)
+        disk = run.disk.played().power_cut(random.Random(1), kept=0.0)
         try:
             check_after(run, disk, len(run.disk.journal), power=True, thorough=False)
         except AssertionError:

@@ -1,4 +1,4 @@
-"""Power cuts on a simulated disk: what was not synced is lost, torn or written out of order."""
+"""Power cuts while a store works: what was not synced is lost, torn or written out of order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq.store import MessageStore, StoreOptions
-from tests.fault.simulated_disk import SimulatedDisk
+from tests.fault.recorded_disk import RecordedDisk
 from tests.unit.store.kit import NOW, SEGMENT, crash, message, read_queue
 
 QUEUES = 3
@@ -71,18 +71,16 @@ def found(store: MessageStore) -> dict[int, int]:
 @pytest.mark.parametrize("seed", range(12))
 def test_what_was_durable_is_there_after_a_power_cut(tmp_path: Path, seed: int, flush: str) -> None:
     chance = random.Random(seed)
-    root = tmp_path / "before"
-    disk = SimulatedDisk(root)
-    store = MessageStore.open(options(root, flush), NOW, disk)
+    disk = RecordedDisk(tmp_path)
+    store = MessageStore.open(options(tmp_path, flush), NOW, disk)
     ends = run(store, chance, 60)
     durable = store.durable_offset
     unflushed = store.unflushed_bytes
     end = store.max_physical
     crash(store)
-    left = tmp_path / "after"
-    disk.cut_power(left, chance)
+    disk = disk.played().power_cut(chance)
 
-    store = MessageStore.open(options(left, flush), NOW)
+    store = MessageStore.open(options(tmp_path, flush), NOW, disk)
     numbers = found(store)
     acknowledged = {number for number, at in ends.items() if at <= durable}
     assert acknowledged <= set(numbers)
@@ -97,7 +95,7 @@ def test_what_was_durable_is_there_after_a_power_cut(tmp_path: Path, seed: int, 
     # It goes on working, and what it says stays true over the next start.
     store.append(message(10_000, body=b"10000"), NOW + 10**9)
     store.close()
-    store = MessageStore.open(options(left, flush), NOW)
+    store = MessageStore.open(options(tmp_path, flush), NOW, disk)
     assert set(found(store)) == {*numbers, 10_000}
     store.close()
 
@@ -105,15 +103,13 @@ def test_what_was_durable_is_there_after_a_power_cut(tmp_path: Path, seed: int, 
 @pytest.mark.parametrize("seed", range(6))
 def test_under_sync_flush_what_was_seen_stays(tmp_path: Path, seed: int) -> None:
     chance = random.Random(1000 + seed)
-    root = tmp_path / "before"
-    disk = SimulatedDisk(root)
-    store = MessageStore.open(options(root, "SYNC_FLUSH"), NOW, disk)
+    disk = RecordedDisk(tmp_path)
+    store = MessageStore.open(options(tmp_path, "SYNC_FLUSH"), NOW, disk)
     run(store, chance, 40)
     seen = found(store)
     crash(store)
-    left = tmp_path / "after"
-    disk.cut_power(left, chance)
-    store = MessageStore.open(options(left, "SYNC_FLUSH"), NOW)
+    left = disk.played().power_cut(chance)
+    store = MessageStore.open(options(tmp_path, "SYNC_FLUSH"), NOW, left)
     after = found(store)
     assert seen.items() <= after.items()
     crash(store)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fault.recorded_disk import PAGE_BYTES, Playback, RecordedDisk
+from tests.fault.recorded_disk import PAGE_BYTES, RecordedDisk
 
 ROOT = Path("/root-of-the-disk")
 FILE = ROOT / "folder" / "file"
@@ -25,13 +25,6 @@ def made(disk: RecordedDisk, size: int = 3 * PAGE_BYTES) -> None:
     disk.sync_folder(ROOT)
     disk.open(FILE, size).sync()
     disk.sync_folder(FILE.parent)
-
-
-def played(disk: RecordedDisk) -> Playback:
-    playback = disk.playback()
-    disk.notice()
-    playback.go_to(len(disk.journal))
-    return playback
 
 
 def test_files_are_what_was_written(disk: RecordedDisk) -> None:
@@ -80,7 +73,7 @@ def test_a_power_cut_leaves_what_was_synced_and_any_pages_of_the_rest(disk: Reco
     file.sync()
     file.write(0, b"a" * 3 * PAGE_BYTES)
     file.write(0, b"b" * 3 * PAGE_BYTES)
-    playback = played(disk)
+    playback = disk.played()
     assert playback.power_cut(random.Random(1), kept=0.0).content(FILE) == b"S" * 3 * PAGE_BYTES
     assert playback.power_cut(random.Random(1), kept=1.0).content(FILE) == b"b" * 3 * PAGE_BYTES
     seen: set[str] = set()
@@ -99,7 +92,7 @@ def test_names_are_there_for_sure_once_their_folder_was_synced(disk: RecordedDis
     new = FILE.with_name("new")
     disk.open(new, 5).sync()
     disk.rename(new, FILE)
-    playback = played(disk)
+    playback = disk.played()
     left = {
         tuple((path.name, len(data)) for path, data in playback.power_cut(random.Random(seed)).files())
         for seed in range(100)
@@ -107,7 +100,7 @@ def test_names_are_there_for_sure_once_their_folder_was_synced(disk: RecordedDis
     old = 3 * PAGE_BYTES
     assert left == {(("file", old),), (("file", old), ("new", 5)), (("file", 5),)}
     disk.sync_folder(FILE.parent)
-    playback = played(disk)
+    playback = disk.played()
     assert len(playback.power_cut(random.Random(0), kept=0.0).content(FILE)) == 5
 
 
@@ -127,7 +120,7 @@ def test_what_a_failed_sync_has_dropped_stays_lost(disk: RecordedDisk) -> None:
     file.write(PAGE_BYTES, b"later")
     file.sync()  # it succeeds
     assert file.read(0, 7) == b"dropped"
-    left = played(disk).power_cut(random.Random(1), kept=1.0).content(FILE)
+    left = disk.played().power_cut(random.Random(1), kept=1.0).content(FILE)
     assert left[:7] == bytes(7)
     assert left[PAGE_BYTES : PAGE_BYTES + 5] == b"later"
 
@@ -135,7 +128,7 @@ def test_what_a_failed_sync_has_dropped_stays_lost(disk: RecordedDisk) -> None:
 def test_a_disk_that_was_laid_out_goes_on(disk: RecordedDisk) -> None:
     made(disk)
     disk.open(FILE).write(0, b"first")
-    again = played(disk).killed()
+    again = disk.played().killed()
     again.open(FILE).write(5, b"second")
-    assert played(again).killed().content(FILE)[:11] == b"firstsecond"
-    assert played(again).power_cut(random.Random(1), kept=0.0).content(FILE)[:11] == b"first" + bytes(6)
+    assert again.played().killed().content(FILE)[:11] == b"firstsecond"
+    assert again.played().power_cut(random.Random(1), kept=0.0).content(FILE)[:11] == b"first" + bytes(6)

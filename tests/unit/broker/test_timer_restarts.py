@@ -13,7 +13,8 @@ import pytest
 
 from orbitmq.protocol.names import TIMER_TOPIC
 from orbitmq.store.timer_wheel import WHEEL_BYTES
-from tests.fault.simulated_disk import SimulatedDisk
+from tests.fault.recorded_broker import with_small_wheel
+from tests.fault.recorded_disk import RecordedDisk
 from tests.unit.broker.timer_world import NOW, TimerWorld
 
 Open = Callable[..., TimerWorld]
@@ -167,9 +168,12 @@ def test_what_was_due_while_the_broker_was_away_comes_in_order(
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_power_cut_loses_and_repeats_nothing_that_is_on_the_disk(tmp_path: Path, seed: int) -> None:
-    disk = SimulatedDisk(tmp_path / "store")
-    world = TimerWorld(tmp_path / "store", disk=disk)
+def test_a_power_cut_loses_and_repeats_nothing_that_is_on_the_disk(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_small_wheel(monkeypatch)
+    disk = RecordedDisk(tmp_path)
+    world = TimerWorld(tmp_path, disk=disk)
     for number in range(8):
         world.send(f"{number}", TIMER_DELIVER_MS=NOW + 1500 + number * 500)
     world.flush()
@@ -177,9 +181,9 @@ def test_a_power_cut_loses_and_repeats_nothing_that_is_on_the_disk(tmp_path: Pat
     world.flush()
     world.run(NOW + 3100)
     assert world.bodies() == ["0", "1", "2", "3"]
-    disk.cut_power(tmp_path / "after", random.Random(seed))
-    world.store.close()
-    after = TimerWorld(tmp_path / "after", now=NOW + 3200)
+    left = disk.played().power_cut(random.Random(seed))
+    world.kill()
+    after = TimerWorld(tmp_path, now=NOW + 3200, disk=left)
     on_disk = after.bodies()
     assert on_disk in ([str(n) for n in range(count)] for count in range(5))
     after.run(NOW + 9000)
@@ -187,39 +191,33 @@ def test_a_power_cut_loses_and_repeats_nothing_that_is_on_the_disk(tmp_path: Pat
     after.store.close()
 
 
-class Unlucky(random.Random):
-    """Of what was not synced nothing is left."""
-
-    def random(self) -> float:
-        return 0.9
-
-
-def after_cut(world: TimerWorld, disk: SimulatedDisk, target: Path) -> tuple[TimerWorld, SimulatedDisk]:
-    """The next start after a power cut, on what is left."""
-    disk.cut_power(target, Unlucky())
-    world.store.close()
-    left = SimulatedDisk(target)
-    left.synced = {path: path.read_bytes() for path in target.rglob("*") if path.is_file()}
-    return TimerWorld(target, now=world.now + 100, disk=left), left
+def after_cut(world: TimerWorld, disk: RecordedDisk) -> tuple[TimerWorld, RecordedDisk]:
+    """The next start after a power cut that took all that was not synced."""
+    left = disk.played().power_cut(random.Random(1), kept=0.0)
+    world.kill()
+    return TimerWorld(world.root, now=world.now + 100, disk=left), left
 
 
-def test_a_unit_whose_message_was_lost_never_stands_for_another_one(tmp_path: Path) -> None:
+def test_a_unit_whose_message_was_lost_never_stands_for_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two power cuts: one takes a message and leaves its unit, the other comes when a new message stands in
     its place, and has no unit on the disk yet.
     """
-    disk = SimulatedDisk(tmp_path / "store")
-    world = TimerWorld(tmp_path / "store", disk=disk)
+    with_small_wheel(monkeypatch)
+    disk = RecordedDisk(tmp_path)
+    world = TimerWorld(tmp_path, disk=disk)
     world.send("first", TIMER_DELAY_MS=9000)
     world.flush()
     world.send("lost", TIMER_DELAY_MS=2000)
     world.work()
     assert world.store.timers is not None
     world.store.timers.log.sync()
-    world, disk = after_cut(world, disk, tmp_path / "once")
+    world, disk = after_cut(world, disk)
     world.send("kept", TIMER_DELAY_MS=8000)
     due_ms = world.now + 8000
     world.store.flush_now()
-    world, _ = after_cut(world, disk, tmp_path / "twice")
+    world, _ = after_cut(world, disk)
     world.run(world.now + 10_000)
     came = {record.body: record.store_timestamp for record in world.records()}
     assert came.keys() == {b"first", b"kept"}
