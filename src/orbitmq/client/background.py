@@ -11,16 +11,23 @@ log = logging.getLogger(__name__)
 
 
 class Tasks:
-    """Background tasks. `on_error` is told of every exception that nobody else sees."""
+    """Background tasks.
 
-    def __init__(self, on_error: Callable[[Exception], None]) -> None:
+    `on_error(name, error, lasting)` is told of every exception that nobody else sees; it is lasting where the
+    task goes on, for which `on_well(name)` is told once a round has ended well again.
+    """
+
+    def __init__(
+        self, on_error: Callable[[str, Exception, bool], None], on_well: Callable[[str], None]
+    ) -> None:
         self._on_error = on_error
+        self._on_well = on_well
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
     def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Runs `work`; its exceptions end only itself."""
-        task = asyncio.create_task(self._guarded(work), name=name)
+        task = asyncio.create_task(self._guarded(work, name), name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         # A task that is cancelled before its first step never comes to its work.
@@ -29,11 +36,11 @@ class Tasks:
             task.cancel()
         return task
 
-    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _guarded(self, work: Coroutine[Any, Any, None], name: str) -> None:
         try:
             await work
         except Exception as error:
-            self._on_error(error)
+            self._on_error(name, error, False)
 
     def every(
         self,
@@ -47,6 +54,7 @@ class Tasks:
         """Runs `action` again and again; `wake` begins a round at once. A failure ends its round only."""
 
         async def rounds() -> None:
+            failing = False
             pause = interval_ms if first_ms is None else first_ms
             while True:
                 if wake is None:
@@ -62,7 +70,12 @@ class Tasks:
                 try:
                     await action()
                 except Exception as error:
-                    self._on_error(error)
+                    failing = True
+                    self._on_error(name, error, True)
+                else:
+                    if failing:
+                        failing = False
+                        self._on_well(name)
 
         return self.start(rounds(), name)
 

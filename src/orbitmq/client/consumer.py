@@ -208,24 +208,26 @@ class PushConsumer(ConsumerOptions):
         assert session is not None
         assert assignment is not None
         assert consumption is not None
-        if self._rebalancing is not None:
-            self._rebalancing.cancel()
-        await assignment.close()
         try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                await consumption.finish(caller)
-        except TimeoutError:
-            log.warning("%s: handlers did not end within %d ms and are cancelled", self.group, timeout_ms)
-        await consumption.close(caller)
-        await assignment.commit(confirmed=True)
-        if isinstance(consumption, OrderedConsumption):
-            await consumption.unlock_all()
-        if self._handling is not None:
-            self._handling.close()
-        if session.tracer is not None:
-            await session.tracer.close()
-        await session.instance.close()
-        self._closed.set()
+            if self._rebalancing is not None:
+                self._rebalancing.cancel()
+            await assignment.close()
+            try:
+                async with asyncio.timeout(timeout_ms / 1000):
+                    await consumption.finish(caller)
+            except TimeoutError:
+                log.warning("%s: handlers did not end within %d ms and are cancelled", self.group, timeout_ms)
+            await consumption.close(caller)
+            await assignment.commit(confirmed=True)
+            if isinstance(consumption, OrderedConsumption):
+                await consumption.unlock_all()
+            if self._handling is not None:
+                self._handling.close()
+            if session.tracer is not None:
+                await session.tracer.close()
+        finally:
+            await session.instance.close()
+            self._closed.set()
 
     async def wait_closed(self) -> None:
         """Returns when the consumer has been closed."""

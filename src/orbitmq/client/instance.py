@@ -83,7 +83,10 @@ class ClientInstance:
         )
         self.names = NameServers(addresses, self._pool, options.mq_client_api_timeout_ms)
         self.routes = RouteTable(self.names, self._route_changed)
-        self.tasks = Tasks(lambda error: self.report("background", error))
+        self.tasks = Tasks(
+            lambda name, error, lasting: self.report(name, error, lasting=lasting),
+            lambda name: self.well(name),
+        )
         self._beat_soon = asyncio.Event()
         self._told: set[str] = set()  # brokers that know what this client is
         self._versions: dict[str, int] = {}
