@@ -18,7 +18,7 @@ from orbitmq.client.rebalance import share_of
 from orbitmq.client.routes import TopicRoute
 from orbitmq.client.session import Session
 from orbitmq.protocol.bodies.queue import MessageQueue
-from orbitmq.protocol.errors import BrokerRefused, OrbitError
+from orbitmq.protocol.errors import OrbitError, PeerFailed
 from orbitmq.protocol.names import RETRY_PREFIX
 from orbitmq.protocol.requests.client import GetConsumerListByGroup
 from orbitmq.protocol.requests.offset import GetMaxOffset, SearchOffsetByTimestamp
@@ -144,7 +144,7 @@ class Assignment:
             try:
                 reply = await instance.call(address, GetConsumerListByGroup(self._session.group))
                 return reply.body.consumer_id_list or []
-            except BrokerRefused:
+            except PeerFailed:
                 return []  # nobody is registered there yet, ourselves included
             except OrbitError as failed:
                 error = failed

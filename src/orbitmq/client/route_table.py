@@ -23,7 +23,6 @@ class RouteTable:
         self._on_change = on_change
         self._routes: dict[str, TopicRoute] = {}
         self._templates: dict[str, TopicRoute] = {}
-        self._wanted: dict[str, None] = {}
         self._looking: dict[str, asyncio.Task[TopicRoute | None]] = {}
         self._members: dict[str, Addresses] = {}
 
@@ -64,7 +63,6 @@ class RouteTable:
 
     async def refresh(self, topic: str) -> TopicRoute | None:
         """Looks a topic up now. Raises NoNameServer, BrokerRefused, Closed."""
-        self._wanted[topic] = None
         task = self._looking.get(topic)
         if task is None:
             task = asyncio.create_task(self._look_up(topic), name=f"route of {topic}")
@@ -91,12 +89,12 @@ class RouteTable:
         return self._routes[topic]
 
     async def refresh_all(self) -> None:
-        """Looks every topic up again that was ever asked for.
+        """Looks every topic up again that is known, or stands under the model.
 
         Raises NoNameServer, Closed; BrokerRefused, once the others have been looked up.
         """
         refused = None
-        for topic in list(self._wanted):
+        for topic in [*self._routes, *self._templates]:
             try:
                 await self.refresh(topic)
             except BrokerRefused as error:

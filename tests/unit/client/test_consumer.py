@@ -20,6 +20,7 @@ from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.properties import decode_properties
 from orbitmq.protocol.requests.client import (
     ConsumeMessageDirectly,
+    GetConsumerListByGroup,
     GetConsumerRunningInfo,
     Heartbeat,
     NotifyConsumerIdsChanged,
@@ -258,6 +259,17 @@ async def test_a_broker_that_forgot_the_group_is_told_again(broker: FakeBroker) 
         consumer.subscribe("T", "*", seen)
         await seen.count(1)
         assert len(broker.of(Heartbeat)) >= 2
+
+
+async def test_a_broker_that_will_not_say_who_the_members_are_is_told_of(broker: FakeBroker) -> None:
+    """It was taken for a group without members: the consumer waited in silence, and called itself healthy."""
+    Queues(broker, "T", "%RETRY%g")
+    broker.on(GetConsumerListByGroup, lambda _: Refused(16, "not for you"))
+    async with PushConsumer("g", broker.address) as consumer:
+        consumer.subscribe("T", "*", Seen())
+        await until(lambda: consumer.trouble)
+        assert not consumer.healthy
+        assert "not for you" in str(consumer.trouble["rebalance of T"])
 
 
 async def test_members_come_and_go(broker: FakeBroker) -> None:

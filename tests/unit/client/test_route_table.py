@@ -127,6 +127,18 @@ async def test_who_waits_for_a_route_when_the_client_is_closed_is_told_so(
         await asking
 
 
+async def test_topics_that_do_not_exist_are_not_looked_up_for_ever(
+    broker: FakeBroker, table: RouteTable
+) -> None:
+    broker.topic("T")
+    await table.route("T")
+    for number in range(5):
+        assert await table.route(f"mistaken{number}") is None
+    asked = len(broker.of(GetRouteinfoByTopic))
+    await table.refresh_all()
+    assert [request.topic for request in broker.of(GetRouteinfoByTopic)[asked:]] == ["T"]
+
+
 async def test_what_is_known_outlives_a_forgetful_name_server(broker: FakeBroker, table: RouteTable) -> None:
     broker.topic("T")
     route = await table.route("T")
