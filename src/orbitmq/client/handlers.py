@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from orbitmq.client.errors import IllegalMessage
-from orbitmq.client.message import ReceivedMessage
+from orbitmq.client.message import ReceivedMessage, as_bytes
 from orbitmq.protocol.names import RESERVED_PROPERTIES
 
 
@@ -39,7 +39,7 @@ class Reply:
     def __init__(
         self, body: bytes | bytearray | memoryview | str, properties: Mapping[str, str] | None = None
     ) -> None:
-        self.body = body.encode() if isinstance(body, str) else bytes(body)
+        self.body = as_bytes(body)
         self.properties: Mapping[str, str] = properties or {}
         if not RESERVED_PROPERTIES.isdisjoint(self.properties):
             taken = ", ".join(sorted(RESERVED_PROPERTIES.intersection(self.properties)))

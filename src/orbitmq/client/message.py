@@ -67,9 +67,7 @@ class Message:
         wait_store_ok: bool = True,
     ) -> None:
         self.topic = topic
-        self.body = (
-            body.encode() if isinstance(body, str) else body if isinstance(body, bytes) else bytes(body)
-        )
+        self.body = body if isinstance(body, bytes) else as_bytes(body)
         self.tags = tags
         self.keys: tuple[str, ...] = (keys,) if isinstance(keys, str) else tuple(keys)
         self.properties: Mapping[str, str] = properties or {}
@@ -119,6 +117,11 @@ class Message:
             f", {name}={value!r}" for name, value in (("tags", self.tags), ("keys", self.keys)) if value
         )
         return f"Message({self.topic!r}, <{len(self.body)} bytes>{told})"
+
+
+def as_bytes(body: bytes | bytearray | memoryview | str) -> bytes:
+    """A body as it travels. Raises TypeError for what is none: `bytes(5)` would be five zero bytes."""
+    return body.encode() if isinstance(body, str) else bytes(memoryview(body))
 
 
 class SendStatus(IntEnum):

@@ -56,7 +56,7 @@ def subscription(topic: str, wanted: Wanted, version_ms: int) -> SubscriptionDat
     check_topic(topic)
     if isinstance(wanted, Sql):
         return SubscriptionData(topic, wanted.expression, SQL92, sub_version=version_ms)
-    expression = wanted if wanted is None or isinstance(wanted, str) else " || ".join(wanted)
+    expression = wanted if wanted is None or isinstance(wanted, str) else _joined(wanted)
     tags = tags_of(expression)
     return SubscriptionData(
         topic=topic,
@@ -65,6 +65,13 @@ def subscription(topic: str, wanted: Wanted, version_ms: int) -> SubscriptionDat
         code_set={java_hash(tag) for tag in tags},
         sub_version=version_ms,
     )
+
+
+def _joined(tags: Iterable[str]) -> str:
+    expression = " || ".join(tags)
+    if not expression:
+        raise ValueError("no tag of an empty list is in any message; for every message say '*'")
+    return expression
 
 
 def wants(row: SubscriptionData, tags: str | None) -> bool:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from orbitmq.client.errors import IllegalMessage
+from orbitmq.client.handlers import Reply
 from orbitmq.client.message import Message
 from tests.unit.client.making import received
 
@@ -77,3 +78,18 @@ def test_a_message_that_names_its_time() -> None:
 def test_a_message_has_one_time(times: dict[str, int]) -> None:
     with pytest.raises(IllegalMessage):
         Message("T", b"x", **times).wire_properties("ID")
+
+
+@pytest.mark.parametrize("body", [b"ab", bytearray(b"ab"), memoryview(b"ab"), "ab"])
+def test_what_may_be_a_body(body: bytes | bytearray | memoryview | str) -> None:
+    assert Message("T", body).body == b"ab"
+    assert Reply(body).body == b"ab"
+
+
+@pytest.mark.parametrize("body", [5, None, ["a"], {"a": 1}])
+def test_what_is_no_body(body: object) -> None:
+    """A number stood for so many zero bytes before."""
+    with pytest.raises(TypeError):
+        Message("T", body)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        Reply(body)  # type: ignore[arg-type]

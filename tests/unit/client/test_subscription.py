@@ -56,3 +56,9 @@ def test_an_expression_goes_to_brokers_as_it_is() -> None:
 def test_an_empty_expression_is_refused() -> None:
     with pytest.raises(ValueError, match="chooses nothing"):
         Sql("  ")
+
+
+@pytest.mark.parametrize("nothing", [[], (), set()])
+def test_an_empty_list_of_tags_is_not_everything(nothing: list[str]) -> None:
+    with pytest.raises(ValueError, match="for every message say"):
+        subscription("T", nothing, 5)
