@@ -60,7 +60,8 @@ if cython.compiled:
         put_int,
         put_long,
     )
-    from cython.cimports.orbitmq.protocol.crc import short_crc  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.protocol.crc import is_short, short_crc  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.protocol.decimal import put_decimal  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.record import put_record  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.send_header import (  # type: ignore[import-not-found]
         SendHeader,
@@ -424,7 +425,7 @@ def take_sends(
                 memcpy(properties + properties_length, PyBytes_AS_STRING(topic_name), topic_size)
                 properties_length += topic_size
                 memcpy(properties + properties_length, b"\x02REAL_QID\x01", 10)
-                out = _decimal(properties + properties_length + 10, queue_id)
+                out = put_decimal(properties + properties_length + 10, queue_id)
                 out[0] = 2
                 properties_length = out + 1 - cython.cast(cython.p_uchar, properties)
             if properties_length + own_length > 32767:
@@ -444,7 +445,7 @@ def take_sends(
             needed += PyBytes_GET_SIZE(after) + PyBytes_GET_SIZE(last)
             if needed > PyByteArray_GET_SIZE(answers):
                 PyByteArray_Resize(answers, max(needed, 2 * PyByteArray_GET_SIZE(answers)))
-            if body_length <= 512:
+            if is_short(body_length):
                 crc = short_crc(tables, body, body_length) & 0x7FFFFFFF
             else:
                 crc = crc32(PyMemoryView_FromMemory(cython.cast(cython.p_char, body), body_length, 0x100))
@@ -846,40 +847,16 @@ def _answer(
         at[15 - i] = digits[physical_offset & 0xF]
         physical_offset >>= 4
     memcpy(at + 16, b'","queueId":"', 13)
-    at = _decimal(at + 29, queue_id)
+    at = put_decimal(at + 29, queue_id)
     memcpy(at, b'","queueOffset":"', 17)
-    at = _decimal(at + 17, queue_offset)
+    at = put_decimal(at + 17, queue_offset)
     memcpy(at, b'","transactionId":"', 19)
     memcpy(at + 19, unique, unique_size)
     at += 19 + unique_size
     memcpy(at, PyBytes_AS_STRING(after), PyBytes_GET_SIZE(after))
-    at = _decimal(at + PyBytes_GET_SIZE(after), opaque)
+    at = put_decimal(at + PyBytes_GET_SIZE(after), opaque)
     memcpy(at, PyBytes_AS_STRING(last), PyBytes_GET_SIZE(last))
     at += PyBytes_GET_SIZE(last)
     put_int(out, cython.cast(cython.uint, at - out - 4))
     put_int(out + 4, cython.cast(cython.uint, at - out - 8))
     return at - out
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-@cython.cdivision(True)
-def _decimal(at: cython.p_uchar, number: cython.longlong) -> cython.p_uchar:
-    """Writes a number; gives the place behind it. Compiled only."""
-    digits = cython.declare(cython.uchar[20])
-    n: cython.int = 0
-    if number < 0:
-        at[0] = 45
-        at += 1
-        number = -number
-    while True:
-        digits[n] = 48 + number % 10
-        n += 1
-        number //= 10
-        if number == 0:
-            break
-    while n:
-        n -= 1
-        at[0] = digits[n]
-        at += 1
-    return at

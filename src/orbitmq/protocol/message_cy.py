@@ -31,6 +31,7 @@ except ModuleNotFoundError:
     from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
 
 from orbitmq.protocol.batch_cy import encode_batch, measure_batch, split_batch
+from orbitmq.protocol.consume_queue import UNIT
 from orbitmq.protocol.message import (
     BLANK_BYTES,
     BORN_HOST_V6,
@@ -64,7 +65,7 @@ if cython.compiled:
     from cython.cimports.cpython.unicode import PyUnicode_DecodeUTF8  # type: ignore[import-not-found]
     from cython.cimports.libc.string import memchr, memcmp  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.big_endian import get_int, get_long, get_short, put_int, put_long  # type: ignore[import-not-found]
-    from cython.cimports.orbitmq.protocol.crc import short_crc  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.protocol.crc import is_short, short_crc  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.record import put_record  # type: ignore[import-not-found]
 
 __all__ = [
@@ -114,7 +115,6 @@ _LONG = Struct(">q")
 _RECONSUME = Struct(">iqi")
 _SHORT = Struct(">h")
 _BLANK = Struct(">ii")
-_UNIT = Struct(">qiq")
 
 
 def crc32(data: ReadableBuffer) -> int:
@@ -363,7 +363,7 @@ def encode_batch_records(
                 None,
                 append_property_crc,
             )
-            units += _UNIT.pack(physical_offset + (at - position), size, tags_code(properties))
+            units += UNIT.pack(physical_offset + (at - position), size, tags_code(properties))
             queue_offset += 1
             at += size
         return bytes(units)
@@ -395,7 +395,7 @@ def encode_batch_records(
         while source < end:
             body_length = get_int(source + 16)
             properties_length = get_short(source + 20 + body_length)
-            if body_length <= 512:
+            if is_short(body_length):
                 crc = short_crc(tables, source + 20, body_length)
             else:
                 crc = _crc32(

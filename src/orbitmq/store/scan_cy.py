@@ -10,7 +10,6 @@ instead: a view of each message would cost more than its bytes.
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import Any
 
 try:
@@ -18,6 +17,7 @@ try:
 except ModuleNotFoundError:
     from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
 
+from orbitmq.protocol.consume_queue import UNIT
 from orbitmq.protocol.message_cy import CRC_TABLES, crc32, scan_records
 
 if cython.compiled:
@@ -31,10 +31,8 @@ if cython.compiled:
     from cython.cimports.cpython.memoryview import PyMemoryView_FromMemory  # type: ignore[import-not-found]
     from cython.cimports.libc.string import memchr, memcmp, memcpy  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.big_endian import get_int, get_long  # type: ignore[import-not-found]
-    from cython.cimports.orbitmq.protocol.crc import short_crc  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.protocol.crc import is_short, short_crc  # type: ignore[import-not-found]
 
-_UNIT = Struct(">qiq")
-BLANK_SIZE = 0x7FFFFFFF
 _LONG_TOPIC_MAGIC = (-626843477).to_bytes(4, "big", signed=True)
 """What records begin with, behind their size, whose topics are longer than 127 bytes."""
 
@@ -149,7 +147,7 @@ def pick_records(
                 size = get_int(unit + 8)
                 tag = get_long(unit + 12)
             else:
-                physical_offset, size, tag = _UNIT.unpack_from(units, i * 20)
+                physical_offset, size, tag = UNIT.unpack_from(units, i * 20)
             if physical_offset < skip_to or size <= 0 or size == 0x7FFFFFFF:
                 i += 1
                 continue
@@ -272,7 +270,7 @@ def _size_of(units: bytes, most: cython.Py_ssize_t) -> cython.longlong:
                 cython.cast(cython.pointer[cython.const[cython.uchar]], PyBytes_AS_STRING(units)) + i * 20 + 8
             )
         else:
-            total += _UNIT.unpack_from(units, i * 20)[1]
+            total += UNIT.unpack_from(units, i * 20)[1]
     return total
 
 
@@ -395,7 +393,7 @@ def _is_sound(
             crc //= 10
         if crc or at[size - 1] != 2:
             return False
-    if body_length <= 512:
+    if is_short(body_length):
         crc = short_crc(
             cython.cast(cython.pointer[cython.const[cython.uint]], PyBytes_AS_STRING(_CRC)),
             at + fixed,
@@ -412,7 +410,7 @@ def arrivals(
     """(topic, queue id, queue offset behind it, tags code) of each unit."""
     told: list[tuple[str, int, int, int]] = []
     offset: cython.longlong = first_offset
-    for _, _, tag in _UNIT.iter_unpack(units):
+    for _, _, tag in UNIT.iter_unpack(units):
         offset += 1
         told.append((topic, queue_id, offset, tag))
     return told
@@ -430,7 +428,7 @@ def count_valid(units: bytes) -> int:
             if get_int(at + 8) <= 0 or at[0] & 0x80:
                 return i
         else:
-            physical_offset, size, _ = _UNIT.unpack_from(units, i * 20)
+            physical_offset, size, _ = UNIT.unpack_from(units, i * 20)
             if physical_offset < 0 or size <= 0:
                 return i
     return count

@@ -167,6 +167,19 @@ FIELDS = {
 }
 
 
+@pytest.mark.parametrize("length", [0, 1, 7, 63, 64, 65, 79, 80, 127, 128, 200, 512, 513, 1000, 3001])
+def test_a_bit_that_is_wrong_anywhere_in_a_body_is_noticed(tmp_path: Path, length: int) -> None:
+    store = opened(tmp_path)
+    body = bytes(number * 7 % 251 for number in range(length))
+    (appended,) = filled(store, 1, body=body)
+    assert bodies(store) == [body]
+    for at in {0, length // 2, length - 1} & set(range(length)):
+        damage(tmp_path, appended.physical_offset + 88 + at)
+        assert store.get("T", 0, 0, 1).count == 0
+        damage(tmp_path, appended.physical_offset + 88 + at)
+        assert store.get("T", 0, 0, 1).count == 1
+
+
 @pytest.mark.parametrize("field", FIELDS)
 def test_a_damaged_record_is_stepped_over_and_counted(tmp_path: Path, field: str) -> None:
     store = opened(tmp_path)
