@@ -278,6 +278,19 @@ class PushConsumer(_Face[client.PushConsumer]):
         """Gives a topic up."""
         self._run(_later(self._core.unsubscribe, topic))
 
+    def pause(self) -> None:
+        """Has nothing more pulled until `resume`; see `orbitmq.PushConsumer.pause`."""
+        self._run(_later(self._core.pause))
+
+    def resume(self) -> None:
+        """Goes on after `pause`."""
+        self._run(_later(self._core.resume))
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether nothing more is pulled."""
+        return self._core.is_paused
+
     ack = _waiting(client.PushConsumer.ack)
     retry = _waiting(client.PushConsumer.retry)
     reply = _waiting(client.PushConsumer.reply)

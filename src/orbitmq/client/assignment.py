@@ -55,6 +55,11 @@ class Assignment:
         pull = self._pulls.get(queue)
         return pull.held if pull is not None else None
 
+    def pull_again(self) -> None:
+        """Has every queue look again whether it may be pulled."""
+        for pull in self._pulls.values():
+            pull.held.room.set()
+
     # Sharing out.
 
     async def run(self, first_pass: asyncio.Event) -> None:

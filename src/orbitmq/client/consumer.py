@@ -63,6 +63,7 @@ class PushConsumer(ConsumerOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._subscriptions: dict[str, Subscription] = {}
+        self._paused = False
         self._session: Session | None = None
         self._assignment: Assignment | None = None
         self._consumption: Consumption | None = None
@@ -113,6 +114,31 @@ class PushConsumer(ConsumerOptions):
         self._subscriptions.pop(wrap(self.namespace, topic), None)
         self._subscriptions_changed()
 
+    # Pausing.
+
+    def pause(self) -> None:
+        """Has nothing more pulled until `resume`: while what handlers need is out of order, for example.
+
+        The queues stay this member's. Messages that are held here are still handled, and so are those that
+        brokers are being asked for. May be called before the start.
+        """
+        self._set_paused(True)
+
+    def resume(self) -> None:
+        """Goes on after `pause`."""
+        self._set_paused(False)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether nothing more is pulled."""
+        return self._paused
+
+    def _set_paused(self, paused: bool) -> None:
+        self._paused = paused
+        if self._session is not None and self._assignment is not None:
+            self._session.paused = paused
+            self._assignment.pull_again()
+
     def _subscriptions_changed(self) -> None:
         if self._session is not None and self._assignment is not None:
             self._session.instance.beat_soon()
@@ -138,7 +164,8 @@ class PushConsumer(ConsumerOptions):
             on_error=self._on_trouble,
             on_well=self._on_well,
         )
-        session = Session(self, instance, self._subscriptions, self._offset_table(instance))
+        offsets = self._offset_table(instance)
+        session = Session(self, instance, self._subscriptions, offsets, paused=self._paused)
         try:
             for topic, subscribed in list(self._subscriptions.items()):
                 await instance.routes.refresh(topic)

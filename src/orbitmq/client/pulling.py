@@ -83,7 +83,7 @@ class QueuePull:
         options = session.options
         try:
             while not held.dropped:
-                if not self.limits.has_room(held):
+                if not self._may_pull():
                     await self._wait_for_room()
                     continue
                 if options.pull_interval_ms:
@@ -97,10 +97,13 @@ class QueuePull:
         finally:
             session.instance.forget(self._subject)
 
+    def _may_pull(self) -> bool:
+        return not self._session.paused and self.limits.has_room(self.held)
+
     async def _wait_for_room(self) -> None:
         self._waits_for_room = True
         try:
-            while not (self.held.dropped or self.limits.has_room(self.held)):
+            while not (self.held.dropped or self._may_pull()):
                 self.held.room.clear()
                 await self.held.room.wait()
         finally:
@@ -110,7 +113,7 @@ class QueuePull:
     def is_idle(self, now: int) -> bool:
         """Whether nothing was asked for so long that something must be stuck.
 
-        Not so while handlers are slow: then nothing is to be asked, for however long they take.
+        Not so while handlers are slow, or the consumer is paused: then nothing is to be asked.
         """
         return not self._waits_for_room and now - self.held.last_pull_ms > IDLE_MS
 

@@ -41,6 +41,8 @@ class Session:
     offsets: OffsetTable
     stats: dict[str, TopicStats] = field(default_factory=dict)
     tracer: Tracer | None = None
+    paused: bool = False
+    """Whether nothing more is pulled for now."""
     trouble: dict[str, Exception] = field(default_factory=dict)
     """What fails at present, by subject."""
 

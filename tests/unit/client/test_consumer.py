@@ -231,6 +231,23 @@ async def test_pulling_stops_while_too_much_is_held(broker: FakeBroker) -> None:
     assert [message.queue_offset for message in seen] == list(range(500))
 
 
+async def test_a_pause_keeps_the_queues_and_pulls_nothing(broker: FakeBroker) -> None:
+    queues, seen = Queues(broker, "T", "%RETRY%g"), Seen()
+    queues.put(b"0")
+    options = {"rebalance_interval_ms": 10}
+    consumer = PushConsumer("g", broker.address, consume_from_where=FIRST_OFFSET, **options)
+    consumer.subscribe("T", "*", seen)
+    consumer.pause()
+    async with consumer:
+        asked = len(broker.of(GetConsumerListByGroup))
+        await broker.until(lambda: len(broker.of(GetConsumerListByGroup)) > asked + 4)
+        assert not broker.of(PullMessage)
+        assert (consumer.is_paused, consumer.healthy, len(consumer.queues)) == (True, True, 1)
+        consumer.resume()
+        await seen.count(1)
+    assert not consumer.is_paused
+
+
 async def test_an_offset_outside_the_queue_is_put_right(broker: FakeBroker) -> None:
     queues, seen = Queues(broker, "T"), Seen()
     queues.put(*(b"%d" % n for n in range(10)))
