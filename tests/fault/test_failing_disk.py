@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.store import MessageStore, PutStatus
+from orbitmq.store import FlushFailed, MessageStore, PutStatus
 from tests.fault.recorded_broker import Recorded, check_after, with_small_wheel
 from tests.fault.recorded_disk import RecordedDisk
 from tests.unit.store.kit import NOW, bodies, crash, filled, message, options
@@ -109,6 +109,30 @@ def failing(kind: str, part: str, number: int = errno.EIO) -> Fault:
                 super().__call__(done, path)
 
     return Once(frozenset({kind}), 1, number, for_good=False)
+
+
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+def test_what_a_failed_sync_has_dropped_is_brought_to_the_disk_by_the_next_start(
+    tmp_path: Path, flush: str
+) -> None:
+    """Its pages count as written: another process's sync would succeed without writing them."""
+    store, disk = on_memory(tmp_path, flush)
+    filled(store, 20, body=bytes(3000))
+    store.flush_now()
+    filled(store, 30, body=bytes(3000))
+    disk.before = failing("sync", "commitlog")
+    with pytest.raises(FlushFailed):
+        store.flush_now()
+    crash(store)
+    disk.before = None
+    store = MessageStore.open(options(tmp_path, flush_disk_type=flush), NOW + 1, disk)
+    assert len(bodies(store)) == 50
+    assert store.unflushed(NOW) == (0, 0)
+    crash(store)
+    left = disk.played().power_cut(random.Random(1), kept=0.0)
+    again = MessageStore.open(options(tmp_path), NOW + 2, left)
+    assert len(bodies(again)) == 50
+    crash(again)
 
 
 def test_after_a_failed_sync_of_a_queue_no_more_is_taken(tmp_path: Path) -> None:

@@ -48,6 +48,8 @@ _SEARCH_BYTES = 4 << 20
 _MAGIC_START = b"\xda\xa3\x20"
 """What the magic numbers of both kinds of records begin with."""
 _ZEROS = bytes(64 << 10)
+UNFLUSHED = "unflushed"
+"""Name of a file beside the log: from the physical offset that it holds on, a flush has failed."""
 
 
 class Segment:
@@ -361,8 +363,43 @@ class CommitLog:
                 segment.file.sync()
             except OSError as error:
                 self.flush_error = error
+                self._leave_word()
                 raise FlushFailed(f"{segment.file.path}: {error}") from error
             segment.synced = wrote
+
+    def _leave_word(self) -> None:
+        """Tells the next process from where on pages count as written that are not: its flush would succeed
+        without them. Nothing is synced, for where memory is lost those pages are, too.
+        """
+        data = b"%d" % self.durable
+        try:
+            self._disk.open(self._word, len(data)).write(0, data)
+        except OSError as error:
+            log.error("%s cannot be written: %s", self._word, error)
+
+    @property
+    def _word(self) -> Path:
+        return self.folder.with_name(UNFLUSHED)
+
+    def flush_again(self) -> None:
+        """Flushes, and first writes once more what a flush of an earlier process has failed to.
+
+        Recovery only. Raises OSError, FlushFailed.
+        """
+        if UNFLUSHED in self._disk.names(self.folder.parent):
+            text = self._disk.content(self._word)
+            position = int(text) if text.isdigit() else 0
+            log.warning("a flush failed before: the log is written once more from %d on", position)
+            self.durable = min(self.durable, position)
+            for segment in self.segments:
+                at = max(0, position - segment.start)
+                while at < segment.wrote:
+                    data = segment.file.read(at, min(_PIECE_BYTES, segment.wrote - at))
+                    segment.file.write(at, data)
+                    at += len(data)
+                    segment.synced = -1
+        self.flush()
+        self._disk.remove(self._word)
 
     @property
     def flushing_ms(self) -> int:

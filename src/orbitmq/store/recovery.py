@@ -573,7 +573,7 @@ class Recovery:
         )
         for segment in self._log.segments[first_segment:]:
             segment.synced = -1
-        self._log.flush()
+        self._log.flush_again()
         for queue in self._table.all():
             _drop_units_from(self._table, queue, end)
             self._sweep.note_unsynced(queue, _wipe_behind(self._table, queue))
