@@ -23,7 +23,15 @@ from orbitmq.broker.groups import GroupTable
 from orbitmq.broker.handlers import handlers
 from orbitmq.broker.handlers.pop_ack import PopAckTables, ack_many
 from orbitmq.broker.handlers.pull import PULL_BEGINS, PullTables, take_pulls
-from orbitmq.broker.handlers.send import FRAMES_BEGIN, ManyResult, SendTables, send_many, take_frames
+from orbitmq.broker.handlers.send import (
+    BATCHES_BEGIN,
+    FRAMES_BEGIN,
+    ManyResult,
+    SendTables,
+    send_many,
+    take_batch_frames,
+    take_frames,
+)
 from orbitmq.broker.handlers.transaction import TransactionTables, end_many
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.locks import QueueLocks
@@ -53,7 +61,7 @@ from orbitmq.protocol.call import BoundHandler, Peer, Signal, TakeFrames
 from orbitmq.protocol.command import Command
 from orbitmq.protocol.requests.pop import AckMessage
 from orbitmq.protocol.requests.pull import PullMessage
-from orbitmq.protocol.requests.send import SendMessageV2
+from orbitmq.protocol.requests.send import SendBatchMessage, SendMessageV2
 from orbitmq.store import MessageStore, StoreFigures
 
 for _module in pkgutil.iter_modules(subjects.__path__):
@@ -248,6 +256,7 @@ class Broker:
         many[AckMessage.CODE] = partial(ack_many, tables[PopAckTables])
         takers = (
             TakeFrames(FRAMES_BEGIN, partial(take_frames, tables[SendTables]), SendMessageV2.CODE),
+            TakeFrames(BATCHES_BEGIN, partial(take_batch_frames, tables[SendTables]), SendBatchMessage.CODE),
             TakeFrames((PULL_BEGINS,), partial(take_pulls, tables[PullTables]), PullMessage.CODE),
         )
         return handlers.bind(tables), many, takers

@@ -2,6 +2,8 @@
 
 from libc.string cimport memchr, memcmp
 
+from orbitmq.protocol.big_endian cimport get_int, get_short
+
 
 cdef inline bint is_meaningful(const char *name, Py_ssize_t length) noexcept:
     """Whether an entry's name begins like one of those in `send_cy`'s `_MEANINGFUL`."""
@@ -31,6 +33,83 @@ cdef inline bint is_alphanumeric(const char *text, Py_ssize_t length) noexcept:
         c = text[i]
         if not (48 <= c <= 57 or 65 <= c <= 90 or 97 <= c <= 122):
             return False
+    return True
+
+
+cdef inline bint is_meaningful_to_batch(const char *start, Py_ssize_t size) noexcept:
+    """Whether an entry's name begins like one of those in `send_cy`'s `_MEANINGFUL_TO_BATCH`."""
+    cdef const char *at = start
+    cdef const char *end = start + size
+    while at != NULL and at < end:
+        if end - at >= 5 and memcmp(at, b"DELAY", 5) == 0:
+            return True
+        if end - at >= 8 and (memcmp(at, b"TRAN_MSG", 8) == 0 or memcmp(at, b"UNIQ_KEY", 8) == 0):
+            return True
+        at = <const char *> memchr(at, 2, end - at)
+        if at != NULL:
+            at += 1
+    return False
+
+
+cdef inline bint find_tags(const char *start, Py_ssize_t size, long long *tags_code) noexcept:
+    """Gives the tags code of properties; False for tags that are more than ASCII."""
+    cdef const char *at = start
+    cdef const char *end = start + size
+    cdef const char *stop
+    cdef Py_ssize_t i
+    cdef unsigned int code
+    cdef unsigned char bits
+    tags_code[0] = 0
+    while at < end:
+        stop = <const char *> memchr(at, 2, end - at)
+        if stop == NULL:
+            stop = end
+        if stop - at > 5 and memcmp(at, b"TAGS\x01", 5) == 0:
+            code = 0
+            bits = 0
+            for i in range(5, stop - at):
+                code = code * 31 + <unsigned char> at[i]
+                bits |= <unsigned char> at[i]
+            if bits > 127:
+                return False
+            tags_code[0] = <int> code
+        at = stop + 1
+    return True
+
+
+cdef struct Content:
+    Py_ssize_t count
+    Py_ssize_t size  # of bodies and properties together
+    Py_ssize_t longest  # body and properties of one message
+    Py_ssize_t longest_body
+
+
+cdef inline bint look_through_batch(const unsigned char *at, const unsigned char *end, Content *content) noexcept:
+    """What is in the body of a batch (see `batch_cy`); False if it is not whole, or one of its messages not plain."""
+    cdef long long size
+    cdef long long body_length
+    cdef long long tags_code
+    content.count = content.size = content.longest = content.longest_body = 0
+    if at >= end:
+        return False
+    while at < end:
+        if end - at < 22:
+            return False
+        size = get_int(at)
+        body_length = get_int(at + 16)
+        if size < 22 or size > end - at or body_length < 0 or body_length > size - 22:
+            return False
+        if get_short(at + 20 + body_length) != size - 22 - body_length:
+            return False
+        if memchr(at + 22 + body_length, 0, size - 22 - body_length) != NULL or not find_tags(
+            <const char *> at + 22 + body_length, size - 22 - body_length, &tags_code
+        ):
+            return False
+        content.count += 1
+        content.size += size - 22
+        content.longest = max(content.longest, size - 22)
+        content.longest_body = max(content.longest_body, body_length)
+        at += size
     return True
 
 

@@ -309,7 +309,7 @@ def _plain_properties(properties: bytes, own: bytes) -> Any:
 class ReplyTemplate:
     """The frame that answers a stored message: all but four numbers and the unique id is always the same."""
 
-    __slots__ = ("_between_ids", "after_id", "before_offset", "end")
+    __slots__ = ("after_id", "before_offset", "between_ids", "end")
 
     def __init__(self, store_host: bytes, region: str, trace: str, language: str, version: int) -> None:
         self.before_offset = b'{"code":0,"extFields":{"MSG_REGION":%s,"TRACE_ON":"%s","msgId":"%s' % (
@@ -317,7 +317,7 @@ class ReplyTemplate:
             trace.encode(),
             store_host.hex().upper().encode(),
         )
-        self._between_ids = b"," + store_host.hex().upper().encode()
+        self.between_ids = b"," + store_host.hex().upper().encode()
         self.after_id = b'"},"flag":1,"language":"%s","opaque":' % language.encode()
         self.end = b',"serializeTypeCurrentRPC":"JSON","version":%d}' % version
 
@@ -341,7 +341,7 @@ class ReplyTemplate:
         """The whole frame for a batch: `units` are those of its messages, `queue_offset` is of the first."""
         header = b'%s%s","queueId":"%d","queueOffset":"%d%s%d%s' % (
             self.before_offset,
-            _joined_offsets(units, self._between_ids),
+            _joined_offsets(units, self.between_ids),
             queue_id,
             queue_offset,
             self.after_id,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from orbitmq.broker import names
+from orbitmq.broker.batches_cy import take_batches
 from orbitmq.broker.delay import DelayLevels
 from orbitmq.broker.frames_cy import TakenSends, Waiting, take_sends
 from orbitmq.broker.groups import GroupTable
@@ -75,6 +76,8 @@ _REQUESTS: dict[int, type[AnySend]] = {
 
 FRAMES_BEGIN = (b'{"code":310,', b'{"code":37,')
 """How Java, Go and C++ peers begin the header of a send, and of the end of a transaction."""
+BATCHES_BEGIN = (b'{"code":320,',)
+"""The same of a batch."""
 SAVE_TIMEOUT_MS = 5_000
 ORDERED = SHARDING_KEY.encode() + b"\x01"
 """What the properties of messages hold that are in order by a key."""
@@ -214,6 +217,39 @@ def take_frames(tables: SendTables, data: bytes, peer: Peer, now: int) -> Taken 
     # What fails before has stored nothing, and behind it nothing fails.
     tables.store.wrote_into(room)
     tables.transactions.note_taken()
+    peer.version = taken.version
+    peer.language = LANGUAGE_CODES.get(taken.language, LANGUAGE_OTHER)
+    return result
+
+
+def take_batch_frames(tables: SendTables, data: bytes, peer: Peer, now: int) -> Taken | None:
+    """Stores the plain batches at the start of what a read brought, as `take_frames` does."""
+    if tables.sync_flush or not _may_take(tables.settings, now) or tables.topics.unsaved_names:
+        return None
+    room = tables.store.room(now)
+    if room is None:
+        return None
+    fixed = _fixed(tables)
+    try:
+        taken = take_batches(
+            data,
+            tables.topics.by_name,
+            NO_SEND_TOPICS,
+            fixed.template,
+            peer.host,
+            tables.identity.host,
+            room,
+            tables.stats,
+            fixed.answers,
+        )
+        if taken is None:
+            return None
+        by_code = {SendBatchMessage.CODE: (taken.answered, taken.oneway)}
+        result = Taken(taken.end, taken.answers, taken.answered, by_code)
+    except BaseException:
+        tables.store.leave(room)
+        raise
+    tables.store.wrote_into(room)
     peer.version = taken.version
     peer.language = LANGUAGE_CODES.get(taken.language, LANGUAGE_OTHER)
     return result

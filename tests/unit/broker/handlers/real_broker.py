@@ -68,8 +68,9 @@ class RealBroker:
         self.broker.start(now)
         for _ in self.broker.take_up(now):
             pass
-        self._handlers, self._many, (sends, pulls) = self.broker.bind()
+        self._handlers, self._many, (sends, batches, pulls) = self.broker.bind()
         self.take_frames = sends.take
+        self.take_batches = batches.take
         self.take_pulls = pulls.take
 
     def close(self) -> None:
@@ -112,7 +113,9 @@ class RealBroker:
 
         `at_once` offers it to what takes frames first, as connections do.
         """
-        taken = self.take_frames(data, peer, now) if at_once else None
+        is_batch = data.startswith(b'{"code":320,', 8)
+        take = self.take_batches if is_batch else self.take_frames
+        taken = take(data, peer, now) if at_once else None
         answers: list[Command] = [] if taken is None else FrameSplitter().feed(taken.answers)
         commands, _ = decode_frames(data, MAX_FRAME_BYTES, 0 if taken is None else taken.end)
         for command in commands:

@@ -1,0 +1,129 @@
+"""Whatever batches a read brings, damaged ones too: taken as frames they come to the same as one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orbitmq.broker import batches_cy
+from orbitmq.protocol.batch_cy import encode_batch
+from orbitmq.protocol.errors import MalformedFrame
+from orbitmq.protocol.frame import MAX_FRAME_BYTES, encode_command
+from orbitmq.protocol.header_cy import decode_frames
+from orbitmq.protocol.requests.send import SendBatchMessage
+from tests.unit.broker.handlers.real_broker import NOW, PEER, RealBroker, message
+
+IS_COMPILED = not batches_cy.__file__.endswith(".py")
+ENTRIES = st.tuples(
+    st.sampled_from(["UNIQ_KEY", "TAGS", "TAGS", "KEYS", "DELAY", "TRAN_MSG", "WAIT", "TAGSX", ""]),
+    st.text("ab1Z-\x01\x00\u00fc", max_size=4),
+).map("\x01".join)
+MESSAGES = st.tuples(
+    st.integers(-(1 << 31), (1 << 31) - 1),
+    st.binary(max_size=20) | st.sampled_from([bytes(600), b"x" * 5000]),
+    st.lists(ENTRIES, max_size=3).map(lambda entries: "\x02".join(entries).encode()),
+)
+BATCHES = st.fixed_dictionaries(
+    {
+        "messages": st.lists(MESSAGES, max_size=5),
+        "queue_id": st.sampled_from([0, 1, 1, 3, 4, -1]),
+    },
+    optional={
+        "properties": st.sampled_from(
+            [
+                "",
+                "WAIT\x01true\x02",
+                "WAIT\x01false",
+                "KEYS\x01DELAY\x02",
+                "DELAY\x011",
+                "K\x01v\x02UNIQ_KEY\x017F\x02",
+                'K\x01"',
+            ]
+        ),
+        "sys_flag": st.sampled_from([0, 0, 1, 4, 8, 0x10, 0x80]),
+        "born_timestamp": st.integers(-(1 << 63), 1 << 63),
+        "topic": st.sampled_from(["TopicTest", "TopicTest", "Other", "TBW102", "%RETRY%PG"]),
+        "reconsume_times": st.integers(0, 2),
+    },
+)
+
+
+def batch(messages: list[tuple[int, bytes, bytes]], **fields: Any) -> SendBatchMessage:
+    plain = message()
+    values = {row.name: getattr(plain, row.name) for row in type(plain).FIELDS if row.name != "body"}
+    values |= {"properties": "WAIT\x01true\x02", "batch": True, "flag": 0, **fields}
+    return SendBatchMessage(**values, body=encode_batch(messages))
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RealBroker, RealBroker]]:
+    folder = tmp_path_factory.mktemp("brokers")
+    pair = RealBroker(folder / "a"), RealBroker(folder / "b")
+    for broker in pair:
+        for queue_id in range(4):
+            broker.send(queue_id=queue_id)
+        broker.broker.topics.note_saved()
+    yield pair
+    for broker in pair:
+        broker.close()
+
+
+def known(broker: RealBroker) -> list[object]:
+    """Where messages are found, and how they were counted."""
+    store, totals = broker.store, broker.broker.stats.totals
+    ends = [store.max_offset("TopicTest", queue_id) for queue_id in range(4)]
+    return [
+        [
+            store.physical_offset_of("TopicTest", queue, end - back)
+            for queue, end in enumerate(ends)
+            for back in range(6)
+        ],
+        ends,
+        (totals.put_times, totals.put_messages, totals.put_size_bytes),
+    ]
+
+
+@given(
+    st.lists(BATCHES, min_size=1, max_size=3),
+    st.none() | st.tuples(st.integers(8, 500), st.sampled_from(list(b'\x00 "\\{}:,-09ae\xff'))),
+)
+def test_frames_come_to_the_same_as_requests(brokers, batches, damage) -> None:  # type: ignore[no-untyped-def]
+    commands = [batch(**fields).to_command(opaque=number) for number, fields in enumerate(batches)]
+    data = bytearray(b"".join(map(encode_command, commands)))
+    if damage is not None and damage[0] < len(data):
+        data[damage[0]] = damage[1]
+    first, second = brokers
+    for broker in brokers:
+        broker.broker.topics.note_saved()
+    try:
+        found, _ = decode_frames(bytes(data), MAX_FRAME_BYTES)
+    except MalformedFrame:
+        return
+    if any(command.code != SendBatchMessage.CODE for command in found):
+        return
+    end = first.store.max_physical
+    ours, theirs = (
+        broker.read(bytes(data), NOW + 1, at_once=at_once)
+        for broker, at_once in ((first, True), (second, False))
+    )
+    assert ours == theirs
+    assert list(first.store.records_from(end)) == list(second.store.records_from(end))
+    assert known(first) == known(second)
+
+
+@pytest.mark.skipif(not IS_COMPILED, reason="interpreted, every batch goes the ordinary way")
+def test_plain_batches_are_taken_with_all_that_are_behind_them(
+    brokers: tuple[RealBroker, RealBroker],
+) -> None:
+    plain = batch([(0, b"one", b"UNIQ_KEY\x0100\x02"), (7, b"", b"TAGS\x01a\x02")])
+    data = b"".join(encode_command(plain.to_command(opaque=number)) for number in range(3))
+    other = encode_command(batch([(0, b"x", b"")], queue_id=9).to_command())
+    for broker in brokers:
+        taken = broker.take_batches(data + other, PEER, NOW + 2)
+        assert taken is not None
+        assert (taken.end, taken.answered) == (len(data), 3)
+        assert broker.take_batches(other, PEER, NOW + 2) is None
