@@ -152,7 +152,7 @@ cdef inline bint look_through(const char *start, Py_ssize_t size, bint sync_flus
                     code = code * 31 + <unsigned char> at[i]
                 plain.tags_code = <int> code
         elif at[0] == 95:
-            if size > 14 and memcmp(at, b"__SHARDINGKEY\x01", 14) == 0:
+            if size >= 14 and memcmp(at, b"__SHARDINGKEY\x01", 14) == 0:
                 plain.is_ordered = True
         elif at[0] == 87 and sync_flush:
             if size == 10 and memcmp(at, b"WAIT\x01false", 10) == 0:

@@ -33,6 +33,7 @@ from orbitmq.broker.transactions_records import (
     Half,
     committed,
     copied,
+    is_usual,
     op_records,
     read_half,
 )
@@ -161,8 +162,8 @@ class Transactions:
         self._stats = stats
         self._unsaved = unsaved
         self._recent: dict[int, int] = {}
-        """Physical offset -> queue offset of half messages that came straight from a read, and are open and
-        not copied. The oldest are forgotten beyond `MOST_RECENT`."""
+        """Physical offset -> queue offset of half messages that are open, not copied, and of the usual form.
+        The oldest are forgotten beyond `MOST_RECENT`."""
         self._taken: _Taken | None = None
         self._put: _Put | None = None
         self._owed: list[int] = []
@@ -177,8 +178,10 @@ class Transactions:
         """The queue offset behind the last half message."""
         return max(0, self._store.max_offset(HALF_TOPIC, QUEUE_ID))
 
-    def stored(self, message: PendingMessage, now: int) -> None:
+    def stored(self, message: PendingMessage, stored: Appended, now: int) -> None:
         """Notes that a half message of a client was stored."""
+        if is_usual(message.properties):
+            self._recent[stored.physical_offset] = stored.queue_offset
         topic, group = (find_property(message.properties, name) or b"" for name in (b"REAL_TOPIC", b"PGROUP"))
         self.begun(topic.decode("utf-8", "replace"), group.decode("utf-8", "replace"), now)
 
@@ -197,6 +200,7 @@ class Transactions:
             aside.sent,
         )
         self.fresh.add(half)
+        self._recent[half.physical_offset] = half.offset
         self.begun(topic, group, now)
 
     def begun(self, topic: str, group: str, now: int) -> None:
@@ -210,6 +214,8 @@ class Transactions:
         None while decisions have to be made one by one.
         """
         self.note_stored()
+        while len(self._recent) > MOST_RECENT:
+            del self._recent[next(iter(self._recent))]
         return None if self._owed else self._recent
 
     def will_note(
@@ -244,13 +250,12 @@ class Transactions:
                 self.figures.published(ended.topic, ended.age_ms)
             else:
                 self.figures.rolled_back[ended.topic] += 1
+            self.fresh.take(ended.physical_offset)
             self._end(ended, state, now)
             taken.noted_ended = following
         if taken.ended:
             self.ops.add(taken.op_offset, max(ended.offset for ended in taken.ended))
         self._taken = None
-        while len(self._recent) > MOST_RECENT:
-            del self._recent[next(iter(self._recent))]
 
     def half_at(self, physical_offset: int) -> Half | None:
         """The half message that begins at a physical offset."""

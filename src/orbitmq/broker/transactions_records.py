@@ -69,6 +69,18 @@ def set_aside(properties: dict[str, str], topic: str, queue_id: int, group: str)
     properties[REAL_QUEUE_ID] = str(queue_id)
 
 
+def is_usual(properties: bytes) -> bool:
+    """Whether properties of a half message say nothing that its decision has to know, and stand in such an
+    order that those of the published message are the same without those of `set_aside`'s last two.
+    """
+    return (
+        properties.isascii()
+        and properties.count(b"REAL_") == 2
+        and b"CHECK_IMMUNITY_" not in properties
+        and b"PGROUP\x01" in properties
+    )
+
+
 @dataclass(slots=True)
 class Half:
     """One half message as it stands in the log, and what its properties say."""

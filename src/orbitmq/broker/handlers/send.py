@@ -677,7 +677,7 @@ def _result(tables: SendTables, incoming: Incoming, stored: Appended, now: int) 
     message = incoming.message
     tables.stats.put_fresh(message.topic, message.queue_id, len(stored.units) // UNIT_BYTES or 1, stored.size)
     if message.topic == HALF_TOPIC:
-        tables.transactions.stored(message, now)
+        tables.transactions.stored(message, stored, now)
     if ORDERED in message.properties:
         tables.stats.put_typed("fifo", message.topic, stored.size)
     reply = SendReply(
