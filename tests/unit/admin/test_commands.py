@@ -8,7 +8,7 @@ from orbitmq.admin.app import admin as admin_group
 from orbitmq.admin.commands.broker_config import broker_config
 from orbitmq.admin.commands.broker_set import update_broker_config
 from orbitmq.admin.commands.broker_unflushed import show as show_unflushed
-from orbitmq.admin.commands.cluster_list import cluster_figures, first_rate
+from orbitmq.admin.commands.cluster_list import first_rate
 from orbitmq.admin.commands.cluster_list import show as show_cluster
 from orbitmq.admin.commands.group_list import is_system
 from orbitmq.admin.commands.group_progress import Progress, group_progress
@@ -22,6 +22,7 @@ from orbitmq.protocol.bodies.offset import ResetOffsetBody
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.route import BrokerData, ClusterInfo, KVTable, QueueData, TopicRouteData
 from orbitmq.protocol.bodies.stats import BrokerStatsData, BrokerStatsItem, ConsumeStats, OffsetWrapper
+from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.declare import Void
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.ids import MalformedId, pack_host
@@ -101,7 +102,7 @@ def test_every_subject_has_commands_and_every_command_help_json_and_namesrv() ->
             assert {"namesrv", "as_json", "timeout"} <= {parameter.name for parameter in command.params}
 
 
-async def test_a_broker_that_does_not_answer_is_down() -> None:
+async def test_a_broker_that_does_not_answer_is_down_and_one_that_may_not_is_refusing() -> None:
     info = {
         "brokerActive": "true",
         "brokerVersionDesc": "V5_4_0",
@@ -115,9 +116,11 @@ async def test_a_broker_that_does_not_answer_is_down() -> None:
             body=ClusterInfo({"a": here, "gone": gone}, {"C": ["a", "gone"]})
         )
         async with Admin(peer.address) as admin:
-            figures = await cluster_figures(admin)
             rows = (await show_cluster.callback.__wrapped__.__wrapped__(admin, None, None)).as_json()  # type: ignore[union-attr]
-    assert [bool(table) for _, table in figures] == [True, False]
+            peer.answers[GetBrokerRuntimeInfo] = Refused(ResponseCode.NO_PERMISSION, "not for ann")
+            told = await show_cluster.callback.__wrapped__.__wrapped__(admin, None, None)  # type: ignore[union-attr]
+    assert [row["state"] for row in told.as_json()] == ["refusing", "down"]
+    assert "a: NO_PERMISSION: not for ann" in told.note
     assert [(row["state"], row["inTps"], row["inToday"]) for row in rows] == [
         ("active", 1.5, 9),
         ("down", None, None),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import click
 
 from orbitmq.admin.admin import Admin
-from orbitmq.admin.commands.cluster_list import cluster_figures
+from orbitmq.admin.commands.cluster_list import Figures, cluster_figures, why_not
 from orbitmq.admin.face import face
 from orbitmq.admin.output import Column, Rows
+from orbitmq.protocol.errors import OrbitError
 
 
 @face("broker", "unflushed", "orbitmq admin broker unflushed\norbitmq admin broker unflushed broker-a --json")
@@ -34,14 +33,15 @@ async def show(admin: Admin, broker: str | None) -> Rows:
             (one.name, one.broker_id, one.address, _whole(info, "unflushedBytes"), _seconds(info))
             for one, info in figures
         ],
+        why_not(figures),
     )
 
 
-def _whole(info: Mapping[str, str], name: str) -> int | None:
-    text = info.get(name, "")
+def _whole(info: Figures | OrbitError, name: str) -> int | None:
+    text = "" if isinstance(info, OrbitError) else info.get(name, "")
     return int(text) if text.isdigit() else None
 
 
-def _seconds(info: Mapping[str, str]) -> float | None:
+def _seconds(info: Figures | OrbitError) -> float | None:
     waited_ms = _whole(info, "unflushedTimeMillis")
     return None if waited_ms is None else waited_ms / 1000

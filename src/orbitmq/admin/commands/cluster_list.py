@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from orbitmq.admin.admin import Admin, BrokerAt
 from orbitmq.admin.face import cluster_flags, face
 from orbitmq.admin.output import Column, Rows
 from orbitmq.net.errors import NetError
-from orbitmq.protocol.errors import BrokerRefused
+from orbitmq.protocol.errors import BrokerRefused, OrbitError
 from orbitmq.protocol.requests.admin import GetBrokerRuntimeInfo
+
+Figures = Mapping[str, str]
 
 
 async def cluster_figures(
     admin: Admin, cluster: str | None = None, broker: str | None = None
-) -> list[tuple[BrokerAt, Mapping[str, str]]]:
-    """The runtime info of every broker; an empty one of brokers that do not answer."""
+) -> list[tuple[BrokerAt, Figures | OrbitError]]:
+    """The runtime info of every broker, or why there is none."""
 
-    async def ask(one: BrokerAt) -> tuple[BrokerAt, Mapping[str, str]]:
+    async def ask(one: BrokerAt) -> tuple[BrokerAt, Figures | OrbitError]:
         try:
             return one, (await admin.call(one.address, GetBrokerRuntimeInfo())).body.table
-        except (NetError, BrokerRefused):
-            return one, {}
+        except (NetError, BrokerRefused) as error:
+            return one, error
 
     return await admin.each(await admin.brokers(cluster, broker), ask)
 
@@ -29,7 +31,10 @@ async def cluster_figures(
 @face("cluster", "list", "orbitmq admin cluster list\norbitmq admin cluster list --json")
 @cluster_flags
 async def show(admin: Admin, cluster: str | None, broker: str | None) -> Rows:
-    """All brokers with their version, rates and disk use. A broker that does not answer is `down`."""
+    """All brokers with their version, rates and disk use.
+
+    A broker that does not answer is `down`; one that answers and does not tell its figures is `refusing`.
+    """
     figures = await cluster_figures(admin, cluster, broker)
     return Rows(
         (
@@ -46,13 +51,20 @@ async def show(admin: Admin, cluster: str | None, broker: str | None) -> Rows:
             Column("diskRatio", "Disk"),
         ),
         [_row(one, info) for one, info in figures],
+        why_not(figures),
     )
 
 
-def _row(one: BrokerAt, info: Mapping[str, str]) -> tuple[object, ...]:
+def why_not(figures: Sequence[tuple[BrokerAt, Figures | OrbitError]]) -> str:
+    """A line for each broker that gave no figures."""
+    return "\n".join(f"{one.name}: {info}" for one, info in figures if isinstance(info, OrbitError))
+
+
+def _row(one: BrokerAt, info: Figures | OrbitError) -> tuple[object, ...]:
     who = (one.cluster, one.name, one.broker_id, one.address)
-    if not info:
-        return (*who, None, "down", None, None, None, None, None)
+    if isinstance(info, OrbitError):
+        state = "down" if isinstance(info, NetError) else "refusing"
+        return (*who, None, state, None, None, None, None, None)
     return (
         *who,
         info.get("brokerVersionDesc"),
@@ -77,5 +89,5 @@ def _number(text: str | None) -> float:
         return 0.0
 
 
-def _since(info: Mapping[str, str], name: str) -> int:
+def _since(info: Figures, name: str) -> int:
     return int(_number(info.get(f"{name}TodayNow")) - _number(info.get(f"{name}TodayMorning")))

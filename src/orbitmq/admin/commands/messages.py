@@ -93,10 +93,12 @@ async def message_at(admin: Admin, queue: MessageQueue, queue_offset: int) -> St
             expression_type="TAG",
         ),
     )
-    messages, _ = decode_records(reply.body or b"")
+    messages, damaged = decode_records(reply.body or b"")
     for found in messages:
         if found.queue_offset == queue_offset:
             return _plain(found)
+    if damaged:
+        raise damaged[0]
     raise NoMessage(
         f"no message at offset {queue_offset} of queue {queue.queue_id} of {queue.topic} "
         f"on {queue.broker_name}: it holds {reply.min_offset} up to, without it, {reply.max_offset}"

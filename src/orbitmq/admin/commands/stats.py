@@ -10,7 +10,7 @@ from orbitmq.admin.commands.topic_list import system_topics, topic_names
 from orbitmq.admin.face import face
 from orbitmq.admin.output import Column, Rows
 from orbitmq.protocol.bodies.stats import BrokerStatsData
-from orbitmq.protocol.errors import BrokerRefused, PeerFailed, TopicNotExist
+from orbitmq.protocol.errors import PeerFailed, TopicNotExist
 from orbitmq.protocol.names import DLQ_PREFIX, RETRY_PREFIX
 from orbitmq.protocol.requests.admin import ViewBrokerStatsData
 from orbitmq.protocol.requests.topic import QueryTopicConsumeByWho
@@ -46,7 +46,7 @@ async def groups_of(admin: Admin, brokers: list[BrokerAt], topic: str) -> list[s
     for one in brokers:
         try:
             found.update((await admin.call(one.address, QueryTopicConsumeByWho(topic))).body.group_list)
-        except BrokerRefused:
+        except (TopicNotExist, PeerFailed):
             continue
     return sorted(found)
 
