@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from orbitmq.client.consuming import Consumption
 from orbitmq.client.errors import TopicNotFound
@@ -97,10 +97,10 @@ class Assignment:
             try:
                 balanced = await self._rebalance_topic(topic) and balanced
             except OrbitError as error:
-                self._session.instance.report(f"rebalance of {topic}", error)
+                self._session.instance.report(sharing_of(topic), error)
                 balanced = False
             else:
-                self._session.instance.well(f"rebalance of {topic}")
+                self._session.instance.well(sharing_of(topic))
         given_up = [queue for queue in self._pulls if queue.topic not in self._session.subscriptions]
         await self.drop(given_up)
         return balanced
@@ -134,8 +134,7 @@ class Assignment:
             ours = await self._locks.lock(new)
             complete = len(ours) == len(new)
             new = [queue for queue in new if queue in ours]
-        for queue in new:
-            complete = await self._take(queue) and complete
+        complete = await self._take(topic, new) and complete
         if lost or new:
             self._share_limits(topic)
         return complete
@@ -174,16 +173,27 @@ class Assignment:
 
     # Taking and giving up.
 
-    async def _take(self, queue: MessageQueue) -> bool:
+    async def _take(self, topic: str, queues: Sequence[MessageQueue]) -> bool:
+        """Begins to pull queues; false where it is not known of each where to begin."""
+        instance = self._session.instance
+        offsets = await asyncio.gather(*map(self._start_offset, queues), return_exceptions=True)
+        error = None
+        for queue, offset in zip(queues, offsets, strict=True):
+            if isinstance(offset, int):
+                self._pull(queue, offset)
+            elif isinstance(offset, OrbitError | LookupError):
+                error = offset
+            else:
+                raise offset
+        if error is not None:
+            instance.report(offsets_of(topic), error)
+        else:
+            instance.well(offsets_of(topic))
+        return error is None
+
+    def _pull(self, queue: MessageQueue, offset: int) -> None:
         session, consumption = self._session, self._consumption
         assert consumption is not None
-        session.offsets.forget(queue)
-        try:
-            offset = await self._start_offset(queue)
-        except (OrbitError, LookupError) as error:
-            session.instance.report(f"offset of {queue}", error)
-            return False
-        session.instance.well(f"offset of {queue}")
         held = ProcessQueue(queue, now_ms())
         if isinstance(consumption, OrderedConsumption):
             consumption.locked(held, True)
@@ -194,7 +204,6 @@ class Assignment:
         self._tasks[queue] = session.instance.tasks.start(
             pull.run(), f"pull {queue.topic} {queue.broker_name}:{queue.queue_id}"
         )
-        return True
 
     async def _start_offset(self, queue: MessageQueue) -> int:
         session = self._session
@@ -280,6 +289,16 @@ class Assignment:
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+
+def sharing_of(topic: str) -> str:
+    """What a failure to share out a topic's queues is called in `trouble`."""
+    return f"rebalance of {topic}"
+
+
+def offsets_of(topic: str) -> str:
+    """What it is called where nobody says where to begin."""
+    return f"offsets of {topic}"
 
 
 def _addresses(route: TopicRoute) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from orbitmq.client.assignment import Assignment
+from orbitmq.client.assignment import Assignment, offsets_of, sharing_of
 from orbitmq.client.calling import is_async, waiting_task
 from orbitmq.client.consuming import ConcurrentConsumption, Consumption, Handling
 from orbitmq.client.errors import CannotIterate, NotRunning
@@ -98,21 +98,25 @@ class PushConsumer(ConsumerOptions):
             self._subscriptions[own] = Subscription(subscription(own, "*", now_ms()), None)
         self._subscriptions_changed()
         if isinstance(tags, Sql) and self._session is not None:
-            self._session.instance.tasks.start(self._check_filter(row), f"filter of {topic}")
+            self._session.instance.tasks.start(self._check_filter(row), filter_of(topic))
 
     async def _check_filter(self, row: SubscriptionData) -> None:
         instance = self._running().instance
         try:
             await check_filter(instance, self.group, row)
         except OrbitError as error:
-            instance.report(f"filter of {row.topic}", error)
+            instance.report(filter_of(row.topic), error)
         else:
-            instance.well(f"filter of {row.topic}")
+            instance.well(filter_of(row.topic))
 
     def unsubscribe(self, topic: str) -> None:
         """Gives a topic up: its queues are left to others, what is held of them is not handled any more."""
-        self._subscriptions.pop(wrap(self.namespace, topic), None)
+        topic = wrap(self.namespace, topic)
+        self._subscriptions.pop(topic, None)
         self._subscriptions_changed()
+        if self._session is not None:
+            for subject in (sharing_of(topic), offsets_of(topic), filter_of(topic)):
+                self._session.instance.forget(subject)
 
     # Pausing.
 
@@ -170,6 +174,8 @@ class PushConsumer(ConsumerOptions):
             for topic, subscribed in list(self._subscriptions.items()):
                 await instance.routes.refresh(topic)
                 await check_filter(instance, self.group, subscribed.data)
+            if self._closed.is_set():
+                raise NotRunning("the consumer was closed before it had started")
         except BaseException:
             await instance.close()
             raise
@@ -386,6 +392,11 @@ class PushConsumer(ConsumerOptions):
                 held = assignment.held(queue)
                 if held is not None:
                     await consumption.send_back_expired(held)
+
+
+def filter_of(topic: str) -> str:
+    """What an expression that a broker cannot read is called in `trouble`."""
+    return f"filter of {topic}"
 
 
 class _Messages(AsyncIterator[ReceivedMessage]):

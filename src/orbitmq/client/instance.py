@@ -73,6 +73,8 @@ class ClientInstance:
         self._closed = False
         self._heard: dict[str, str] = {}
         """Subject -> the failure that was logged last."""
+        self._about: dict[str, str] = {}
+        """Subject -> the address of the broker that the failure is about, if it is about one."""
         self._on_route_change = on_route_change
         self._pool = ConnectionPool(
             on_requests,
@@ -162,11 +164,11 @@ class ClientInstance:
 
     # Failures in the background.
 
-    def report(self, subject: str, error: Exception, *, lasting: bool = True) -> None:
+    def report(self, subject: str, error: Exception, *, lasting: bool = True, at: str | None = None) -> None:
         """A failure that no caller sees: logged, and told to `on_error`.
 
         A `lasting` one counts as what is wrong with this client, and is told once, until `well` is said of
-        its subject.
+        its subject, or the broker it is about, the one `at` an address, is in no route any more.
         """
         if self._closed or isinstance(error, Closed):
             return
@@ -176,6 +178,8 @@ class ClientInstance:
             if self._heard.get(subject) == text:
                 return
             self._heard[subject] = text
+            if at is not None:
+                self._about[subject] = at
         expected = isinstance(error, OrbitError | OSError | LookupError)
         log.warning("%s: %s", subject, text, exc_info=None if expected else error)
         if self.options.on_error is not None:
@@ -188,11 +192,13 @@ class ClientInstance:
         """What failed before works again."""
         if self._heard.pop(subject, None) is not None:
             log.info("%s: works again", subject)
+        self._about.pop(subject, None)
         self._on_well(subject)
 
     def forget(self, subject: str) -> None:
         """What failed is no business of this client's any more."""
         self._heard.pop(subject, None)
+        self._about.pop(subject, None)
         self._on_well(subject)
 
     # Routes.
@@ -256,6 +262,9 @@ class ClientInstance:
         """Tells every broker what this client is; slaves only if it consumes."""
         request = self._heartbeat()
         addresses = self.routes.addresses(slaves=bool(request.body.consumer_data_set))
+        gone = set(self._about.values()).difference(addresses)
+        for subject in [subject for subject, address in self._about.items() if address in gone]:
+            self.forget(subject)
         await asyncio.gather(*(self._beat(address, request) for address in addresses))
 
     async def introduce(self, addresses: Iterable[str]) -> None:
@@ -281,7 +290,7 @@ class ClientInstance:
             read_reply(request, answer, address)
         except OrbitError as error:
             self._told.discard(address)
-            self.report(f"heartbeat to {address}", error)
+            self.report(f"heartbeat to {address}", error, at=address)
             if self._consumers is not None and not self._closed:
                 asyncio.get_running_loop().call_later(BEAT_AGAIN_SECONDS, self._beat_soon.set)
         else:

@@ -74,6 +74,6 @@ class OffsetTable:
             else:
                 await self._instance.send_oneway(address, request)
         except OrbitError as error:
-            self._instance.report(f"offsets at {address}", error)
+            self._instance.report(f"offsets at {address}", error, at=address)
         else:
             self._instance.well(f"offsets at {address}")

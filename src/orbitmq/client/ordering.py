@@ -50,7 +50,7 @@ class QueueLocks:
             try:
                 reply = await session.instance.call(address, LockBatchMq(body))
             except OrbitError as error:
-                session.instance.report(f"locks at {broker}", error)
+                session.instance.report(f"locks at {broker}", error, at=address)
             else:
                 session.instance.well(f"locks at {broker}")
                 held.update(reply.body.lock_ok_mq_set)
@@ -67,7 +67,7 @@ class QueueLocks:
             try:
                 await session.instance.send_oneway(address, UnlockBatchMq(body))
             except OrbitError as error:
-                session.instance.report(f"locks at {queue.broker_name}", error)
+                session.instance.report(f"locks at {queue.broker_name}", error, at=address)
 
 
 class OrderedConsumption:

@@ -60,7 +60,7 @@ class SendBack:
             try:
                 await instance.call(address, request, TIMEOUT_MS)
             except OrbitError as error:
-                instance.report(f"send back to {address}", error)
+                instance.report(f"send back to {address}", error, at=address)
             else:
                 instance.well(f"send back to {address}")
                 return True

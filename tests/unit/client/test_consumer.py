@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from orbitmq.client.consumer import PushConsumer
+from orbitmq.client.errors import NotRunning
 from orbitmq.client.handlers import RETRY, Retry
 from orbitmq.client.message import ReceivedMessage
+from orbitmq.client.offsets import OffsetTable
 from orbitmq.client.options import FIRST_OFFSET, LAST_OFFSET, TIMESTAMP
 from orbitmq.protocol.bodies.offset import ResetOffsetBody
 from orbitmq.protocol.bodies.queue import LockBatchResponseBody, MessageQueue
@@ -37,6 +39,7 @@ from orbitmq.protocol.requests.offset import (
     UpdateConsumerOffset,
 )
 from orbitmq.protocol.requests.pull import PullMessage
+from orbitmq.protocol.requests.route import GetRouteinfoByTopic
 from orbitmq.protocol.requests.send import ConsumerSendMsgBack, SendMessageV2, SendReply
 from tests.unit.client.fake_broker import FakeBroker
 from tests.unit.client.making import record, stored
@@ -287,6 +290,69 @@ async def test_a_broker_that_will_not_say_who_the_members_are_is_told_of(broker:
         await until(lambda: consumer.trouble)
         assert not consumer.healthy
         assert "not for you" in str(consumer.trouble["rebalance of T"])
+
+
+async def test_a_broker_that_was_taken_away_is_no_trouble_for_ever(
+    broker: FakeBroker, other_broker: FakeBroker
+) -> None:
+    Queues(broker, "%RETRY%g")
+    Queues(other_broker)
+    broker.topic("T", 1, other_broker)
+    options = {"heartbeat_broker_interval_ms": 20, "poll_name_server_interval_ms": 20}
+    async with PushConsumer("g", broker.address, **options) as consumer:
+        consumer.subscribe("T", "*", Seen())
+        await until(lambda: len(consumer.queues) == 2)
+        await other_broker.stop()
+        await until(lambda: any("heartbeat" in subject for subject in consumer.trouble))
+        broker.topic("T", 1)
+        await until(lambda: consumer.healthy and len(consumer.queues) == 1)
+
+
+async def test_a_topic_that_is_given_up_is_no_trouble_any_more(broker: FakeBroker) -> None:
+    Queues(broker, "%RETRY%g")
+    async with PushConsumer("g", broker.address, rebalance_interval_ms=10) as consumer:
+        consumer.subscribe("mistaken", "*", Seen())
+        await until(lambda: "rebalance of mistaken" in consumer.trouble)
+        consumer.unsubscribe("mistaken")
+        await until(lambda: consumer.healthy)
+
+
+async def test_queues_are_asked_for_together_where_to_begin(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Queues(broker, "T", queues=8)
+    asked: list[MessageQueue] = []
+    all_asked = asyncio.Event()
+
+    async def stored(self: OffsetTable, queue: MessageQueue) -> int:
+        asked.append(queue)
+        if len(asked) == 8:
+            all_asked.set()
+        await all_asked.wait()
+        return 0
+
+    monkeypatch.setattr(OffsetTable, "stored", stored)
+    async with asyncio.timeout(10):
+        async with PushConsumer("g", broker.address) as consumer:
+            consumer.subscribe("T", "*", Seen())
+            await until(lambda: len(consumer.queues) == 8)
+
+
+async def test_a_consumer_that_is_closed_while_it_starts_does_not_start(broker: FakeBroker) -> None:
+    broker.topic("T")
+    consumer = PushConsumer("g", broker.address)
+    consumer.subscribe("T", "*", Seen())
+    closing: list[asyncio.Task[None]] = []
+
+    def close_first(request: GetRouteinfoByTopic) -> Reply | Refused:
+        closing.append(asyncio.create_task(consumer.close()))
+        return broker._route(request)
+
+    broker.on(GetRouteinfoByTopic, close_first)
+    with pytest.raises(NotRunning):
+        await consumer.start()
+    await asyncio.gather(*closing)
+    assert not broker.of(Heartbeat)
 
 
 async def test_members_come_and_go(broker: FakeBroker) -> None:
