@@ -166,6 +166,24 @@ def test_segments_behind_the_end_go(tmp_path: Path) -> None:
     crash(store)
 
 
+@pytest.mark.parametrize("content", [b"", b"x" * 20, bytes(5), b"9" * 30, b"70000"])
+def test_whatever_an_earlier_process_says_it_could_not_flush_the_log_is_whole(
+    tmp_path: Path, content: bytes
+) -> None:
+    store = opened(tmp_path)
+    filled(store, 60, body=bytes(3000))
+    crash(store)
+    (tmp_path / "unflushed").write_bytes(content)
+    store = opened(tmp_path)
+    assert numbers(store) == list(range(60))
+    assert store.durable_offset == store.max_physical
+    assert not (tmp_path / "unflushed").exists(), "it is done"
+    crash(store)
+    (tmp_path / "unflushed").mkdir()
+    with pytest.raises(StoreCorrupt, match="unflushed: cannot be used"):
+        opened(tmp_path)
+
+
 # Consume queues.
 
 
