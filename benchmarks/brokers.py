@@ -117,13 +117,15 @@ class Place:
     namesrv_port: int
     broker_port: int
     flush: str
+    settings: tuple[str, ...] = ()
+    """NAME=VALUE, for OrbitMQ alone."""
 
     @classmethod
-    def fresh(cls, folder: Path, flush: str = "ASYNC_FLUSH") -> Place:
+    def fresh(cls, folder: Path, flush: str = "ASYNC_FLUSH", settings: tuple[str, ...] = ()) -> Place:
         """An empty folder and free ports."""
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        return cls(folder, free_ports(), free_ports(-2, 1), flush)
+        return cls(folder, free_ports(), free_ports(-2, 1), flush, settings)
 
     def forget_caches(self) -> None:
         """Has the kernel let go of the pages of all files. Nobody may have them mapped."""
@@ -217,8 +219,7 @@ def _orbitmq(installed: Installed, place: Place) -> Iterator[Running]:
         f"--data-dir={place.folder}/store",
         f"--namesrv-port={place.namesrv_port}",
         f"--broker-port={place.broker_port}",
-        "--set",
-        f"flushDiskType={place.flush}",
+        *(f"--set={setting}" for setting in (f"flushDiskType={place.flush}", *place.settings)),
     ]
     environment = dict(os.environ)
     if installed.source is not None:

@@ -28,9 +28,9 @@ log = logging.getLogger(__name__)
 
 UNDER_WAY = 8
 """Pulls sent ahead of their answers."""
-FIRST_COUNT = 32
-"""Messages that every broker hands out at once, if they are small."""
-MOST_COUNT = 1024
+USUAL_COUNT = 32
+"""Messages that every broker hands out at once, if they are small; Apache's no more of them."""
+MOST_COUNT = 4096
 TIMEOUT_MS = 15_000
 TRIES = 20
 """Attempts without progress before a task fails: a broker that restarts is waited for, for about a minute."""
@@ -94,11 +94,12 @@ class QueuePuller:
         self._subscription = subscription
         self._on_loss = on_loss
         # A filtered answer covers an unknown number of offsets: nothing can be asked for ahead.
-        self._ahead = UNDER_WAY if subscription == "*" else 1
+        self._is_filtered = subscription != "*"
+        self._ahead = 1
         self._sent_away = 0
-        self._count = FIRST_COUNT
+        self._count = MOST_COUNT
         self._full_answers = 0
-        self._patience = 16
+        self._patience = 4
         self._cursor = work.from_queue_offset
         self._next_to_ask = self._cursor
         self._under_way: dict[int, tuple[int, int, PullMessage]] = {}
@@ -151,7 +152,7 @@ class QueuePuller:
     def _ask_ahead(self, connection: BlockingConnection) -> None:
         end = self._work.to_queue_offset
         while self._next_to_ask < end and len(self._under_way) + len(self._held) < self._ahead:
-            to = end if self._ahead == 1 else min(end, self._next_to_ask + self._count)
+            to = end if self._is_filtered else min(end, self._next_to_ask + self._count)
             self._ask(connection, self._next_to_ask, to)
             self._next_to_ask = to
 
@@ -202,12 +203,18 @@ class QueuePuller:
         return None
 
     def _adapt(self, held: int, *, short: bool) -> None:
-        """Asks for as many messages as answers hold; tries more now and then, ever more rarely."""
+        """Asks for as many messages as answers hold; tries more now and then, ever more rarely.
+
+        The first answer tells how many that are; only then are others asked for ahead of time.
+        """
+        if not self._is_filtered:
+            self._ahead = UNDER_WAY
         if short:
             if self._full_answers == 0:
                 self._patience = min(self._patience * 2, 1 << 14)
             self._full_answers = 0
-            self._count = max(1, held)
+            # An answer that ended with its bytes would be short again and again by the length of a message.
+            self._count = held if held <= USUAL_COUNT else held - held // 8
             return
         self._full_answers += 1
         if self._full_answers >= self._patience and held >= self._count:
