@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -12,32 +12,17 @@ import pytest
 from orbitmq.net.errors import NetError
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.errors import BrokerRefused
-from orbitmq.protocol.message_cy import decode_record
+from orbitmq.protocol.message import StoredMessage
+from orbitmq.protocol.message_cy import decode_records
 from orbitmq.protocol.requests.offset import GetMaxOffset
 from orbitmq.protocol.requests.pull import PullMessage
 from orbitmq.protocol.requests.send import SendMessageV2
 from orbitmq.testing import LocalBroker
+from tests.fault.conftest import OwnProcess
 
 QUEUES = 4
 SENDERS = 16
 ENOUGH = 300
-
-
-OwnProcess = Callable[..., LocalBroker]
-
-
-@pytest.fixture
-def own_process(tmp_path: Path) -> Iterator[OwnProcess]:
-    """Makes brokers of a process of their own over one folder; none is left at the end."""
-    made: list[LocalBroker] = []
-
-    def make(**properties: object) -> LocalBroker:
-        made.append(LocalBroker(tmp_path / "store", own_process=True, **properties))
-        return made[-1]
-
-    yield make
-    for broker in made:
-        broker.kill()
 
 
 @asynccontextmanager
@@ -79,25 +64,26 @@ class Load:
                 self.enough.set()
 
 
-async def everything(address: str) -> list[str]:
-    """The bodies of all queues, each offset read once and in order."""
-    bodies = []
+async def records(address: str, topic: str = "T", queues: int = QUEUES) -> list[StoredMessage]:
+    """What all queues hold, each offset read once and in order."""
+    found: list[StoredMessage] = []
     async with pool_of() as pool:
-        for queue_id in range(QUEUES):
-            end = (await pool.call(address, GetMaxOffset(topic="T", queue_id=queue_id))).offset
-            offset = 0
+        for queue_id in range(queues):
+            offset, end = 0, (await pool.call(address, GetMaxOffset(topic, queue_id), 30_000)).offset
             while offset < end:
-                pull = PullMessage("G", "T", queue_id, offset, 32, 4, 0, 0, 0, subscription="*")
-                reply = await pool.call(address, pull, timeout_ms=10_000)
-                data = bytes(reply.body or b"")
-                assert data, f"nothing at {queue_id}:{offset} of {end}"
-                while data:
-                    record = decode_record(data)
-                    assert record.queue_offset == offset
-                    bodies.append(record.body.decode())
-                    offset += 1
-                    data = data[int.from_bytes(data[:4], "big") :]
-    return bodies
+                pull = PullMessage("R", topic, queue_id, offset, 32, 4, 0, 0, 0, subscription="*")
+                some, bad = decode_records((await pool.call(address, pull, 30_000)).body or b"")
+                assert some, f"nothing at {queue_id}:{offset} of {end}"
+                assert not bad
+                assert [one.queue_offset for one in some] == list(range(offset, offset + len(some)))
+                found += some
+                offset += len(some)
+    return found
+
+
+async def everything(address: str) -> list[str]:
+    """The bodies of all messages."""
+    return [record.body.decode() for record in await records(address)]
 
 
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])

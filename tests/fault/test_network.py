@@ -18,17 +18,12 @@ import pytest
 
 from orbitmq import FIRST_OFFSET, Message, Producer, PushConsumer, ReceivedMessage
 from orbitmq.client.errors import ClientError
-from orbitmq.net.pool import ConnectionPool
-from orbitmq.protocol.message import StoredMessage
-from orbitmq.protocol.message_cy import decode_records
-from orbitmq.protocol.requests.offset import GetMaxOffset
-from orbitmq.protocol.requests.pull import PullMessage
 from orbitmq.server.listener import free_ports
 from orbitmq.testing import LocalBroker
 from tests.client.naming import until
+from tests.fault.test_broker_kill import records
 
 pytestmark = pytest.mark.timeout(600)
-QUEUES = 4
 
 
 class Cut(Exception):
@@ -95,25 +90,6 @@ async def behind_a_proxy(folder: Path) -> AsyncIterator[tuple[LocalBroker, Proxy
         await asyncio.to_thread(broker.kill)
 
 
-async def everything(broker: LocalBroker, topic: str) -> list[StoredMessage]:
-    """All messages of a topic, read from the broker itself."""
-    records: list[StoredMessage] = []
-    pool = ConnectionPool()
-    try:
-        for queue_id in range(QUEUES):
-            at, end = 0, (await pool.call(broker.broker, GetMaxOffset(topic, queue_id), 30_000)).offset
-            while at < end:
-                pull = PullMessage("R", topic, queue_id, at, 32, 4, 0, 0, 0, subscription="*")
-                found, bad = decode_records((await pool.call(broker.broker, pull, 30_000)).body or b"")
-                assert found
-                assert not bad
-                records += found
-                at += len(found)
-    finally:
-        await pool.close()
-    return records
-
-
 async def test_a_message_whose_answer_was_lost_is_sent_again_under_its_own_id(tmp_path: Path) -> None:
     async with behind_a_proxy(tmp_path / "store") as (broker, proxy):
         async with Producer("P", broker.namesrv) as producer:
@@ -127,7 +103,7 @@ async def test_a_message_whose_answer_was_lost_is_sent_again_under_its_own_id(tm
 
             proxy.to_client = lose_one
             result = await producer.send(Message("T", b"twice"), timeout_ms=60_000)
-        twice = [record for record in await everything(broker, "T") if record.body == b"twice"]
+        twice = [record for record in await records(broker.broker) if record.body == b"twice"]
         assert len(twice) == 2, "stored, and stored again"
         ids = {record.property_map()["UNIQ_KEY"] for record in twice}
         assert ids == {result.message_id}, "whoever reads can tell that they are one"
@@ -165,7 +141,7 @@ async def test_a_network_that_cuts_and_tears_loses_nothing_that_was_acknowledged
             proxy.to_broker = proxy.to_client = lambda data: [data]
         assert proxy.cuts >= 3
         assert len(taken) > 50, f"{failed} failed"
-        bodies = Counter(record.body for record in await everything(broker, "T"))
+        bodies = Counter(record.body for record in await records(broker.broker))
         assert taken <= set(bodies)
         assert max(bodies.values()) <= 3, "a send is tried three times at most"
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 
@@ -18,37 +15,14 @@ from orbitmq.protocol.names import POP_CK
 from orbitmq.protocol.pop import PopHandle, real_topic
 from orbitmq.protocol.requests.pop import AckMessage, PopMessage
 from orbitmq.protocol.requests.send import SendMessageV2
-from orbitmq.testing import LocalBroker
+from tests.fault.conftest import OwnProcess
+from tests.fault.test_broker_kill import pool_of
 
 QUEUES = 4
 INVISIBLE_MS = 2_000
 ENOUGH = 100
 EVERY = 3
 """One of so many messages is not acknowledged when it comes for the first time."""
-
-OwnProcess = Callable[..., LocalBroker]
-
-
-@pytest.fixture
-def own_process(tmp_path: Path) -> Iterator[OwnProcess]:
-    made: list[LocalBroker] = []
-
-    def make(**properties: object) -> LocalBroker:
-        made.append(LocalBroker(tmp_path / "store", own_process=True, **properties))
-        return made[-1]
-
-    yield make
-    for broker in made:
-        broker.kill()
-
-
-@asynccontextmanager
-async def pool_of() -> AsyncIterator[ConnectionPool]:
-    pool = ConnectionPool()
-    try:
-        yield pool
-    finally:
-        await pool.close()
 
 
 class Group:

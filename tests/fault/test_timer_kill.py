@@ -5,34 +5,18 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 
 from orbitmq.net.errors import NetError
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.errors import BrokerRefused
-from orbitmq.protocol.message import StoredMessage
-from orbitmq.protocol.message_cy import decode_records
-from orbitmq.protocol.requests.offset import GetMaxOffset
-from orbitmq.protocol.requests.pull import PullMessage
 from orbitmq.protocol.requests.send import SendMessageV2
-from orbitmq.testing import LocalBroker
+from tests.fault.conftest import OwnProcess
+from tests.fault.test_broker_kill import records
 
 KILLS = 3
 LONGEST_MS = 6_000
 SENDERS = 8
 SEED = 20261121
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[list[LocalBroker]]:
-    """Brokers of processes of their own over one folder; none is left at the end."""
-    brokers: list[LocalBroker] = []
-    yield brokers
-    for broker in brokers:
-        broker.kill()
 
 
 def now_ms() -> int:
@@ -67,46 +51,27 @@ async def sends_until_it_is_gone(address: str, prefix: str, chance: random.Rando
     return acknowledged
 
 
-async def everything(address: str) -> list[StoredMessage]:
-    pool = ConnectionPool()
-    records: list[StoredMessage] = []
-    try:
-        end = (await pool.call(address, GetMaxOffset("T", 0), timeout_ms=10_000)).offset
-        while len(records) < end:
-            pull = PullMessage("G", "T", 0, len(records), 32, 4, 0, 0, 0, "*", "TAG")
-            reply = await pool.call(address, pull, timeout_ms=10_000)
-            found, bad = decode_records(reply.body or b"")
-            assert found
-            assert not bad
-            records += found
-    finally:
-        await pool.close()
-    return records
-
-
-async def test_acknowledged_timers_come_once_and_not_early(folder: list[LocalBroker], tmp_path: Path) -> None:
+async def test_acknowledged_timers_come_once_and_not_early(own_process: OwnProcess) -> None:
     chance = random.Random(SEED)
     due: dict[str, int] = {}
     for life in range(KILLS):
-        broker = LocalBroker(tmp_path / "store", own_process=True)
-        folder.append(broker)
+        broker = own_process()
         broker.start()
         load = asyncio.create_task(sends_until_it_is_gone(broker.broker, f"{life}", chance))
         await asyncio.sleep(chance.uniform(2.0, 5.0))
         await asyncio.to_thread(broker.kill)
         due |= await load
     assert len(due) > 50 * KILLS
-    broker = LocalBroker(tmp_path / "store", own_process=True)
-    folder.append(broker)
+    broker = own_process()
     broker.start()
     await asyncio.sleep(max(0.0, (max(due.values()) - now_ms()) / 1000) + 1.5)
-    records = await everything(broker.broker)
-    bodies = [record.body.decode() for record in records]
+    came = await records(broker.broker, queues=1)
+    bodies = [record.body.decode() for record in came]
     assert len(bodies) == len(set(bodies)), "each once"
     assert set(due) <= set(bodies), "every acknowledged one"
     early = [
         (record.body, due[body] - record.store_timestamp)
-        for record, body in zip(records, bodies, strict=True)
+        for record, body in zip(came, bodies, strict=True)
         if body in due and record.store_timestamp < due[body]
     ]
     assert early == []

@@ -102,8 +102,6 @@ class MemoryFile:
 
     def sync(self) -> None:
         self._disk.check_alive()
-        if self._disk.syncs_fail:
-            raise OSError(errno.EIO, "Input/output error")
         if self._disk.forgets_syncs:
             return
         self._content.sync()
@@ -146,7 +144,6 @@ class MemoryDisk:
         self.chance = chance
         self.is_dead = False
         self.is_full = False
-        self.syncs_fail = False
         self.forgets_syncs = False
         """Planted by tests of the tests: a sync that does nothing, as if it were missing in the code."""
         self.now_ms: Callable[[], int] = int

@@ -1,8 +1,7 @@
 """A network in memory: connections are pairs of transports, and bytes are timers of the loop.
 
-Within one direction of a connection bytes keep their order, as with TCP; between connections nothing
-does. Faults
-are methods of `Network` that act on the connections of an address: a new one is one small function.
+Within one direction of a connection bytes keep their order, as with TCP; between connections nothing does.
+Faults are methods of `Network` that act on the connections of an address: a new one is one small function.
 """
 
 from __future__ import annotations

@@ -259,9 +259,7 @@ class _Failures(logging.Handler):
 
 
 def run(seed: int, seconds: float = 8.0, **settings: object) -> Outcome:
-    """One run. With the same PYTHONHASHSEED a seed does the same again, but for orderly stops (sets of
-    tasks).
-    """
+    """One run. With the same PYTHONHASHSEED a seed does the same again, but for orderly stops."""
     fast = Path("/dev/shm")
     with tempfile.TemporaryDirectory(
         prefix="orbitmq-simulation-", dir=fast if fast.is_dir() else None, ignore_cleanup_errors=True
