@@ -216,14 +216,58 @@ cdef inline bint look_at_half(const unsigned char *at, Py_ssize_t left, Half *ha
     return half.topic != NULL and half.queue_id != NULL and half.group != NULL and half.unique != NULL
 
 
-cdef struct Delayed:
+cdef struct Record:
     const unsigned char *body
     Py_ssize_t body_size
     Py_ssize_t store_time  # where it stands in the record
     Py_ssize_t before_topic  # the bytes of the record before its topic
-    Py_ssize_t own_topic_size
+    const unsigned char *topic
+    Py_ssize_t topic_size
     const unsigned char *properties
     Py_ssize_t properties_size
+
+
+cdef inline bint look_at_record(const unsigned char *at, Py_ssize_t size, Record *record) noexcept:
+    """Takes apart the record of a plain message; False if it is damaged, or not of the usual form. The checksum
+    of its body is not looked at.
+    """
+    cdef const unsigned char *start = at
+    cdef const unsigned char *end = at + size
+    if size < 91 or get_int(at) != size or get_int(at + 4) != MAGIC:
+        return False
+    if at[39] & 0x8C:  # transactions, inner batches
+        return False
+    record.store_time = 48 + (20 if at[39] & 0x10 else 8)
+    at = start + record.store_time + 8 + (20 if at[39] & 0x20 else 8) + 12
+    if end - at < 7:
+        return False
+    record.body_size = get_int(at)
+    record.body = at + 4
+    if record.body_size < 0 or record.body_size > end - at - 7:
+        return False
+    at = record.body + record.body_size
+    record.before_topic = at - start
+    record.topic = at + 1
+    record.topic_size = at[0]
+    if end - at < 3 + record.topic_size:
+        return False
+    at += 1 + record.topic_size
+    record.properties = at + 2
+    record.properties_size = end - record.properties
+    if record.properties_size != (at[0] << 8) | at[1] or record.properties_size > 32767:
+        return False
+    return memchr(record.properties, 0, record.properties_size) == NULL
+
+
+cdef inline bint is_ascii(const unsigned char *text, Py_ssize_t size) noexcept:
+    cdef Py_ssize_t i
+    for i in range(size):
+        if text[i] > 127:
+            return False
+    return True
+
+
+cdef struct Delayed:
     const unsigned char *topic  # where it goes
     Py_ssize_t topic_size
     const unsigned char *queue_id
@@ -231,44 +275,16 @@ cdef struct Delayed:
     long long tags_code
 
 
-cdef inline bint look_at_delayed(const unsigned char *record, Py_ssize_t size, Delayed *delayed) noexcept:
-    """Takes apart the record of a delayed message; False if it is damaged, or not of the usual form. The
-    checksum of its body is not looked at.
-    """
-    cdef const unsigned char *end = record + size
-    cdef const unsigned char *at
+cdef inline bint look_at_delayed(const Record *record, Delayed *delayed) noexcept:
+    """What the properties of a delayed message say; False if they are not of the usual form."""
+    cdef const unsigned char *at = record.properties
+    cdef const unsigned char *end = at + record.properties_size
     cdef const unsigned char *stop
     cdef const unsigned char *value
     cdef Py_ssize_t length
     cdef Py_ssize_t value_length
-    cdef Py_ssize_t i
-    if size < 91 or get_int(record) != size or get_int(record + 4) != MAGIC:
-        return False
-    if record[39] & 0x8C:  # transactions, inner batches
-        return False
-    delayed.store_time = 48 + (20 if record[39] & 0x10 else 8)
-    at = record + delayed.store_time + 8 + (20 if record[39] & 0x20 else 8) + 12
-    if end - at < 7:
-        return False
-    delayed.body_size = get_int(at)
-    delayed.body = at + 4
-    if delayed.body_size < 0 or delayed.body_size > end - at - 7:
-        return False
-    at = delayed.body + delayed.body_size
-    delayed.before_topic = at - record
-    delayed.own_topic_size = at[0]
-    if end - at < 3 + delayed.own_topic_size:
-        return False
-    at += 1 + delayed.own_topic_size
-    delayed.properties = at + 2
-    delayed.properties_size = end - delayed.properties
-    if delayed.properties_size != (at[0] << 8) | at[1] or delayed.properties_size > 32767:
-        return False
-    if memchr(delayed.properties, 0, delayed.properties_size) != NULL:
-        return False
     delayed.topic = delayed.queue_id = NULL
     delayed.tags_code = 0
-    at = delayed.properties
     while at < end:
         stop = <const unsigned char *> memchr(at, 2, end - at)
         if stop == NULL:
@@ -282,20 +298,95 @@ cdef inline bint look_at_delayed(const unsigned char *record, Py_ssize_t size, D
         if value_length == 0:
             return False
         if length == 10 and memcmp(at, b"REAL_TOPIC", 10) == 0:
-            if value_length > 127:
+            if value_length > 127 or not is_ascii(value, value_length):
                 return False
-            for i in range(value_length):
-                if value[i] > 127:
-                    return False
             delayed.topic = value
             delayed.topic_size = value_length
         elif length == 8 and memcmp(at, b"REAL_QID", 8) == 0:
             delayed.queue_id = value
             delayed.queue_id_size = value_length
         elif length == 4 and memcmp(at, b"TAGS", 4) == 0:
-            for i in range(value_length):
-                if value[i] > 127:
-                    return False
+            if not is_ascii(value, value_length):
+                return False
             delayed.tags_code = tag_hash(<const char *> value, value_length)
         at = stop + 1
     return delayed.topic != NULL and delayed.queue_id != NULL
+
+
+cdef inline long long digits(const unsigned char *text, Py_ssize_t size) noexcept:
+    """The number that up to 18 digits are; -1 for anything else."""
+    cdef long long number = 0
+    cdef Py_ssize_t i
+    if size < 1 or size > 18:
+        return -1
+    for i in range(size):
+        if not 48 <= text[i] <= 57:
+            return -1
+        number = number * 10 + text[i] - 48
+    return number
+
+
+cdef struct Timer:
+    const unsigned char *topic  # where it goes
+    Py_ssize_t topic_size
+    long long out_ms
+    long long asked_ms  # -1: it does not say
+
+
+cdef inline bint look_at_timer(const Record *record, long long stored_ms, Timer *timer) noexcept:
+    """What the properties of a timer message say; False if they are not of the usual form, or take another one
+    back.
+    """
+    cdef const unsigned char *at = record.properties
+    cdef const unsigned char *end = at + record.properties_size
+    cdef const unsigned char *stop
+    cdef const unsigned char *value
+    cdef Py_ssize_t length
+    cdef Py_ssize_t value_length
+    cdef long long number
+    cdef bint has_queue = False
+    timer.topic = NULL
+    timer.out_ms = timer.asked_ms = -1
+    while at < end:
+        stop = <const unsigned char *> memchr(at, 2, end - at)
+        if stop == NULL:
+            return False
+        value = <const unsigned char *> memchr(at, 1, stop - at)
+        if value == NULL or value == at:
+            return False
+        length = value - at
+        value += 1
+        value_length = stop - value
+        if value_length == 0 or memchr(value, 1, value_length) != NULL:
+            return False
+        if at[0] == 84 and length > 6 and memcmp(at, b"TIMER_", 6) == 0:
+            number = digits(value, value_length)
+            if length == 12 and memcmp(at, b"TIMER_OUT_MS", 12) == 0:
+                if number < 0 or timer.out_ms >= 0:
+                    return False
+                timer.out_ms = number
+            elif length == 16 and memcmp(at, b"TIMER_DELIVER_MS", 16) == 0:
+                if number < 0 or timer.asked_ms >= 0:
+                    return False
+                timer.asked_ms = number
+            elif length == 14 and memcmp(at, b"TIMER_DELAY_MS", 14) == 0:
+                if number < 0 or timer.asked_ms >= 0:
+                    return False
+                timer.asked_ms = stored_ms + number
+            elif length == 15 and memcmp(at, b"TIMER_DELAY_SEC", 15) == 0:
+                if number < 0 or number > 1000000000 or timer.asked_ms >= 0:
+                    return False
+                timer.asked_ms = stored_ms + number * 1000
+            elif length == 17 and memcmp(at, b"TIMER_DEL_UNIQKEY", 17) == 0:
+                return False
+        elif length == 10 and memcmp(at, b"REAL_TOPIC", 10) == 0:
+            if timer.topic != NULL or not is_ascii(value, value_length):
+                return False
+            timer.topic = value
+            timer.topic_size = value_length
+        elif length == 8 and memcmp(at, b"REAL_QID", 8) == 0:
+            if has_queue or digits(value, value_length) < 0:
+                return False
+            has_queue = True
+        at = stop + 1
+    return timer.topic != NULL and has_queue and timer.out_ms >= 0

@@ -34,14 +34,19 @@ if cython.compiled:
     from cython.cimports.cpython.memoryview import PyMemoryView_FromMemory  # type: ignore[import-not-found]
     from cython.cimports.cpython.unicode import PyUnicode_DecodeUTF8  # type: ignore[import-not-found]
     from cython.cimports.libc.string import memcpy  # type: ignore[import-not-found]
-    from cython.cimports.orbitmq.broker.aside import Delayed, look_at_delayed  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.broker.aside import (  # type: ignore[import-not-found]
+        Delayed,
+        Record,
+        look_at_delayed,
+        look_at_record,
+    )
     from cython.cimports.orbitmq.protocol.big_endian import (  # type: ignore[import-not-found]
         get_int,
         get_long,
         put_int,
         put_long,
     )
-    from cython.cimports.orbitmq.protocol.crc import short_crc  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.protocol.crc import is_short, short_crc  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.send_header import to_number  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.store.units import put_unit  # type: ignore[import-not-found]
 
@@ -88,6 +93,7 @@ def copy_due(units: bytes, now: cython.longlong, room: Room, refused: Container[
     begin: cython.longlong
     size: cython.Py_ssize_t
     crc: cython.uint
+    record: Record
     delayed: Delayed
     queue_id: cython.longlong = 0
     queue: Any
@@ -110,17 +116,17 @@ def copy_due(units: bytes, now: cython.longlong, room: Room, refused: Container[
             if begin < 0 or size <= 0 or begin + size > position or position - begin > _MOST_BEHIND:
                 break
             waiting = base + begin
-            if get_long(waiting + 28) != physical_offset or not look_at_delayed(
-                waiting, size, cython.address(delayed)
+            if (
+                get_long(waiting + 28) != physical_offset
+                or not look_at_record(waiting, size, cython.address(record))
+                or not look_at_delayed(cython.address(record), cython.address(delayed))
             ):
                 break
-            if delayed.body_size <= 512:
-                crc = short_crc(tables, delayed.body, delayed.body_size) & 0x7FFFFFFF
+            if is_short(record.body_size):
+                crc = short_crc(tables, record.body, record.body_size) & 0x7FFFFFFF
             else:
                 crc = crc32(
-                    PyMemoryView_FromMemory(
-                        cython.cast(cython.p_char, delayed.body), delayed.body_size, 0x100
-                    )
+                    PyMemoryView_FromMemory(cython.cast(cython.p_char, record.body), record.body_size, 0x100)
                 )
             if crc != cython.cast(cython.uint, get_int(waiting + 8)):
                 break
@@ -133,8 +139,8 @@ def copy_due(units: bytes, now: cython.longlong, room: Room, refused: Container[
             queue = None if queues is None else queues.get(queue_id)
             if queue is None or queue.code_is_special or topic in refused:
                 break
-            size += delayed.topic_size - delayed.own_topic_size
-            if delayed.body_size > max_body or size > max_record or size + 8 > limit - position:
+            size += delayed.topic_size - record.topic_size
+            if record.body_size > max_body or size > max_record or size + 8 > limit - position:
                 break
             # Statistics tell large ones apart: each counts by itself.
             key = (topic, queue_id, -1 if size <= _SMALL_BYTES else done)
@@ -149,16 +155,16 @@ def copy_due(units: bytes, now: cython.longlong, room: Room, refused: Container[
             queue_offset = queue.max_offset
             out = base + position
             # All before the topic, the topic, and the properties with their length.
-            memcpy(out, waiting, delayed.before_topic)
+            memcpy(out, waiting, record.before_topic)
             put_int(out, cython.cast(cython.uint, size))
             put_int(out + 12, cython.cast(cython.uint, queue_id))
             put_long(out + 20, queue_offset)
             put_long(out + 28, segment_start + position)
-            put_long(out + delayed.store_time, room.store_timestamp)
-            out += delayed.before_topic
+            put_long(out + record.store_time, room.store_timestamp)
+            out += record.before_topic
             out[0] = cython.cast(cython.uchar, delayed.topic_size)
             memcpy(out + 1, delayed.topic, delayed.topic_size)
-            memcpy(out + 1 + delayed.topic_size, delayed.properties - 2, delayed.properties_size + 2)
+            memcpy(out + 1 + delayed.topic_size, record.properties - 2, record.properties_size + 2)
             put_unit(queue.tail, segment_start + position, cython.cast(cython.int, size), delayed.tags_code)
             queue.max_offset = queue_offset + 1
             room.last_record = segment_start + position

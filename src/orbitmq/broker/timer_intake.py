@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from orbitmq.broker.timer_due import Place, due_time, place, window_slots
+from orbitmq.broker.timer_intake_cy import Plain, plain_units
 from orbitmq.broker.timer_records import AT_ONCE, waited
 from orbitmq.broker.timer_slot import OpenSlot
 from orbitmq.broker.timer_state import TimerState
@@ -17,13 +18,15 @@ from orbitmq.protocol.names import REAL_QUEUE_ID, REAL_TOPIC, TIMER_DEL_UNIQKEY,
 from orbitmq.protocol.properties import decode_properties
 from orbitmq.store import Appended, PendingMessage, PutStatus
 from orbitmq.store.timer_files import TimerFiles
-from orbitmq.store.timer_log import DEFAULT, DELETE, NO_UNIT, ROLL, TimerUnit, pack_unit
+from orbitmq.store.timer_log import DEFAULT, DELETE, NO_UNIT, ROLL, UNIT_BYTES, TimerUnit, pack_unit
 from orbitmq.store.timer_wheel import Slot
 
 log = logging.getLogger(__name__)
 
 TAKEN_PER_STEP = 128
 """How many messages one step takes in before it lets others go first."""
+LONGEST_DELAY_MS = 2_000_000_000
+"""From when a message was stored to its slot, as a unit can say it: 32 bits."""
 
 
 class _Waiting(NamedTuple):
@@ -97,6 +100,8 @@ class Intake:
         units = NewUnits(state.files, state.slot)
         try:
             units.following = state.queue_offset
+            if not self._known:
+                units.following += self._take_plain(units, stop - state.queue_offset, now)
             while units.following < stop and self._take(units.following, units, now):
                 units.following += 1
             units.is_more = units.is_more or units.following == stop < end
@@ -125,12 +130,40 @@ class Intake:
                 units.for_open_slot.popleft()
             slot.taken_back |= units.taken_back
         while units.topics:
-            state.metrics.came(units.topics.pop(), now)
+            topic, count = units.topics.pop()
+            state.metrics.came(topic, now, count)
         if self._known and units.following >= state.store.max_offset(TIMER_TOPIC, 0):
             self._known = frozenset()
         state.queue_offset = units.following
         self._written = None
         return units.is_more
+
+    def _take_plain(self, units: NewUnits, count: int, now: int) -> int:
+        """Takes in the messages at the start of a slice that need nothing but a unit; how many."""
+        state = self._state
+        store, files = state.store, state.files
+        entries = store.units(TIMER_TOPIC, 0, units.following, count)
+        room = store.room(now) if entries else None
+        if room is None:
+            return 0
+        plain = plain_units(
+            entries,
+            now,
+            room,
+            files.log.end,
+            files.log.units_left,
+            files.wheel.get,
+            state.precision_ms,
+            self._window_slots * state.precision_ms,
+            state.read_ms,
+            files.wheel.span_ms,
+            -1 if state.slot is None else state.slot.time_ms,
+        )
+        if plain is None:
+            return 0
+        state.durable_needed = max(state.durable_needed, plain.end)
+        units.add_plain(plain)
+        return len(plain.units) // UNIT_BYTES
 
     def _take(self, queue_offset: int, units: NewUnits, now: int) -> bool:
         """Whether a message was dealt with; False: not now, try again."""
@@ -159,6 +192,8 @@ class Intake:
                 state.durable_needed = max(state.durable_needed, physical_offset + size)
                 return waiting.key is not None or self._pass_on(queue_offset, record, units, now)
             where = Place(state.read_ms + state.precision_ms, True)
+        # A store time may be of long ago, or damaged.
+        written_ms = max(written_ms, where.slot_ms - LONGEST_DELAY_MS)
         state.durable_needed = max(state.durable_needed, physical_offset + size)
         self._add(waiting, where, written_ms, physical_offset, size, units)
         return True
@@ -209,7 +244,7 @@ class Intake:
             else:
                 units.waits_in_open_slot(slot.end_ms if where.is_rolled else waiting.due_ms)
         if not is_delete:
-            units.topics.append(waiting.topic)
+            units.topics.append((waiting.topic, 1))
 
     def _pass_on(self, queue_offset: int, record: StoredMessage, units: NewUnits, now: int) -> bool:
         """Delivers a message whose time passed before it could wait; those before it come first."""
@@ -263,7 +298,8 @@ class NewUnits:
         self._last = NO_UNIT
         self.for_open_slot: deque[tuple[int, int]] = deque()
         self.taken_back: set[str] = set()
-        self.topics: list[str] = []
+        self.topics: list[tuple[str, int]] = []
+        """Of messages that wait now, and how many there are."""
 
     @property
     def is_empty(self) -> bool:
@@ -279,6 +315,13 @@ class NewUnits:
         position = self._last = self._files.log.append(pack_unit(linked))
         number = slot.number + (-1 if unit.magic & DELETE else 1)
         self._slots[slot_ms] = Slot(position if slot.first == NO_UNIT else slot.first, position, number)
+
+    def add_plain(self, plain: Plain) -> None:
+        """Takes over units that were made for here, before any other."""
+        self._files.log.append(plain.units)
+        for slot_ms, (first, last, number) in plain.slots.items():
+            self._slots[slot_ms] = Slot(first, last, number)
+        self.topics += plain.topics.items()
 
     def waits_in_open_slot(self, due_ms: int) -> None:
         """The unit added last is one of the slot that is being delivered."""

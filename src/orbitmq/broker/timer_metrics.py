@@ -48,10 +48,10 @@ class TimerMetrics:
         """How many wait."""
         return self.pending_by_topic.total()
 
-    def came(self, topic: str, now: int) -> None:
-        """Counts a message that waits now."""
-        self.pending_by_topic[topic] += 1
-        self._enqueued += 1
+    def came(self, topic: str, now: int, count: int = 1) -> None:
+        """Counts messages that wait now."""
+        self.pending_by_topic[topic] += count
+        self._enqueued += count
         self._touch(topic, now)
 
     def asked(self, topic: str, delay_ms: int) -> None:

@@ -373,6 +373,11 @@ class Transactions:
         self._owe(half.offset)
         self._close(half, HalfState.COMMITTED, now)
 
+    def owes(self, offset: int, now: int) -> bool:
+        """Whether the op record of a half message that has ended cannot be stored: a crash forgets its end."""
+        self.write_ops((), now)
+        return offset in self._owed
+
     def write_ops(self, offsets: Iterable[int], now: int) -> None:
         """Names half messages in op records; those that cannot be stored now are tried again later.
 

@@ -164,8 +164,17 @@ class TimerLog:
 
     # Appending.
 
+    @property
+    def units_left(self) -> int:
+        """How many units can be appended at once: those that the segment has room for."""
+        left = self.segment_bytes - self.end % self.segment_bytes
+        return (left - BLANK.size) // UNIT_BYTES
+
     def append(self, unit: bytes) -> int:
-        """Takes a unit and says where it stands; it is in the file after `write`."""
+        """Takes a unit, or `units_left` at most, and says where it stands.
+
+        It is in the file after `write`.
+        """
         position = self.end
         left = self.segment_bytes - position % self.segment_bytes
         if left < UNIT_BYTES + BLANK.size:

@@ -341,3 +341,15 @@ def test_what_was_stored_behind_a_refused_message_comes_once_however_often_that_
     world.run(NOW + 3000)
     assert refused == [0]
     assert sorted(world.bodies()) == ["first", "second", "third"]
+
+
+def test_a_damaged_store_time_stops_no_timer(world: TimerWorld) -> None:
+    """No checksum is over it; it says since when a message waits."""
+    stored = world.store.append(world.message("damaged", TIMER_DELAY_MS=1500), world.now)
+    segment = world.store._log.segments[-1]
+    at = stored.physical_offset - segment.start + 56
+    assert int.from_bytes(segment.view[at : at + 8], "big") == world.now
+    segment.view[at + 3] = 0
+    world.send("sound", TIMER_DELAY_MS=1500)
+    world.run(world.now + 5000)
+    assert "sound" in world.bodies()

@@ -157,6 +157,8 @@ def _decided(tables: TransactionTables, request: EndTransaction, now: int) -> Ha
         return live
     wanted = HalfState.COMMITTED if _is_commit(request) else HalfState.ROLLED_BACK
     if tables.transactions.window[named.offset] is wanted:
+        if not _is_commit(request) and tables.transactions.owes(named.offset, now):
+            raise Refused(ResponseCode.SYSTEM_ERROR, "rolled back, but that cannot be stored now")
         return None
     raise _has_ended(named)
 
