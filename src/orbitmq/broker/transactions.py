@@ -374,7 +374,7 @@ class Transactions:
         self._close(half, HalfState.COMMITTED, now)
 
     def owes(self, offset: int, now: int) -> bool:
-        """Whether the op record of a half message that has ended cannot be stored: a crash forgets its end."""
+        """Whether no op record of a half message that has ended can be stored: a crash forgets its end."""
         self.write_ops((), now)
         return offset in self._owed
 
