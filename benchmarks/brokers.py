@@ -117,15 +117,13 @@ class Place:
     namesrv_port: int
     broker_port: int
     flush: str
-    settings: tuple[str, ...] = ()
-    """NAME=VALUE, for OrbitMQ alone."""
 
     @classmethod
-    def fresh(cls, folder: Path, flush: str = "ASYNC_FLUSH", settings: tuple[str, ...] = ()) -> Place:
+    def fresh(cls, folder: Path, flush: str = "ASYNC_FLUSH") -> Place:
         """An empty folder and free ports."""
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        return cls(folder, free_ports(), free_ports(-2, 1), flush, settings)
+        return cls(folder, free_ports(), free_ports(-2, 1), flush)
 
     def forget_caches(self) -> None:
         """Has the kernel let go of the pages of all files. Nobody may have them mapped."""
@@ -219,7 +217,7 @@ def _orbitmq(installed: Installed, place: Place) -> Iterator[Running]:
         f"--data-dir={place.folder}/store",
         f"--namesrv-port={place.namesrv_port}",
         f"--broker-port={place.broker_port}",
-        *(f"--set={setting}" for setting in (f"flushDiskType={place.flush}", *place.settings)),
+        f"--set=flushDiskType={place.flush}",
     ]
     environment = dict(os.environ)
     if installed.source is not None:

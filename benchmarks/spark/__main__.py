@@ -27,8 +27,6 @@ from benchmarks.spark.report import show, write_report
 OWN = HERE / "spark"
 RECORDS = ((128, 2_000_000), (1024, 500_000))
 """Sizes in bytes, and how many records of each."""
-BULK = ("maxTransferCountOnMessageInMemory=1024", "maxTransferBytesOnMessageInMemory=1048576")
-"""What docs/spark-source.md advises: answers of a megabyte, as Kafka gives them by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,6 @@ class Served:
     "--records", type=click.IntRange(1000), help="Records of each size, instead of 2 and 0.5 million."
 )
 @click.option("--jobs", multiple=True, help="Only jobs whose names begin so: count, noop, stream-parquet …")
-@click.option("--default-pulls", is_flag=True, help="OrbitMQ's broker gives out 32 messages at a time.")
 @click.option("--orbitmq", "command", help="The orbitmq command to measure. Default: beside this Python.")
 @click.option("--results", type=click.Path(path_type=Path), default=HERE / "spark-results.jsonl")
 @click.option("--work-dir", type=click.Path(path_type=Path), default=HERE.parent / "build" / "benchmarks")
@@ -59,7 +56,6 @@ def main(
     scale_rounds: int,
     records: int | None,
     jobs: tuple[str, ...],
-    default_pulls: bool,
     command: str | None,
     results: Path,
     work_dir: Path,
@@ -85,23 +81,17 @@ def main(
     chosen = [job for job in JOBS if not jobs or job.name.startswith(jobs)]
     facts = facts_of(installed, compiled(installed.orbitmq))
     earlier = _of_last_run(results) if resume else []
-    settings = [] if default_pulls else [*BULK]
     if earlier:
         run = earlier[0]
         if run["records"] != {str(size): count for size, count in counts.items()}:
             raise click.ClickException("the last run had other numbers of records: give --records as there")
-        if run.get("settings", []) != settings:
-            raise click.ClickException("the last run had another broker: give --default-pulls as there")
     else:
-        run = {
-            "kind": "run", "run": uuid.uuid4().hex[:12], "facts": facts, "records": counts,
-            "settings": settings,
-        }  # fmt: skip
+        run = {"kind": "run", "run": uuid.uuid4().hex[:12], "facts": facts, "records": counts}
         _append(results, run)
     done = {_mark(entry) for entry in earlier}
     folder = work_dir / "spark"
     shutil.rmtree(folder, ignore_errors=True)
-    place = Place.fresh(folder / "orbitmq", settings=tuple(settings))
+    place = Place.fresh(folder / "orbitmq")
     try:
         with (
             running("orbitmq", installed, place) as broker,

@@ -35,8 +35,7 @@ def markdown(entries: list[dict[str, Any]]) -> list[str]:
     lines = [
         f"{facts['cores']} cores ({facts['cpu']}), Linux {facts['kernel']}, Python {facts['python']}; "
         "Kafka 4.1, heap 1 GiB; medians of "
-        f"{1 + max((e['round'] for e in rounds), default=0)} rounds. Commit {facts['commit']}. "
-        f"OrbitMQ's broker with {' and '.join(run.get('settings') or ['its defaults'])}.",
+        f"{1 + max((e['round'] for e in rounds), default=0)} rounds. Commit {facts['commit']}.",
         "",
         "| records | job | source | rec/s | of Kafka's | goal | Spark CPU µs | broker CPU µs | of Kafka's "
         "| goal |",

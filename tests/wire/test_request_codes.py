@@ -28,6 +28,8 @@ BESIDE_THE_CLASS = {
     ("SEND_REPLY_MESSAGE", "bname"),
     ("PULL_MESSAGE", "bname"),
     ("LITE_PULL_MESSAGE", "bname"),
+    ("PULL_MESSAGE", "orbitmqBulk"),
+    ("LITE_PULL_MESSAGE", "orbitmqBulk"),
     ("CHECK_TRANSACTION_STATE", "bname"),
     ("QUERY_MESSAGE", "_UNIQUE_KEY_QUERY"),
     ("HEART_BEAT", "IS_SUPPORT_HEART_BEAT_V2"),

@@ -267,7 +267,7 @@ def pull_request(
     subscription: str = "*",
     expression_type: str = "TAG",
 ) -> PullMessage:
-    """A pull that is answered at once and commits nothing."""
+    """A pull that is answered at once, with as much as the broker gives, and commits nothing."""
     return PullMessage(
         consumer_group=group,
         topic=queue.topic,
@@ -280,6 +280,7 @@ def pull_request(
         subscription=subscription,
         sub_version=0,
         expression_type=expression_type,
+        bulk=True,
     )
 
 

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 UNDER_WAY = 8
 """Pulls sent ahead of their answers."""
 USUAL_COUNT = 32
-"""Messages that every broker hands out at once, if they are small; Apache's no more of them."""
+"""Messages that every broker hands out at once, if they are small; by default Apache's gives no more."""
 MOST_COUNT = 4096
 TIMEOUT_MS = 15_000
 TRIES = 20

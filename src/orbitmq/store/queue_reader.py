@@ -37,6 +37,8 @@ RESIDENT_SECONDS = 1.0
 """For how long what was in memory is taken to be there still."""
 MAX_BAD_RECORDS_KEPT = 1000
 UNITS_PER_READ = 256
+MAX_BULK_COUNT = 8192
+"""Messages in one answer to a reader of a whole topic."""
 READERS_REMEMBERED = 64
 """Queues of which units are kept that were read ahead: 5 KB each."""
 _READ_STEP_BYTES = 1 << 20
@@ -83,6 +85,8 @@ class QueueReader:
         max_bytes: int,
         accept: Accept,
         into: bytearray | None = None,
+        *,
+        bulk: bool = False,
     ) -> GetResult | None:
         """See `MessageStore.get`, and with `into` `MessageStore.copy`: None where not all has room there."""
         queue = self._table.find(topic, queue_id)
@@ -102,7 +106,7 @@ class QueueReader:
                 result = GetResult(GetStatus.NO_MATCHED_MESSAGE, queue_offset, low, end)
                 result.cold = cold
                 return result
-        picked = self._pick(queue, units, queue_offset, end, max_count, max_bytes, accept, into)
+        picked = self._pick(queue, units, queue_offset, end, max_count, max_bytes, accept, into, bulk)
         if picked.is_large:
             return None
         if picked.bad:
@@ -145,17 +149,21 @@ class QueueReader:
         max_bytes: int,
         accept: Accept,
         into: bytearray | None,
+        bulk: bool,
     ) -> Picked:
         """Picks from `units`, if there are any, and then from what has to be read."""
         options = self._options
+        if max_count < 1:
+            max_count = 1
         limits = (
             options.max_transfer_bytes_on_message_in_memory,
             options.max_transfer_count_on_message_in_memory,
             options.max_transfer_bytes_on_message_in_disk,
             options.max_transfer_count_on_message_in_disk,
         )
-        if max_count < 1:
-            max_count = 1
+        if bulk:
+            max_count = min(max_count, MAX_BULK_COUNT)
+            limits = (limits[0], max_count, limits[0], max_count)
         if not 0 < max_bytes < MAX_PULL_BYTES:
             max_bytes = MAX_PULL_BYTES
         matches = accept.matches if isinstance(accept, MessageFilter) else None
@@ -197,6 +205,14 @@ class QueueReader:
                 break
             units = b""
             chunk = UNITS_PER_READ
+            # What was found is not kept waiting for units that are on the disk.
+            in_file = min(chunk, stop - picked.next_offset, queue.tail_start - picked.next_offset)
+            if (
+                picked.count
+                and in_file > 0
+                and not self._table.is_resident(queue, picked.next_offset, in_file)
+            ):
+                break
         return picked
 
     def _scan_end(self, queue_offset: int, end: int, max_count: int) -> int:

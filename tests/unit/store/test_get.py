@@ -110,6 +110,21 @@ def test_old_messages_have_limits_of_their_own(tmp_path: Path) -> None:
     assert result.suggest_slave
 
 
+@pytest.mark.parametrize("memory_bytes", [0, 1 << 40], ids=["old", "recent"])
+def test_readers_of_a_whole_topic_are_limited_by_bytes_alone(tmp_path: Path, memory_bytes: int) -> None:
+    store = opened(
+        tmp_path, max_transfer_bytes_on_message_in_memory=100_000, mapped_file_size_consume_queue=20 * 2000
+    )
+    filled(store, 1000)
+    store._reader.memory_bytes = memory_bytes
+    size = store.get("T", 0, 0, 1, bulk=True).size_bytes
+    result = store.get("T", 0, 0, 4096, bulk=True)
+    assert (result.status, result.next_offset) == (GetStatus.FOUND, result.count)
+    assert 100_000 - 2 * size < result.size_bytes <= 100_000
+    assert store.get("T", 0, 0, 40, bulk=True).count == 40
+    assert store.get("T", 0, 0, 4096).count < 40
+
+
 def test_tags_select(store: MessageStore) -> None:
     for number in range(20):
         store.append(message(number, tag="ab"[number % 2]), NOW)

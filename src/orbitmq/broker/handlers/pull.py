@@ -257,6 +257,7 @@ def _read(tables: PullTables, request: AnyPull, wanted: Accept, now: int) -> Get
         request.max_msg_nums,
         request.max_msg_bytes or 0,
         wanted,
+        bulk=request.bulk is True,
     )
 
 

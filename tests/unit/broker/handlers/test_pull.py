@@ -161,6 +161,12 @@ def test_a_pull_may_carry_the_commit_of_an_offset(broker: RealBroker) -> None:
     assert broker.broker.offsets.get("CG", "TopicTest", 1) == 2
 
 
+@pytest.mark.parametrize(("bulk", "count"), [(True, 50), (False, 32), (None, 32)])
+def test_who_reads_whole_topics_says_so(broker: RealBroker, bulk: bool | None, count: int) -> None:
+    send(broker, 50)
+    assert broker.handle(pull(max_msg_nums=1000, bulk=bulk)).next_begin_offset == count
+
+
 def test_a_reset_reaches_the_next_pull_once(broker: RealBroker) -> None:
     send(broker, 5)
     broker.broker.offsets.reset("CG", "TopicTest", 1, 2, NOW)
@@ -244,8 +250,8 @@ def test_units_and_messages_that_are_on_the_disk_only_are_waited_for_in_turn(
     send(broker, 1)
     real, colds = broker.store.get, [Cold(0, 64_000, object()), Cold(0, 262_144)]
 
-    def get(*args: Any) -> Any:
-        result = real(*args)
+    def get(*args: Any, **more: Any) -> Any:
+        result = real(*args, **more)
         if colds:
             result = GetResult.without_records(GetStatus.NO_MATCHED_MESSAGE, 0, 0, 1)
             result.cold = colds.pop(0)
