@@ -487,8 +487,8 @@ class MessageStore:
         """Messages of a queue from an offset on, as many as one answer may hold.
 
         `accept` is a set of tags codes, a function of one, or a filter; None takes all. `max_bytes` 0: no
-        limit but the store's. With `bulk` old messages have the limit of bytes of recent ones, and neither have
-        one of their number. A damaged record is stepped over and counted, never served.
+        limit but the store's. With `bulk` old messages have the limit of bytes of recent ones, and their
+        number has none. A damaged record is stepped over and counted, never served.
         """
         if self._sweep.swept:
             self._sweep.take_in(SWEPT_PER_CALL)
