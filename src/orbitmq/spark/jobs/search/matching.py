@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from orbitmq.spark.lake.state import LakeFile
 
-DAY_MS = 86_400_000
-
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
