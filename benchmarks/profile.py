@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, Protocol
 import click
 
 from benchmarks.processes import TICKS_PER_SECOND, stopped_at_exit, tail
+from benchmarks.scale.probe import pull_request
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.protocol.batch_cy import encode_batch
 from orbitmq.protocol.command import FLAG_ONEWAY
@@ -33,7 +34,7 @@ from orbitmq.protocol.header_cy import decode_frames
 from orbitmq.protocol.message import TRANSACTION_COMMIT, TRANSACTION_PREPARED
 from orbitmq.protocol.pop import PopHandle
 from orbitmq.protocol.requests.pop import AckMessage, PopMessage, PopReply
-from orbitmq.protocol.requests.pull import SUBSCRIPTION_IN_REQUEST, PullMessage
+from orbitmq.protocol.requests.pull import PullMessage, PullReply
 from orbitmq.protocol.requests.send import SendBatchMessage, SendMessageV2, SendReply
 from orbitmq.protocol.requests.transaction import EndTransaction
 from orbitmq.server.listener import free_ports
@@ -69,19 +70,7 @@ def batch(number: int, body: bytes) -> SendBatchMessage:
 
 def pull(number: int, body: bytes) -> PullMessage:
     """`PULLED` messages of a queue that is filled."""
-    return PullMessage(
-        consumer_group="ProfileConsumer",
-        topic=TOPIC,
-        queue_id=number % QUEUES,
-        queue_offset=number // QUEUES * PULLED,
-        max_msg_nums=PULLED,
-        sys_flag=SUBSCRIPTION_IN_REQUEST,
-        commit_offset=0,
-        suspend_timeout_millis=0,
-        subscription="*",
-        sub_version=0,
-        expression_type="TAG",
-    )
+    return pull_request(TOPIC, number % QUEUES, number // QUEUES * PULLED, count=PULLED)
 
 
 class Burst(NamedTuple):
@@ -248,6 +237,30 @@ class Pops:
         return encode_command(request.to_command(offset % POPPED))
 
 
+class EndToEnd:
+    """One message at a time, to a consumer that waits for it: every second script sends, the others pull."""
+
+    _made = 0
+
+    def __init__(self, mode: Mode, body: bytes) -> None:
+        self._is_consumer = EndToEnd._made % 2 == 0
+        EndToEnd._made += 1
+        self._frame = b""
+        self._message = encode_command(mode.request(0, body).to_command())
+
+    def next(self, answers: Sequence[bytes]) -> Burst:
+        """A pull at the end of the queue, which is held, or the message that ends that."""
+        if not self._is_consumer:
+            self._frame, frame = self._message, self._frame  # nothing before the end of the queue is known
+            return Burst(frame, 1 if frame else 0, 0)
+        queue_offset, hold_ms = 0, 0
+        if answers:
+            ((command,), _) = decode_frames(answers[0], MAX_FRAME_BYTES)
+            queue_offset, hold_ms = PullReply.from_command(command).max_offset, 15_000
+        request = pull_request(TOPIC, 0, queue_offset, hold_ms=hold_ms)
+        return Burst(encode_command(request.to_command()), 1, 1)
+
+
 MODES = (
     Mode("send, 1 in a read", send, 1),
     Mode("send, 8 in a read", send, 8),
@@ -262,6 +275,7 @@ MODES = (
     Mode(f"batch of {BATCH}, 4 in a read", batch, 4, BATCH),
     Mode(f"pull of {PULLED}, 1 in a read", pull, 1, PULLED),
     Mode(f"pull of {PULLED}, 8 in a read", pull, 8, PULLED),
+    Mode("end to end, 1 in a read", send, 1, script=EndToEnd, connections=2),
     Mode("SYNC_FLUSH, 64 in a read", send, 64, flush="SYNC_FLUSH"),
     Mode("SYNC_FLUSH, 8 connections, 8 each", send, 8, connections=8, flush="SYNC_FLUSH"),
     Mode("at rest, per ms", send, 1, rest=True),

@@ -17,10 +17,10 @@ from pathlib import Path
 import click
 
 from benchmarks.processes import anonymous_bytes
+from benchmarks.scale.probe import pull_request
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.message_cy import decode_records
 from orbitmq.protocol.requests.offset import GetMaxOffset
-from orbitmq.protocol.requests.pull import SUBSCRIPTION_IN_REQUEST, PullMessage
 from orbitmq.protocol.requests.send import SendMessageV2
 from orbitmq.testing import LocalBroker
 
@@ -86,19 +86,7 @@ class Bench:
         for queue_id in range(QUEUES):
             offset = 0
             while True:
-                ask = PullMessage(
-                    consumer_group="TOOLS_CONSUMER",
-                    topic="Timed",
-                    queue_id=queue_id,
-                    queue_offset=offset,
-                    max_msg_nums=1024,
-                    sys_flag=SUBSCRIPTION_IN_REQUEST,
-                    commit_offset=0,
-                    suspend_timeout_millis=0,
-                    subscription="*",
-                    sub_version=0,
-                    expression_type="TAG",
-                )
+                ask = pull_request("Timed", queue_id, offset, group="TOOLS_CONSUMER", count=1024)
                 reply = await self._pool.call(self._broker.broker, ask, 60_000)
                 records, _ = decode_records(reply.body or b"")
                 if not records:
