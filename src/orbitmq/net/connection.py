@@ -74,24 +74,21 @@ class Flushes:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._waiting: list[Connection] = []
-        self._turns = 0
+        self.turns = 0
+        """How many have theirs: more than one where a turn leads to another."""
         self._soon = False
 
     def add(self, connection: Connection) -> None:
         """Has a connection flushed soon."""
         self._waiting.append(connection)
-        if not self._turns and not self._soon:
+        if not self.turns and not self._soon:
             self._soon = True
             self._loop.call_soon(self._go_on)
 
-    def begin_turn(self) -> None:
-        """Someone's requests are handled from now on."""
-        self._turns += 1
-
     def end_turn(self) -> None:
-        """They have been."""
-        self._turns -= 1
-        if self._waiting and not self._turns:
+        """Someone's turn is over."""
+        self.turns -= 1
+        if self._waiting and not self.turns:
             self._flush()
 
     def _go_on(self) -> None:
@@ -206,7 +203,7 @@ class Connection(asyncio.Protocol):
         """Offers what was read to `on_frames`; its answers leave in one write with those to the rest."""
         assert self._on_frames is not None
         self._in_turn = True
-        self._flushes.begin_turn()
+        self._flushes.turns += 1
         try:
             return self._on_frames(self, data)
         finally:
@@ -220,7 +217,7 @@ class Connection(asyncio.Protocol):
 
     def _hand_over(self, first: list[Command] | None = None) -> None:
         self._in_turn = True
-        self._flushes.begin_turn()
+        self._flushes.turns += 1
         inbox = self._inbox
         try:
             if first is not None:

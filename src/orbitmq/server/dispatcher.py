@@ -58,7 +58,9 @@ class Dispatcher:
         self._handlers = handlers
         self._many = dict(many or {})
         self._take_frames = take_frames
-        self._by_port: dict[int, list[TakeFrames]] = {}
+        self._by_port: dict[
+            int, list[tuple[tuple[bytes, ...], Callable[[bytes, Peer, int], Taken | None]]]
+        ] = {}
         """Of those, whom what comes through a port is offered to."""
         self._began = 0.0
         """Of those who measure: when the turn did (monotonic)."""
@@ -75,10 +77,13 @@ class Dispatcher:
         port = connection.local_port
         takers = self._by_port.get(port)
         if takers is None:
-            takers = [one for one in self._take_frames if not self._not_on_port(one.code, port)]
+            takers = [
+                (one.begins, one.take) for one in self._take_frames if not self._not_on_port(one.code, port)
+            ]
             self._by_port[port] = takers
-        for taker in takers:
-            if data.startswith(taker.begins, FRAME_HEAD_BYTES):
+        for one in takers:
+            if data.startswith(one[0], FRAME_HEAD_BYTES):
+                take = one[1]
                 break
         else:
             return 0
@@ -87,7 +92,7 @@ class Dispatcher:
         self._begin()
         now = self._now()
         try:
-            taken = taker.take(data, connection.peer, now)
+            taken = take(data, connection.peer, now)
         except Exception:
             log.exception("requests of %s could not be handled at once", connection.peer.address)
             return 0  # nothing is left of them: they go the ordinary way, one by one

@@ -16,6 +16,7 @@ from orbitmq.broker.delay import DelayLevels
 from orbitmq.broker.frames_cy import TakenSends, Waiting, take_sends
 from orbitmq.broker.groups import GroupTable
 from orbitmq.broker.handlers import handlers
+from orbitmq.broker.handlers.new_topics import SAVE_TIMEOUT_MS
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.locks import QueueLocks
 from orbitmq.broker.retry import VERSION_WITH_MAX_RECONSUME
@@ -78,7 +79,6 @@ FRAMES_BEGIN = (b'{"code":310,', b'{"code":37,')
 """How Java, Go and C++ peers begin the header of a send, and of the end of a transaction."""
 BATCHES_BEGIN = (b'{"code":320,',)
 """The same of a batch."""
-SAVE_TIMEOUT_MS = 5_000
 ORDERED = SHARDING_KEY.encode() + b"\x01"
 """What the properties of messages hold that are in order by a key."""
 
@@ -216,7 +216,8 @@ def take_frames(tables: SendTables, data: bytes, peer: Peer, now: int) -> Taken 
         return None
     # What fails before has stored nothing, and behind it nothing fails.
     tables.store.wrote_into(room)
-    tables.transactions.note_taken()
+    if taken.halves or taken.ended:
+        tables.transactions.note_taken()
     peer.version = taken.version
     peer.language = LANGUAGE_CODES.get(taken.language, LANGUAGE_OTHER)
     return result
