@@ -15,7 +15,7 @@ from orbitmq.protocol.errors import MalformedFrame
 from orbitmq.protocol.frame import MAX_FRAME_BYTES, encode_command
 from orbitmq.protocol.header_cy import decode_frames
 from orbitmq.protocol.requests.send import SendBatchMessage
-from tests.unit.broker.handlers.real_broker import NOW, PEER, RealBroker, message
+from tests.unit.broker.handlers.real_broker import NOW, PEER, RealBroker, message, two_brokers
 
 IS_COMPILED = not batches_cy.__file__.endswith(".py")
 ENTRIES = st.tuples(
@@ -61,15 +61,8 @@ def batch(messages: list[tuple[int, bytes, bytes]], **fields: Any) -> SendBatchM
 
 @pytest.fixture(scope="module")
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RealBroker, RealBroker]]:
-    folder = tmp_path_factory.mktemp("brokers")
-    pair = RealBroker(folder / "a"), RealBroker(folder / "b")
-    for broker in pair:
-        for queue_id in range(4):
-            broker.send(queue_id=queue_id)
-        broker.broker.topics.note_saved()
-    yield pair
-    for broker in pair:
-        broker.close()
+    with two_brokers(tmp_path_factory.mktemp("brokers")) as pair:
+        yield pair
 
 
 def known(broker: RealBroker) -> list[object]:

@@ -24,10 +24,11 @@ from orbitmq.protocol.errors import MalformedFrame
 from orbitmq.protocol.frame import MAX_FRAME_BYTES, encode_command
 from orbitmq.protocol.header_cy import decode_frames
 from orbitmq.protocol.requests.pull import PullMessage
-from tests.unit.broker.handlers.real_broker import NOW, PEER, RealBroker, as_sent
+from tests.unit.broker.handlers.real_broker import NOW, PEER, RealBroker, as_sent, two_brokers
 
 QUEUES = range(3)
-MESSAGES = 40
+MESSAGES = 41
+"""In each queue, with the one that it begins with."""
 PULLS = st.fixed_dictionaries(
     {
         "queue_id": st.sampled_from([0, 0, 1, 2, 3, -1]),
@@ -47,6 +48,7 @@ PULLS = st.fixed_dictionaries(
         "request_source": st.sampled_from([None, 1]),
         "proxy_froward_client_id": st.sampled_from([None, "somebody"]),
         "broker_name": st.sampled_from([None, "broker-a"]),
+        "bulk": st.sampled_from([None, None, True, False]),
     },
 )
 
@@ -66,7 +68,7 @@ def pull(**fields: Any) -> PullMessage:
 def prepare(broker: RealBroker) -> None:
     """Messages with and without tags, and groups that differ."""
     rules = broker.broker
-    for number in range(MESSAGES):
+    for number in range(1, MESSAGES):
         for queue_id in QUEUES:
             tag = ("TagA", "TagB", "")[number % 3]
             body = bytes(number * 17 % 600) if queue_id else bytes(3000)
@@ -89,13 +91,10 @@ def prepare(broker: RealBroker) -> None:
 
 @pytest.fixture(scope="module")
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RealBroker, RealBroker]]:
-    folder = tmp_path_factory.mktemp("brokers")
-    pair = RealBroker(folder / "a"), RealBroker(folder / "b")
-    for broker in pair:
-        prepare(broker)
-    yield pair
-    for broker in pair:
-        broker.close()
+    with two_brokers(tmp_path_factory.mktemp("brokers")) as pair:
+        for broker in pair:
+            prepare(broker)
+        yield pair
 
 
 def known(broker: RealBroker) -> list[object]:

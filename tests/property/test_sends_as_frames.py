@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from orbitmq.protocol.errors import MalformedFrame
 from orbitmq.protocol.frame import MAX_FRAME_BYTES, encode_command
 from orbitmq.protocol.header_cy import decode_frames
-from tests.unit.broker.handlers.real_broker import NOW, RealBroker, message
+from tests.unit.broker.handlers.real_broker import NOW, RealBroker, message, two_brokers
 
 NAMES = st.sampled_from(
     [
@@ -48,15 +48,8 @@ SENDS = st.fixed_dictionaries(
 
 @pytest.fixture(scope="module")
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RealBroker, RealBroker]]:
-    folder = tmp_path_factory.mktemp("brokers")
-    pair = RealBroker(folder / "a"), RealBroker(folder / "b")
-    for broker in pair:
-        for queue_id in range(4):
-            broker.send(queue_id=queue_id)
-        broker.broker.topics.note_saved()
-    yield pair
-    for broker in pair:
-        broker.close()
+    with two_brokers(tmp_path_factory.mktemp("brokers")) as pair:
+        yield pair
 
 
 @given(

@@ -13,7 +13,7 @@ from orbitmq.broker import frames_cy
 from orbitmq.protocol.command import FLAG_ONEWAY
 from orbitmq.protocol.frame import encode_command
 from orbitmq.protocol.requests.send import SendMessageV2
-from tests.unit.broker.handlers.real_broker import NOW, PEER, RealBroker, message
+from tests.unit.broker.handlers.real_broker import NOW, PEER, RealBroker, message, two_brokers
 
 IS_COMPILED = not frames_cy.__file__.endswith(".py")
 compiled_only = pytest.mark.skipif(not IS_COMPILED, reason="interpreted, every send goes the ordinary way")
@@ -33,14 +33,8 @@ def frames(*requests: SendMessageV2, flag: int = 0) -> bytes:
 @pytest.fixture
 def brokers(tmp_path: Path) -> Iterator[tuple[RealBroker, RealBroker]]:
     """One that takes frames, one that does not; both have queues 0 to 3 of the topic."""
-    pair = RealBroker(tmp_path / "a"), RealBroker(tmp_path / "b")
-    for broker in pair:
-        for queue_id in range(4):
-            broker.send(queue_id=queue_id)
-        broker.broker.topics.note_saved()
-    yield pair
-    for broker in pair:
-        broker.close()
+    with two_brokers(tmp_path) as pair:
+        yield pair
 
 
 def compare(brokers: tuple[RealBroker, RealBroker], data: bytes) -> list[Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +182,21 @@ class RealBroker:
         record = self.store.record_at(found[0])
         assert record is not None
         return decode_record(record)
+
+
+@contextlib.contextmanager
+def two_brokers(folder: Path) -> Iterator[tuple[RealBroker, RealBroker]]:
+    """Two that are alike, to be asked the same in two ways; both have queues 0 to 3 of the topic."""
+    pair = RealBroker(folder / "a"), RealBroker(folder / "b")
+    for broker in pair:
+        for queue_id in range(4):
+            broker.send(queue_id=queue_id)
+        broker.broker.topics.note_saved()
+    try:
+        yield pair
+    finally:
+        for broker in pair:
+            broker.close()
 
 
 def message(**fields: Any) -> SendMessageV2:
