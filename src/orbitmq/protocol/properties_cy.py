@@ -22,6 +22,7 @@ if cython.compiled:
     )
     from cython.cimports.cpython.unicode import PyUnicode_DecodeUTF8  # type: ignore[import-not-found]
     from cython.cimports.libc.string import memchr, memcmp  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.protocol.text_hash import absolute, hash_on  # type: ignore[import-not-found]
 
 
 def decode_properties(properties: bytes | str) -> dict[str, str]:
@@ -127,7 +128,7 @@ def tags_code(properties: bytes) -> int:
         if value == cython.NULL:
             return 0
         if _is_ascii(value, size):
-            return cython.cast(cython.int, _hash_on(0, value, size))
+            return cython.cast(cython.int, hash_on(0, cython.cast(cython.p_uchar, value), size))
         return java_hash(PyUnicode_DecodeUTF8(value, size, b"replace"))
     tags = find_property(properties, b"TAGS")
     return 0 if tags is None else java_hash(tags.decode("utf-8", "replace"))
@@ -142,17 +143,6 @@ def _is_ascii(text: cython.p_char, size: cython.Py_ssize_t) -> cython.bint:
     for i in range(size):
         bits |= cython.cast(cython.uchar, text[i])
     return bits < 128
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _hash_on(code: cython.uint, text: cython.p_char, size: cython.Py_ssize_t) -> cython.uint:
-    """Goes on with a hash over more ASCII characters."""
-    i: cython.Py_ssize_t
-    for i in range(size):
-        code = code * 31 + cython.cast(cython.uchar, text[i])
-    return code
 
 
 def index_keys(topic: str, properties: bytes) -> list[str]:
@@ -178,7 +168,10 @@ def index_hashes(topic: str, properties: bytes) -> list[int]:
     hashes: list[int] = []
     if cython.compiled and topic.isascii() and properties.isascii():
         name: bytes = topic.encode("ascii")
-        base: cython.uint = _hash_on(0, PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)) * 31 + 35
+        base: cython.uint = hash_on(
+            0, cython.cast(cython.p_uchar, PyBytes_AS_STRING(name)), PyBytes_GET_SIZE(name)
+        )
+        base = base * 31 + 35
         start: cython.p_char = PyBytes_AS_STRING(properties)
         length: cython.Py_ssize_t = PyBytes_GET_SIZE(properties)
         size: cython.Py_ssize_t = 0
@@ -186,7 +179,7 @@ def index_hashes(topic: str, properties: bytes) -> list[int]:
         word: cython.p_char
         value: cython.p_char = _find(start, length, b"UNIQ_KEY", 8, cython.address(size))
         if value != cython.NULL:
-            hashes.append(_absolute(_hash_on(base, value, size)))
+            hashes.append(absolute(hash_on(base, cython.cast(cython.p_uchar, value), size)))
         value = _find(start, length, b"KEYS", 4, cython.address(size))
         if value != cython.NULL:
             end = value + size
@@ -195,23 +188,16 @@ def index_hashes(topic: str, properties: bytes) -> list[int]:
                 while value < end and value[0] != 32:
                     value += 1
                 if value > word:
-                    hashes.append(_absolute(_hash_on(base, word, value - word)))
+                    hashes.append(absolute(hash_on(base, cython.cast(cython.p_uchar, word), value - word)))
                 value += 1
         value = _find(start, length, b"TAGS", 4, cython.address(size))
         if value != cython.NULL:
-            hashes.append(_absolute(_hash_on((base * 31 + 84) * 31 + 35, value, size)))
+            hashes.append(
+                absolute(hash_on((base * 31 + 84) * 31 + 35, cython.cast(cython.p_uchar, value), size))
+            )
         return hashes
     for key in index_keys(topic, properties):
         # Not through java_hash's memory: keys come once, and would push the tags out.
         code = java_hash.__wrapped__(key)
         hashes.append(0 if code == -2147483648 else abs(code))
     return hashes
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _absolute(code: cython.uint) -> cython.longlong:
-    if code == 0x80000000:
-        return 0
-    return 0x100000000 - code if code & 0x80000000 else code

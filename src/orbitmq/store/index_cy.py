@@ -31,6 +31,7 @@ if cython.compiled:
     )
     from cython.cimports.libc.string import memchr, memcmp  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.big_endian import get_int, get_long, get_short, put_int  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.protocol.text_hash import absolute, hash_on  # type: ignore[import-not-found]
 
 HEADER_BYTES = 40
 SLOT_BYTES = 4
@@ -265,9 +266,9 @@ def _hashes(
             tags = at + 5
             tags_end = stop
         at = stop + 1
-    base = _hash_on(0, topic, topic + topic_length) * 31 + 35
+    base = hash_on(0, topic, topic_length) * 31 + 35
     if unique != cython.NULL:
-        hashes[0] = _absolute(_hash_on(base, unique, unique_end))
+        hashes[0] = absolute(hash_on(base, unique, unique_end - unique))
         count = 1
     while keys != cython.NULL and keys < keys_end:
         stop = cython.cast(cython.pointer[cython.const[cython.uchar]], memchr(keys, 32, keys_end - keys))
@@ -276,37 +277,13 @@ def _hashes(
         if stop > keys:
             if count >= 63:
                 return -1
-            hashes[count] = _absolute(_hash_on(base, keys, stop))
+            hashes[count] = absolute(hash_on(base, keys, stop - keys))
             count += 1
         keys = stop + 1
     if tags != cython.NULL:
-        hashes[count] = _absolute(_hash_on((base * 31 + 84) * 31 + 35, tags, tags_end))
+        hashes[count] = absolute(hash_on((base * 31 + 84) * 31 + 35, tags, tags_end - tags))
         count += 1
     return count
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _hash_on(
-    code: cython.uint,
-    at: cython.pointer[cython.const[cython.uchar]],
-    end: cython.pointer[cython.const[cython.uchar]],
-) -> cython.uint:
-    """Goes on with Java's hash over more ASCII characters. Compiled only."""
-    while at < end:
-        code = code * 31 + at[0]
-        at += 1
-    return code
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _absolute(code: cython.uint) -> cython.uint:
-    if code == 0x80000000:
-        return 0
-    return 0 - code if code & 0x80000000 else code
 
 
 def link_slots(view: Any, slot_count: cython.longlong, entry_count: cython.longlong) -> int:
