@@ -32,10 +32,11 @@ def markdown(entries: list[dict[str, Any]]) -> list[str]:
     """The lines of the tables."""
     run, rounds = entries[0], [e for e in entries if e["kind"] == "round"]
     facts = run["facts"]
+    count = 1 + max((e["round"] for e in rounds), default=0)
     lines = [
         f"{facts['cores']} cores ({facts['cpu']}), Linux {facts['kernel']}, Python {facts['python']}; "
-        "Kafka 4.1, heap 1 GiB; medians of "
-        f"{1 + max((e['round'] for e in rounds), default=0)} rounds. Commit {facts['commit']}.",
+        f"Kafka 4.1, heap 1 GiB; {'one round' if count == 1 else f'medians of {count} rounds'}. "
+        f"Commit {facts['commit']}.",
         "",
         "| records | job | source | rec/s | of Kafka's | goal | Spark CPU µs | broker CPU µs | of Kafka's "
         "| goal |",
