@@ -82,6 +82,11 @@ LIMITS: dict[str, list[Limit]] = {
             "bytes",
         ),
         Limit(
+            "messages in one pull of a reader of whole topics",
+            "store.queue_reader:MAX_BULK_COUNT",
+            "the next pull gives them",
+        ),
+        Limit(
             "bytes of one pull at all",
             "store.queue_reader:MAX_PULL_BYTES",
             "the next pull gives them",
@@ -204,6 +209,7 @@ NO_LIMITS = {
     "broker.handlers.query:MAX_UNITS": "a page of mqadmin queryCq",
     "broker.pop_revive:MOST_POINTS": "kept in memory; the rest is read when it is due",
     "broker.registration:MAX_PERIOD_MS": "bound of an option",
+    "broker.transactions:MOST_RECENT": "kept in memory; older ones are looked up",
     "nameserver.handlers.config:MAX_UPDATE_BYTES": "as the broker's",
     "protocol.message:MAX_TOPIC_BYTES": "a field of the format; names are limited above",
     "protocol.names:MAX_OFFSET": "a name",
