@@ -54,6 +54,14 @@ def test_the_last_file_of_an_earlier_run(tmp_path: Path) -> None:
     assert SampleTable(tmp_path, SCHEMA).last() == [{"n": 1, "text": "t"}]
 
 
+def test_what_a_crash_left_unfinished_is_taken_away_and_what_is_being_written_is_not(tmp_path: Path) -> None:
+    for name in ("_1-left.parquet", "_2-new.parquet"):
+        (tmp_path / name).write_bytes(b"PAR1")
+    os.utime(tmp_path / "_1-left.parquet", (0, 0))
+    SampleTable(tmp_path, SCHEMA)
+    assert os.listdir(tmp_path) == ["_2-new.parquet"]
+
+
 def test_a_row_that_does_not_fit_is_an_error_and_leaves_no_file(tmp_path: Path) -> None:
     table = SampleTable(tmp_path, SCHEMA, file_seconds=3600)
     table.add([{"n": "no number"}])

@@ -21,6 +21,8 @@ from orbitmq.spark.jobs.job import JobSetup, JobUi
 
 FILE_SECONDS = 60.0
 """So much is in one file at most, and so much is lost by a crash at most."""
+LEFT_SECONDS = 3600
+"""An unfinished file that is older was left by a crash, and is taken away."""
 
 
 class SampleTable:
@@ -36,6 +38,10 @@ class SampleTable:
         self.rows = 0
         """Rows that were added."""
         folder.mkdir(parents=True, exist_ok=True)
+        for unfinished in folder.glob("_*.parquet"):
+            # Not that of another job that is writing it.
+            if time.time() - unfinished.stat().st_mtime > LEFT_SECONDS:
+                unfinished.unlink(missing_ok=True)
 
     def add(self, rows: list[dict[str, Any]]) -> None:
         """Adds rows; now and then they become a file. Raises OSError."""
