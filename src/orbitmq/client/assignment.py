@@ -30,11 +30,11 @@ HALF_AN_HOUR_MS = 1_800_000
 class Assignment:
     """The queues at hand, each with its pull."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, locks: QueueLocks | None) -> None:
         self._session = session
         self._pulls: dict[MessageQueue, QueuePull] = {}
         self._tasks: dict[MessageQueue, asyncio.Task[None]] = {}
-        self._locks = QueueLocks(session) if session.options.ordered else None
+        self._locks = locks
         self._consumption: Consumption | None = None
         self._suspended: set[str] = set()
         self._turn = asyncio.Lock()  # queues are taken and given up by one task at a time

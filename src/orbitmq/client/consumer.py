@@ -182,11 +182,12 @@ class PushConsumer(ConsumerOptions):
         if self.trace:
             session.tracer = Tracer(self, instance, "CONSUME")
             session.tracer.start()
-        assignment = Assignment(session)
+        locks = QueueLocks(session) if self.ordered else None
+        assignment = Assignment(session, locks)
         handling = Handling(session)
         consumption: ConcurrentConsumption | OrderedConsumption
-        if self.ordered:
-            consumption = OrderedConsumption(session, handling, QueueLocks(session))
+        if locks is not None:
+            consumption = OrderedConsumption(session, handling, locks)
         else:
             consumption = ConcurrentConsumption(session, handling)
             instance.tasks.every(

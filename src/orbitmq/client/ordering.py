@@ -34,10 +34,15 @@ class QueueLocks:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._asked: set[MessageQueue] = set()
+        """Queues whose locks are ours, or may be: nobody waited for the answer."""
+        self._closed = False
 
     async def lock(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
         """Locks queues, or renews their locks; gives those that are ours now."""
         session = self._session
+        if self._closed:
+            return set()
         by_broker: defaultdict[str, list[MessageQueue]] = defaultdict(list)
         for queue in queues:
             by_broker[queue.broker_name].append(queue)
@@ -47,6 +52,7 @@ class QueueLocks:
             if address is None:
                 continue
             body = LockBatchRequestBody(session.group, session.instance.client_id, False, wanted)
+            self._asked.update(wanted)
             try:
                 reply = await session.instance.call(address, LockBatchMq(body))
             except OrbitError as error:
@@ -54,12 +60,14 @@ class QueueLocks:
             else:
                 session.instance.well(f"locks at {broker}")
                 held.update(reply.body.lock_ok_mq_set)
+                self._asked.difference_update(set(wanted) - held)
         return held
 
     async def unlock(self, queues: Iterable[MessageQueue]) -> None:
         """Gives locks up, so that the next member need not wait for their end."""
         session = self._session
         for queue in queues:
+            self._asked.discard(queue)
             address = session.instance.routes.master(queue.broker_name)
             if address is None:
                 continue
@@ -68,6 +76,11 @@ class QueueLocks:
                 await session.instance.send_oneway(address, UnlockBatchMq(body))
             except OrbitError as error:
                 session.instance.report(f"locks at {queue.broker_name}", error, at=address)
+
+    async def close(self) -> None:
+        """Gives every lock up, those that are still being asked for, too, and takes no more."""
+        self._closed = True
+        await self.unlock(list(self._asked))
 
 
 class OrderedConsumption:
@@ -159,7 +172,7 @@ class OrderedConsumption:
 
     async def unlock_all(self) -> None:
         """Gives every lock up."""
-        await self._locks.unlock({held.queue for held in self._lines} | self._leaving.keys())
+        await self._locks.close()
 
     async def _work(self, held: ProcessQueue, line: _Line) -> None:
         if (before := self._leaving.get(held.queue)) is not None:

@@ -116,6 +116,7 @@ async def test_a_queue_that_comes_back_waits_for_the_handler_it_left(
         handle.go.set()
         await until(lambda: handle.ended[-1:] == [b"1"])
     assert handle.most_at_a_time == 1
+    await broker.until(lambda: "T" in unlocked(broker))
     assert unlocked(broker).count("T") == 1
 
 
@@ -133,3 +134,17 @@ async def test_closing_ends_handlers_of_queues_that_were_given_up(
         await consumer.close(5000 if in_time else 10)
         assert handle.ended == [b"0"]
     assert "T" in unlocked(broker)
+
+
+async def test_a_lock_that_was_asked_for_is_given_up_by_who_leaves_before_the_answer(
+    broker: FakeBroker, queues: Queues
+) -> None:
+    broker.on(LockBatchMq, lambda request: None)
+    consumer = PushConsumer("g", broker.address, ordered=True)
+    consumer.subscribe("T", "*", Handling())
+    starting = asyncio.create_task(consumer.start())
+    await broker.until(lambda: broker.of(LockBatchMq))
+    starting.cancel()
+    await asyncio.wait([starting])
+    [asked] = broker.of(LockBatchMq)
+    await broker.until(lambda: unlocked(broker) == [queue.topic for queue in asked.body.mq_set])
