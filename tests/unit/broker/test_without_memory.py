@@ -7,6 +7,7 @@ opened again: so it is, after a crash.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -39,6 +40,9 @@ several_fail = pytest.mark.parametrize("failing", [1, 50])
 def fails(turn: Callable[[], object], at: int, failing: int) -> bool:
     """Whether a turn notices that some allocations fail, from a number on."""
     testcapi: Any = pytest.importorskip("_testcapi", reason="NOT RUN: this Python has no _testcapi")
+    # Other threads of this process, those of the test runner, would do without memory as well, and end it.
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(60)
     testcapi.set_nomemory(at, at + failing)
     try:
         turn()
@@ -51,6 +55,7 @@ def fails(turn: Callable[[], object], at: int, failing: int) -> bool:
         return True
     finally:
         testcapi.remove_mem_hooks()
+        sys.setswitchinterval(interval)
     return False
 
 
