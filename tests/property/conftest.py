@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import os
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("orbitmq", deadline=None, derandomize=os.environ.get("ORBITMQ_EXPLORE") != "1")
+settings.register_profile(
+    "orbitmq",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=os.environ.get("ORBITMQ_EXPLORE") != "1",
+)
 settings.load_profile("orbitmq")

@@ -157,7 +157,9 @@ def brokers(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[RealBroker, RealBroker]]:
     folder = tmp_path_factory.mktemp("brokers")
-    pair = tuple(RealBroker(folder / name, flushDiskType=request.param) for name in "ab")
+    # A disk that stalls has neither of them refuse messages.
+    options = {"flushDiskType": request.param, "osPageCacheBusyTimeOutMills": 600_000}
+    pair = tuple(RealBroker(folder / name, **options) for name in "ab")
     for broker in pair:
         for queue_id in range(4):
             broker.send(queue_id=queue_id)
