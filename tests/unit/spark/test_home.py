@@ -1,7 +1,9 @@
 import os
+import site
 import sys
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from orbitmq.spark.home import quick_home
@@ -12,6 +14,7 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("SPARK_HOME", raising=False)
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(site, "getsitepackages", lambda: [str(Path(pyspark.__path__[0]).parent)])
 
 
 def test_the_home_has_spark_without_the_archive_that_is_slow_to_import(tmp_path: Path) -> None:
@@ -36,6 +39,14 @@ def test_workers_of_another_python_keep_the_archive(monkeypatch: pytest.MonkeyPa
     with quick_home({"spark.pyspark.python": "/opt/python"}):
         assert "SPARK_HOME" not in os.environ
     monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python")
+    with quick_home({}):
+        assert "SPARK_HOME" not in os.environ
+
+
+def test_a_spark_that_workers_may_not_find_keeps_the_archive(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(site, "getsitepackages", lambda: [str(tmp_path)])
     with quick_home({}):
         assert "SPARK_HOME" not in os.environ
 
