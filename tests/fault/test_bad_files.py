@@ -6,14 +6,8 @@ line that names the file and says what to do. It never begins with less than was
 
 from __future__ import annotations
 
-import errno
 import logging
-import os
-import random
-import re
 import shutil
-import stat
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,78 +22,38 @@ from orbitmq.protocol.bodies.pop import MessageRequestMode, SetMessageRequestMod
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.protocol.message_cy import decode_record
 from orbitmq.protocol.requests.offset import UpdateConsumerOffset
-from orbitmq.server.broker_server import _load_table
 from orbitmq.server.errors import StartError
+from orbitmq.server.saver import load_table
 from orbitmq.store.config_files import write_text
-from orbitmq.store.files import RealDisk
+from tests.fault.bad_files import (
+    AGAIN,
+    COUNTED,
+    KEPT,
+    REFUSED,
+    REPAIRED,
+    TABLE,
+    Defect,
+    assert_documented,
+    empty,
+    folder,
+    foreign,
+    future,
+    longer,
+    missing,
+    swapped,
+    truncated,
+    unreadable,
+    zeros,
+)
 from tests.fault.recorded_broker import SMALL, with_small_wheel
 from tests.unit.broker.handlers.real_broker import NOW, RealBroker
 from tests.unit.store.kit import read_queue
 
+pytestmark = pytest.mark.usefixtures("modes_hold")
+
 COUNT = 150
 DELAYED, TIMED = 3, 3
 GROUP = "G"
-DOCUMENT = Path(__file__).parents[2] / "docs" / "reliability.md"
-
-# What a start makes of it.
-REPAIRED = "repaired"  # everything acknowledged is there
-REFUSED = "refused"  # one line says which file, what is wrong, and what to do; nothing is changed
-COUNTED = "counted"  # what the file held is gone; it is counted and logged, the rest is served
-AGAIN = "again"  # everything is there; timers of the last days may come once more
-KEPT = "kept"  # the .bak is taken, with a warning
-
-Defect = Callable[[Path, Path], None]
-
-
-def missing(path: Path, root: Path) -> None:
-    path.unlink()
-
-
-def empty(path: Path, root: Path) -> None:
-    path.write_bytes(b"")
-
-
-def truncated(path: Path, root: Path) -> None:
-    data = path.read_bytes()
-    path.write_bytes(data[: len(data) // 3])
-
-
-def foreign(path: Path, root: Path) -> None:
-    """Bytes of something else, as many as there were."""
-    size = path.stat().st_size
-    path.write_bytes(random.Random(1).randbytes(size) if size else b"x")
-
-
-def zeros(path: Path, root: Path) -> None:
-    path.write_bytes(bytes(path.stat().st_size))
-
-
-def longer(path: Path, root: Path) -> None:
-    path.write_bytes(path.read_bytes() * 2)
-
-
-def folder(path: Path, root: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
-def unreadable(path: Path, root: Path) -> None:
-    """Nobody may read it."""
-    path.chmod(0)
-
-
-def swapped(path: Path, root: Path) -> None:
-    """The content of another file of the same kind; see `other_content`."""
-
-
-def future(path: Path, root: Path) -> None:
-    """What a later version, or a later moment, might have written."""
-    data = path.read_bytes()
-    if data[:1] == b"{":
-        path.write_bytes(data.replace(b"{", b'{"fromTheFuture":{"a":[1,{}]},', 1))
-    else:
-        path.write_bytes((1 << 62).to_bytes(8, "big") * 3 + data[24:])
-
 
 FIRST, MIDDLE, LAST = "commitlog/first", "commitlog/middle", "commitlog/last"
 QUEUE, QUEUE_LAST = "consumequeue/T/0/first", "consumequeue/T/0/last"
@@ -108,10 +62,6 @@ INDEX, TIMER_LOG = "index/last", "timerlog/first"
 COMMIT_LOG = {
     empty: REFUSED, truncated: REFUSED, longer: REFUSED, folder: REFUSED, foreign: COUNTED, zeros: COUNTED,
     swapped: COUNTED, unreadable: REFUSED,
-}  # fmt: skip
-TABLE = {
-    missing: KEPT, empty: KEPT, truncated: KEPT, foreign: KEPT, zeros: KEPT, swapped: KEPT, future: REPAIRED,
-    folder: REFUSED, unreadable: REFUSED,
 }  # fmt: skip
 REBUILT = {
     missing: REPAIRED, empty: REPAIRED, truncated: REPAIRED, zeros: REPAIRED, foreign: REPAIRED,
@@ -157,7 +107,7 @@ def started(root: Path, now: int) -> RealBroker:
     real = RealBroker(root, now, **SMALL)
     try:
         for file, _, load_text in real.broker.files.values():
-            _load_table(root / "config" / file, load_text, store_is_empty=not real.store.max_physical)
+            load_table(root / "config" / file, load_text)
     except BaseException:
         real.store._lock.release()
         raise
@@ -244,24 +194,6 @@ def sound(template: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     return contents
 
 
-@pytest.fixture(autouse=True)
-def modes_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who runs the tests may be root, who may read everything; a broker's user may not."""
-
-    def asking(name: str) -> None:
-        real = getattr(RealDisk, name)
-
-        def ask(self: RealDisk, path: Path, *more: Any) -> Any:
-            if path.exists() and not stat.S_IMODE(path.stat().st_mode):
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-            return real(self, path, *more)
-
-        monkeypatch.setattr(RealDisk, name, ask)
-
-    asking("open")
-    asking("content")
-
-
 def place_of(root: Path, place: str) -> Path:
     """The file that a place means."""
     where, _, which = place.rpartition("/")
@@ -301,7 +233,7 @@ def content_of(root: Path) -> dict[str, bytes]:
     return {
         path.relative_to(root).as_posix(): path.read_bytes()
         for path in sorted(root.rglob("*"))
-        if path.is_file() and path.name not in ("lock", "abort") and os.access(path, os.R_OK)
+        if path.is_file() and path.name not in ("lock", "abort") and path.stat().st_mode & 0o444
     }
 
 
@@ -360,16 +292,17 @@ def test_a_bad_file(
         real.store._lock.release()
 
 
+@pytest.mark.parametrize("defect", [truncated, empty], ids=lambda defect: defect.__name__)
 @pytest.mark.parametrize("place", BOTH)
 def test_a_table_and_its_backup_both_bad(
-    template: Path, tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+    template: Path, tmp_path: Path, place: str, defect: Defect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_small_wheel(monkeypatch)
     root = tmp_path / "store"
     shutil.copytree(template, root)
     path = root / place
     for one in (path, path.with_name(path.name + ".bak")):
-        truncated(one, root)
+        defect(one, root)
     before = content_of(root)
     with pytest.raises(StartError) as refused:
         started(root, NOW + 3_000)
@@ -432,12 +365,10 @@ def test_foreign_files_are_left_alone(
 
 
 def test_the_document_has_each_case() -> None:
-    rows = dict(re.findall(r"^\| `([^`]+)` \| (.+) \|$", DOCUMENT.read_text(), re.MULTILINE))
     for place, defects in EXPECTED.items():
-        told = rows[
+        assert_documented(
             place.replace("/first", "/*, the first")
             .replace("/middle", "/*, one between")
-            .replace("/last", "/*, the last")
-        ]
-        for defect in defects:
-            assert defect.__name__ in told, (place, defect.__name__)
+            .replace("/last", "/*, the last"),
+            defects,
+        )

@@ -82,7 +82,7 @@ def check(root: Path, told: Told) -> None:
         assert decode_record(record).flag == number
         del record
     store.close()
-    table = read_text(root / "config" / "appended.json").text
+    table = read_text(root / "config" / "appended.json", bool).text
     assert not told or json.loads(table or "")["number"] >= max(told) - 19
 
 

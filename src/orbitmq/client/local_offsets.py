@@ -16,11 +16,15 @@ from orbitmq.client.instance import ClientInstance
 from orbitmq.client.offsets import OffsetTable
 from orbitmq.protocol.bodies.offset import OffsetSerializeWrapper
 from orbitmq.protocol.bodies.queue import MessageQueue
-from orbitmq.protocol.errors import Malformed
+from orbitmq.protocol.errors import Malformed, MalformedJson
 
 log = logging.getLogger(__name__)
 
 FILE = "offsets.json"
+
+
+class OffsetsUnreadable(Exception):
+    """There are offsets, and they cannot be read: one line that says what to do."""
 
 
 class LocalOffsetTable(OffsetTable):
@@ -36,8 +40,8 @@ class LocalOffsetTable(OffsetTable):
         """What the file has, None if nothing. Raises LookupError where it cannot be read."""
         try:
             table = await asyncio.to_thread(read_offsets, self.path)
-        except OSError as error:
-            raise LookupError(f"offsets cannot be read: {error}") from None
+        except OffsetsUnreadable as error:
+            raise LookupError(str(error)) from None
         return table.get(queue)
 
     async def commit(self, queues: Iterable[MessageQueue], *, confirmed: bool = False) -> None:
@@ -52,7 +56,7 @@ class LocalOffsetTable(OffsetTable):
         async with self._writing:
             try:
                 await asyncio.to_thread(_add, self.path, moved)
-            except OSError as error:
+            except (OSError, OffsetsUnreadable) as error:
                 self._instance.report(f"offsets in {self.path}", error)
                 return
         self._written.update(moved)
@@ -62,16 +66,36 @@ class LocalOffsetTable(OffsetTable):
 def read_offsets(path: Path) -> dict[MessageQueue, int]:
     """The offsets of a file, of its `.bak` where it is missing or torn; none where there is neither.
 
-    Raises OSError where there is a file that cannot be read.
+    Raises OffsetsUnreadable where there are files and none can be used: to begin elsewhere would pass over
+    messages, and nobody would notice.
     """
-    for candidate in (path, path.with_name(FILE + ".bak")):
+    reasons: list[str] = []
+    backup = path.with_name(FILE + ".bak")
+    for candidate in (path, backup):
         try:
-            return OffsetSerializeWrapper.from_json(candidate.read_bytes()).offset_table
+            offsets = _offsets_in(candidate.read_bytes())
         except FileNotFoundError:
             continue
+        except OSError as error:
+            raise OffsetsUnreadable(
+                f"{candidate} cannot be read: {error.strerror}; make it a file this user may read"
+            ) from None
         except Malformed as error:
-            log.warning("%s cannot be used (%s)", candidate, error)
+            reasons.append(str(error))
+            log.warning("%s cannot be used: %s", candidate, error)
+            continue
+        if candidate == backup:
+            log.warning("%s is missing or torn: took %s", path, backup)
+        return offsets
+    if reasons:
+        raise OffsetsUnreadable(f"{path} and its .bak cannot be read: {reasons[0]}; restore one of them")
     return {}
+
+
+def _offsets_in(data: bytes) -> dict[MessageQueue, int]:
+    if b'"offsetTable"' not in data:
+        raise MalformedJson("it has no offsetTable")
+    return OffsetSerializeWrapper.from_json(data).offset_table
 
 
 def _add(path: Path, moved: dict[MessageQueue, int]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from orbitmq.nameserver.unsaved import Unsaved
 from orbitmq.protocol.bodies.route import KVConfigSerializeWrapper
+from orbitmq.protocol.errors import MalformedJson
 
 ORDER_TOPICS = "ORDER_TOPIC_CONFIG"
 """The namespace of ordered topics: topic -> `broker:queues;...`."""
@@ -43,5 +44,8 @@ class KVConfig:
         return KVConfigSerializeWrapper(self.namespaces).to_json_text()
 
     def load_text(self, text: str) -> None:
-        """Takes over what a file holds. Raises MalformedJson."""
-        self.namespaces = KVConfigSerializeWrapper.from_json(text).config_table or {}
+        """Takes over what a file holds. Raises MalformedJson, for the file of another table as well."""
+        namespaces = KVConfigSerializeWrapper.from_json(text).config_table
+        if namespaces is None:
+            raise MalformedJson("it has no configTable")
+        self.namespaces = namespaces

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from orbitmq.options import Option, OptionTable, option, refused, without_effect
+from orbitmq.options import InvalidValue, Option, OptionTable, option, refused, without_effect
 from orbitmq.options.network import NETWORK_ROWS, NetworkSettings
 from orbitmq.options.reporting import ReportingSettings
 
@@ -134,8 +134,13 @@ class NamesrvSettings(NetworkSettings, ReportingSettings):
 
     def complete(self) -> None:
         super().complete()
-        self.kv_config_path = str(Path(self.kv_config_path).expanduser())
-        self.config_store_path = str(Path(self.config_store_path).expanduser())
+        self.kv_config_path = self._file("kvConfigPath", self.kv_config_path)
+        self.config_store_path = self._file("configStorePath", self.config_store_path)
+
+    def _file(self, name: str, path: str) -> str:
+        if not Path(path).name:
+            raise InvalidValue(name, path, "a file", self.sources.get(name, "settings"))
+        return str(Path(path).expanduser())
 
 
 _OTHER_ROWS: list[Option] = [

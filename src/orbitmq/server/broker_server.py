@@ -19,24 +19,21 @@ from orbitmq.broker.options import VIP_DISTANCE, BrokerSettings
 from orbitmq.broker.sql92 import load_parser
 from orbitmq.net.address import format_address
 from orbitmq.protocol.call import Warm
-from orbitmq.protocol.errors import Malformed
 from orbitmq.protocol.ids import UniqueIds, pack_host
 from orbitmq.server.broker_chores import BrokerChores
 from orbitmq.server.chores import ChoreRunner
 from orbitmq.server.clock import Clock
-from orbitmq.server.errors import StartError
 from orbitmq.server.guard import warn_of_gaps
 from orbitmq.server.listener import advertised_host, resolve
 from orbitmq.server.registrar import Registrar
 from orbitmq.server.reports import Reports
 from orbitmq.server.routes import RouteAsker
-from orbitmq.server.saver import Saver, TableFile
+from orbitmq.server.saver import Saver, TableFile, load_table
 from orbitmq.server.threads import Threads
 from orbitmq.server.timers import TimerRunner
 from orbitmq.server.tls import client_context, open_tls
 from orbitmq.server.turn import Turns
 from orbitmq.store import Chore, FlushFailed, MessageStore, StoreOptions
-from orbitmq.store.config_files import read_text
 from orbitmq.store.files import Disk
 
 log = logging.getLogger(__name__)
@@ -58,35 +55,6 @@ class _AnyOf:
 
     def __contains__(self, queue: object) -> bool:
         return any(queue in part for part in self._parts)
-
-
-def _load_table(path: Path, load_text: Callable[[str], None], *, store_is_empty: bool) -> None:
-    """Fills a table from its file, or from the `.bak` if the file cannot be used.
-
-    Raises StartError where there are files and none can be used: to start over from an empty table would
-    reset what it held, and nobody would notice.
-    """
-    reasons: list[str] = []
-
-    def is_usable(text: str) -> bool:
-        try:
-            load_text(text)
-        except Malformed as error:
-            reasons.append(str(error))
-            return False
-        return True
-
-    try:
-        found = read_text(path, is_usable)
-    except OSError as error:
-        raise StartError(
-            f"{error.filename or path} cannot be read: {error.strerror}; make it a file this user may read"
-        ) from None
-    if found.text is None:
-        if not store_is_empty:
-            log.warning("%s and its .bak are missing, though the store holds messages: begins empty", path)
-    elif not is_usable(found.text):
-        raise StartError(f"{path} and its .bak cannot be read: {reasons[0]}; restore one of them")
 
 
 def _rewriting(broker: Broker, path: str) -> Callable[[], str]:
@@ -260,11 +228,14 @@ class BrokerServer:
             if name == AuthTable.NAME:
                 # Secrets are for their owner alone; without a user there is no file.
                 path = Path(self.settings.auth_config_path or config).expanduser() / file_name
-                _load_table(path, load_text, store_is_empty=True)
+                load_table(path, load_text)
                 files[name] = TableFile(path, snapshot, is_ours=False, mode=0o600)
                 continue
             path = config / file_name
-            _load_table(path, load_text, store_is_empty=not self.store.max_physical)
+            if not load_table(path, load_text) and self.store.max_physical:
+                log.warning(
+                    "%s and its .bak are missing, though the store holds messages: begins empty", path
+                )
             # A group's offset may not be on the disk before what it rests on, the check points of its pops.
             is_ahead = name == broker.offsets.NAME
             files[name] = TableFile(path, self._after_flush(snapshot) if is_ahead else snapshot)

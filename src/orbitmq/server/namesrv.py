@@ -15,17 +15,16 @@ from orbitmq.nameserver.options import NamesrvSettings
 from orbitmq.nameserver.routes import Notice
 from orbitmq.net.address import format_address
 from orbitmq.net.pool import ConnectionPool
-from orbitmq.protocol.errors import Malformed, OrbitError
+from orbitmq.protocol.errors import OrbitError
 from orbitmq.server.chores import ChoreRunner
 from orbitmq.server.clock import Clock
 from orbitmq.server.errors import StartError
 from orbitmq.server.health import Health
-from orbitmq.server.saver import Saver, TableFile, made_at_once
+from orbitmq.server.saver import Saver, TableFile, load_table, made_at_once
 from orbitmq.server.threads import Threads
 from orbitmq.server.tls import client_context, open_tls
 from orbitmq.server.turn import Turns
 from orbitmq.store.chores import Chore
-from orbitmq.store.config_files import read_text
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +94,7 @@ class NamesrvServer:
 
     async def _start(self) -> None:
         self.nameserver = nameserver = NameServer(self._settings, self._clock.now())
-        await asyncio.get_running_loop().run_in_executor(self._threads.save, self._load_kv)
+        await asyncio.get_running_loop().run_in_executor(self._threads.save, self._load_files)
         tls = await open_tls(self._settings, self._threads.chores)
         self.turns = Turns(
             nameserver.bind(),
@@ -125,18 +124,18 @@ class NamesrvServer:
         if tls is not None:
             self._chores.start(tls.chore)
 
-    def _load_kv(self) -> None:
-        path = self._files[KVConfig.NAME]
-        try:
-            for file in self._files.values():
+    def _load_files(self) -> None:
+        for file in self._files.values():
+            try:
                 file.parent.mkdir(parents=True, exist_ok=True)
-            loaded = read_text(path)
-            if loaded.text is not None:
-                self.nameserver.kv.load_text(loaded.text)
-        except OSError as error:
-            raise StartError(f"{error.filename or path} is of no use: {error.strerror}") from None
-        except Malformed as error:
-            raise StartError(f"{path} and its .bak cannot be read: {error}; restore one of them") from None
+            except OSError as error:
+                raise StartError(
+                    f"{error.filename or file.parent} is of no use: {error.strerror}; "
+                    "make it a folder this user may write to"
+                ) from None
+            if file.is_dir():
+                raise StartError(f"{file} is a folder; move it away, a file of that name goes there")
+        load_table(self._files[KVConfig.NAME], self.nameserver.kv.load_text)
 
     def _after_turn(self, now: int) -> None:
         self._saver.notice()

@@ -1,4 +1,4 @@
-"""Tables to their files: a snapshot on the loop, the write in a thread, several changes in one write."""
+"""Tables from and to their files: a snapshot on the loop, its write in a thread, several changes in one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from orbitmq.store.config_files import write_text
+from orbitmq.protocol.errors import Malformed
+from orbitmq.server.errors import StartError
+from orbitmq.store.config_files import read_text, write_text
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +53,33 @@ def made_at_once(to_text: Callable[[], str]) -> Callable[[], Callable[[], str]]:
         return lambda: text
 
     return snapshot
+
+
+def load_table(path: Path, load_text: Callable[[str], None]) -> bool:
+    """Fills a table from its file, or from the `.bak` if the file cannot be used; whether there was either.
+
+    Raises StartError where there are files and none can be used: to start over from an empty table would
+    reset what it held, and nobody would notice.
+    """
+    reasons: list[str] = []
+
+    def is_usable(text: str) -> bool:
+        try:
+            load_text(text)
+        except Malformed as error:
+            reasons.append(str(error))
+            return False
+        return True
+
+    try:
+        found = read_text(path, is_usable)
+    except OSError as error:
+        raise StartError(
+            f"{error.filename or path} cannot be read: {error.strerror}; make it a file this user may read"
+        ) from None
+    if found.text is not None and not is_usable(found.text):
+        raise StartError(f"{path} and its .bak cannot be read: {reasons[0]}; restore one of them")
+    return found.text is not None
 
 
 class Saver:

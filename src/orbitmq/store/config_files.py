@@ -7,7 +7,6 @@ steps only the `.bak` exists, so a reader looks there before it decides that the
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,72 +33,25 @@ def backup_path(path: Path) -> Path:
     return path.with_name(path.name + ".bak")
 
 
-def read_text(
-    path: Path, is_whole: Callable[[str], bool] | None = None, disk: Disk = _REAL_DISK
-) -> ConfigText:
-    """The content of a file, or of its `.bak` if the file is missing, empty or torn.
+def read_text(path: Path, is_usable: Callable[[str], bool], disk: Disk = _REAL_DISK) -> ConfigText:
+    """The content of a file, or of its `.bak` if the file is missing or its reader cannot use it.
 
-    `is_whole` tells whether a text is usable; by default it has to have the outer form of JSON. If neither
-    file is usable but one is there, the text of the better one is given all the same: its reader refuses it
-    with the reason, and nothing starts over from an empty table by itself.
+    If neither is usable but one is there, empty or not, the text of the better one is given all the same: its
+    reader refuses it with the reason, and nothing starts over from an empty table by itself.
     """
-    whole = is_whole or _looks_whole
     unusable: ConfigText | None = None
     for candidate in (path, backup_path(path)):
         try:
             text = disk.content(candidate).decode("utf-8", "replace")
         except FileNotFoundError:
             continue
-        if not text.strip(" \t\r\n\x00"):
-            log.warning("%s is empty: looking for its .bak", candidate)
-            continue
-        if whole(text):
+        if is_usable(text):
             if candidate != path:
                 log.warning("%s is missing or torn: took %s", path, candidate)
             return ConfigText(text, candidate)
-        log.warning("%s is torn", candidate)
+        log.warning("%s is %s", candidate, "torn" if text.strip(" \t\r\n\x00") else "empty")
         unusable = unusable or ConfigText(text, candidate)
     return unusable or ConfigText(None, None)
-
-
-def _looks_whole(text: str) -> bool:
-    """Whether a text has the form of a JSON object to its end.
-
-    Apache writes number keys without quotes, which the standard parser does not take; then the brackets
-    outside of strings have to match.
-    """
-    if "\x00" in text or not text.lstrip().startswith("{"):
-        return False
-    try:
-        json.loads(text)
-    except ValueError:
-        return _brackets_match(text)
-    return True
-
-
-def _brackets_match(text: str) -> bool:
-    depth = 0
-    in_string = escaped = False
-    closed = False
-    for character in text:
-        if in_string:
-            if escaped:
-                escaped = False
-            elif character == "\\":
-                escaped = True
-            elif character == '"':
-                in_string = False
-        elif closed:
-            if not character.isspace():
-                return False
-        elif character == '"':
-            in_string = True
-        elif character in "{[":
-            depth += 1
-        elif character in "}]":
-            depth -= 1
-            closed = depth == 0
-    return closed
 
 
 def write_text(path: Path, text: str, mode: int = 0o644, disk: Disk = _REAL_DISK) -> None:

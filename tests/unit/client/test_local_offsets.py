@@ -69,7 +69,7 @@ async def test_nothing_is_written_while_nothing_moves(tmp_path: Path) -> None:
 async def test_a_file_that_cannot_be_read_is_no_reason_to_begin_anew(tmp_path: Path) -> None:
     offsets = await table(tmp_path)
     offsets.path.mkdir(parents=True)
-    with pytest.raises(LookupError, match="offsets cannot be read"):
+    with pytest.raises(LookupError, match="cannot be read: Is a directory; make it a file"):
         await offsets.stored(FIRST)
     offsets.set(FIRST, 1)
     await offsets.commit([FIRST])  # told, not raised: it is tried again with the next commit
