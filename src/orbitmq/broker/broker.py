@@ -21,7 +21,7 @@ from orbitmq.broker.delay import DelayDelivery, DelayLevels
 from orbitmq.broker.filters import FilterTable
 from orbitmq.broker.groups import GroupTable
 from orbitmq.broker.handlers import handlers
-from orbitmq.broker.handlers.pop_ack import PopAckTables, ack_many
+from orbitmq.broker.handlers.pop_ack import ACK_BEGINS, PopAckTables, ack_many, take_ack_frames
 from orbitmq.broker.handlers.pull import PULL_BEGINS, PullTables, take_pulls
 from orbitmq.broker.handlers.send import (
     BATCHES_BEGIN,
@@ -258,6 +258,7 @@ class Broker:
             TakeFrames(FRAMES_BEGIN, partial(take_frames, tables[SendTables]), SendMessageV2.CODE),
             TakeFrames(BATCHES_BEGIN, partial(take_batch_frames, tables[SendTables]), SendBatchMessage.CODE),
             TakeFrames((PULL_BEGINS,), partial(take_pulls, tables[PullTables]), PullMessage.CODE),
+            TakeFrames((ACK_BEGINS,), partial(take_ack_frames, tables[PopAckTables]), AckMessage.CODE),
         )
         return handlers.bind(tables), many, takers
 

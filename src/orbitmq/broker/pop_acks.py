@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from orbitmq.broker.acks_cy import UsualPop
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.offsets import OffsetTable
 from orbitmq.broker.pop_in_flight import InFlight
@@ -17,6 +19,9 @@ from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.pop import BadHandle, PopHandle, revive_topic
 from orbitmq.store import Appended, PutStatus
+
+MOST_USUAL_POPS = 1024
+"""Pops whose acknowledgements have a template: so many are remembered."""
 
 
 class AckStore(Protocol):
@@ -58,6 +63,8 @@ class PopAcks:
         self._points = points
         self._store = store
         self._freed: list[tuple[str, str, int]] = []
+        self._usual: dict[bytes, UsualPop] = {}
+        """By topic, group and handle."""
 
     def acknowledge(self, group: str, topic: str, queue_offset: int, handle: PopHandle, now: int) -> int:
         """Notes a message as handled; gives the physical offset behind what was stored for it, 0 for nothing.
@@ -70,6 +77,47 @@ class PopAcks:
             self._acknowledge_order(group, topic, queue_offset, handle, now)
             return 0
         return self.acknowledge_checked(group, topic, [queue_offset], handle, now)
+
+    def usual_pop(self, key: bytes, now: int) -> UsualPop | None:
+        """What acknowledgements of a pop have in common: see `acks_cy`, which stores them. None where
+        `acknowledge` has to decide.
+        """
+        pop = self._usual.get(key)
+        if pop is None:
+            topic, group, text, _ = key.decode().split("\0")
+            try:
+                handle = PopHandle.from_text(text)
+            except BadHandle:
+                return None
+            if handle.is_order or handle.queue_offset >= 0 or handle.visible_ms <= now:
+                return None
+            pop = self._points.usual_pop(topic, group, handle, now)
+            if pop is None:
+                return None
+            if len(self._usual) >= MOST_USUAL_POPS:
+                del self._usual[next(iter(self._usual))]
+            self._usual[key] = pop
+        topic, handle = pop.topic, pop.handle
+        # What is due already does not wait in the timer topic.
+        if handle.visible_ms <= now or self._points.is_kept(topic, pop.group, handle):
+            return None
+        try:
+            self.check_queue(topic, handle.queue_id)
+            self._check_revive_queue(handle)
+        except Refused:
+            return None
+        pop.lowest, pop.end = self._range(topic, handle.queue_id)
+        return pop
+
+    def stored(self, pops: Iterable[tuple[UsualPop, int]]) -> None:
+        """Counts messages of such pops whose acknowledgements are stored. Where memory ends here, what was
+        not counted is taken for in flight.
+        """
+        with contextlib.suppress(MemoryError):
+            for pop, count in pops:
+                self._points.stored["ACK", pop.group, pop.topic, PutStatus.PUT_OK.name] += 1
+                handle = pop.handle
+                self._in_flight.take(pop.topic, pop.group, handle.queue_id, handle.pop_time, count)
 
     def check_offset(self, topic: str, queue_offset: int, handle: PopHandle) -> tuple[int, int]:
         """Raises Refused for an offset that the handle's queue does not have; gives the range it has."""

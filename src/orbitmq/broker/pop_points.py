@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from orbitmq.broker.acks_cy import MARK, UsualPop
 from orbitmq.broker.offsets import OffsetTable
 from orbitmq.broker.pop_records import PointKey, ReviveRecords, key_of_point, offsets_of, point_key
 from orbitmq.protocol.bodies.pop import PopCheckPoint
@@ -167,6 +168,22 @@ class CheckPoints:
             del self._steps[queue]
         for key in [key for key in self._kept if is_gone(key[0], key[1])]:
             del self._kept[key]
+
+    def usual_pop(self, topic: str, group: str, handle: PopHandle, now: int) -> UsualPop | None:
+        """The template of acknowledgements of a pop; None where each needs to be looked at."""
+        one = self._records.ack(handle, group, topic, [MARK], now)
+        several = self._records.ack(handle, group, topic, [MARK, MARK], now)
+        try:
+            return UsualPop(topic, group, handle, one, several)
+        except ValueError:
+            return None
+
+    def is_kept(self, topic: str, group: str, handle: PopHandle) -> bool:
+        """Whether the check point of a pop is in memory."""
+        return bool(self._kept) and (
+            point_key(topic, group, handle.queue_id, handle.start_offset, handle.pop_time, handle.broker_name)
+            in self._kept
+        )
 
     def acknowledge(
         self, handle: PopHandle, group: str, topic: str, offsets: Sequence[int], now: int

@@ -22,10 +22,11 @@ from orbitmq.protocol.declare import Request
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.frame import encode_command
 from orbitmq.protocol.properties import encode_properties
+from orbitmq.protocol.requests.pop import AckMessage
 from orbitmq.protocol.requests.send import SendReply
 from orbitmq.store import MessageStore, PendingMessage
 from tests.unit.broker.handlers.real_broker import message
-from tests.unit.broker.pop_kit import TOPIC, PopWorld
+from tests.unit.broker.pop_kit import GROUP, TOPIC, PopWorld
 from tests.unit.broker.timer_world import TimerWorld
 from tests.unit.broker.transacting import COMMIT, INTERVAL, ROLLBACK, Transacting
 from tests.unit.store.kit import HOST, NOW, bodies, crash, opened
@@ -374,4 +375,35 @@ def test_what_is_revived_is_what_was_not_acknowledged_and_once(tmp_path: Path) -
     world.step()
     try_each(world, 1)
     assert bodies(world.store, f"%RETRY%G_{TOPIC}") == world.kept
+    world.close()
+
+
+class Acknowledging(Popping):
+    """Messages are popped, and acknowledged in one read."""
+
+    acks = b""
+
+    def prepare(self, number: int) -> None:
+        self.send(3)
+        popped = self.pop(invisible_time=60_000)
+        assert len(popped) == 3
+        self.acks = in_one_read(
+            [AckMessage(GROUP, got.topic, 0, got.handle.to_text(), got.record.queue_offset) for got in popped]
+        )
+        self.save()
+
+    def act(self) -> None:
+        for code, _, remark in self.real.read(self.acks, self.now).values():
+            if code:
+                raise Refused(code, remark or "")
+
+
+@several_fail
+def test_what_was_acknowledged_does_not_come_again(tmp_path: Path, failing: int) -> None:
+    world = Acknowledging(tmp_path / "store")
+    world.prepare(0)
+    world.act()  # the queue of the timers is there from now on
+    try_each(world, failing)
+    world.wait(70_000)
+    assert world.pop() == []
     world.close()

@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from orbitmq.broker.acks_cy import take_acks
 from orbitmq.broker.handlers import handlers
+from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.pop import LONGEST_INVISIBLE_MS
 from orbitmq.broker.pop_acks import PopAcks, read_handle
 from orbitmq.broker.pop_polling import HeldCalls
 from orbitmq.protocol.bodies.pop import BatchAck
-from orbitmq.protocol.call import Call, Durable, Outcome, Peer, Result, Wait
+from orbitmq.protocol.call import Call, Durable, Outcome, Peer, Result, Taken, Wait
 from orbitmq.protocol.codes import ResponseCode
-from orbitmq.protocol.command import Command
+from orbitmq.protocol.command import LANGUAGE_CODES, LANGUAGE_OTHER, Command
 from orbitmq.protocol.declare import Reply, Void
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.header_cy import encode_success
@@ -24,6 +26,10 @@ from orbitmq.protocol.requests.pop import (
     ChangeMessageInvisibletime,
     InvisibletimeReply,
 )
+from orbitmq.store import MessageStore
+
+ACK_BEGINS = b'{"code":200051,'
+"""How Java, Go and C++ peers begin the header of an acknowledgement."""
 
 MOST_BITS = 1 << 16
 """An acknowledgement of several messages names none further from its check point's start than this."""
@@ -40,11 +46,15 @@ class AckSettings(Protocol):
 class PopAckTables:
     """What acknowledgements change."""
 
+    identity: BrokerIdentity
     settings: AckSettings
     pop_acks: PopAcks
     held_pops: HeldCalls
     held_notices: HeldCalls
+    store: MessageStore
     sync_flush: bool
+    answers: bytearray = field(default_factory=lambda: bytearray(4096))
+    """Memory in which `take_ack_frames` puts answers together."""
 
 
 @handlers(AckMessage)
@@ -58,6 +68,36 @@ def ack_message(tables: PopAckTables, call: Call[AckMessage], now: int) -> Resul
     )
     _wake_freed(tables)
     return _after_flush(tables, Void(), end_offset, now)
+
+
+def take_ack_frames(tables: PopAckTables, data: bytes, peer: Peer, now: int) -> Taken | None:
+    """Stores the acknowledgements at the start of what a read brought, whole frames; None if there are none.
+
+    Whatever it leaves goes through `ack_many`, to which it would have been the same.
+    """
+    room = tables.store.room(now)
+    if room is None:
+        return None
+    try:
+        taken = take_acks(data, tables.pop_acks, tables.identity.host, room, tables.answers, now)
+        if taken is None:
+            return None
+        durable, deadline = (
+            (room.segment_start + room.position, now + tables.settings.sync_flush_timeout)
+            if tables.sync_flush
+            else (0, 0)
+        )
+        by_code = {AckMessage.CODE: (taken.answered, 0)}
+        result = Taken(taken.end, taken.answers, taken.answered, by_code, durable, deadline)
+    except BaseException:
+        tables.store.leave(room)
+        raise
+    # What fails before has stored nothing, and behind it nothing fails.
+    tables.store.wrote_into(room)
+    tables.pop_acks.stored(taken.pops)
+    peer.version = taken.version
+    peer.language = LANGUAGE_CODES.get(taken.language, LANGUAGE_OTHER)
+    return result
 
 
 @dataclass(slots=True)

@@ -69,10 +69,11 @@ class RealBroker:
         self.broker.start(now)
         for _ in self.broker.take_up(now):
             pass
-        self._handlers, self._many, (sends, batches, pulls) = self.broker.bind()
+        self._handlers, self._many, (sends, batches, pulls, acks) = self.broker.bind()
         self.take_frames = sends.take
         self.take_batches = batches.take
         self.take_pulls = pulls.take
+        self.take_acks = acks.take
 
     def close(self) -> None:
         self.store.close()
@@ -110,12 +111,17 @@ class RealBroker:
     def read(
         self, data: bytes, now: int = NOW, peer: Peer = PEER, *, at_once: bool = True
     ) -> dict[int, tuple[int, dict[str, str], str | None]]:
-        """The answers to the sends and ends of transactions of one read, by opaque: code, fields, remark.
+        """The answers to the sends, ends of transactions and acknowledgements of one read, by opaque: code,
+        fields, remark.
 
         `at_once` offers it to what takes frames first, as connections do.
         """
-        is_batch = data.startswith(b'{"code":320,', 8)
-        take = self.take_batches if is_batch else self.take_frames
+        begin = data[8:23]
+        take = self.take_frames
+        if begin.startswith(b'{"code":320,'):
+            take = self.take_batches
+        elif begin == b'{"code":200051,':
+            take = self.take_acks
         taken = take(data, peer, now) if at_once else None
         answers: list[Command] = [] if taken is None else FrameSplitter().feed(taken.answers)
         commands, _ = decode_frames(data, MAX_FRAME_BYTES, 0 if taken is None else taken.end)
