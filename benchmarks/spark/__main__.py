@@ -25,8 +25,9 @@ from benchmarks.spark.kafka import fill, kafka
 from benchmarks.spark.report import show, write_report
 
 OWN = HERE / "spark"
-RECORDS = ((128, 2_000_000), (1024, 500_000))
-"""Sizes in bytes, and how many records of each."""
+RECORDS = ((128, 4_000_000), (1024, 1_500_000))
+"""Sizes in bytes, and how many records of each: of fewer, the half second that a job takes for none would
+decide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Served:
 @click.option("--rounds", type=click.IntRange(1), default=5, help="Of each job; the report shows medians.")
 @click.option("--scale-rounds", type=click.IntRange(0), default=3, help="Of each size of the cluster.")
 @click.option(
-    "--records", type=click.IntRange(1000), help="Records of each size, instead of 2 and 0.5 million."
+    "--records", type=click.IntRange(1000), help="Records of each size, instead of 4 and 1.5 million."
 )
 @click.option("--jobs", multiple=True, help="Only jobs whose names begin so: count, noop, stream-parquet …")
 @click.option("--orbitmq", "command", help="The orbitmq command to measure. Default: beside this Python.")
