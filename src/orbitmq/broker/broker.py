@@ -217,7 +217,7 @@ class Broker:
     def take_woken(self) -> Sequence[Signal]:
         """The signals of held calls that may go on. Cheap: asked after every turn."""
         pops, notices, routes = self.held_pops, self.held_notices, self.routes
-        if not (pops.has_woken or notices.has_woken or routes.has_told):
+        if not (pops.woken or notices.woken or routes.told):
             return ()
         return pops.take_woken() + notices.take_woken() + routes.take_told()
 

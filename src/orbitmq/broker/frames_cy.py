@@ -16,7 +16,7 @@ does not. Interpreted, all goes that way.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 try:
@@ -93,6 +93,9 @@ _MOST_BEHIND = 64 << 20
 """Half messages further back are not copied within the map: their pages may have to come from the disk."""
 
 
+_new_tuple: Any = tuple.__new__
+
+
 class StoredHalf(NamedTuple):
     """A half message that was stored."""
 
@@ -125,8 +128,8 @@ class TakenSends(NamedTuple):
     version: int
     """Of the first one's sender."""
     language: str
-    halves: list[StoredHalf]
-    ended: list[Ended]
+    halves: Sequence[StoredHalf]
+    ended: Sequence[Ended]
     op_offset: int
     """The queue offset of the op record that names those."""
     ended_answered: int
@@ -139,15 +142,17 @@ class Waiting:
 
     __slots__ = (
         "delays_ms",
+        "look",
         "most_op_bytes",
-        "now",
         "op_properties",
         "op_tags_code",
         "recent",
         "takes_halves",
     )
 
-    def __init__(self, op_properties: bytes, op_tags_code: int) -> None:
+    def __init__(self, op_properties: bytes, op_tags_code: int, look: Callable[[Waiting], None]) -> None:
+        self.look = look
+        """Finds out what follows here, as it is now: asked where a read brings such a message or decision."""
         self.op_properties = op_properties
         self.op_tags_code = op_tags_code
         self.most_op_bytes = 0
@@ -157,7 +162,6 @@ class Waiting:
         self.recent: dict[int, int] | None = None
         """Physical offset -> queue offset of half messages that are open, came this way, and have no copy;
         None while no decisions are taken."""
-        self.now = 0
 
 
 def take_sends(
@@ -173,6 +177,7 @@ def take_sends(
     stats: BrokerStats,
     answers: bytearray,
     waiting: Waiting,
+    now: cython.longlong,
 ) -> TakenSends | None:
     """Stores the sends at the start of `data`, and ends transactions; None if the first frame is neither.
 
@@ -196,9 +201,8 @@ def take_sends(
     aside: Aside
     is_aside: cython.bint
     delay_ms: cython.longlong
-    delays_ms: dict[int, int] = waiting.delays_ms
-    now: cython.longlong = waiting.now
-    halves: list[StoredHalf] = []
+    has_looked: cython.bint = False
+    halves: list[StoredHalf] | None = None
     decisions: _Decisions | None = None
     success: bytes
     ended_answered: cython.Py_ssize_t = 0
@@ -253,10 +257,10 @@ def take_sends(
     version: cython.int = 0
     language: str = ""
     counted: dict[int, Any] = {}
-    halves_count: dict[int, Any] = {}
-    delayed_count: dict[int, Any] = {}
-    count: list[Any] = []
-    known_count: list[Any] = []
+    halves_count: dict[int, Any] | None = None
+    delayed_count: dict[int, Any] | None = None
+    count: list[Any] = None  # type: ignore[assignment]
+    known_count: list[Any] = None  # type: ignore[assignment]
     target: Py_buffer
     if PyBytes_GET_SIZE(host) not in (8, 20) or PyBytes_GET_SIZE(store_host) not in (8, 20):
         return None
@@ -273,12 +277,17 @@ def take_sends(
             if frame[4] or not scan_send(frame + 8, frame + 8 + header_length, cython.address(header)):
                 break
             if header.code != 310 or header.flag & 1:
-                if header.code != 37 or header.flag & 1 or waiting.recent is None:
+                if header.code != 37 or header.flag & 1:
+                    break
+                if not has_looked:
+                    waiting.look(waiting)
+                    has_looked = True
+                if waiting.recent is None:
                     break
                 if sync_flush and not header.flag & 2:
                     break  # its answer waits for the disk, with a remark of its own where that is late
                 if decisions is None:
-                    decisions = _Decisions(waiting, room, store_host, store_timestamp)
+                    decisions = _Decisions(waiting, room, store_host, store_timestamp, now)
                 size = decisions.take(
                     cython.address(header), cython.cast(cython.p_uchar, target.buf), position, limit
                 )
@@ -386,12 +395,15 @@ def take_sends(
                     cython.address(aside),
                 ):
                     break
+                if not has_looked:
+                    waiting.look(waiting)
+                    has_looked = True
                 unique_at = aside.unique_at
                 unique_size = aside.unique_size
                 plain.is_ordered = False
                 sys_flag &= ~0xC
                 if aside.level:
-                    delay = delays_ms.get(aside.level)
+                    delay = waiting.delays_ms.get(aside.level)
                     found = by_topic.get(SCHEDULE_TOPIC)
                     if delay is None or found is None:
                         break
@@ -402,6 +414,8 @@ def take_sends(
                     queue = found.get(stored_queue_id)
                     if queue is None:
                         break
+                    if delayed_count is None:
+                        delayed_count = {}
                     count = _counter(delayed_count, stored_queue_id)
                 else:
                     found = by_topic.get(HALF_TOPIC)
@@ -413,6 +427,8 @@ def take_sends(
                     queue = found.get(0)
                     if queue is None or queue.code_is_special:
                         break
+                    if halves_count is None:
+                        halves_count = {}
                     count = _counter(halves_count, 0)
                     memcpy(properties + properties_length, b"__transactionId__\x01", 18)
                     properties_length += 18
@@ -523,6 +539,8 @@ def take_sends(
             if aside.is_ordered:
                 stats.put_typed("fifo", SCHEDULE_TOPIC if aside.level else HALF_TOPIC, size)
             if not aside.level:
+                if halves is None:
+                    halves = []
                 halves.append(
                     StoredHalf(
                         topic,
@@ -550,7 +568,7 @@ def take_sends(
         _count(stats, SCHEDULE_TOPIC, delayed_count)
     if frame == start:
         return None
-    ended: list[Ended] = []
+    ended: Sequence[Ended] = ()
     op_offset: cython.longlong = -1
     if decisions is not None and decisions.ended:
         ended = decisions.ended
@@ -558,19 +576,24 @@ def take_sends(
         for count in decisions.counted.values():
             stats.put_fresh(count[0], count[1], count[2], count[3], count[2])
             stats.put_typed("transaction", count[0], count[3], count[2])
-    return TakenSends(
-        frame - start,
-        PyBytes_FromStringAndSize(PyByteArray_AS_STRING(answers), used),
-        answered + ended_answered,
-        oneway + ended_oneway,
-        version,
-        language,
-        halves,
-        ended,
-        op_offset,
-        ended_answered,
-        ended_oneway,
+    # Not its constructor, which is a Python function and takes as long as a good part of a send.
+    made: TakenSends = _new_tuple(
+        TakenSends,
+        (
+            frame - start,
+            PyBytes_FromStringAndSize(PyByteArray_AS_STRING(answers), used),
+            answered + ended_answered,
+            oneway + ended_oneway,
+            version,
+            language,
+            halves or (),
+            ended,
+            op_offset,
+            ended_answered,
+            ended_oneway,
+        ),
     )
+    return made
 
 
 @cython.cfunc
@@ -594,6 +617,7 @@ class _Decisions:
     segment_start: cython.longlong
     store_host: bytes
     store_timestamp: cython.longlong
+    now: cython.longlong
     max_body: cython.Py_ssize_t
     max_record: cython.Py_ssize_t
     op_queue: Any
@@ -606,7 +630,9 @@ class _Decisions:
     counted: dict[Any, list[Any]]
     reserved: cython.Py_ssize_t
 
-    def __init__(self, waiting: Waiting, room: Room, store_host: bytes, store_timestamp: int) -> None:
+    def __init__(
+        self, waiting: Waiting, room: Room, store_host: bytes, store_timestamp: int, now: int
+    ) -> None:
         assert waiting.recent is not None
         self.recent = waiting.recent
         self.waiting = waiting
@@ -617,6 +643,7 @@ class _Decisions:
         self.max_record = room.max_record_bytes
         self.store_host = store_host
         self.store_timestamp = store_timestamp
+        self.now = now
         self.op_queue = (room.queues.get(OP_HALF_TOPIC) or {}).get(0)
         self.op_properties = waiting.op_properties
         self.most_op = waiting.most_op_bytes
@@ -709,10 +736,9 @@ class _Decisions:
         if size + reserved + 8 > limit - position:
             return -1
         born: cython.longlong = get_long(base + begin + 40)
-        now: cython.longlong = self.waiting.now
-        age_ms: cython.longlong = now - born
+        age_ms: cython.longlong = self.now - born
         if age_ms < 0:
-            age_ms = now - get_long(base + begin + 48 + half.host_size)
+            age_ms = self.now - get_long(base + begin + 48 + half.host_size)
         ended = Ended(
             topic,
             PyUnicode_DecodeUTF8(cython.cast(cython.p_char, half.group), half.group_size, cython.NULL),
@@ -792,7 +818,7 @@ class _Decisions:
             self.op_offset,
             self.segment_start + position,
             0x30 if PyBytes_GET_SIZE(self.store_host) == 20 else 0,
-            self.waiting.now,
+            self.now,
             self.store_host,
             self.store_timestamp,
             self.store_host,

@@ -11,19 +11,17 @@ if TYPE_CHECKING:
 class Outbox:
     """Pushes in the order in which rules made them. What needs an answer is a `Wait` on `Answer` instead."""
 
-    __slots__ = ("_pushes",)
+    __slots__ = ("pushes",)
 
     def __init__(self) -> None:
-        self._pushes: list[tuple[int, Request[Any]]] = []
+        self.pushes: list[tuple[int, Request[Any]]] = []
+        """Those since the last `take`; looked at after every turn."""
 
     def push(self, connection_id: int, request: Request[Any]) -> None:
         """Sends `request` one-way to a connection; nothing happens if it is gone by then."""
-        self._pushes.append((connection_id, request))
+        self.pushes.append((connection_id, request))
 
     def take(self) -> list[tuple[int, Request[Any]]]:
         """All pushes since the last call."""
-        pushes, self._pushes = self._pushes, []
+        pushes, self.pushes = self.pushes, []
         return pushes
-
-    def __bool__(self) -> bool:
-        return bool(self._pushes)

@@ -52,7 +52,8 @@ class HeldCalls:
         self._watched: dict[str, dict[tuple[str, str, int], int]] = {}
         """Topic -> who waits for it (topic, group, kind of topic), with the number of their calls."""
         self._by_connection: dict[int, set[Held]] = {}
-        self._woken: list[Signal] = []
+        self.woken: list[Signal] = []
+        """The signals of those woken since the last `take_woken`."""
         self.count = 0
         """Calls held now."""
 
@@ -158,16 +159,11 @@ class HeldCalls:
 
     def _wake(self, held: Held) -> None:
         self.release(held)
-        self._woken.append(held.signal)
-
-    @property
-    def has_woken(self) -> bool:
-        """Whether somebody was woken since the last call of `take_woken`."""
-        return bool(self._woken)
+        self.woken.append(held.signal)
 
     def take_woken(self) -> list[Signal]:
         """The signals of those woken since the last call."""
-        woken, self._woken = self._woken, []
+        woken, self.woken = self.woken, []
         return woken
 
 

@@ -26,8 +26,10 @@ class RouteTable:
         self._queues: dict[str, list[MessageQueue]] = {}
         self._asked_ms: dict[str, int] = {}
         self._waiting: dict[str, list[Signal]] = {}
-        self._wanted: set[str] = set()
-        self._told: list[Signal] = []
+        self.wanted: set[str] = set()
+        """The topics to look up now."""
+        self.told: list[Signal] = []
+        """The signals of those who need not wait any more."""
 
     def elsewhere(self, topic: str, now: int) -> Sequence[MessageQueue] | None:
         """The readable queues of a topic on other brokers; None as long as that is not known."""
@@ -40,17 +42,12 @@ class RouteTable:
         """Has a topic looked up now; the signal says when that is done, whether it is known then or not."""
         signal = Signal()
         self._waiting.setdefault(topic, []).append(signal)
-        self._wanted.add(topic)
+        self.wanted.add(topic)
         return signal
-
-    @property
-    def has_wanted(self) -> bool:
-        """Whether a topic has to be looked up now."""
-        return bool(self._wanted)
 
     def take_wanted(self) -> set[str]:
         """The topics to look up now."""
-        wanted, self._wanted = self._wanted, set()
+        wanted, self.wanted = self.wanted, set()
         return wanted
 
     def to_refresh(self, now: int) -> set[str]:
@@ -74,14 +71,9 @@ class RouteTable:
 
     def failed(self, topic: str) -> None:
         """Lets those go who wait for a topic: nothing more is known of it for now."""
-        self._told += self._waiting.pop(topic, ())
-
-    @property
-    def has_told(self) -> bool:
-        """Whether somebody need not wait any more."""
-        return bool(self._told)
+        self.told += self._waiting.pop(topic, ())
 
     def take_told(self) -> list[Signal]:
         """The signals of those who need not wait any more."""
-        told, self._told = self._told, []
+        told, self.told = self.told, []
         return told

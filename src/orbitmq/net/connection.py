@@ -175,14 +175,15 @@ class Connection(asyncio.Protocol):
         """Cuts what came into commands; answers settle their calls, requests go to `on_requests`."""
         self.last_active = self.last_heard = self._loop.time()
         inbox = self._inbox
+        splitter = self._splitter
         # What waits in the inbox came first.
         take = self._take if not inbox and self._writable else None
         try:
-            commands = self._splitter.feed(data, take)
+            commands = splitter.feed(data, take)
         except MalformedFrame as error:
             self.cut(f"malformed frame: {error}")
             return
-        if self._is_unfinished or not commands:
+        if self._is_unfinished or (splitter.rest and not commands):
             self._note_unfinished()
         if len(commands) == 1 and not inbox and not commands[0].flag & 1 and self._writable:
             self._hand_over(commands)  # most reads are like this: nothing has to wait in the inbox

@@ -23,13 +23,14 @@ class FrameSplitter:
 
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._max_frame_bytes = max_frame_bytes
-        self._rest = bytearray()
+        self.rest = bytearray()
+        """The unfinished frame; what it holds is the splitter's."""
         self._needed = 0
 
     @property
     def pending_bytes(self) -> int:
         """How much of an unfinished frame is held."""
-        return len(self._rest)
+        return len(self.rest)
 
     def feed(
         self, data: bytes | bytearray | memoryview, take: Callable[[bytes], int] | None = None
@@ -38,7 +39,7 @@ class FrameSplitter:
 
         `take` may have whole frames at the start of what is there for itself: it says how many bytes.
         """
-        rest = self._rest
+        rest = self.rest
         if rest:
             rest += data
             if len(rest) < self._needed:

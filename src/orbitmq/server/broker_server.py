@@ -274,7 +274,7 @@ class BrokerServer:
     def _after_turn(self, now: int) -> None:
         """What every turn ends with: pushes, wake-ups, and the start of writes that replies wait for."""
         broker = self.broker
-        if broker.outbox:
+        if broker.outbox.pushes:
             for connection_id, request in broker.outbox.take():
                 self.turns.push(connection_id, request)
         held = broker.held_pops.count or broker.held_notices.count
@@ -298,7 +298,7 @@ class BrokerServer:
         broker = self.broker
         while woken := broker.take_woken():
             self.turns.waits.signalled(woken)
-        if broker.routes.has_wanted:
+        if broker.routes.wanted:
             self._ask_routes(broker.routes.take_wanted())
 
     def _ask_routes(self, topics: set[str]) -> None:

@@ -50,6 +50,9 @@ class Durations:
     def add(self, took_ms: float, count: int) -> None:
         """Counts so many durations; as everywhere in RocketMQ, whole ms count."""
         whole = int(took_ms)
+        if not whole:
+            self.counts[0] += count  # most are like this
+            return
         self.counts[bisect_left(self.bounds_ms, whole)] += count
         self.total_ms += whole * count
 

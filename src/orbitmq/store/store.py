@@ -368,8 +368,10 @@ class MessageStore:
         room.segment_start = segment.start
         room.store_timestamp = self._last_timestamp
         room.dirty = self._arrivals.dirty
-        room.max_body_bytes = most = self.options.max_message_size
-        room.max_record_bytes = min(most + RECORD_OVERHEAD_BYTES, self._log.segment_bytes - BLANK_BYTES)
+        most = self.options.max_message_size
+        if most != room.max_body_bytes:
+            room.max_body_bytes = most
+            room.max_record_bytes = min(most + RECORD_OVERHEAD_BYTES, self._log.segment_bytes - BLANK_BYTES)
         return room
 
     def wrote_into(self, room: Room) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, TypeAlias
 
 from orbitmq.broker import names
@@ -204,7 +205,8 @@ def take_frames(tables: SendTables, data: bytes, peer: Peer, now: int) -> Taken 
             room,
             tables.stats,
             fixed.answers,
-            _waiting(tables, fixed, now),
+            fixed.waiting,
+            now,
         )
         result = None if taken is None else _taken(tables, taken, room, now)
         if taken is not None and (taken.halves or taken.ended):
@@ -256,15 +258,13 @@ def take_batch_frames(tables: SendTables, data: bytes, peer: Peer, now: int) -> 
     return result
 
 
-def _waiting(tables: SendTables, fixed: Fixed, now: int) -> Waiting:
-    waiting = fixed.waiting
-    waiting.now = now
+def _look(tables: SendTables, waiting: Waiting) -> None:
+    """Finds out what is taken now of messages that wait elsewhere first, and of decisions about them."""
     waiting.takes_halves = not tables.settings.reject_transaction_message
     waiting.delays_ms = {} if tables.store.is_pressed else tables.levels.delay_ms
     waiting.most_op_bytes = tables.settings.transaction_op_msg_max_size
     recent = tables.transactions.recent_halves()
     waiting.recent = recent if tables.identity.is_master else None
-    return waiting
 
 
 def _taken(tables: SendTables, sends: TakenSends, room: Room, now: int) -> Taken:
@@ -620,7 +620,7 @@ def _fixed(tables: SendTables) -> Fixed:
             encode_properties(own),
             template,
             bytearray(64 << 10),
-            Waiting(OP_PROPERTIES, tags_code(OP_PROPERTIES)),
+            Waiting(OP_PROPERTIES, tags_code(OP_PROPERTIES), partial(_look, tables)),
         )
     return fixed
 
