@@ -144,6 +144,9 @@ def test_the_command(
         assert run_command([*where, *wrong]) != 0
     assert run_command(["job", "search", "--no-live", "--key", "x"]) == 2
     capsys.readouterr()
+    nowhere = str(tmp_path / "nowhere")
+    assert run_command(["job", "search", "--lake", nowhere, "--no-live", "--key", "x"]) == 1
+    assert "nowhere holds no lake" in capsys.readouterr().err
 
 
 def test_nothing_to_look_for_is_an_error() -> None:

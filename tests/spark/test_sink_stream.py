@@ -6,7 +6,6 @@ other moments, so that several runs make one long one.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import random
@@ -24,6 +23,7 @@ from orbitmq.protocol.requests.offset import GetMaxOffset
 from tests.peers.apache import Apache
 from tests.spark import stream_to_topic
 from tests.spark.conftest import Server, create_topic
+from tests.spark.killing import kill
 from tests.spark.test_sink_once import stored
 
 LONG = "ORBITMQ_SINK_KILLS"
@@ -35,32 +35,6 @@ PATIENCE_SECONDS = 300
 def ends(server: Server, topic: str) -> int:
     with BlockingConnection(server.broker) as broker:
         return sum(broker.call(GetMaxOffset(topic, queue)).offset for queue in range(4))
-
-
-def processes_of(session: int) -> list[int]:
-    """A driver, its JVM and Spark's workers: all that one session holds."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if os.getsid(int(path.name)) == session:
-                found.append(int(path.name))
-    return found
-
-
-def kill(driver: subprocess.Popen[bytes]) -> None:
-    """Ends it as a machine does that goes down: nobody is left to send anything."""
-    while processes := [pid for pid in processes_of(driver.pid) if not _is_dead(pid)]:
-        for pid in processes:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-    driver.wait()
-
-
-def _is_dead(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
 
 
 @pytest.mark.timeout(PATIENCE_SECONDS * (KILLS + 2))

@@ -62,6 +62,9 @@ class Folder(Protocol):
     def path(self, name: str) -> str:
         """How people find a file."""
 
+    def stamp(self, name: str) -> str:
+        """Another text once a file has changed; empty where there is none. Raises OSError."""
+
 
 def open_folder(url: str, options: Mapping[str, Any] | None = None) -> Folder:
     """The folder at a path or URL; it need not exist. Raises BadOption for a URL that nothing can read."""
@@ -117,6 +120,13 @@ class LocalFolder:
 
     def path(self, name: str) -> str:
         return str((self._root / name).absolute())
+
+    def stamp(self, name: str) -> str:
+        try:
+            told = os.stat(self._root / name)
+        except FileNotFoundError:
+            return ""
+        return f"{told.st_size} {told.st_mtime_ns}"
 
 
 class MappedView:
@@ -184,6 +194,12 @@ class RemoteFolder:
 
     def path(self, name: str) -> str:
         return f"{self.url}/{name}" if name else self.url
+
+    def stamp(self, name: str) -> str:
+        try:
+            return str(self._fs.ukey(self._at(name)))
+        except FileNotFoundError:
+            return ""
 
     def matching(self) -> list[str]:
         """The URLs of the folders that this URL stands for as a pattern."""

@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from orbitmq.spark.errors import BadOption
+from orbitmq.spark.jobs.checkpoint import checkpoint
 from orbitmq.spark.jobs.job import QUIET, JobSetup, JobUi
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from orbitmq.spark.jobs.audit.tables import Files
+    from orbitmq.spark.jobs.checkpoint import Checkpoint
 
 CHECKS = ("records", "queues", "index", "offsets", "transactions")
 DEFAULT_MOST = 1000
@@ -56,50 +58,63 @@ class AuditResult:
 
 def run(options: AuditOptions, ui: JobUi = QUIET) -> AuditResult:
     """Verifies the stores. Raises NotAStore, BadOption, SparkSourceError, JobFailed, OSError."""
-    from pyspark import StorageLevel
-
     from orbitmq.spark.jobs.audit import tables
 
     unknown = [check for check in options.checks if check not in CHECKS]
     if unknown:
         raise BadOption(f"there is no check {', '.join(unknown)}: {', '.join(CHECKS)}")
-    files = tables.look_at(
-        options.stores,
-        split_bytes=options.split_bytes,
-        index_slots=options.index_slots,
-        storage=options.storage_options,
-    )
-    with options.setup.session("audit") as spark, ui.spark_progress(spark, "auditing"):
-        # Scanned once: three checks and the summary look at them.
-        records = tables.records(spark, files).persist(StorageLevel.DISK_ONLY)
-        units = tables.units(spark, files).persist(StorageLevel.DISK_ONLY)
+    asked = {"stores": options.stores, "checks": options.checks, "index_slots": options.index_slots}
+    with checkpoint(options.setup.checkpoint, "audit", asked) as kept:
+        files = tables.look_at(
+            options.stores,
+            split_bytes=options.split_bytes,
+            index_slots=options.index_slots,
+            storage=options.storage_options,
+        )
+        with options.setup.session("audit") as spark, ui.spark_progress(spark, "auditing"):
+            return _audit(spark, files, options, kept)
+
+
+def _audit(spark: SparkSession, files: Files, options: AuditOptions, kept: Checkpoint | None) -> AuditResult:
+    from pyspark import StorageLevel
+
+    from orbitmq.spark.jobs.audit import tables
+
+    # Scanned once: three checks and the summary look at them.
+    records = tables.records(spark, files, kept).persist(StorageLevel.DISK_ONLY)
+    units = tables.units(spark, files, kept).persist(StorageLevel.DISK_ONLY)
+    try:
+        found = findings(spark, files, records, units, options, kept).persist(StorageLevel.DISK_ONLY)
         try:
-            found = findings(spark, files, records, units, options).persist(StorageLevel.DISK_ONLY)
-            try:
-                counts = found.groupBy("store", "check", "severity").count()
-                shown = found.orderBy("severity", "store", "check", "physicalOffset").limit(options.most)
-                return AuditResult(
-                    [row.asDict() for row in shown.collect()],
-                    [
-                        {
-                            "store": row["store"],
-                            "check": row["check"],
-                            "severity": row["severity"],
-                            "findings": row["count"],
-                        }
-                        for row in counts.orderBy("store", "check", "severity").collect()
-                    ],
-                    _summary(files, records, units),
-                )
-            finally:
-                found.unpersist()
+            counts = found.groupBy("store", "check", "severity").count()
+            shown = found.orderBy("severity", "store", "check", "physicalOffset").limit(options.most)
+            return AuditResult(
+                [row.asDict() for row in shown.collect()],
+                [
+                    {
+                        "store": row["store"],
+                        "check": row["check"],
+                        "severity": row["severity"],
+                        "findings": row["count"],
+                    }
+                    for row in counts.orderBy("store", "check", "severity").collect()
+                ],
+                _summary(files, records, units),
+            )
         finally:
-            records.unpersist()
-            units.unpersist()
+            found.unpersist()
+    finally:
+        records.unpersist()
+        units.unpersist()
 
 
 def findings(
-    spark: SparkSession, files: Files, records: DataFrame, units: DataFrame, options: AuditOptions
+    spark: SparkSession,
+    files: Files,
+    records: DataFrame,
+    units: DataFrame,
+    options: AuditOptions,
+    kept: Checkpoint | None = None,
 ) -> DataFrame:
     """All findings, with the columns of `checks.FINDINGS`, of the frames that `tables` makes of `files`."""
     from orbitmq.spark.jobs.audit import checks, tables
@@ -130,11 +145,11 @@ def findings(
     if "index" in options.checks and files.index:
         with_index = {piece.store for piece in files.index}
         indexed = records.where(records["store"].isin(sorted(with_index)))
-        found = found.unionByName(checks.bad_entries(tables.entries(spark, files), indexed))
+        found = found.unionByName(checks.bad_entries(tables.entries(spark, files, kept), indexed))
     if "offsets" in options.checks and files.offsets:
         found = found.unionByName(checks.bad_offsets(spark, units, files.offsets))
     if "transactions" in options.checks:
-        found = found.unionByName(checks.undecided(tables.transactions(spark, files)))
+        found = found.unionByName(checks.undecided(tables.transactions(spark, files, kept)))
     return found
 
 

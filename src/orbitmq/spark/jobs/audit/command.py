@@ -32,9 +32,11 @@ COLUMNS = (
 @job(
     "audit",
     cluster=False,
+    checkpoint="Folder that remembers what was looked through: a run after a crash looks at the rest.",
     report="Also write the findings as a page.",
     examples="""orbitmq job audit /var/lib/orbitmq
 orbitmq job audit '/backup/*/store' --check records --check queues
+orbitmq job audit '/backup/*/store' --checkpoint ./audit-1 --report audit.html
 orbitmq job audit s3://backup/broker-a --storage-options '{"anon":true}' --json""",
 )
 @click.argument("stores", nargs=-1, required=True, metavar="STORE...")

@@ -115,6 +115,10 @@ class LogPiece:
     storage: Storage = ()
     with_keys: bool = True
 
+    @property
+    def files(self) -> list[tuple[str, str]]:
+        return files_of(self.work)
+
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Every record, and every place that is none."""
         for place, store in self.work.bad:
@@ -151,6 +155,11 @@ class LogPiece:
         return _complete(RECORDS, arrays, batch)
 
 
+def files_of(work: Work) -> list[tuple[str, str]]:
+    """Folder and name of each file that work reads."""
+    return [(one.file.folder, one.file.name) for one in work.ranges]
+
+
 def _keys(batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
     """The hashes under which the index has each message: of its keys, and of its tag."""
     keys: list[list[int]] = []
@@ -181,6 +190,10 @@ class TransactionPiece:
     work: Work
     storage: Storage = ()
 
+    @property
+    def files(self) -> list[tuple[str, str]]:
+        return files_of(self.work)
+
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Half messages and op records; what is bad is told elsewhere."""
         for one in self.work.ranges:
@@ -210,6 +223,10 @@ class QueuePiece:
     topic: str
     queue_id: int
     storage: Storage = ()
+
+    @property
+    def files(self) -> list[tuple[str, str]]:
+        return [(self.store, f"{self.folder}/{self.name}")]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Every unit that was written."""
@@ -262,6 +279,10 @@ class IndexPiece:
     slots: int = 0
     storage: Storage = ()
     may_grow: bool = False
+
+    @property
+    def files(self) -> list[tuple[str, str]]:
+        return [(self.store, f"index/{self.name}")]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Every entry."""

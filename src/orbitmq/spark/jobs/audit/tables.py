@@ -23,11 +23,13 @@ from orbitmq.spark.jobs.audit.pieces import (
 )
 from orbitmq.spark.offline.options import OfflineOptions
 from orbitmq.spark.offline.planning import CONSUME_QUEUE, Store, is_segment, open_stores, plan
-from orbitmq.spark.offline.storage import Folder
+from orbitmq.spark.offline.storage import Folder, open_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+    from orbitmq.spark.jobs.checkpoint import Checkpoint
 
 MOST_TASKS = 2000
 REBUILT_BEFORE_MS = 3000
@@ -36,6 +38,14 @@ REBUILT_BEFORE_MS = 3000
 
 class Piece(Protocol):
     """What one worker reads at a time."""
+
+    @property
+    def storage(self) -> Storage:
+        """What fsspec is told."""
+
+    @property
+    def files(self) -> list[tuple[str, str]]:
+        """Folder and name of each file that is read."""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """What is in it."""
@@ -171,45 +181,58 @@ def _json_table(root: Folder, files: Files, name: str) -> tuple[dict[str, Any], 
     return {}, name
 
 
-def records(spark: SparkSession, files: Files) -> DataFrame:
+def records(spark: SparkSession, files: Files, kept: Checkpoint | None = None) -> DataFrame:
     """The records of all logs, with the columns of `pieces.RECORDS`."""
-    return _frame(spark, files.log, RECORDS)
+    return _frame(spark, files.log, RECORDS, kept)
 
 
-def units(spark: SparkSession, files: Files) -> DataFrame:
+def units(spark: SparkSession, files: Files, kept: Checkpoint | None = None) -> DataFrame:
     """The units of all queues, with the columns of `pieces.UNITS`."""
-    return _frame(spark, files.queues, UNITS, at_once=8)
+    return _frame(spark, files.queues, UNITS, kept, at_once=8)
 
 
-def transactions(spark: SparkSession, files: Files) -> DataFrame:
+def transactions(spark: SparkSession, files: Files, kept: Checkpoint | None = None) -> DataFrame:
     """Half messages and op records, with the columns of `pieces.TRANSACTIONS`."""
     pieces = [TransactionPiece(piece.work, piece.storage) for piece in files.log]
-    return _frame(spark, pieces, TRANSACTIONS)
+    return _frame(spark, pieces, TRANSACTIONS, kept)
 
 
-def entries(spark: SparkSession, files: Files) -> DataFrame:
+def entries(spark: SparkSession, files: Files, kept: Checkpoint | None = None) -> DataFrame:
     """The entries of all index files, with the columns of `pieces.ENTRIES`."""
-    return _frame(spark, files.index, ENTRIES)
+    return _frame(spark, files.index, ENTRIES, kept)
 
 
-def _frame(spark: SparkSession, pieces: Sequence[Piece], schema: pa.Schema, at_once: int = 1) -> DataFrame:
-    """What pieces hold; a task reads about `at_once` of them."""
+def _frame(
+    spark: SparkSession,
+    pieces: Sequence[Piece],
+    schema: pa.Schema,
+    kept: Checkpoint | None,
+    at_once: int = 1,
+) -> DataFrame:
+    """What pieces hold, or what a run before has `kept` of them; a task reads about `at_once` of them."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     spark_schema = from_arrow_schema(schema)
     if not pieces:
         return spark.createDataFrame([], spark_schema)
-    packed = spark.createDataFrame(
-        [(number, pickle.dumps(piece)) for number, piece in enumerate(pieces)], "number int, piece binary"
-    )
+    rows = [
+        (number, pickle.dumps(piece), "" if kept is None else _name(piece))
+        for number, piece in enumerate(pieces)
+    ]
+    packed = spark.createDataFrame(rows, "number int, piece binary, name string")
     tasks = min(-(-len(pieces) // at_once), MOST_TASKS)
-    spread = packed.repartition(tasks).select("piece")
-    return spread.mapInArrow(read_pieces, spark_schema)
+    spread = packed.repartition(tasks).select("piece", "name")
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for packed, name in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                piece: Piece = pickle.loads(packed)
+                yield from piece.batches() if kept is None else kept.rows(name, schema, piece.batches)
+
+    return spread.mapInArrow(read, spark_schema)
 
 
-def read_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Reads the pieces that a task was given."""
-    for batch in batches:
-        for packed in batch.column(0).to_pylist():
-            piece: Piece = pickle.loads(packed)
-            yield from piece.batches()
+def _name(piece: Piece) -> str:
+    """Another one where the piece is, or its files have changed."""
+    options = dict(piece.storage)
+    return f"{piece} {[open_folder(folder, options).stamp(name) for folder, name in piece.files]}"

@@ -14,13 +14,19 @@ EXAMPLES = """\
 orbitmq job search --lake ./lake --topic orders --key o-17
 orbitmq job search --topic orders --id 7F00000100002A9F0000000000000000
 orbitmq job search --lake ./lake --topic orders --text 'no stock' --since 2026-01-01 --until 2026-02-01
-orbitmq job search --lake ./lake --no-live --property region=EU --report found.html"""
+orbitmq job search --lake ./lake --no-live --property region=EU --report found.html
+orbitmq job search --topic orders --text 'no stock' --checkpoint ./search-1"""
 
 MOST_SHOWN = 60
 """Characters of a body in a table."""
 
 
-@job("search", examples=EXAMPLES, report="Write what was found to this page as well.")
+@job(
+    "search",
+    examples=EXAMPLES,
+    checkpoint="Folder that remembers what was looked through: a run after a crash looks at the rest.",
+    report="Write what was found to this page as well.",
+)
 @click.option("--lake", metavar="FOLDER|URL", help="Look in this lake, too.")
 @click.option(
     "-t", "--topic", "topics", multiple=True, help="Topic. Repeatable. [default: those of the lake]"

@@ -104,26 +104,43 @@ def _rows(records: bytes | memoryview, columns: tuple[str, ...], topic: str | No
     return scanner.take()
 
 
-def behind_the_lake(
-    spark: SparkSession, setup: JobSetup, bounds: dict[Queue, tuple[int, int]], state: LakeState
-) -> DataFrame | None:
-    """What the queues hold and the lake does not; None where that is nothing."""
-    starts: dict[str, dict[str, int]] = {}
-    ends: dict[str, dict[str, int]] = {}
-    left = 0
+Spans = dict[Queue, tuple[int, int]]
+"""Queues, with the first offset and the one behind the last."""
+
+
+def behind_the_lake(bounds: Spans, state: LakeState) -> Spans:
+    """What the queues hold and the lake does not; empty where that is nothing."""
+    spans = {}
     for queue, (low, high) in bounds.items():
         held = state.held.get((queue.topic, queue.key), ())
         # What is missing before or within what the lake holds is read as well: then all of the queue is.
         edge = held[-1][1] if len(held) == 1 and held[0][0] <= low and held[0][1] <= high else low
-        start = max(low, edge)
-        starts.setdefault(queue.topic, {})[queue.key] = start
+        spans[queue] = (max(low, edge), high)
+    return spans if any(low < high for low, high in spans.values()) else {}
+
+
+def stretches(spans: Spans, messages: int) -> list[Spans]:
+    """The spans in parts of about so many messages, cut where they are cut another time, too."""
+    each = max(1, messages // max(1, len(spans)))
+    parts: dict[int, Spans] = {}
+    for queue, (low, high) in spans.items():
+        for number in range(low // each, -(-high // each)):
+            part = max(low, number * each), min(high, (number + 1) * each)
+            parts.setdefault(number, {})[queue] = part
+    return [part for _, part in sorted(parts.items())]
+
+
+def read_spans(spark: SparkSession, setup: JobSetup, spans: Spans) -> DataFrame:
+    """The messages of these spans that brokers still have."""
+    starts: dict[str, dict[str, int]] = {}
+    ends: dict[str, dict[str, int]] = {}
+    for queue, (low, high) in spans.items():
+        starts.setdefault(queue.topic, {})[queue.key] = low
         ends.setdefault(queue.topic, {})[queue.key] = high
-        left += high - start
-    if not left:
-        return None
+    assigned = {topic: list(queues) for topic, queues in starts.items()}
     reader = spark.read.format("orbitmq").options(**setup.source_options)
     return (
-        reader.option("subscribe", ",".join(starts))
+        reader.option("assign", json.dumps(assigned))
         .option("startingOffsets", json.dumps(starts))
         .option("endingOffsets", json.dumps(ends))
         .option("failOnDataLoss", "false")
@@ -131,4 +148,4 @@ def behind_the_lake(
     )
 
 
-__all__ = ["Indexed", "NetError", "behind_the_lake", "by_index"]
+__all__ = ["Indexed", "NetError", "behind_the_lake", "by_index", "read_spans", "stretches"]

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from orbitmq.spark.cluster import Cluster
+from orbitmq.spark.columns import BY_NAME
 from orbitmq.spark.errors import BadOption
+from orbitmq.spark.jobs.checkpoint import Checkpoint, checkpoint
 from orbitmq.spark.jobs.job import QUIET, JobSetup, JobUi
-from orbitmq.spark.jobs.search.live import END_OF_TIME_MS, behind_the_lake, by_index
+from orbitmq.spark.jobs.search.live import (
+    END_OF_TIME_MS,
+    Spans,
+    behind_the_lake,
+    by_index,
+    read_spans,
+    stretches,
+)
 from orbitmq.spark.jobs.search.matching import Found, Wanted, matching, once
+from orbitmq.spark.lake.errors import LakeError
 from orbitmq.spark.lake.lake import load
 from orbitmq.spark.lake.state import LakeState
 from orbitmq.spark.lake.storage import LakeLocation
@@ -34,6 +47,14 @@ COLUMNS = (
     "properties",
 )
 
+ROWS = pa.schema(
+    [
+        pa.field(name, pa.int64() if name.endswith("Timestamp") else BY_NAME[name].arrow)
+        for name in (*COLUMNS, "brokerName")
+    ]
+)
+"""What is kept of each message that is found; times are in ms."""
+
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
@@ -49,6 +70,8 @@ class SearchOptions:
     """Read topics through and trust no index: one may have been off, or be shorter than the topic."""
     limit: int = 100
     setup: JobSetup = field(default_factory=JobSetup)
+    piece_messages: int = 2_000_000
+    """With a checkpoint: of topics, what a crash may have to read again. Of a lake that is a day."""
 
 
 @dataclass(slots=True)
@@ -67,9 +90,24 @@ class SearchResult:
 
 
 def run(options: SearchOptions, ui: JobUi = QUIET) -> SearchResult:
-    """Searches. Raises BadOption, LakeError, NetError, BrokerRefused."""
+    """Searches. Raises BadOption, JobFailed, LakeError, NetError, BrokerRefused."""
     options.wanted.check()
+    asked = {
+        "wanted": asdict(options.wanted),
+        "topics": options.topics,
+        "lake": None if options.lake is None else options.lake.url,
+        "live": options.live and options.setup.source_options["namesrv"],
+        "scan": options.scan,
+        "limit": options.limit,
+    }
+    with checkpoint(options.setup.checkpoint, "search", asked) as kept:
+        return _search(options, ui, kept)
+
+
+def _search(options: SearchOptions, ui: JobUi, kept: Checkpoint | None) -> SearchResult:
     state = LakeState() if options.lake is None else load(options.lake.open())
+    if options.lake is not None and not state.number and not (options.live and options.topics):
+        raise LakeError(f"{options.lake.url} holds no lake: `orbitmq job archive` makes one")
     topics = options.topics or tuple(state.topics)
     if not topics:
         raise BadOption("no topic to search: give --topic, or a lake that holds some")
@@ -105,15 +143,11 @@ def run(options: SearchOptions, ui: JobUi = QUIET) -> SearchResult:
         needs_spark = needs_spark or "index" not in answered
     if needs_spark:
         with options.setup.session("search") as spark, ui.spark_progress(spark, "searching"):
-            if options.lake is not None:
-                frame = _of_lake(spark, options, state, topics, result)
-                if frame is not None:
-                    found = _collected(frame, options, "lake") + found
-                    result.places = ("lake", *result.places)
+            if options.lake is not None and (state.number or not options.live):
+                found = _of_lake(spark, options, state, topics, result, kept) + found
+                result.places = ("lake", *result.places)
             if options.live and "index" not in answered:
-                frame = behind_the_lake(spark, options.setup, bounds, state)
-                if frame is not None:
-                    found += _collected(frame, options, "topic")
+                found += _of_topics(spark, options, behind_the_lake(bounds, state), kept)
                 result.places += ("topic",)
     result.messages = once(found, options.limit)
     result.cut = len(result.messages) == options.limit
@@ -134,30 +168,66 @@ def _of_lake(
     state: LakeState,
     topics: tuple[str, ...],
     result: SearchResult,
-) -> DataFrame | None:
+    kept: Checkpoint | None,
+) -> list[Found]:
     from orbitmq.spark.lake.reading import read_lake
 
-    assert options.lake is not None
-    if not state.number and options.live:
-        return None
-    of_topics = [file for file in state.files.values() if file.topic in topics]
-    result.files = sum(map(options.wanted.may_be_in, of_topics))
-    result.files_left_out = len(state.files) - result.files
-    frame = read_lake(spark, options.lake, topics=topics, keep=options.wanted.may_be_in)
-    lacking = [name for name in COLUMNS if name not in frame.columns]
-    if lacking:
-        raise BadOption(f"the lake was written without {', '.join(lacking)}: it cannot be searched")
-    return frame
+    lake = options.lake
+    assert lake is not None
+    files = [file for file in state.files.values() if file.topic in topics and options.wanted.may_be_in(file)]
+    result.files = len(files)
+    result.files_left_out = len(state.files) - len(files)
+
+    def read(day: str | None) -> DataFrame:
+        keep = options.wanted.may_be_in
+        frame = read_lake(spark, lake, topics=topics, first_date=day, last_date=day, keep=keep)
+        lacking = [name for name in COLUMNS if name not in frame.columns]
+        if lacking:
+            raise BadOption(f"the lake was written without {', '.join(lacking)}: it cannot be searched")
+        return frame
+
+    days: list[str | None] = [None]
+    if kept is not None and files:
+        days = [*sorted({file.date for file in files})]
+    found: list[Found] = []
+    for day in days:
+        # A file that is made anew, as by a merge, has another name.
+        held = sorted((file.path, file.rows, file.size_bytes) for file in files if file.date == day)
+        found += _collected(partial(read, day), options, "lake", str(held), kept)
+        found = once(found, options.limit)
+    return found
 
 
-def _collected(frame: DataFrame, options: SearchOptions, place: str) -> list[Found]:
+def _of_topics(
+    spark: SparkSession, options: SearchOptions, spans: Spans, kept: Checkpoint | None
+) -> list[Found]:
+    parts = [spans] if kept is None and spans else stretches(spans, options.piece_messages)
+    found: list[Found] = []
+    for part in parts:
+        name = str(sorted((queue.topic, queue.key, span) for queue, span in part.items()))
+        found += _collected(partial(read_spans, spark, options.setup, part), options, "topic", name, kept)
+        found = once(found, options.limit)
+    return found
+
+
+def _collected(
+    read: Callable[[], DataFrame], options: SearchOptions, place: str, name: str, kept: Checkpoint | None
+) -> list[Found]:
+    """What a piece holds of what is wanted. A piece that has changed has another `name`."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    chosen = matching(frame, options.wanted, options.limit).select(
-        *(name for name in (*COLUMNS, "brokerName") if not name.endswith("Timestamp")),
-        *(F.unix_millis(name).alias(name) for name in ("storeTimestamp", "bornTimestamp")),
-    )
-    return list(_found((row.asDict() for row in chosen.collect()), place))
+    def look() -> list[pa.RecordBatch]:
+        chosen = matching(read(), options.wanted, options.limit).select(
+            *(
+                F.unix_millis(column).alias(column) if column.endswith("Timestamp") else column
+                for column in ROWS.names
+            )
+        )
+        batches: list[pa.RecordBatch] = chosen.toArrow().cast(ROWS).to_batches()
+        return batches
+
+    batches: Iterable[pa.RecordBatch] = look() if kept is None else kept.rows(f"{place} {name}", ROWS, look)
+    return [one for batch in batches for one in _found(batch.to_pylist(), place)]
 
 
 def _found(rows: Iterable[dict[str, Any]], place: str) -> Iterable[Found]:
