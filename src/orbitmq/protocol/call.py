@@ -6,6 +6,7 @@ clock and touches no socket; `now` is wall-clock time in ms. Rules stay testable
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -215,6 +216,7 @@ class Handlers:
         return bound
 
 
+@functools.cache
 def tables_of(handler: Handler) -> type:
     """The tables a handler works on: the annotation of its first parameter.
 

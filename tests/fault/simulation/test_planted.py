@@ -75,7 +75,7 @@ def nobody_knows_what_was_delivered_before_a_crash(monkeypatch: pytest.MonkeyPat
     changed(monkeypatch, DelayDelivery, "_known_as", lambda real: lambda delay, message: None)
 
 
-@defect("lost", "kill")
+@defect("lost", "kill", flushDelayOffsetInterval=100)
 def delay_positions_are_saved_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     def load(real: Any) -> Any:
         def loaded(delay: DelayDelivery, text: str) -> None:

@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import heapq
 import random
+import time
 from asyncio import events
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
 from contextvars import Context, ContextVar, copy_context
@@ -22,12 +24,17 @@ if TYPE_CHECKING:
 ResultT = TypeVar("ResultT")
 
 START_SECONDS = 1_000_000.0
+RESOLUTION_SECONDS = 1e-6
+"""Timers so close to each other go off together."""
 THREAD_SECONDS = 0.002
 """The longest that work in a thread, or the news of its end, is on its way."""
 
 
 class Stuck(Exception):
     """Nothing is ready and no timer is set: whoever waits would wait for ever."""
+
+
+NODE: ContextVar[Node | None] = ContextVar("node", default=None)
 
 
 class Node:
@@ -38,61 +45,33 @@ class Node:
         self.is_dead = False
         self.stopped_until = 0.0
         """Loop time until which the node does nothing, as behind a SIGSTOP."""
+        self.context = copy_context()
+        """What is called from outside, by the network, runs in it."""
+        self.context.run(NODE.set, self)
 
 
-NODE: ContextVar[Node | None] = ContextVar("node", default=None)
+class _Handle(events.TimerHandle):
+    """asyncio's own, for timers and for what is ready, without what costs time and is for debugging."""
 
-
-class _Handle(events.Handle):
     __slots__ = ("_node",)
 
-    def __init__(self, callback: Any, args: Any, loop: Any, context: Context | None) -> None:
-        super().__init__(callback, args, loop, context)
-        self._node = NODE.get() if context is None else context.get(NODE)
-
-    def _run(self) -> None:
-        if _may_run(self):
-            super()._run()
-
-
-class _TimerHandle(events.TimerHandle):
-    __slots__ = ("_node",)
-
-    def __init__(self, when: float, callback: Any, args: Any, loop: Any, context: Context | None) -> None:
-        super().__init__(when, callback, args, loop, context)
-        self._node = NODE.get() if context is None else context.get(NODE)
-
-    def _run(self) -> None:
-        if _may_run(self):
-            super()._run()
-
-
-def _may_run(handle: Any) -> bool:
-    """Whether the handle's node lives; where it stands still, the handle comes again later."""
-    node: Node | None = handle._node
-    if node is None or not (node.is_dead or node.stopped_until):
-        return True
-    if node.is_dead or handle._cancelled:
-        return False
-    loop: VirtualLoop = handle._loop
-    if node.stopped_until <= loop.time():
-        return True
-    loop.call_at(node.stopped_until, handle._run)
-    return False
-
-
-class _Selector:
-    """Where a real loop would wait for sockets, time passes."""
-
-    def __init__(self, loop: VirtualLoop) -> None:
+    def __init__(
+        self, when: float, callback: Any, args: Any, loop: VirtualLoop, context: Context | None
+    ) -> None:
+        self._when = when
+        self._callback = callback
+        self._args = args
         self._loop = loop
+        self._context = copy_context() if context is None else context
+        self._cancelled = False
+        self._scheduled = False
+        self._repr = None
+        self._source_traceback = None
+        self._node = self._context.get(NODE)
 
-    def select(self, timeout: float | None) -> list[Any]:
-        if timeout is None:
-            raise Stuck("nothing is left to happen")
-        if timeout > 0:
-            self._loop.now_seconds += timeout
-        return []
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._callback, self._args = None, ()
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -105,25 +84,52 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.network: Network
         self.failures: list[str] = []
         """What nobody caught: exceptions in callbacks and tasks."""
-        self._selector = _Selector(self)
-        self._clock_resolution = 1e-6
+        self._scheduled: list[tuple[float, int, _Handle]] = []
+        """A heap: timers of one moment go off in the order in which they were set."""
+        self._timers_set = 0
         self.set_exception_handler(self._note_failure)
 
     def time(self) -> float:
         return self.now_seconds
 
-    def _process_events(self, event_list: list[Any]) -> None:
-        pass
-
     def _write_to_self(self) -> None:
         pass
 
-    # The two places where asyncio makes handles.
+    def _run_once(self) -> None:
+        """What is ready, and the timers whose time has come; where nothing is ready, time passes."""
+        ready: deque[_Handle] = self._ready  # type: ignore[attr-defined]
+        timers = self._scheduled
+        while timers and timers[0][2]._cancelled:
+            heapq.heappop(timers)
+        if not ready and not self._stopping:  # type: ignore[attr-defined]
+            if not timers:
+                raise Stuck("nothing is left to happen")
+            self.now_seconds = max(self.now_seconds, timers[0][0])
+        until = self.now_seconds + RESOLUTION_SECONDS
+        while timers and timers[0][0] < until:
+            ready.append(heapq.heappop(timers)[2])
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if handle._cancelled:
+                continue
+            node = handle._node
+            if node is not None and (node.is_dead or node.stopped_until):
+                if node.is_dead:
+                    continue
+                if node.stopped_until > self.now_seconds:
+                    self._set(node.stopped_until, handle)
+                    continue
+            try:
+                handle._context.run(handle._callback, *handle._args)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:
+                self.call_exception_handler({"message": f"Exception in {handle!r}", "exception": error})
 
-    def _call_soon(
-        self, callback: Any, args: Any, context: Context | None
-    ) -> events.Handle:  # what call_soon and call_soon_threadsafe come to
-        handle = _Handle(callback, args, self, context)
+    # The places where asyncio makes handles.
+
+    def _call_soon(self, callback: Any, args: Any, context: Context | None) -> events.Handle:
+        handle = _Handle(self.now_seconds, callback, args, self, context)
         self._ready.append(handle)  # type: ignore[attr-defined]
         return handle
 
@@ -135,10 +141,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_at(  # type: ignore[override]
         self, when: float, callback: Any, *args: Any, context: Context | None = None
     ) -> events.TimerHandle:
-        timer = _TimerHandle(when, callback, args, self, context)
-        heapq.heappush(self._scheduled, timer)  # type: ignore[attr-defined]
-        timer._scheduled = True  # type: ignore[attr-defined]
-        return timer
+        handle = _Handle(when, callback, args, self, context)
+        self._set(when, handle)
+        return handle
+
+    def _set(self, when: float, handle: _Handle) -> None:
+        self._timers_set += 1
+        heapq.heappush(self._scheduled, (when, self._timers_set, handle))
 
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Any, *args: Any, context: Context | None = None
@@ -174,7 +183,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
             if not future.done():
                 future.set_exception(error)
 
-        self.call_later(self.chance.random() * THREAD_SECONDS, work)
+        delay = self.chance.random() * THREAD_SECONDS
+        if func is time.sleep:
+            # A thread that only waits waits in virtual time.
+            self.call_later(delay + float(args[0]), end, None)
+        else:
+            self.call_later(delay, work)
         return future
 
     # The network.

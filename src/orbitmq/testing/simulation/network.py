@@ -109,14 +109,15 @@ class SimulatedTransport(asyncio.Transport):
         """In order, behind all that was sent before. Whoever receives it runs it, though the sender dies."""
         network = self.network
         seconds = network.chance.uniform(*LATENCY_SECONDS) + self.latency_seconds
-        # Later than what was sent before: timers of one moment go off in any order.
+        # Later than what was sent before.
         self._arrives = max(self._arrives + 1e-7, network.loop.time() + seconds)
         if self.is_silent or self.other._gone:
             return
-        on_node(self.other.node or network.nobody, network.loop.call_at, self._arrives, what, *args)
+        context = (self.other.node or network.nobody).context
+        network.loop.call_at(self._arrives, what, *args, context=context)
 
     def _own(self, what: Callable[..., None], *args: Any) -> None:
-        on_node(self.node or self.network.nobody, self.network.loop.call_soon, what, *args)
+        self.network.loop.call_soon(what, *args, context=(self.node or self.network.nobody).context)
 
     def _arrive(self, piece: bytes) -> None:
         other = self.other

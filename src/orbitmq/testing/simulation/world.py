@@ -7,6 +7,7 @@ and undoes what does not go away by itself.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import gc
 import logging
@@ -14,10 +15,11 @@ import random
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from orbitmq.broker.options import BROKER_TABLE
 from orbitmq.nameserver.options import NAMESRV_TABLE
@@ -25,6 +27,7 @@ from orbitmq.options import Layer
 from orbitmq.server.broker_server import BrokerServer
 from orbitmq.server.clock import Clock
 from orbitmq.server.namesrv import NamesrvServer
+from orbitmq.store import timer_recovery, timer_wheel
 from orbitmq.store.options import delays_ms
 from orbitmq.testing.load.clients import TOPICS, Clients
 from orbitmq.testing.load.history import Broken, History
@@ -38,6 +41,10 @@ WALL_MS = 1_700_000_000_000
 LONGEST_SECONDS = 3_000
 """Of virtual time: whoever takes longer is stuck."""
 SETTLE_SECONDS = 300
+WHEEL_SLOTS = 8_192
+"""Seconds in a turn of the timer wheel: longer than any run, as the real one's two weeks are. Those have
+38 MB, and every start behind a crash fills them anew.
+"""
 
 DEFAULTS: dict[str, object] = {
     "messageDelayLevel": "1s 2s 3s",
@@ -117,7 +124,7 @@ class World:
             "mappedFileSizeCommitLog": chance.choice((64 << 10, 256 << 10, 1 << 20)),
             "enabledAppendPropCRC": chance.choice(("true", "false")),
             "flushCommitLogLeastPages": chance.choice((0, 4)),
-            # Its file has 38 MB: in some runs is enough. Pops come again by it.
+            # In some runs is enough. Pops come again by it.
             "timerWheelEnable": chance.choice(("true", "false", "false")),
         }
 
@@ -272,11 +279,13 @@ def run(seed: int, seconds: float = 8.0, **settings: object) -> Outcome:
         log.setLevel(logging.ERROR)
         log.propagate = False
         gc.disable()
+        gc.freeze()  # the collection at the end has this run's objects to look at, not the whole program's
         # What a killed process left half done ends where it stands; its `finally` has nobody to tell.
         hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
         try:
             asyncio.set_event_loop(world.loop)
-            world.loop.run_until_complete(asyncio.wait_for(world.play(seconds), LONGEST_SECONDS))
+            with _small_wheel():
+                world.loop.run_until_complete(asyncio.wait_for(world.play(seconds), LONGEST_SECONDS))
         except (Stuck, TimeoutError) as error:
             world.history.break_("stuck", f"nothing goes on: {error!r}")
         except Exception as error:
@@ -288,10 +297,20 @@ def run(seed: int, seconds: float = 8.0, **settings: object) -> Outcome:
             del world
             gc.enable()
             gc.collect()
+            gc.unfreeze()
             sys.unraisablehook = hook
             log.setLevel(before[0])
             log.propagate = before[1]
     return outcome
+
+
+@contextlib.contextmanager
+def _small_wheel() -> Iterator[None]:
+    with (
+        mock.patch.multiple(timer_wheel, SLOTS=WHEEL_SLOTS, WHEEL_BYTES=WHEEL_SLOTS * timer_wheel.SLOT_BYTES),
+        mock.patch.object(timer_recovery, "LOOK_BACK_MS", WHEEL_SLOTS * 500 - 60_000),
+    ):
+        yield
 
 
 def _discard(world: World) -> None:
