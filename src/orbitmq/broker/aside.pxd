@@ -34,17 +34,50 @@ cdef inline int tag_hash(const char *at, Py_ssize_t size) noexcept:
     return <int> code
 
 
+cdef struct Entry:
+    const unsigned char *name
+    Py_ssize_t name_size
+    const unsigned char *value
+    Py_ssize_t value_size
+    const unsigned char *behind  # where the next one begins
+
+
+cdef inline bint take_entry(const unsigned char *at, const unsigned char *end, Entry *entry) noexcept:
+    """Reads the entry of properties that begins at `at`; False if it is not of the usual form: a name and a
+    value, neither empty, with 0x01 between them alone and 0x02 behind.
+    """
+    cdef const unsigned char *stop = <const unsigned char *> memchr(at, 2, end - at)
+    if stop == NULL:
+        return False
+    entry.name = at
+    entry.value = <const unsigned char *> memchr(at, 1, stop - at)
+    if entry.value == NULL:
+        return False
+    entry.name_size = entry.value - at
+    entry.value += 1
+    entry.value_size = stop - entry.value
+    entry.behind = stop + 1
+    return (
+        entry.name_size > 0 and entry.value_size > 0 and memchr(entry.value, 1, entry.value_size) == NULL
+    )
+
+
+cdef inline bint is_named(const Entry *entry, const char *name, Py_ssize_t size) noexcept:
+    return entry.name_size == size and memcmp(entry.name, name, size) == 0
+
+
 cdef inline bint look_aside(const char *start, Py_ssize_t size, bint sync_flush, Aside *aside) noexcept:
     """Whether ASCII properties, which end with 0x02, are those of a message with a delay level or of a half
     message, to which three more can be added as they are; what that needs of them is in `aside`. It takes no
     more than `send_cy` does.
     """
-    cdef const char *at = start
-    cdef const char *end = start + size
-    cdef const char *stop
-    cdef const char *value
+    cdef const unsigned char *at = <const unsigned char *> start
+    cdef const unsigned char *end = at + size
+    cdef const unsigned char *value
+    cdef const char *name
     cdef Py_ssize_t length
     cdef Py_ssize_t value_length
+    cdef Entry entry
     cdef bint is_half = False
     cdef bint has_tags = False
     aside.unique_size = aside.group_size = 0
@@ -54,19 +87,14 @@ cdef inline bint look_aside(const char *start, Py_ssize_t size, bint sync_flush,
     if memchr(start, 0, size) != NULL:
         return False
     while at < end:
-        stop = <const char *> memchr(at, 2, end - at)
-        if stop == NULL:
+        if not take_entry(at, end, &entry):
             return False
-        value = <const char *> memchr(at, 1, stop - at)
-        if value == NULL or value == at:
-            return False
-        length = value - at
-        value += 1
-        value_length = stop - value
-        if value_length == 0 or memchr(value, 1, value_length) != NULL:
-            return False
+        name = <const char *> at
+        length = entry.name_size
+        value = entry.value
+        value_length = entry.value_size
         if at[0] == 68:  # D
-            if begins(at, length, b"DELAY", 5):
+            if begins(name, length, b"DELAY", 5):
                 if length != 5 or aside.level or value_length > 2 or not 49 <= value[0] <= 57:
                     return False
                 aside.level = value[0] - 48
@@ -75,55 +103,55 @@ cdef inline bint look_aside(const char *start, Py_ssize_t size, bint sync_flush,
                         return False
                     aside.level = aside.level * 10 + value[1] - 48
         elif at[0] == 85:  # U
-            if length == 8 and memcmp(at, b"UNIQ_KEY", 8) == 0:
-                if aside.unique_size or not is_alphanumeric(value, value_length):
+            if is_named(&entry, b"UNIQ_KEY", 8):
+                if aside.unique_size or not is_alphanumeric(<const char *> value, value_length):
                     return False
-                aside.unique_at = value - start
+                aside.unique_at = value - <const unsigned char *> start
                 aside.unique_size = value_length
         elif at[0] == 84:  # T
-            if length == 4 and memcmp(at, b"TAGS", 4) == 0:
+            if is_named(&entry, b"TAGS", 4):
                 if has_tags:
                     return False
                 has_tags = True
-                aside.tags_code = tag_hash(value, value_length)
-            elif length == 8 and memcmp(at, b"TRAN_MSG", 8) == 0:
+                aside.tags_code = tag_hash(<const char *> value, value_length)
+            elif is_named(&entry, b"TRAN_MSG", 8):
                 if is_half or value_length != 4 or memcmp(value, b"true", 4) != 0:
                     return False
                 is_half = True
             elif (
-                begins(at, length, b"TIMER_", 6)
-                or begins(at, length, b"TRACE_ON", 8)
-                or begins(at, length, b"TRAN", 4)
+                begins(name, length, b"TIMER_", 6)
+                or begins(name, length, b"TRACE_ON", 8)
+                or begins(name, length, b"TRAN", 4)
             ):
                 return False
         elif at[0] == 80:  # P
-            if length == 6 and memcmp(at, b"PGROUP", 6) == 0:
+            if is_named(&entry, b"PGROUP", 6):
                 if aside.group_size:
                     return False
-                aside.group_at = value - start
+                aside.group_at = value - <const unsigned char *> start
                 aside.group_size = value_length
-            elif begins(at, length, b"POP_CK", 6):
+            elif begins(name, length, b"POP_CK", 6):
                 return False
         elif at[0] == 95:  # _
-            if length == 13 and memcmp(at, b"__SHARDINGKEY", 13) == 0:
+            if is_named(&entry, b"__SHARDINGKEY", 13):
                 if aside.is_ordered:
                     return False
                 aside.is_ordered = True
-            elif begins(at, length, b"__transactionId__", 17) or begins(at, length, b"_SYS_MSG_PRIORITY_", 18):
+            elif begins(name, length, b"__transactionId__", 17) or begins(name, length, b"_SYS_MSG_PRIORITY_", 18):
                 return False
         elif at[0] == 82:  # R
-            if begins(at, length, b"REAL_", 5):
+            if begins(name, length, b"REAL_", 5):
                 return False
         elif at[0] == 77:  # M
-            if begins(at, length, b"MSG_REGION", 10):
+            if begins(name, length, b"MSG_REGION", 10):
                 return False
         elif at[0] == 67:  # C
-            if begins(at, length, b"CLUSTER", 7) or begins(at, length, b"CHECK_IMMUNITY_", 15):
+            if begins(name, length, b"CLUSTER", 7) or begins(name, length, b"CHECK_IMMUNITY_", 15):
                 return False
         elif at[0] == 87 and sync_flush:  # W
-            if length == 4 and memcmp(at, b"WAIT", 4) == 0:
+            if is_named(&entry, b"WAIT", 4):
                 return False
-        at = stop + 1
+        at = entry.behind
     if not aside.unique_size:
         return False
     if is_half:
@@ -155,10 +183,7 @@ cdef struct Half:
 cdef inline bint look_at_half(const unsigned char *at, Py_ssize_t left, Half *half) noexcept:
     """Takes apart a record of a half message that `look_aside` has let pass; False if it is anything else."""
     cdef const unsigned char *end
-    cdef const unsigned char *stop
-    cdef const unsigned char *value
-    cdef Py_ssize_t length
-    cdef Py_ssize_t size
+    cdef Entry entry
     cdef int sys_flag
     if left < 91:
         return False
@@ -185,34 +210,27 @@ cdef inline bint look_at_half(const unsigned char *at, Py_ssize_t left, Half *ha
     half.tags_code = 0
     at = half.properties
     while at < end:
-        stop = <const unsigned char *> memchr(at, 2, end - at)
-        if stop == NULL:
+        if not take_entry(at, end, &entry):
             return False
-        value = <const unsigned char *> memchr(at, 1, stop - at)
-        if value == NULL:
-            return False
-        length = value - at
-        value += 1
-        size = stop - value
-        if length == 10 and memcmp(at, b"REAL_TOPIC", 10) == 0:
+        if is_named(&entry, b"REAL_TOPIC", 10):
             half.sent_size = at - half.properties
-            half.topic = value
-            half.topic_size = size
-        elif length == 8 and memcmp(at, b"REAL_QID", 8) == 0:
-            half.queue_id = value
-            half.queue_id_size = size
-            half.own = stop + 1
+            half.topic = entry.value
+            half.topic_size = entry.value_size
+        elif is_named(&entry, b"REAL_QID", 8):
+            half.queue_id = entry.value
+            half.queue_id_size = entry.value_size
+            half.own = entry.behind
             half.own_size = end - half.own
             break
-        elif length == 8 and memcmp(at, b"UNIQ_KEY", 8) == 0:
-            half.unique = value
-            half.unique_size = size
-        elif length == 6 and memcmp(at, b"PGROUP", 6) == 0:
-            half.group = value
-            half.group_size = size
-        elif length == 4 and memcmp(at, b"TAGS", 4) == 0:
-            half.tags_code = tag_hash(<const char *> value, size)
-        at = stop + 1
+        elif is_named(&entry, b"UNIQ_KEY", 8):
+            half.unique = entry.value
+            half.unique_size = entry.value_size
+        elif is_named(&entry, b"PGROUP", 6):
+            half.group = entry.value
+            half.group_size = entry.value_size
+        elif is_named(&entry, b"TAGS", 4):
+            half.tags_code = tag_hash(<const char *> entry.value, entry.value_size)
+        at = entry.behind
     return half.topic != NULL and half.queue_id != NULL and half.group != NULL and half.unique != NULL
 
 
@@ -279,37 +297,25 @@ cdef inline bint look_at_delayed(const Record *record, Delayed *delayed) noexcep
     """What the properties of a delayed message say; False if they are not of the usual form."""
     cdef const unsigned char *at = record.properties
     cdef const unsigned char *end = at + record.properties_size
-    cdef const unsigned char *stop
-    cdef const unsigned char *value
-    cdef Py_ssize_t length
-    cdef Py_ssize_t value_length
+    cdef Entry entry
     delayed.topic = delayed.queue_id = NULL
     delayed.tags_code = 0
     while at < end:
-        stop = <const unsigned char *> memchr(at, 2, end - at)
-        if stop == NULL:
-            stop = end
-        value = <const unsigned char *> memchr(at, 1, stop - at)
-        if value == NULL:
+        if not take_entry(at, end, &entry):
             return False
-        length = value - at
-        value += 1
-        value_length = stop - value
-        if value_length == 0:
-            return False
-        if length == 10 and memcmp(at, b"REAL_TOPIC", 10) == 0:
-            if value_length > 127 or not is_ascii(value, value_length):
+        if is_named(&entry, b"REAL_TOPIC", 10):
+            if entry.value_size > 127 or not is_ascii(entry.value, entry.value_size):
                 return False
-            delayed.topic = value
-            delayed.topic_size = value_length
-        elif length == 8 and memcmp(at, b"REAL_QID", 8) == 0:
-            delayed.queue_id = value
-            delayed.queue_id_size = value_length
-        elif length == 4 and memcmp(at, b"TAGS", 4) == 0:
-            if not is_ascii(value, value_length):
+            delayed.topic = entry.value
+            delayed.topic_size = entry.value_size
+        elif is_named(&entry, b"REAL_QID", 8):
+            delayed.queue_id = entry.value
+            delayed.queue_id_size = entry.value_size
+        elif is_named(&entry, b"TAGS", 4):
+            if not is_ascii(entry.value, entry.value_size):
                 return False
-            delayed.tags_code = tag_hash(<const char *> value, value_length)
-        at = stop + 1
+            delayed.tags_code = tag_hash(<const char *> entry.value, entry.value_size)
+        at = entry.behind
     return delayed.topic != NULL and delayed.queue_id != NULL
 
 
@@ -339,54 +345,42 @@ cdef inline bint look_at_timer(const Record *record, long long stored_ms, Timer 
     """
     cdef const unsigned char *at = record.properties
     cdef const unsigned char *end = at + record.properties_size
-    cdef const unsigned char *stop
-    cdef const unsigned char *value
-    cdef Py_ssize_t length
-    cdef Py_ssize_t value_length
+    cdef Entry entry
     cdef long long number
     cdef bint has_queue = False
     timer.topic = NULL
     timer.out_ms = timer.asked_ms = -1
     while at < end:
-        stop = <const unsigned char *> memchr(at, 2, end - at)
-        if stop == NULL:
+        if not take_entry(at, end, &entry):
             return False
-        value = <const unsigned char *> memchr(at, 1, stop - at)
-        if value == NULL or value == at:
-            return False
-        length = value - at
-        value += 1
-        value_length = stop - value
-        if value_length == 0 or memchr(value, 1, value_length) != NULL:
-            return False
-        if at[0] == 84 and length > 6 and memcmp(at, b"TIMER_", 6) == 0:
-            number = digits(value, value_length)
-            if length == 12 and memcmp(at, b"TIMER_OUT_MS", 12) == 0:
+        if entry.name_size > 6 and memcmp(at, b"TIMER_", 6) == 0:
+            number = digits(entry.value, entry.value_size)
+            if is_named(&entry, b"TIMER_OUT_MS", 12):
                 if number < 0 or timer.out_ms >= 0:
                     return False
                 timer.out_ms = number
-            elif length == 16 and memcmp(at, b"TIMER_DELIVER_MS", 16) == 0:
+            elif is_named(&entry, b"TIMER_DELIVER_MS", 16):
                 if number < 0 or timer.asked_ms >= 0:
                     return False
                 timer.asked_ms = number
-            elif length == 14 and memcmp(at, b"TIMER_DELAY_MS", 14) == 0:
+            elif is_named(&entry, b"TIMER_DELAY_MS", 14):
                 if number < 0 or timer.asked_ms >= 0:
                     return False
                 timer.asked_ms = stored_ms + number
-            elif length == 15 and memcmp(at, b"TIMER_DELAY_SEC", 15) == 0:
+            elif is_named(&entry, b"TIMER_DELAY_SEC", 15):
                 if number < 0 or number > 1000000000 or timer.asked_ms >= 0:
                     return False
                 timer.asked_ms = stored_ms + number * 1000
-            elif length == 17 and memcmp(at, b"TIMER_DEL_UNIQKEY", 17) == 0:
+            elif is_named(&entry, b"TIMER_DEL_UNIQKEY", 17):
                 return False
-        elif length == 10 and memcmp(at, b"REAL_TOPIC", 10) == 0:
-            if timer.topic != NULL or not is_ascii(value, value_length):
+        elif is_named(&entry, b"REAL_TOPIC", 10):
+            if timer.topic != NULL or not is_ascii(entry.value, entry.value_size):
                 return False
-            timer.topic = value
-            timer.topic_size = value_length
-        elif length == 8 and memcmp(at, b"REAL_QID", 8) == 0:
-            if has_queue or digits(value, value_length) < 0:
+            timer.topic = entry.value
+            timer.topic_size = entry.value_size
+        elif is_named(&entry, b"REAL_QID", 8):
+            if has_queue or digits(entry.value, entry.value_size) < 0:
                 return False
             has_queue = True
-        at = stop + 1
+        at = entry.behind
     return timer.topic != NULL and has_queue and timer.out_ms >= 0

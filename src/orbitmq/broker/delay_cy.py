@@ -20,6 +20,7 @@ except ModuleNotFoundError:
     from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
 
 from orbitmq.protocol.message_cy import CRC_TABLES, crc32
+from orbitmq.store.room import NEAR_BYTES
 
 if cython.compiled:
     from cython.cimports.cpython.buffer import (  # type: ignore[import-not-found]
@@ -56,8 +57,6 @@ if TYPE_CHECKING:
 _CRC: bytes = CRC_TABLES
 _SMALL_BYTES = 1024
 """Larger messages are counted one by one: statistics tell sizes above it apart."""
-_MOST_BEHIND = 256 << 20
-"""What waits further back is not copied here: its pages may have to come from the disk."""
 
 
 class Copied(NamedTuple):
@@ -113,7 +112,7 @@ def copy_due(units: bytes, now: cython.longlong, room: Room, refused: Container[
             physical_offset = get_long(at)
             size = get_int(at + 8)
             begin = physical_offset - segment_start
-            if begin < 0 or size <= 0 or begin + size > position or position - begin > _MOST_BEHIND:
+            if begin < 0 or size <= 0 or begin + size > position or position - begin > NEAR_BYTES:
                 break
             waiting = base + begin
             if (

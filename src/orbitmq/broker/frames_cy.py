@@ -27,6 +27,7 @@ except ModuleNotFoundError:
 from orbitmq.protocol.header_cy import encode_success
 from orbitmq.protocol.message_cy import CRC_TABLES, crc32
 from orbitmq.protocol.names import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC
+from orbitmq.store.room import HOT_BYTES
 
 if cython.compiled:
     from cython.cimports.cpython.buffer import (  # type: ignore[import-not-found]
@@ -89,8 +90,6 @@ _SMALL_BYTES = 1024
 _HALF_TOPIC: bytes = HALF_TOPIC.encode()
 _OP_TOPIC: bytes = OP_HALF_TOPIC.encode()
 _SCHEDULE_TOPIC: bytes = SCHEDULE_TOPIC.encode()
-_MOST_BEHIND = 64 << 20
-"""Half messages further back are not copied within the map: their pages may have to come from the disk."""
 
 
 _new_tuple: Any = tuple.__new__
@@ -700,7 +699,7 @@ class _Decisions:
         if known is None or known != offset or physical_offset in self.met:
             return -1
         begin: cython.Py_ssize_t = physical_offset - self.segment_start
-        if begin < 0 or begin >= position or position - begin > _MOST_BEHIND:
+        if begin < 0 or begin >= position or position - begin > HOT_BYTES:
             return -1
         if not look_at_half(base + begin, position - begin, cython.address(half)):
             return -1

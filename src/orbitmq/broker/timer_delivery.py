@@ -14,6 +14,7 @@ from orbitmq.broker.timer_state import TimerState
 from orbitmq.protocol.message import StoredMessage
 from orbitmq.protocol.names import REAL_TOPIC, TIMER_DEL_UNIQKEY, TIMER_TOPIC
 from orbitmq.store import Appended, PendingMessage, PutStatus
+from orbitmq.store.room import HOT_BYTES
 from orbitmq.store.timer_log import DELETE, NO_UNIT, ROLL, TimerUnit
 from orbitmq.store.timer_recovery import Identity
 from orbitmq.store.timer_wheel import EMPTY, Slot
@@ -23,8 +24,6 @@ EMPTY_SLOTS_PER_STEP = 5
 """How much one step does before it lets others go first."""
 FAR_BEHIND_SLOTS = 10
 """Further behind than this, empty slots are skipped many at a time."""
-HOT_BYTES = 64 << 20
-"""What this process wrote within this distance of the end of the log is in memory without a look."""
 
 Fetch: TypeAlias = Callable[[], None]
 """A job for a thread."""

@@ -21,6 +21,7 @@ except ModuleNotFoundError:
 
 from orbitmq.protocol.message_cy import CRC_TABLES, crc32
 from orbitmq.protocol.names import TIMER_TOPIC
+from orbitmq.store.room import NEAR_BYTES
 
 if cython.compiled:
     from cython.cimports.cpython.buffer import (  # type: ignore[import-not-found]
@@ -58,8 +59,6 @@ if TYPE_CHECKING:
 _CRC: bytes = CRC_TABLES
 _TOPIC: bytes = TIMER_TOPIC.encode()
 _NO_UNIT = -1
-_MOST_BEHIND = 256 << 20
-"""What waits further back is not read here: its pages may have to come from the disk."""
 
 
 class Plain(NamedTuple):
@@ -132,7 +131,7 @@ def plain_units(
             physical_offset = get_long(at)
             size = get_int(at + 8)
             begin = physical_offset - segment_start
-            if begin < 0 or size < 91 or begin + size > position or position - begin > _MOST_BEHIND:
+            if begin < 0 or size < 91 or begin + size > position or position - begin > NEAR_BYTES:
                 break
             if (
                 get_long(base + begin + 28) != physical_offset

@@ -20,13 +20,12 @@ from orbitmq.store.extension import LARGEST_ADDRESS, ExtensionFiles
 from orbitmq.store.filtering import Accept, MessageFilter
 from orbitmq.store.messages import Cold, GetResult, GetStatus
 from orbitmq.store.options import StoreOptions
+from orbitmq.store.room import HOT_BYTES
 from orbitmq.store.scan_cy import Picked, pick_records
 
 log = logging.getLogger(__name__)
 
 MAX_PULL_BYTES = 128 << 20
-HOT_BYTES = 64 << 20
-"""What this process wrote within this distance of the end is taken to be in memory without a look."""
 COLD_READ_BYTES = 256 << 10
 """What is read from the disk at a time for a reader of old messages."""
 COLD_UNITS = 3200

@@ -7,6 +7,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from orbitmq.store.consume_queue import ConsumeQueue
 
+HOT_BYTES = 64 << 20
+"""What this process wrote within this distance of the end of the log is in memory, without a look."""
+NEAR_BYTES = 256 << 20
+"""What waits for its time is read in place up to this distance; further back it may come from the disk."""
+
 
 class Room:
     """The part of the log behind its last record, and the queues. Valid until the store is asked anything.
