@@ -407,8 +407,8 @@ def _put(base: cython.p_uchar, room: Any, together: _Together, host: bytes, now:
     queue: Any = room.queues[stored_topic.decode()][stored_queue_id]
     queue_offset: cython.longlong = queue.max_offset
     if not queue.dirty:
-        queue.dirty = True
         room.dirty.append(queue)
+        queue.dirty = True
     put_record(
         base + position,
         size,

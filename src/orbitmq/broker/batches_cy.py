@@ -226,8 +226,8 @@ def take_batches(
                 PyByteArray_Resize(answers, max(needed, 2 * PyByteArray_GET_SIZE(answers)))
             # Nothing was changed so far, and from here on nothing fails but for want of memory.
             if not queue.dirty:
-                queue.dirty = True
                 dirty.append(queue)
+                queue.dirty = True
             queue_offset = queue.max_offset
             tail = queue.tail
             at = position

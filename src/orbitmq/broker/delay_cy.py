@@ -149,8 +149,8 @@ def copy_due(units: bytes, now: cython.longlong, room: Room, refused: Container[
             count[0] += 1
             count[1] += size
             if not queue.dirty:
-                queue.dirty = True
                 dirty.append(queue)
+                queue.dirty = True
             queue_offset = queue.max_offset
             out = base + position
             # All before the topic, the topic, and the properties with their length.

@@ -466,8 +466,8 @@ def take_sends(
                 crc = crc32(PyMemoryView_FromMemory(cython.cast(cython.p_char, body), body_length, 0x100))
             # Nothing was changed so far, and from here on nothing fails but for want of memory.
             if not queue.dirty:
-                queue.dirty = True
                 dirty.append(queue)
+                queue.dirty = True
             queue_offset = queue.max_offset
             tail = queue.tail
             put_record(
@@ -762,8 +762,8 @@ class _Decisions:
             count[2] += 1
             count[3] += size
         if not queue.dirty:
-            queue.dirty = True
             self.dirty.append(queue)
+            queue.dirty = True
         queue_offset: cython.longlong = queue.max_offset
         at = base + position
         memcpy(at, base + begin, 48 + half.host_size)
@@ -805,8 +805,8 @@ class _Decisions:
             cython.pointer[cython.const[cython.uchar]], PyBytes_AS_STRING(body)
         )
         if not queue.dirty:
-            queue.dirty = True
             self.dirty.append(queue)
+            queue.dirty = True
         self.op_offset = queue.max_offset
         put_record(
             at,

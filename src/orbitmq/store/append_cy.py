@@ -104,8 +104,8 @@ def append_messages(
             if size < 0:
                 return index, position, -size
             if size and not queue.dirty:
-                queue.dirty = True
                 dirty.append(queue)
+                queue.dirty = True
             position += size
             index += 1
             continue
@@ -177,8 +177,8 @@ def append_messages(
                 queue.tail += UNIT.pack(physical_offset, size, tag)
             queue.max_offset = queue_offset + 1
             if not queue.dirty:
-                queue.dirty = True
                 dirty.append(queue)
+                queue.dirty = True
         results.append(Appended(_OK, physical_offset, size, queue_offset, store_timestamp))
         position += size
         index += 1

@@ -55,6 +55,7 @@ INDEX_SLICES_AT_QUERY = 8
 INDEX_INTERVAL_MS = 100
 FAR_AHEAD_MS = 366 * 24 * 3600_000
 """Store times do not go back where the clock was set back, by up to so much."""
+_OUT_OF_MEMORY = MemoryError("an append ended halfway")
 
 
 def _no_bits(topic: str, properties: bytes) -> bytes:
@@ -381,9 +382,8 @@ class MessageStore:
 
     def leave(self, room: Room) -> None:
         """Undoes what was written into a room and not taken over."""
-        queues = list(room.dirty)
-        self._half_done = MemoryError("an append ended halfway")
-        self._take_back(queues, self._log.segments[-1])
+        self._half_done = _OUT_OF_MEMORY  # made before: there may be no memory for it now
+        self._take_back(list(room.dirty), self._log.segments[-1])
         self._half_done = None
 
     def _queues_of(self, messages: Iterable[PendingMessage]) -> Iterator[ConsumeQueue]:

@@ -25,7 +25,7 @@ from orbitmq.protocol.properties import encode_properties
 from orbitmq.protocol.requests.pop import AckMessage
 from orbitmq.protocol.requests.send import SendReply
 from orbitmq.store import MessageStore, PendingMessage
-from tests.unit.broker.handlers.real_broker import message
+from tests.unit.broker.handlers.real_broker import RealBroker, message
 from tests.unit.broker.pop_kit import GROUP, TOPIC, PopWorld
 from tests.unit.broker.timer_world import TimerWorld
 from tests.unit.broker.transacting import COMMIT, INTERVAL, ROLLBACK, Transacting
@@ -407,3 +407,54 @@ def test_what_was_acknowledged_does_not_come_again(tmp_path: Path, failing: int)
     world.wait(70_000)
     assert world.pop() == []
     world.close()
+
+
+class Sending:
+    """Three messages in one read, for two queues."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.real = RealBroker(root)
+        for queue_id in (0, 1):
+            self.real.send(queue_id=queue_id)
+        self.real.broker.topics.note_saved()
+        self.sent: list[bytes] = []
+        self.read = b""
+        self.told: list[Any] = []
+
+    @property
+    def is_writable(self) -> bool:
+        return self.real.store.is_writable
+
+    def crash(self) -> None:
+        saved = {name: snapshot()() for name, (_, snapshot, _) in self.real.broker.files.items()}
+        self.real.store._lock.release()
+        self.real = RealBroker(self.root, files=saved)
+
+    def prepare(self, number: int) -> None:
+        self.real.store.take_arrivals()
+        bodies = [b"%d %d" % (number, one) for one in range(3)]
+        self.sent += bodies
+        self.read = in_one_read([message(queue_id=one % 2, body=body) for one, body in enumerate(bodies)])
+
+    def act(self) -> None:
+        for code, _, remark in self.real.read(self.read).values():
+            if code:
+                raise Refused(code, remark or "")
+
+
+@several_fail
+def test_what_was_sent_is_in_its_queue_and_is_told(tmp_path: Path, failing: int) -> None:
+    world = Sending(tmp_path / "store")
+    try_each(world, failing)
+    told = {arrival[1]: arrival[2] for arrival in world.real.store.take_arrivals()}
+    found = []
+    for queue_id in (0, 1):
+        end = world.real.store.max_offset(TOPIC, queue_id)
+        assert told[queue_id] == end
+        for offset in range(end):
+            record = world.real.stored(TOPIC, queue_id, offset)
+            assert (record.queue_id, record.queue_offset) == (queue_id, offset)
+            found.append(record.body)
+    assert set(found) >= set(world.sent)
+    world.real.close()
