@@ -92,12 +92,14 @@ def test_a_removed_file_may_come_back_until_its_folder_is_synced(tmp_path: Path)
     assert after_cuts(tmp_path, root, record, "a") == {None, b"x"}
 
 
-def test_the_log_is_on_the_disk_up_to_its_first_byte_that_is_not(tmp_path: Path) -> None:
+@pytest.mark.parametrize("there", [0, 3, 50], ids=["nothing of it", "a part of its size", "a half"])
+def test_the_log_is_on_the_disk_up_to_the_first_message_that_is_not(tmp_path: Path, there: int) -> None:
+    """However much of that one is: its size begins with zeros, as what was there before."""
     body = (
         "log = root / 'commitlog'; log.mkdir(); path = log / ('0' * 20); "
-        "path.write_bytes(b'x' * 5000 + bytes(5000)); "
-        "sync(path); sync(log); file = path.open('r+b'); file.seek(5000); file.write(b'y' * 100); "
-        "file.flush()"
+        "message = (100).to_bytes(4, 'big') + b'x' * 96; "
+        f"path.write_bytes(message * 50 + message[:{there}] + bytes(5000 - {there})); sync(path); sync(log); "
+        "file = path.open('r+b'); file.seek(5000); file.write(message); file.flush()"
     )
     root, record = killed_after(tmp_path, body)
     assert power.durable_offset(root, record) == 5000

@@ -215,15 +215,29 @@ def _pages_apart(newer: Path, older: Path | None) -> Iterator[tuple[int, bytes, 
 
 
 def durable_offset(root: Path, record: Path) -> int:
-    """The physical offset up to which the commit log is on the disk: where the record first differs."""
+    """The physical offset up to which all messages of the commit log are on the disk, whole."""
     end = 0
     for path in sorted((root / "commitlog").glob("[0-9]" * 20)):
         kept = record / "commitlog" / path.name
         for at, now, then in _pages_apart(path, kept if kept.exists() else None):
             first = next(i for i, (a, b) in enumerate(zip(now, then, strict=True)) if a != b)
-            return int(path.name) + at + first
+            return int(path.name) + _message_around(path, at + first)
         end = int(path.name) + path.stat().st_size
     return end
+
+
+def _message_around(path: Path, position: int) -> int:
+    """Where in a segment the message begins that a position is in: its size has leading zeros, as the blank
+    file has, so that the first byte that differs is not its first one.
+    """
+    start = 0
+    with path.open("rb") as file:
+        while True:
+            file.seek(start)
+            size = int.from_bytes(file.read(4), "big")
+            if not size or start + size > position:
+                return start
+            start += size
 
 
 def cut(root: Path, record: Path, chance: random.Random) -> None:
