@@ -147,6 +147,18 @@ def test_the_command(
     nowhere = str(tmp_path / "nowhere")
     assert run_command(["job", "search", "--lake", nowhere, "--no-live", "--key", "x"]) == 1
     assert "nowhere holds no lake" in capsys.readouterr().err
+    for which, says in (
+        (
+            [*where, "--topic", TOPIC, "--topic", "serached"],
+            "neither a broker nor the lake has a topic serached",
+        ),
+        ([*where, "--no-live", "--topic", "serached"], "the lake has no topic serached"),
+        (["job", "search", "-n", orbitmq_server.namesrv, "-t", "serached"], "no broker has a topic serached"),
+    ):
+        assert run_command([*which, "--key", "x"]) == 1
+        assert says in capsys.readouterr().err
+    assert run_command([*where, "--regex", "order ["]) == 1
+    assert "Unclosed character class" in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_nothing_to_look_for_is_an_error() -> None:

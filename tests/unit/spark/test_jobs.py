@@ -163,6 +163,11 @@ Caused by: java.lang.Error: no
         (WORKER, "offsets 3 to 7 are gone"),
         ("[DATA_SOURCE_NOT_FOUND] Failed to find it.\nmore", "Failed to find it."),
         ("PythonException: x\nTraceback:\nZeroDivisionError: by zero\n", "ZeroDivisionError: by zero"),
+        (
+            "An error occurred while calling o51.collect.\n: org.apache.spark.SparkException: Job aborted.\n"
+            "\tat org.apache.X\nCaused by: java.util.regex.PatternSyntaxException: Unclosed class\n[\n^",
+            "PatternSyntaxException: Unclosed class",
+        ),
         ("", "Spark gave no reason"),
     ],
 )

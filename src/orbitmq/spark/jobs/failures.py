@@ -14,6 +14,8 @@ class JobFailed(OrbitError):
 _OURS = re.compile(r"^(?:[\w.]*: )?orbitmq(?:\.\w+)*\.\w+: (.+)$", re.MULTILINE)
 """The last line of a traceback in a worker: `orbitmq.spark.errors.DataLost: what it says`."""
 _ANY = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Exception|Interrupt|Exit)): (.+)$", re.MULTILINE)
+_CAUSE = re.compile(r"^(?:Caused by)?: (?:[\w$]+\.)*([\w$]+): (.+)$", re.MULTILINE)
+"""What the JVM threw, and what that came of: the last one is where it began."""
 _CONDITION = re.compile(r"^\[([A-Z_.]+)\] ")
 
 
@@ -25,7 +27,7 @@ def as_failure(error: BaseException) -> JobFailed | None:
 
 
 def useful_line(text: str) -> str:
-    """What our own code said, if it did; else the last Python error, else the first line."""
+    """What our own code said, if it did; else the last Python error, else the JVM's, else the first line."""
     ours = _OURS.findall(text)
     if ours:
         return str(ours[-1]).strip()
@@ -33,5 +35,8 @@ def useful_line(text: str) -> str:
     if errors:
         kind, said = errors[-1]
         return f"{kind}: {said.strip()}"
+    causes = _CAUSE.findall(text)
+    if causes:
+        return f"{causes[-1][0]}: {_CONDITION.sub('', causes[-1][1].strip())}"
     first = text.strip().splitlines()[0] if text.strip() else "Spark gave no reason"
     return _CONDITION.sub("", first)

@@ -111,6 +111,9 @@ def _search(options: SearchOptions, ui: JobUi, kept: Checkpoint | None) -> Searc
     topics = options.topics or tuple(state.topics)
     if not topics:
         raise BadOption("no topic to search: give --topic, or a lake that holds some")
+    not_held = [topic for topic in topics if topic not in state.topics]
+    if not_held and not options.live:
+        raise BadOption(f"the lake has no topic {', '.join(not_held)}")
     result = SearchResult([])
     answered: set[str] = set()
     found: list[Found] = []
@@ -119,9 +122,12 @@ def _search(options: SearchOptions, ui: JobUi, kept: Checkpoint | None) -> Searc
     if options.live:
         read = ReadOptions.parse({**options.setup.source_options, "subscribe": ",".join(topics)})
         with Cluster(read.namesrv, read.connecting) as cluster:
-            queues = [queue for topic in topics for queue in cluster.queues_of(topic) or ()]
-            if not queues and options.lake is None:
-                raise BadOption(f"no broker has a topic {', '.join(topics)}")
+            by_topic = {topic: cluster.queues_of(topic) for topic in topics}
+            missing = [topic for topic in not_held if not by_topic[topic]]
+            if missing:
+                where = "no broker has" if options.lake is None else "neither a broker nor the lake has"
+                raise BadOption(f"{where} a topic {', '.join(missing)}")
+            queues = [queue for of_it in by_topic.values() for queue in of_it or ()]
             bounds = cluster.bounds(queues)
             if _indexed(options.wanted) and not options.scan:
                 told = by_index(
@@ -216,17 +222,18 @@ def _collected(
     """What a piece holds of what is wanted. A piece that has changed has another `name`."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    def look() -> list[pa.RecordBatch]:
+    def look() -> list[dict[str, Any]]:
         chosen = matching(read(), options.wanted, options.limit).select(
             *(
                 F.unix_millis(column).alias(column) if column.endswith("Timestamp") else column
                 for column in ROWS.names
             )
         )
-        batches: list[pa.RecordBatch] = chosen.toArrow().cast(ROWS).to_batches()
-        return batches
+        return [row.asDict() for row in chosen.collect()]
 
-    batches: Iterable[pa.RecordBatch] = look() if kept is None else kept.rows(f"{place} {name}", ROWS, look)
+    if kept is None:
+        return list(_found(look(), place))
+    batches = kept.rows(f"{place} {name}", ROWS, lambda: [pa.RecordBatch.from_pylist(look(), schema=ROWS)])
     return [one for batch in batches for one in _found(batch.to_pylist(), place)]
 
 
