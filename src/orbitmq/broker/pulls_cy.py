@@ -98,12 +98,13 @@ def read_pull(data: bytes, position: cython.Py_ssize_t) -> PullFrame | None:
         cython.address(header), b"maxMsgBytes", 11, 31, cython.address(most_bytes)
     ):
         return None
-    # Proxies' pulls, those of static topics, and those that want many messages.
-    if (
-        named(cython.address(header), b"requestSource", 13, cython.address(text))
-        or named(cython.address(header), b"proxyFrowardClientId", 20, cython.address(text))
-        or named(cython.address(header), b"orbitmqBulk", 11, cython.address(text))
+    # Proxies' pulls, and those of static topics.
+    if named(cython.address(header), b"requestSource", 13, cython.address(text)) or named(
+        cython.address(header), b"proxyFrowardClientId", 20, cython.address(text)
     ):
+        return None
+    bulk = _string(cython.address(header), b"orbitmqBulk", 11)
+    if bulk is not None and bulk != "true":
         return None
     group = _string(cython.address(header), b"consumerGroup", 13)
     topic = _string(cython.address(header), b"topic", 5)
@@ -125,7 +126,7 @@ def read_pull(data: bytes, position: cython.Py_ssize_t) -> PullFrame | None:
     request.request_source = None
     request.proxy_froward_client_id = None
     request.broker_name = _string(cython.address(header), b"bname", 5)
-    request.bulk = None
+    request.bulk = True if bulk else None
     language = PyUnicode_DecodeUTF8(
         cython.cast(cython.p_char, header.language.at), header.language.size, cython.NULL
     )

@@ -11,6 +11,7 @@ import ctypes
 import errno
 import mmap
 import os
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
@@ -20,6 +21,8 @@ NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 SCARCE = NO_SPACE | {errno.ENOMEM}
 """The same, and those that pass once there is memory again: a map needs some."""
 
+# Tells which pages of a map are in memory. Elsewhere it says less, or there is none.
+_MINCORE = ctypes.CDLL(None).mincore if sys.platform == "linux" else None
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 _SCRATCH = memoryview(bytearray(64 << 10))
 """Where bytes go that are read only to learn whether they can be; nobody looks at it."""
@@ -153,6 +156,18 @@ class RealFile:
         return os.pread(self._fd, length, position)
 
     def resident_bytes(self, position: int, length: int) -> int:
+        if self._view is None or _MINCORE is None:
+            return self._readable_bytes(position, length)
+        first = position - position % mmap.PAGESIZE
+        pages = (ctypes.c_char * -((first - position - length) // mmap.PAGESIZE))()
+        address = ctypes.addressof(ctypes.c_char.from_buffer(self._view, first))
+        if _MINCORE(ctypes.c_void_p(address), ctypes.c_size_t(len(pages) * mmap.PAGESIZE), pages):
+            return self._readable_bytes(position, length)
+        absent = pages.raw.find(0)
+        return length if absent < 0 else max(0, first + absent * mmap.PAGESIZE - position)
+
+    def _readable_bytes(self, position: int, length: int) -> int:
+        """The same by reading: without a map there are no pages to ask for."""
         found = 0
         while found < length:
             buffer = _SCRATCH[: min(length - found, len(_SCRATCH))]

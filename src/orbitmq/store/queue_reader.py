@@ -30,7 +30,7 @@ COLD_READ_BYTES = 256 << 10
 """What is read from the disk at a time for a reader of old messages."""
 COLD_UNITS = 3200
 """Units of a queue that are read from the disk at a time: 64,000 bytes."""
-RESIDENCE_BYTES = 64 << 10
+RESIDENCE_BYTES = 1 << 20
 """How far ahead it is looked whether old messages are in memory."""
 RESIDENT_SECONDS = 1.0
 """For how long what was in memory is taken to be there still."""
@@ -162,7 +162,8 @@ class QueueReader:
         )
         if bulk:
             max_count = min(max_count, MAX_BULK_COUNT)
-            limits = (limits[0], max_count, limits[0], max_count)
+            most = limits[0] if into is None else min(limits[0], len(into))
+            limits = (most, max_count, most, max_count)
         if not 0 < max_bytes < MAX_PULL_BYTES:
             max_bytes = MAX_PULL_BYTES
         matches = accept.matches if isinstance(accept, MessageFilter) else None

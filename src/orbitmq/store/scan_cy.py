@@ -134,7 +134,7 @@ def pick_records(
         held: cython.bint = False
         data: cython.pointer[cython.const[cython.uchar]] = cython.NULL
         topic_length: cython.Py_ssize_t = len(topic)
-    if copies and accept is None and _size_of(units, max_count) > room:
+    if copies and memory_size > room and accept is None and _size_of(units, max_count) > room:
         picked.is_large = True
         return False
     try:

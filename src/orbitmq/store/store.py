@@ -507,14 +507,16 @@ class MessageStore:
         max_bytes: int,
         accept: Accept,
         into: bytearray,
+        *,
+        bulk: bool = False,
     ) -> GetResult | None:
         """What `get` gives, but for the records: they are in `into`, one behind the other from its begin on.
 
-        None where they have no room there.
+        None where they have no room there; with `bulk` only if the first one has none.
         """
         if self._sweep.swept:
             self._sweep.take_in(SWEPT_PER_CALL)
-        return self._reader.get(topic, queue_id, queue_offset, max_count, max_bytes, accept, into)
+        return self._reader.get(topic, queue_id, queue_offset, max_count, max_bytes, accept, into, bulk=bulk)
 
     def read_cold(self, offset: int, size: int, queue: object | None = None) -> None:
         """Brings what `get` named as cold into memory. Blocks, without the GIL: for a thread."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from orbitmq.broker import pulls_cy
@@ -34,6 +36,14 @@ PULL = PullMessage(
 def test_a_frame_is_read_as_the_request_it_is() -> None:
     frame = encode_command(PULL.to_command(77))
     assert read_pull(b"before" + frame + b"behind", 6) == (PULL, 77, 493, 3, 6 + len(frame))
+
+
+@compiled_only
+def test_the_wish_for_many_messages_is_read() -> None:
+    wanted = replace(PULL, bulk=True)
+    frame = encode_command(wanted.to_command(77))
+    assert read_pull(frame, 0) == (wanted, 77, 493, 3, len(frame))
+    assert read_pull(encode_command(replace(PULL, bulk=False).to_command(77)), 0) is None
 
 
 @compiled_only

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import sys
 from pathlib import Path
@@ -70,6 +71,25 @@ def test_what_was_just_written_is_in_memory(tmp_path: Path) -> None:
     file.write(0, b"x" * 100_000)
     assert file.resident_bytes(0, 100_000) == 100_000
     assert file.resident_bytes(50_000, 10) == 10
+
+
+def test_of_a_map_the_pages_that_left_memory_are_known(tmp_path: Path) -> None:
+    page = mmap.PAGESIZE
+    path = tmp_path / "f"
+    file = DISK.open(path, 64 * page)
+    file.write(0, b"x" * file.size)
+    file.sync()
+    with path.open("rb") as other:
+        os.posix_fadvise(other.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        file.view()
+        assert file.resident_bytes(0, file.size) == 0
+        os.posix_fadvise(other.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+        os.pread(other.fileno(), 3 * page, page)
+    assert file.resident_bytes(page + 7, 10) == 10
+    assert file.resident_bytes(page + 7, 20 * page) == 3 * page - 7
+    assert file.resident_bytes(0, 10) == 0
+    assert file.resident_bytes(2 * page, 2 * page) == 2 * page
+    assert file.resident_bytes(file.size - 1, 1) == 0
 
 
 def test_folders(tmp_path: Path) -> None:

@@ -123,6 +123,14 @@ def test_readers_of_a_whole_topic_are_limited_by_bytes_alone(tmp_path: Path, mem
     assert 100_000 - 2 * size < result.size_bytes <= 100_000
     assert store.get("T", 0, 0, 40, bulk=True).count == 40
     assert store.get("T", 0, 0, 4096).count < 40
+    for room, count in ((200_000, result.count), (50_000, 50_000 // size), (size, 1)):
+        into = bytearray(room)
+        copied = store.copy("T", 0, 0, 4096, 0, None, into, bulk=True)
+        assert copied is not None
+        assert copied.count == pytest.approx(count, rel=0.02)
+        shown = store.get("T", 0, 0, copied.count, bulk=True)
+        assert bytes(into[: copied.size_bytes]) == b"".join(shown.records)
+    assert store.copy("T", 0, 0, 4096, 0, None, bytearray(size - 1), bulk=True) is None
 
 
 def test_tags_select(store: MessageStore) -> None:

@@ -105,6 +105,8 @@ class PullTables:
     stats: BrokerStats
     records: bytearray = field(default_factory=lambda: bytearray(COPIED_BYTES))
     """Memory in which `take_pulls` puts records together."""
+    bulk_records: bytearray = field(default_factory=lambda: bytearray(BYTES_AT_ONCE))
+    """The same for who reads a whole topic."""
     found: AnswerTemplate = field(default_factory=lambda: AnswerTemplate(GetStatus.FOUND.name))
 
 
@@ -397,7 +399,8 @@ def _at_once(
         return None
     if tables.broadcasts.puller(request, peer.connection_id) is not None:
         return None
-    result = _copy(tables, request, wanted)
+    into = tables.bulk_records if request.bulk else tables.records
+    result = _copy(tables, request, wanted, into)
     if result is None:
         return None
     is_found = result.status is GetStatus.FOUND
@@ -413,20 +416,20 @@ def _at_once(
         )
     _note(tables, request, result)
     if is_found:
-        return _frame(tables, opaque, topic, group, result)
+        return _frame(tables, opaque, topic, group, result, into)
 
     def woken(outcome: Outcome, later: int) -> Result | bytes:
-        again = None if outcome.timed_out else _copy(tables, request, wanted)
+        again = None if outcome.timed_out else _copy(tables, request, wanted, into)
         if again is None or again.status is not GetStatus.FOUND:
             return _reply(tables, request, topic, group, _read(tables, request, wanted, later), later)
         _note(tables, request, again)
-        return _frame(tables, opaque, topic, group, again)
+        return _frame(tables, opaque, topic, group, again, into)
 
     return Wait((_data_for(tables.store, request, wanted),), _held_until(tables, request, now), woken)
 
 
-def _copy(tables: PullTables, request: PullMessage, wanted: Accept) -> GetResult | None:
-    """What `_read` gives, with the records in `records`; None if they are too many, or a reset waits."""
+def _copy(tables: PullTables, request: PullMessage, wanted: Accept, into: bytearray) -> GetResult | None:
+    """What `_read` gives, with the records in `into`; None if they are too many, or a reset waits."""
     if tables.offsets.has_resets:
         return None
     return tables.store.copy(
@@ -436,7 +439,8 @@ def _copy(tables: PullTables, request: PullMessage, wanted: Accept) -> GetResult
         request.max_msg_nums,
         request.max_msg_bytes or 0,
         wanted,
-        tables.records,
+        into,
+        bulk=request.bulk is True,
     )
 
 
@@ -446,6 +450,7 @@ def _frame(
     topic: TopicConfig,
     group: SubscriptionGroupConfig,
     result: GetResult,
+    records: bytearray,
 ) -> bytes:
     return tables.found.frame(
         _suggested(tables, group, result),
@@ -455,6 +460,6 @@ def _frame(
         topic.topic_sys_flag,
         group.group_sys_flag,
         opaque,
-        tables.records,
+        records,
         result.size_bytes,
     )
