@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from copy import copy
 
 import pytest
 
@@ -40,10 +40,12 @@ def test_a_frame_is_read_as_the_request_it_is() -> None:
 
 @compiled_only
 def test_the_wish_for_many_messages_is_read() -> None:
-    wanted = replace(PULL, bulk=True)
+    wanted = copy(PULL)
+    wanted.bulk = True
     frame = encode_command(wanted.to_command(77))
     assert read_pull(frame, 0) == (wanted, 77, 493, 3, len(frame))
-    assert read_pull(encode_command(replace(PULL, bulk=False).to_command(77)), 0) is None
+    wanted.bulk = False
+    assert read_pull(encode_command(wanted.to_command(77)), 0) is None
 
 
 @compiled_only
