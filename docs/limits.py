@@ -202,11 +202,13 @@ LIMITS: dict[str, list[Limit]] = {
 }
 
 NO_LIMITS = {
+    "broker.acks_cy:MOST_FIXED_BYTES": "longer ones go the ordinary way",
     "broker.auth.gate:MAX_DECISIONS": "size of a cache",
     "broker.auth.gate:MAX_REMEMBERED_CHARACTERS": "size of a cache",
     "broker.handlers.pop_ack:MOST_BITS": "within one pop, whose messages are limited",
     "broker.handlers.query:MAX_QUERIED": "bounded by maxMsgsNumBatch",
     "broker.handlers.query:MAX_UNITS": "a page of mqadmin queryCq",
+    "broker.pop_acks:MOST_USUAL_POPS": "size of a cache",
     "broker.pop_revive:MOST_POINTS": "kept in memory; the rest is read when it is due",
     "broker.registration:MAX_PERIOD_MS": "bound of an option",
     "broker.transactions:MOST_RECENT": "kept in memory; older ones are looked up",
