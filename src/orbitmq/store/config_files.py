@@ -7,6 +7,7 @@ steps only the `.bak` exists, so a reader looks there before it decides that the
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,6 +37,8 @@ def backup_path(path: Path) -> Path:
 def read_text(path: Path, is_usable: Callable[[str], bool], disk: Disk = _REAL_DISK) -> ConfigText:
     """The content of a file, or of its `.bak` if the file is missing or its reader cannot use it.
 
+    Such a file is kept as `NAME.torn`: the next write would make it the `.bak`, and a kill between its two
+    steps would leave nothing else.
     If neither is usable but one is there, empty or not, the text of the better one is given all the same: its
     reader refuses it with the reason, and nothing starts over from an empty table by itself.
     """
@@ -48,6 +51,7 @@ def read_text(path: Path, is_usable: Callable[[str], bool], disk: Disk = _REAL_D
         if is_usable(text):
             if candidate != path:
                 log.warning("%s is missing or torn: took %s", path, candidate)
+                _set_aside(path, disk)
             return ConfigText(text, candidate)
         log.warning("%s is %s", candidate, "torn" if text.strip(" \t\r\n\x00") else "empty")
         unusable = unusable or ConfigText(text, candidate)
@@ -76,6 +80,12 @@ def write_text(path: Path, text: str, mode: int = 0o644, disk: Disk = _REAL_DISK
         failpoints.hit("config.between_renames")
     disk.rename(beside, path)
     disk.sync_folder(path.parent)
+
+
+def _set_aside(path: Path, disk: Disk) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        disk.rename(path, path.with_name(path.name + ".torn"))
+        disk.sync_folder(path.parent)
 
 
 def _keep_as_backup(path: Path, disk: Disk) -> None:

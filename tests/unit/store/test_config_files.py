@@ -17,6 +17,10 @@ def is_json(text: str) -> bool:
     return True
 
 
+def die() -> None:
+    raise KeyboardInterrupt
+
+
 def test_nothing_there_is_no_text(tmp_path: Path) -> None:
     found = read_text(tmp_path / "topics.json", is_json)
     assert found.text is None
@@ -67,6 +71,18 @@ def test_a_torn_file_does_not_become_the_backup_if_it_is_empty(tmp_path: Path) -
     assert read_text(path, is_json).text == '{"a":3}'
 
 
+def test_a_torn_file_never_takes_the_place_of_the_whole_one_before(tmp_path: Path) -> None:
+    path = tmp_path / "topics.json"
+    write_text(path, '{"a":1}')
+    path.rename(backup_path(path))
+    path.write_text('{"a":')
+    assert read_text(path, is_json).text == '{"a":1}'
+    with failpoints.armed_point("config.between_renames", die), pytest.raises(KeyboardInterrupt):
+        write_text(path, '{"a":2}')
+    assert read_text(path, is_json).text == '{"a":1}'
+    assert (tmp_path / "topics.json.torn").read_text() == '{"a":', "what a user may want to look at stays"
+
+
 @pytest.mark.parametrize("content", ["", "\x00\x00"], ids=["empty", "zeros"])
 def test_an_empty_file_is_not_the_same_as_none(tmp_path: Path, content: str) -> None:
     path = tmp_path / "topics.json"
@@ -78,10 +94,6 @@ def test_an_empty_file_is_not_the_same_as_none(tmp_path: Path, content: str) -> 
 def test_an_end_at_any_step_leaves_a_whole_file(tmp_path: Path, point: str) -> None:
     path = tmp_path / "topics.json"
     write_text(path, '{"a":1}')
-
-    def die() -> None:
-        raise KeyboardInterrupt
-
     with failpoints.armed_point(point, die), pytest.raises(KeyboardInterrupt):
         write_text(path, '{"a":2}')
     assert read_text(path, is_json).text == '{"a":1}'
