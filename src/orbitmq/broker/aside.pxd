@@ -207,6 +207,7 @@ cdef inline bint look_at_half(const unsigned char *at, Py_ssize_t left, Half *ha
     if end - half.properties != (at[0] << 8) | at[1]:
         return False
     half.topic = half.queue_id = half.group = half.unique = half.own = NULL
+    half.sent_size = half.topic_size = half.queue_id_size = half.group_size = half.unique_size = half.own_size = 0
     half.tags_code = 0
     at = half.properties
     while at < end:
@@ -299,6 +300,7 @@ cdef inline bint look_at_delayed(const Record *record, Delayed *delayed) noexcep
     cdef const unsigned char *end = at + record.properties_size
     cdef Entry entry
     delayed.topic = delayed.queue_id = NULL
+    delayed.topic_size = delayed.queue_id_size = 0
     delayed.tags_code = 0
     while at < end:
         if not take_entry(at, end, &entry):
