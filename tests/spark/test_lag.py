@@ -20,6 +20,7 @@ from orbitmq.protocol.requests.offset import UpdateConsumerOffset
 from orbitmq.spark.jobs.job import JobSetup
 from orbitmq.spark.jobs.lag import LagOptions, run
 from orbitmq.spark.jobs.lag_tables import SAMPLE_DDL, by_queue, over_time, standing
+from orbitmq.spark.jobs.ui import JobUi
 from tests.spark.conftest import Outgoing, Server, create_topic, publish
 
 if TYPE_CHECKING:
@@ -139,15 +140,20 @@ def test_a_group_that_lags_and_catches_up(server: Server, topic: str, tmp_path: 
     assert again.lagMost == 12
 
 
-def test_all_groups_and_a_group_that_nobody_knows(orbitmq_server: Server, tmp_path: Path) -> None:
+def test_a_group_that_nobody_knows_is_named(
+    orbitmq_server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     topic = f"lag_{time.time_ns()}"
     create_topic(orbitmq_server, topic, queues=1)
     publish(orbitmq_server, topic, [Outgoing(b"x")])
     commit(orbitmq_server, f"{topic}_g", topic, 0, 0)
-    nobody = run(options(orbitmq_server, tmp_path / "none", groups=("nobody",)))
+    ui = JobUi(quiet=True)
+    nobody = run(options(orbitmq_server, tmp_path / "none", groups=("nobody",)), ui)
     assert (nobody.standing, nobody.samples) == ([], 0)
-    found = run(options(orbitmq_server, tmp_path / "named", groups=(f"{topic}_g",), topics=("other",)))
+    assert capsys.readouterr().err == "orbitmq: no broker knows how far nobody is\n"
+    found = run(options(orbitmq_server, tmp_path / "named", groups=(f"{topic}_g",), topics=("other",)), ui)
     assert found.standing == []
+    assert capsys.readouterr().err == f"orbitmq: no broker knows how far {topic}_g is in other\n"
 
 
 def test_a_cluster_that_cannot_be_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,7 +43,14 @@ class Sampler:
             self.failures.append(str(error))
             return []
         found = await self._admin.each(masters, lambda one: self._broker(one, at))
-        return [one for samples in found for one in samples]
+        samples = [one for samples in found for one in samples]
+        if not self.failures:
+            unseen = sorted(set(self._groups) - {one["clientGroup"] for one in samples})
+            self.failures += [f"no broker knows how far {group} is{self._of_topics()}" for group in unseen]
+        return samples
+
+    def _of_topics(self) -> str:
+        return f" in {', '.join(sorted(self._topics))}" if self._topics else ""
 
     async def _broker(self, one: BrokerAt, at: datetime) -> list[Sample]:
         try:
