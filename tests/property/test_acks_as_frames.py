@@ -21,6 +21,7 @@ from orbitmq.protocol.frame import MAX_FRAME_BYTES, encode_command
 from orbitmq.protocol.header_cy import decode_frames, encode_success
 from orbitmq.protocol.pop import ORDER_REVIVE_QUEUE, PopHandle
 from orbitmq.protocol.requests.pop import AckMessage
+from tests.property.reads import damaged, damages
 from tests.unit.broker.handlers.real_broker import NOW, PEER, RealBroker, two_brokers
 from tests.unit.broker.pop_kit import GROUP, TOPIC, PopWorld, bodies
 
@@ -113,13 +114,11 @@ def acknowledged(broker: RealBroker, begin: int) -> Counter[tuple[object, ...]]:
     return said
 
 
-@given(READS, st.none() | st.tuples(st.integers(8, 900), st.sampled_from(list(b'\x00 "\\{}:,-09ae\xff'))))
+@given(READS, damages(900))
 def test_frames_come_to_the_same_as_requests(brokers, read, damage) -> None:  # type: ignore[no-untyped-def]
-    data = bytearray(b"".join(frame(number, fields) for number, fields in enumerate(read)))
-    if damage is not None and damage[0] < len(data):
-        data[damage[0]] = damage[1]
+    data = damaged(b"".join(frame(number, fields) for number, fields in enumerate(read)), damage)
     try:
-        found, _ = decode_frames(bytes(data), MAX_FRAME_BYTES)
+        found, _ = decode_frames(data, MAX_FRAME_BYTES)
     except MalformedFrame:
         return
     if any(command.code != AckMessage.CODE or command.flag & 1 for command in found):
@@ -129,7 +128,7 @@ def test_frames_come_to_the_same_as_requests(brokers, read, damage) -> None:  # 
         begin = broker.store.max_physical
         rules = broker.broker
         rules.in_flight.add(TOPIC, GROUP, 0, 1000)
-        answers = broker.read(bytes(data), NOW, at_once=at_once)
+        answers = broker.read(data, NOW, at_once=at_once)
         outcomes.append((answers, acknowledged(broker, begin), dict(rules.in_flight.by_group)))
         rules.in_flight.clear(TOPIC, GROUP, 0)
     assert outcomes[0] == outcomes[1]

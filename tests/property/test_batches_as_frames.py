@@ -15,6 +15,7 @@ from orbitmq.protocol.errors import MalformedFrame
 from orbitmq.protocol.frame import MAX_FRAME_BYTES, encode_command
 from orbitmq.protocol.header_cy import decode_frames
 from orbitmq.protocol.requests.send import SendBatchMessage
+from tests.property.reads import damaged, damages
 from tests.unit.broker.handlers.real_broker import NOW, PEER, RealBroker, message, two_brokers
 
 IS_COMPILED = not batches_cy.__file__.endswith(".py")
@@ -82,26 +83,23 @@ def known(broker: RealBroker) -> list[object]:
 
 @given(
     st.lists(BATCHES, min_size=1, max_size=3),
-    st.none() | st.tuples(st.integers(8, 500), st.sampled_from(list(b'\x00 "\\{}:,-09ae\xff'))),
+    damages(500),
 )
 def test_frames_come_to_the_same_as_requests(brokers, batches, damage) -> None:  # type: ignore[no-untyped-def]
     commands = [batch(**fields).to_command(opaque=number) for number, fields in enumerate(batches)]
-    data = bytearray(b"".join(map(encode_command, commands)))
-    if damage is not None and damage[0] < len(data):
-        data[damage[0]] = damage[1]
+    data = damaged(b"".join(map(encode_command, commands)), damage)
     first, second = brokers
     for broker in brokers:
         broker.broker.topics.note_saved()
     try:
-        found, _ = decode_frames(bytes(data), MAX_FRAME_BYTES)
+        found, _ = decode_frames(data, MAX_FRAME_BYTES)
     except MalformedFrame:
         return
     if any(command.code != SendBatchMessage.CODE for command in found):
         return
     end = first.store.max_physical
     ours, theirs = (
-        broker.read(bytes(data), NOW + 1, at_once=at_once)
-        for broker, at_once in ((first, True), (second, False))
+        broker.read(data, NOW + 1, at_once=at_once) for broker, at_once in ((first, True), (second, False))
     )
     assert ours == theirs
     assert list(first.store.records_from(end)) == list(second.store.records_from(end))

@@ -24,6 +24,7 @@ from orbitmq.protocol.errors import MalformedFrame
 from orbitmq.protocol.frame import MAX_FRAME_BYTES, encode_command
 from orbitmq.protocol.header_cy import decode_frames
 from orbitmq.protocol.requests.pull import PullMessage
+from tests.property.reads import damaged, damages
 from tests.unit.broker.handlers.real_broker import NOW, PEER, RealBroker, as_sent, two_brokers
 
 QUEUES = range(3)
@@ -124,7 +125,7 @@ def endings(held: dict[int, Wait], timed_out: bool) -> dict[int, Command]:
 
 @given(
     st.lists(PULLS, min_size=1, max_size=4),
-    st.none() | st.tuples(st.integers(8, 500), st.sampled_from(list(b'\x00 "\\{}:,-09ae\xff'))),
+    damages(500),
     st.booleans(),
     st.booleans(),
 )
@@ -132,11 +133,9 @@ def test_frames_come_to_the_same_as_requests(  # type: ignore[no-untyped-def]
     brokers, pulls, damage, resets, timed_out
 ) -> None:
     commands = [pull(**fields).to_command(opaque=number) for number, fields in enumerate(pulls)]
-    data = bytearray(b"".join(map(encode_command, commands)))
-    if damage is not None and damage[0] < len(data):
-        data[damage[0]] = damage[1]
+    data = damaged(b"".join(map(encode_command, commands)), damage)
     try:
-        found, _ = decode_frames(bytes(data), MAX_FRAME_BYTES)
+        found, _ = decode_frames(data, MAX_FRAME_BYTES)
     except MalformedFrame:
         return
     if any(command.code != PullMessage.CODE for command in found):
@@ -145,7 +144,7 @@ def test_frames_come_to_the_same_as_requests(  # type: ignore[no-untyped-def]
         if resets:
             broker.broker.offsets.reset("CG", "TopicTest", 0, 2, NOW)
     (ours, our_held), (theirs, their_held) = (
-        broker.read_pulls(bytes(data), NOW + 1, at_once=at_once)
+        broker.read_pulls(data, NOW + 1, at_once=at_once)
         for broker, at_once in zip(brokers, (True, False), strict=True)
     )
     assert ours == theirs

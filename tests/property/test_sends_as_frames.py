@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from orbitmq.protocol.errors import MalformedFrame
 from orbitmq.protocol.frame import MAX_FRAME_BYTES, encode_command
 from orbitmq.protocol.header_cy import decode_frames
+from tests.property.reads import damaged, damages
 from tests.unit.broker.handlers.real_broker import NOW, RealBroker, message, two_brokers
 
 NAMES = st.sampled_from(
@@ -54,29 +55,27 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RealBrok
 
 @given(
     st.lists(SENDS, min_size=1, max_size=4),
-    st.none() | st.tuples(st.integers(8, 500), st.sampled_from(list(b'\x00 "\\{}:,-09ae\xff'))),
+    damages(500),
 )
 def test_frames_come_to_the_same_as_requests(brokers, sends, damage) -> None:  # type: ignore[no-untyped-def]
     commands = [message(**fields).to_command(opaque=number) for number, fields in enumerate(sends)]
-    data = bytearray(b"".join(map(encode_command, commands)))
-    if damage is not None and damage[0] < len(data):
-        data[damage[0]] = damage[1]
+    data = damaged(b"".join(map(encode_command, commands)), damage)
     first, second = brokers
     for broker in brokers:
         broker.broker.topics.note_saved()
     end = first.store.max_physical
     try:
-        found, _ = decode_frames(bytes(data), MAX_FRAME_BYTES)
+        found, _ = decode_frames(data, MAX_FRAME_BYTES)
     except MalformedFrame:
         # The connection ends; nothing of the frame that cannot be read was stored.
-        taken = first.taken_bytes(bytes(data), NOW + 1)
+        taken = first.taken_bytes(data, NOW + 1)
         found, _ = decode_frames(bytes(data[:taken]), MAX_FRAME_BYTES)
         second.read_sends(bytes(data[:taken]), NOW + 1, at_once=False)
     else:
         if any(command.code != 310 for command in found):
             return
         ours, theirs = (
-            [repr(answer) for answer in broker.read_sends(bytes(data), NOW + 1, at_once=at_once)]
+            [repr(answer) for answer in broker.read_sends(data, NOW + 1, at_once=at_once)]
             for broker, at_once in ((first, True), (second, False))
         )
         assert ours == theirs
