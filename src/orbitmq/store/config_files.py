@@ -7,7 +7,6 @@ steps only the `.bak` exists, so a reader looks there before it decides that the
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -51,7 +50,8 @@ def read_text(path: Path, is_usable: Callable[[str], bool], disk: Disk = _REAL_D
         if is_usable(text):
             if candidate != path:
                 log.warning("%s is missing or torn: took %s", path, candidate)
-                _set_aside(path, disk)
+                if unusable is not None:
+                    _set_aside(path, disk)
             return ConfigText(text, candidate)
         log.warning("%s is %s", candidate, "torn" if text.strip(" \t\r\n\x00") else "empty")
         unusable = unusable or ConfigText(text, candidate)
@@ -83,9 +83,11 @@ def write_text(path: Path, text: str, mode: int = 0o644, disk: Disk = _REAL_DISK
 
 
 def _set_aside(path: Path, disk: Disk) -> None:
-    with contextlib.suppress(FileNotFoundError):
+    try:
         disk.rename(path, path.with_name(path.name + ".torn"))
         disk.sync_folder(path.parent)
+    except OSError as error:  # What was read is whole all the same.
+        log.warning("%s stays where it is: %s", path, error)
 
 
 def _keep_as_backup(path: Path, disk: Disk) -> None:
