@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.peers.mqadmin_shell import Normal, any_order, distinct, figures, keys_only, plain, users_groups
+from tests.peers.mqadmin_shell import (
+    Normal,
+    any_order,
+    distinct,
+    figures,
+    keys_only,
+    loads,
+    plain,
+    users_groups,
+)
 
 
 @dataclass(frozen=True)
@@ -247,7 +256,7 @@ ROWS: dict[str, Row] = {
         "brokerConsumeStats -b {broker}", "brokerConsumeStats -b {broker} -l 1000 -o true", normal=any_order
     ),
     "clusterList": row("clusterList", "clusterList -m", f"clusterList {NAMES}", normal=figures),
-    "statsAll": row("statsAll -t {topic}", "statsAll -a", normal=any_order),
+    "statsAll": row("statsAll -t {topic}", "statsAll -a", normal=loads),
     "haStatus": row("haStatus -b {broker}", f"haStatus {NAMES}", normal=figures),
     "exportConfigs": row(f"exportConfigs {NAMES} -f {{out}}"),
     "exportMetadata": row(

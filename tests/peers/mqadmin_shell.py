@@ -155,6 +155,13 @@ def figures(text: str) -> str:
     return re.sub(r"(?<![\w.])-?\d+(?:\.\d+)?(?:E-?\d+)?", "#", plain(text))
 
 
+def loads(text: str) -> str:
+    """The same for tables of what came and went, in any order: a counter that was sampled once tells of
+    nothing yet, and when it is sampled follows from when it first counted.
+    """
+    return any_order(figures(text))
+
+
 def keys_only(text: str) -> str:
     """Names without their values, for tables of settings and figures."""
     rows = {re.split(r"\s*[:=](?:\s|$)", line, maxsplit=1)[0] for line in plain(text).splitlines()}
