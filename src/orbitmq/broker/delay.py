@@ -183,7 +183,7 @@ class DelayDelivery:
         behind them. Call once, after `load_text`.
         """
         self._delivered_to = self._store.max_physical
-        if self._saved_to is not None:
+        if self._saved_to is not None and self._has_waiting():
             for record in self._store.records_from(self._saved_to):
                 if _was_delivered(record):
                     self._known[_identity(record.topic, record.queue_id, record)] += 1
@@ -196,6 +196,10 @@ class DelayDelivery:
         self._savable = self._here()
         # The next start has to find out from where on to look, even if it comes before the first saving.
         self._unsaved.mark(self.NAME)
+
+    def _has_waiting(self) -> bool:
+        """Whether messages are behind a position: no others are delivered from now on, or a second time."""
+        return any(self.positions.get(level, 0) < self._range(level)[1] for level in self._all_levels())
 
     def _here(self) -> Progress:
         """How far it has got. What is known of the time before the start counts until it was met."""
