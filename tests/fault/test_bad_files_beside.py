@@ -57,6 +57,17 @@ def spoil(path: Path, defect: Defect) -> None:
         defect(path, path.parent)
 
 
+def spoil_all(path: Path, defect: Defect, has_backup: bool) -> bytes:
+    """Leaves nothing whole: the backup is spoilt as well, or gone. Gives what the file holds now."""
+    backup = path.with_name(path.name + ".bak")
+    spoil(path, defect)
+    if has_backup:
+        spoil(backup, defect)
+    else:
+        backup.unlink()
+    return path.read_bytes()
+
+
 @contextlib.asynccontextmanager
 async def name_server(data_dir: Path) -> AsyncIterator[tuple[ConnectionPool, str]]:
     server = NamesrvServer(NamesrvSettings(), data_dir=data_dir, port=0)
@@ -111,13 +122,8 @@ async def test_a_bad_file_of_the_name_server(
 async def test_where_no_file_is_left_the_name_server_does_not_begin_empty(
     used: Path, defect: Defect, has_backup: bool
 ) -> None:
-    path, backup = used / "kvConfig.json", used / "kvConfig.json.bak"
-    spoil(path, defect)
-    if has_backup:
-        spoil(backup, defect)
-    else:
-        backup.unlink()
-    before = path.read_bytes()
+    path = used / "kvConfig.json"
+    before = spoil_all(path, defect, has_backup)
     with pytest.raises(
         StartError, match=r"kvConfig\.json and its \.bak cannot be read.*; restore one of them$"
     ):
@@ -179,20 +185,14 @@ async def test_a_bad_file_of_a_broadcasting_consumer(
 async def test_where_no_file_is_left_a_broadcasting_consumer_does_not_begin_elsewhere(
     offsets: LocalOffsetTable, defect: Defect, has_backup: bool
 ) -> None:
-    path, backup = offsets.path, offsets.path.with_name("offsets.json.bak")
-    spoil(path, defect)
-    if has_backup:
-        spoil(backup, defect)
-    else:
-        backup.unlink()
-    before = path.read_bytes()
+    before = spoil_all(offsets.path, defect, has_backup)
     with pytest.raises(
         LookupError, match=r"offsets\.json and its \.bak cannot be read.*; restore one of them"
     ):
         await offsets.stored(FIRST)
     offsets.set(FIRST, 9)
     await offsets.commit([FIRST])
-    assert path.read_bytes() == before, "nothing is written over it"
+    assert offsets.path.read_bytes() == before, "nothing is written over it"
 
 
 def test_the_document_has_each_case() -> None:
