@@ -16,11 +16,12 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from orbitmq.broker import names
 from orbitmq.broker.delay_cy import copy_due
-from orbitmq.broker.snapshots import Snapshot, require_member
+from orbitmq.broker.snapshots import Snapshot
 from orbitmq.broker.timer_due import TIMER_PROPERTIES
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.bodies.offset import DelayOffsetSerializeWrapper
 from orbitmq.protocol.bodies.version import DataVersion
+from orbitmq.protocol.json_body import require_member
 from orbitmq.protocol.message import PROPERTY_CRC_NAME, StoredMessage
 from orbitmq.protocol.message_cy import crc32
 from orbitmq.protocol.names import SCHEDULE_TOPIC

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from orbitmq.broker.bloom import BitLayout, has_all
 from orbitmq.broker.clients import ClientTable
-from orbitmq.broker.snapshots import Snapshot, require_member
+from orbitmq.broker.snapshots import Snapshot
 from orbitmq.broker.sql92 import BadExpression, SqlFilter, compile_filter
 from orbitmq.broker.subscription import TYPE_SQL92, is_tag_type, not_supported, parse_failed, tag_codes
 from orbitmq.broker.unsaved import Unsaved
@@ -24,6 +24,7 @@ from orbitmq.protocol.bodies.metrics import (
     ConsumerFilterManager,
     FilterDataByTopic,
 )
+from orbitmq.protocol.json_body import require_member
 from orbitmq.protocol.names import RETRY_PREFIX
 from orbitmq.protocol.properties_cy import find_property
 from orbitmq.store.filtering import Accept, ExtensionUnit, MessageFilter

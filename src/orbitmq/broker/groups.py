@@ -9,11 +9,12 @@ from typing import Protocol
 
 from orbitmq.broker import names
 from orbitmq.broker.attributes import GROUP_ATTRIBUTES, alter
-from orbitmq.broker.snapshots import EntryTexts, Snapshot, document_text, map_text, require_member
+from orbitmq.broker.snapshots import EntryTexts, Snapshot, document_text, map_text
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from orbitmq.protocol.bodies.version import DataVersion
 from orbitmq.protocol.fastjson import write_pretty
+from orbitmq.protocol.json_body import require_member
 from orbitmq.protocol.names import SYSTEM_GROUP_PREFIX
 
 FORBIDDEN_READ = 4

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from orbitmq.broker.snapshots import Snapshot, require_member
+from orbitmq.broker.snapshots import Snapshot
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.bodies.offset import ConsumerOffsetManager
 from orbitmq.protocol.bodies.version import DataVersion
+from orbitmq.protocol.json_body import require_member
 
 UPDATES_PER_VERSION = 500
 """A new DataVersion every so many commits (consumerOffsetUpdateVersionStep)."""

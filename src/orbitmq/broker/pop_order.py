@@ -12,9 +12,10 @@ import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from orbitmq.broker.snapshots import Snapshot, require_member
+from orbitmq.broker.snapshots import Snapshot
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.bodies.pop import ConsumerOrderInfo, OrderInfo
+from orbitmq.protocol.json_body import require_member
 from orbitmq.protocol.pop import order_count_info
 
 FORGET_AFTER_MS = 24 * 3600_000

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from orbitmq.broker.snapshots import Snapshot, require_member
+from orbitmq.broker.snapshots import Snapshot
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.bodies.pop import (
     MessageRequestMode,
     MessageRequestModeSerializeWrapper,
     SetMessageRequestModeRequestBody,
 )
+from orbitmq.protocol.json_body import require_member
 from orbitmq.protocol.names import RETRY_PREFIX
 
 

@@ -5,20 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
-from orbitmq.protocol.errors import MalformedJson
 from orbitmq.protocol.fastjson import write_pretty
 from orbitmq.protocol.json_body import JsonBody
 
 Snapshot: TypeAlias = Callable[[], str]
 """Makes the text of a table as it was when the snapshot was taken; may be called in another thread."""
-
-
-def require_member(text: str, name: str) -> None:
-    """Raises MalformedJson for the text of a table's file without the member that holds the table: it is that
-    of another table, and to take it would be to begin empty, and nobody would notice.
-    """
-    if f'"{name}"' not in text:
-        raise MalformedJson(f"it has no {name}")
 
 
 def in_file(name: str, entry: JsonBody) -> str:

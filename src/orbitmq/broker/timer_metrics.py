@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable
 
-from orbitmq.broker.snapshots import Snapshot, require_member
+from orbitmq.broker.snapshots import Snapshot
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.bodies.metrics import Metric, TimerMetricsSerializeWrapper
 from orbitmq.protocol.bodies.version import DataVersion
 from orbitmq.protocol.hashing import java_hash
+from orbitmq.protocol.json_body import require_member
 
 DELAY_BOUNDS_S = (60, 600, 3600, 43_200, 86_400, 259_200)
 """Upper ends of the classes in which delays are counted; one more is above them."""

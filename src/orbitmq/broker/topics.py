@@ -11,13 +11,14 @@ from typing import Protocol
 
 from orbitmq.broker.attributes import TOPIC_ATTRIBUTES, alter
 from orbitmq.broker.identity import BrokerIdentity
-from orbitmq.broker.snapshots import EntryTexts, Snapshot, document_text, map_text, on_wire, require_member
+from orbitmq.broker.snapshots import EntryTexts, Snapshot, document_text, map_text, on_wire
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.bodies.topic import TopicConfig, TopicConfigSerializeWrapper
 from orbitmq.protocol.bodies.version import DataVersion
 from orbitmq.protocol.codes import PERM_INHERIT, PERM_READ, PERM_WRITE, ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.fastjson import write_pretty
+from orbitmq.protocol.json_body import require_member
 from orbitmq.protocol.names import (
     AUTO_CREATE_TOPIC,
     REPLY_TOPIC_SUFFIX,

@@ -6,9 +6,9 @@ from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
 
-from orbitmq.broker.snapshots import require_member
 from orbitmq.protocol.bodies.metrics import Metric, TransactionMetricsSerializeWrapper
 from orbitmq.protocol.bodies.version import DataVersion
+from orbitmq.protocol.json_body import require_member
 
 LATENCY_BOUNDS_S = (5, 60, 600, 3600, 43_200, 86_400)
 """Upper bounds of the buckets of `Latencies`, in seconds; a last bucket takes what is longer."""

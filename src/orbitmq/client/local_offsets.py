@@ -16,7 +16,8 @@ from orbitmq.client.instance import ClientInstance
 from orbitmq.client.offsets import OffsetTable
 from orbitmq.protocol.bodies.offset import OffsetSerializeWrapper
 from orbitmq.protocol.bodies.queue import MessageQueue
-from orbitmq.protocol.errors import Malformed, MalformedJson
+from orbitmq.protocol.errors import Malformed
+from orbitmq.protocol.json_body import require_member
 
 log = logging.getLogger(__name__)
 
@@ -93,8 +94,7 @@ def read_offsets(path: Path) -> dict[MessageQueue, int]:
 
 
 def _offsets_in(data: bytes) -> dict[MessageQueue, int]:
-    if b'"offsetTable"' not in data:
-        raise MalformedJson("it has no offsetTable")
+    require_member(data.decode("utf-8", "replace"), "offsetTable")
     return OffsetSerializeWrapper.from_json(data).offset_table
 
 

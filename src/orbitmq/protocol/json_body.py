@@ -93,6 +93,14 @@ class Codec:
 _codecs: dict[type[JsonBody], Codec] = {}
 
 
+def require_member(text: str, name: str) -> None:
+    """Raises MalformedJson for the text of a table's file without the member that holds the table: it is that
+    of another table, and to take it would be to begin empty, and nobody would notice.
+    """
+    if f'"{name}"' not in text:
+        raise MalformedJson(f"it has no {name}")
+
+
 def codec_of(cls: type[JsonBody]) -> Codec:
     """The codec of a body class, generated when it is first needed."""
     codec = _codecs.get(cls)

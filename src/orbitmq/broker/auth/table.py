@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from orbitmq.broker.auth.policies import PolicyType, Rules, UserStatus, UserType, resource_key
-from orbitmq.broker.snapshots import Snapshot, require_member
+from orbitmq.broker.snapshots import Snapshot
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.bodies.auth import Acl, Policy, PolicyEntry, Resource, User
 from orbitmq.protocol.errors import Malformed, MalformedJson
-from orbitmq.protocol.json_body import JsonBody
+from orbitmq.protocol.json_body import JsonBody, require_member
 
 USER_PREFIX = "User:"
 
