@@ -156,7 +156,8 @@ class TimerState:
             # What is left was not met in its time: it was never ours.
             self.delivered.clear()
         if not self.delivered and not self.is_ahead:
-            self.delivered_from = self.durable_needed
+            # What is delivered from now on comes behind all there is; and a power cut leaves at least this.
+            self.delivered_from = max(self.durable_needed, self.store.durable_offset)
         return self.delivered_from
 
     def is_final(self, status: PutStatus, message: PendingMessage) -> bool:

@@ -50,13 +50,18 @@ class Arrivals:
         """The physical offset up to which readers see the log."""
         return self._log.durable if self._table.sync_flush else self._log.max_physical
 
+    @property
+    def shown_to(self) -> int:
+        """The physical offset before which every message is seen in its queue. Any thread may ask."""
+        return self._shown_to if self._table.sync_flush else self._log.max_physical
+
     def show_durable(self) -> None:
         """Makes visible what the last flush has brought to the disk."""
         if self._table.sync_flush and self._log.durable > self._shown_to:
             self._show_durable()
 
     def _show_durable(self) -> None:
-        self._shown_to = durable = self._log.durable
+        durable = self._log.durable
         for queue in self.dirty:
             end = queue.max_offset
             if queue.visible < end and not self._is_durable(queue, end - 1, durable):
@@ -64,6 +69,7 @@ class Arrivals:
                 while self._is_durable(queue, end, durable):
                     end += 1
             queue.visible = end
+        self._shown_to = durable
 
     def _is_durable(self, queue: ConsumeQueue, queue_offset: int, durable: int) -> bool:
         unit = self._table.unit(queue, queue_offset)

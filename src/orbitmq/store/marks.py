@@ -31,6 +31,8 @@ class Marks:
     """The end of the log."""
     last_record: int = -1
     """Where its last record begins."""
+    replay_from: int = -1
+    """Where a record begins; the units of all before it were on the disk."""
     last_timestamp_ms: int = 0
     index_file: str = ""
     """The newest index file, its entries then, and the physical offset up to which messages were indexed."""

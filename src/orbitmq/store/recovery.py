@@ -1,8 +1,9 @@
 """Opening a store: where the log ends, and queues that say the same as the log.
 
-The log is the only truth. After a clean stop its end is where the files say; after a crash everything since
-the last checkpoint is read again, the first record that is not sound ends the log, and what queues lack is
-put back.
+The log is the only truth. After a clean stop its end is where the files say. After a crash queues go back to
+where the marks say that they are on the disk, everything since is read from the log again, the first record
+that is not sound ends it, and what queues lack is put back. Without marks that can be relied on, reading
+begins with the segment that the checkpoint tells.
 
 Before the last sync point an unsound record is no torn end but damage: it is stepped over and counted, so
 that the sound messages behind it stay.
@@ -58,6 +59,8 @@ class Recovered:
     cut_bytes: int = 0
     """What stood behind the end of the log and was thrown away."""
     scanned: bool = False
+    read_from: int = 0
+    """From this physical offset on the log was read, if it was."""
 
 
 # ---- queues ----
@@ -265,15 +268,16 @@ class Recovery:
         if self._clean and not damaged and not self._table.is_damaged and self._ends_as_marked():
             return self.found
         self.found.scanned = True
-        start = 0 if self._table.is_damaged else self._start_segment()
-        for queue in damaged:
-            start = min(start, self._segment_index(queue.last_unit_end))
-        end, torn = self._replay(start)
+        if not self._clean:
+            self._go_back_to_marks()
+        begin = min([self._begin(), *map(self._segment_start, damaged)])
+        self.found.read_from = begin
+        end, torn = self._replay(begin)
         if self._gaps:
             # Units are missing in the middle of these queues: once more, from where they end.
             self._only, self._gaps, self._fill_gaps = self._gaps, set(), True
-            self._replay(min(self._segment_index(queue.last_unit_end) for queue in self._only))
-        self._end_log(start, end, torn)
+            self._replay(min(map(self._segment_start, self._only)))
+        self._end_log(begin, end, torn)
         return self.found
 
     def _check_nothing_is_missing(self) -> None:
@@ -290,10 +294,13 @@ class Recovery:
                 "restore them (is the disk mounted?), or remove queuemarks.json to go on without them",
             )
 
-    def _segment_index(self, physical_offset: int) -> int:
-        first = self._log.segments[0].start
-        index = (physical_offset - first) // self._log.segment_bytes
-        return max(0, min(index, len(self._log.segments) - 1))
+    def _segment_start(self, queue: ConsumeQueue) -> int:
+        """The start of the segment with the first message that the files of a queue do not know."""
+        segments = self._log.segments
+        segment = self._log.find(queue.last_unit_end)
+        if segment is not None:
+            return segment.start
+        return segments[0 if queue.last_unit_end < segments[0].start else -1].start
 
     def _damaged_queues(self) -> list[ConsumeQueue]:
         """Queues that had more units at the last checkpoint than their files have now."""
@@ -347,8 +354,35 @@ class Recovery:
         self._log.durable = marks.end
         return True
 
+    def _go_back_to_marks(self) -> None:
+        """Has queues end with what was on the disk for sure: of units that came later a power cut may have
+        kept a half, or the second without the first.
+        """
+        if self._marks is None:
+            return
+        for topic, queues in self._marks.queues.items():
+            for queue_id, (_, after) in queues.items():
+                queue = self._table.find(topic, queue_id)
+                if queue is not None and queue.min_offset <= after < queue.max_offset:
+                    _set_end(queue, after)
+                    last = self._table.unit(queue, after - 1) if after > queue.min_offset else None
+                    queue.last_unit_end = 0 if last is None or last[1] == BLANK_SIZE else last[0] + last[1]
+
+    def _begin(self) -> int:
+        """Where to begin to read: as late as all before surely is in the queues."""
+        segments = self._log.segments
+        if self._table.is_damaged:
+            return segments[0].start
+        if self._marks is not None:
+            # Only where that record is what the marks say: another log may have been restored.
+            begin = self._marks.replay_from
+            segment = self._log.find(begin)
+            if segment is not None and self._log.sound_record(segment, begin - segment.start) is not None:
+                return begin
+        return segments[self._start_segment()].start
+
     def _start_segment(self) -> int:
-        """The segment to begin with: the newest whose first record surely is in the queues."""
+        """The newest segment whose first record surely is in the queues, as far as the checkpoint tells."""
         segments = self._log.segments
         dispatch_from = max((queue.last_unit_end for queue in self._table.all()), default=-1)
         oldest = max(0, len(segments) - self._options.commit_log_recover_max_num)
@@ -368,22 +402,23 @@ class Recovery:
 
     # Reading the log.
 
-    def _replay(self, first_segment: int) -> tuple[int, bool]:
-        """Reads from a segment on; gives the end of the log, and whether anything unsound is behind it."""
-        end = self._log.segments[first_segment].start
-        for segment in self._log.segments[first_segment:]:
-            position, torn = self._replay_segment(segment)
+    def _replay(self, begin: int) -> tuple[int, bool]:
+        """Reads from a record on; gives the end of the log, and whether anything unsound is behind it."""
+        end = begin
+        for segment in self._log.segments:
+            if segment.end <= begin:
+                continue
+            position, torn = self._replay_segment(segment, max(0, begin - segment.start))
             end = segment.start + position
             if position < segment.size:
                 following = self._log.find(segment.end)
                 return end, torn or (following is not None and any(following.file.read(0, 8)))
         return end, False
 
-    def _replay_segment(self, segment: Segment) -> tuple[int, bool]:
-        """Reads one segment; gives the position behind its last record (its size if the log goes on behind
-        it).
+    def _replay_segment(self, segment: Segment, position: int) -> tuple[int, bool]:
+        """Reads a segment from a position on; gives the one behind its last record (its size if the log goes
+        on behind it).
         """
-        position = 0
         chunk_bytes = CHUNK_BYTES
         while position < segment.size:
             chunk = segment.file.read(position, min(chunk_bytes, segment.size - position))
@@ -557,7 +592,7 @@ class Recovery:
             self._sweep.take_in()
             self._pending = 0
 
-    def _end_log(self, first_segment: int, end: int, torn: bool) -> None:
+    def _end_log(self, begin: int, end: int, torn: bool) -> None:
         """Sets the end of the log, and takes everything behind it away: records, segments and units."""
         behind = self._log.max_physical - end
         if torn or not self._clean:
@@ -568,11 +603,10 @@ class Recovery:
             self.found.cut_bytes = behind
             log.warning("the log ends at %d: what stood behind it was no sound record", end)
         # What a process that died has left in memory is not on the disk yet.
-        self._log.durable = min(
-            end, self._log.segments[min(first_segment, len(self._log.segments) - 1)].start
-        )
-        for segment in self._log.segments[first_segment:]:
-            segment.synced = -1
+        self._log.durable = min(begin, end)
+        for segment in self._log.segments:
+            if segment.end > begin:
+                segment.synced = -1
         self._log.flush_again()
         for queue in self._table.all():
             _drop_units_from(self._table, queue, end)

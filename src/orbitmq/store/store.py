@@ -53,6 +53,11 @@ SWEPT_PER_CALL = 1_000
 INDEX_SLICES_AT_CLOSE = 512
 INDEX_SLICES_AT_QUERY = 8
 INDEX_INTERVAL_MS = 100
+MARKED_EVERY_BYTES = 128 << 20
+"""By how much the log may grow before its queues and the marks are brought to the disk: a start after a crash
+reads it again from there."""
+MARKED_EVERY_BYTES_PER_QUEUE = 8 << 10
+"""With many queues it may grow by more: the marks name each."""
 FAR_AHEAD_MS = 366 * 24 * 3600_000
 """Store times do not go back where the clock was set back, by up to so much."""
 _OUT_OF_MEMORY = MemoryError("an append ended halfway")
@@ -183,8 +188,9 @@ class MessageStore:
         self._sweep.take_in()
         if found.scanned:
             log.info(
-                "%s: recovered%s; the log ends at %d, %d queue entries were put back, %d bytes cut off",
-                *(root, "" if clean else " after an end that was not in order"),
+                "%s: recovered%s; the log was read from %d on and ends at %d, %d queue entries were put "
+                "back, %d bytes cut off",
+                *(root, "" if clean else " after an end that was not in order", found.read_from),
                 *(self._log.max_physical, found.rebuilt_units, found.cut_bytes),
             )
         self._last_record = found.last_record
@@ -251,7 +257,7 @@ class MessageStore:
             self._sweep.run()
             self._sweep.take_in()
             self._index.build(self._log.max_physical, self._last_timestamp, INDEX_SLICES_AT_CLOSE)
-            self._save_marks()
+            self._save_marks(self._last_record, self._last_timestamp)
             if self.timers is not None:
                 self.timers.close(self.timer_mark)
             if self._log.flush_error is None and self._index.sync_error is None:
@@ -736,15 +742,25 @@ class MessageStore:
             return
         thorough = now_ms - self._last_queue_sync >= self.options.flush_consume_queue_thorough_interval
         timestamp = self._last_timestamp
-        end = self._log.max_physical
-        # Recovery goes back only so many segments: what is older must be in queues that are on the disk.
-        most = max(1, self.options.commit_log_recover_max_num // 2) * self._log.segment_bytes
-        to_sync = thorough or end - self._queues_synced_to >= most
+        # The last record may not be shown yet: then one begins where that ends which is.
+        last_record = self._last_record
+        end = self._arrivals.shown_to
+        to_sync = thorough or end - self._queues_synced_to >= self._marked_every
         self._sweep.run(None if to_sync else self._arrivals.take_stirred)
         if to_sync:
             self._last_queue_sync = now_ms
-            self._save_marks(timestamp)
+            self._save_marks(min(last_record, end), timestamp)
             self._queues_synced_to = end
+
+    @property
+    def _marked_every(self) -> int:
+        """By how many bytes the log may grow before the marks are written again."""
+        queues = sum(map(len, list(self._queues.by_topic.values())))
+        # Without marks recovery goes back only so many segments.
+        segments = max(1, self.options.commit_log_recover_max_num // 2)
+        return min(
+            max(MARKED_EVERY_BYTES, MARKED_EVERY_BYTES_PER_QUEUE * queues), segments * self._log.segment_bytes
+        )
 
     def _index_chore(self, now_ms: int) -> None:
         if not self._closed:
@@ -759,15 +775,17 @@ class MessageStore:
         self._sweep.raise_min_offsets(min_physical)
         self._index.remove_before(min_physical)
 
-    def _save_marks(self, timestamp_ms: int | None = None) -> None:
-        """Brings queues, checkpoint and marks to the disk, in this order."""
-        timestamp = self._last_timestamp if timestamp_ms is None else timestamp_ms
+    def _save_marks(self, replay_from: int, timestamp: int) -> None:
+        """Brings queues, checkpoint and marks to the disk, in this order. The units of all before the record
+        at `replay_from` were written to files, and that record to the log.
+        """
         self._log.flush()
         self._sweep.sync_all()
         marks = Marks(
             durable=self._log.durable,
             end=self._log.max_physical,
             last_record=self._last_record,
+            replay_from=replay_from,
             last_timestamp_ms=timestamp,
         )
         self._index.sync(marks)

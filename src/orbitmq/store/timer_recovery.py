@@ -98,7 +98,11 @@ class TimerRecovery:
             start.head = self.timer_log.start
         else:
             self._read_log(start, self.physical_of(start.queue_offset))
-        self._find_delivered(start, None if mark is None else mark.physical_offset)
+        if start.pending is None or start.pending or start.queue_offset < self.queue_max:
+            self._find_delivered(start, None if mark is None else mark.physical_offset)
+        else:
+            # Nothing waits: nothing can be delivered a second time.
+            start.delivered_from = self.commit_log.max_physical
         start.caught_up_ms = start.read_ms
         if now_ms - start.read_ms > self.wheel.span_ms // 2:
             # The wheel may come round to slots that were not delivered: they are delivered first.

@@ -55,6 +55,36 @@ def lose_wheel(world: TimerWorld) -> None:
 ENDS = [stop, kill, lose_files, lose_wheel]
 
 
+def read_again(world: TimerWorld) -> int:
+    """How many bytes of the log the last start has searched for what was delivered."""
+    assert world.store.timers is not None
+    return world.store.max_physical - world.store.timers.start.delivered_from
+
+
+def test_a_start_after_a_kill_reads_only_what_came_since_the_last_mark(world_of: Open) -> None:
+    world = world_of()
+    world.send("far", TIMER_DELIVER_MS=NOW + 90_000)
+    for _ in range(10):
+        world.send("now")
+        world.run(world.now + 2000)
+        world.flush()
+    size = world.store.max_physical
+    kill(world)
+    world.start()
+    assert read_again(world) < size / 5
+    world.run(NOW + 100_000, step_ms=1000)
+    assert world.bodies().count("far") == 1
+
+
+def test_where_nothing_waits_a_start_reads_nothing_for_it(world_of: Open) -> None:
+    world = world_of()
+    for _ in range(10):
+        world.send("now")
+    kill(world)
+    world.start()
+    assert read_again(world) == 0
+
+
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("when_ms", [0, 50, 1000, 2499, 2500, 2501, 3000, 4950, 7000])
 def test_every_message_comes_once_whenever_the_broker_ends(
