@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 
 from orbitmq.net.connection import Connection
-from orbitmq.net.errors import NetError
+from orbitmq.net.errors import ConnectFailed, NetError
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.batch_cy import encode_batch
 from orbitmq.protocol.bodies.heartbeat import HeartbeatData, ProducerData
@@ -88,6 +88,7 @@ class Clients:
         most_in_batch: int = 40,
         credentials: Credentials | None = None,
         settle_seconds: float = 5.0,
+        hold_ms: int = 500,
         broker_name: str = "broker-a",
         suffix: str = "",
     ) -> None:
@@ -107,6 +108,9 @@ class Clients:
         self._pause_seconds = pause_seconds
         self._most_in_batch = most_in_batch
         self._settle_seconds = settle_seconds
+        self._hold_ms = hold_ms
+        self._looking: asyncio.Task[None] | None = None
+        """Who looks whether the broker is back, while it is gone."""
         self._counts: dict[str, int] = defaultdict(int)
         self._decisions: dict[str, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -114,6 +118,8 @@ class Clients:
         self._producers, self._consumers = PRODUCERS + suffix, CONSUMERS + suffix
         self._poppers, self._readers = POPPERS + suffix, READERS + suffix
         self.retries, self.dead = f"%RETRY%{self._consumers}", f"%DLQ%{self._consumers}"
+        self._given_back = {self.retries: asyncio.Event(), self.dead: asyncio.Event()}
+        """Nothing makes these topics before."""
         self.all_queues = [(self.topics[kind], queue_id) for kind in kinds for queue_id in range(queues)]
         if "plain" in kinds:
             self.all_queues += [(self.retries, 0), (self.dead, 0)]
@@ -267,6 +273,7 @@ class Clients:
         promise = self.history.promise(
             f"{name}#{topic}", topic, 0, "given back", not_before_ms=self.now_ms() + wait_ms
         )
+        self._given_back[topic].set()
         await self._call(
             ConsumerSendMsgBack(record.physical_offset, self._consumers, level, record.offset_id)
         )
@@ -344,10 +351,12 @@ class Clients:
         """Reads one queue from its beginning, waits for more, and commits how far it is now and then."""
         history = self.history
         queue = topic, queue_id
+        if topic in self._given_back:
+            await self._given_back[topic].wait()
         while not self.finished.is_set():
             life, offset = history.life, len(history.seen[queue])
             try:
-                records = await self._pull(topic, queue_id, offset, 500)
+                records = await self._pull(topic, queue_id, offset, self._hold_ms)
                 if life != history.life:
                     continue  # an answer of a life that is over: it may have shown what a power cut took
                 for record in records:
@@ -365,6 +374,8 @@ class Clients:
                     await asyncio.sleep(0.05)  # an answer without messages may come at once
                 elif self.chance.random() < 0.2:
                     await self._commit(queue)
+            except ConnectFailed:
+                await self._until_back()
             except LOST:
                 await asyncio.sleep(0.1)
 
@@ -438,8 +449,25 @@ class Clients:
     async def _unless_down(self, step: Callable[[], Awaitable[None]]) -> None:
         try:
             await step()
+        except ConnectFailed:
+            await self._until_back()
         except LOST:
             await asyncio.sleep(0.05)
+
+    async def _until_back(self) -> None:
+        """Waits for a broker that takes no connections: one looks for it, and tells all others at once."""
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.ensure_future(self._look())
+        await asyncio.shield(self._looking)
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(0.05)
+            if self.over.is_set():
+                return
+            with suppress(NetError):
+                await self.pool.connection(self.address)
+                return
 
     async def _again_and_again(self, step: Callable[[int], Awaitable[None]], queue_id: int) -> None:
         while not self.over.is_set():
@@ -494,11 +522,15 @@ class Clients:
                 deadline = self.now_ms() + seconds * 1000
         await asyncio.sleep(self._settle_seconds)
         self.finished.set()
+        for begun in self._given_back.values():
+            begun.set()
         await asyncio.gather(*self._steady)
 
     async def stop(self) -> None:
         """Ends what is left of them."""
         tasks = [*getattr(self, "_steady", []), *getattr(self, "_busy", []), *self._tasks]
+        if self._looking is not None:
+            tasks.append(self._looking)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -32,7 +32,7 @@ class _Content:
 
     def __init__(self, size: int) -> None:
         self.data = bytearray(size)
-        self.synced: bytes | None = None
+        self.synced: bytearray | None = None
         self.before: dict[int, bytes] = {}
         self.top = 0
         """Nothing was ever written behind this."""
@@ -60,14 +60,14 @@ class _Content:
             synced = bytearray(self.data)
             for at, page in self.before.items():
                 synced[at : at + len(page)] = page
-            self.synced = bytes(synced)
+            self.synced = synced
             self.before.clear()
         return memoryview(self.data)
 
     def sync(self) -> None:
         """Everything is on the disk."""
         if self.synced is not None:
-            self.synced = bytes(self.data)
+            self.synced[:] = self.data
         self.before.clear()
         self.is_named = True
 
@@ -75,9 +75,9 @@ class _Content:
         """The pages that differ from the disk, as they are there."""
         if self.synced is None:
             return self.before
-        now, then = bytes(self.data), self.synced.ljust(len(self.data), b"\x00")
-        if now == then:
+        if self.data == self.synced:
             return {}
+        now, then = bytes(self.data), bytes(self.synced.ljust(len(self.data), b"\x00"))
         return {
             at: then[at : at + PAGE_BYTES]
             for at in range(0, len(now), PAGE_BYTES)

@@ -96,35 +96,43 @@ class VirtualLoop(asyncio.BaseEventLoop):
         pass
 
     def _run_once(self) -> None:
-        """What is ready, and the timers whose time has come; where nothing is ready, time passes."""
+        """What is ready, and the timers whose time has come, again and again until the loop is stopped; where
+        nothing is ready, time passes.
+        """
         ready: deque[_Handle] = self._ready  # type: ignore[attr-defined]
         timers = self._scheduled
-        while timers and timers[0][2]._cancelled:
-            heapq.heappop(timers)
-        if not ready and not self._stopping:  # type: ignore[attr-defined]
-            if not timers:
-                raise Stuck("nothing is left to happen")
-            self.now_seconds = max(self.now_seconds, timers[0][0])
-        until = self.now_seconds + RESOLUTION_SECONDS
-        while timers and timers[0][0] < until:
-            ready.append(heapq.heappop(timers)[2])
-        for _ in range(len(ready)):
-            handle = ready.popleft()
-            if handle._cancelled:
-                continue
-            node = handle._node
-            if node is not None and (node.is_dead or node.stopped_until):
-                if node.is_dead:
-                    continue
-                if node.stopped_until > self.now_seconds:
-                    self._set(node.stopped_until, handle)
-                    continue
-            try:
-                handle._context.run(handle._callback, *handle._args)
-            except (SystemExit, KeyboardInterrupt):
-                raise
-            except BaseException as error:
-                self.call_exception_handler({"message": f"Exception in {handle!r}", "exception": error})
+        while True:
+            if not ready and not self._stopping:  # type: ignore[attr-defined]
+                while timers and timers[0][2]._cancelled:
+                    heapq.heappop(timers)
+                if not timers:
+                    raise Stuck("nothing is left to happen")
+                self.now_seconds = max(self.now_seconds, timers[0][0])
+            until = self.now_seconds + RESOLUTION_SECONDS
+            while timers and timers[0][0] < until:
+                ready.append(heapq.heappop(timers)[2])
+            for _ in range(len(ready)):
+                self._run_handle(ready.popleft())
+            if self._stopping:  # type: ignore[attr-defined]
+                return
+
+    def _run_handle(self, handle: _Handle) -> None:
+        """Runs a callback as its node does: a dead one not at all, one that stands still later."""
+        if handle._cancelled:
+            return
+        node = handle._node
+        if node is not None and (node.is_dead or node.stopped_until):
+            if node.is_dead:
+                return
+            if node.stopped_until > self.now_seconds:
+                self._set(node.stopped_until, handle)
+                return
+        try:
+            handle._context.run(handle._callback, *handle._args)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            self.call_exception_handler({"message": f"Exception in {handle!r}", "exception": error})
 
     # The places where asyncio makes handles.
 

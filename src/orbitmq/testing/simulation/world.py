@@ -213,6 +213,7 @@ class World:
             queues=self.chance.choice((1, 2, 4)),
             pause_seconds=self.chance.choice((1.0, 2.0)),
             most_in_batch=8,
+            hold_ms=2_000,
         )
         try:
             await clients.make_topics()
