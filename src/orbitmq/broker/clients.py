@@ -28,6 +28,8 @@ E = TypeVar("E", bound=Enum)
 CHANNEL_EXPIRED_MS = 120_000
 """A client that sends no heartbeat for so long is cut off (channelExpiredTimeout)."""
 
+_BROADCASTING = MessageModel.BROADCASTING  # asked of every pull, and slow to find in its enum
+
 
 @dataclass(slots=True)
 class Client:
@@ -57,7 +59,7 @@ class ConsumerGroup:
     @property
     def is_broadcasting(self) -> bool:
         """Whether every member gets every message."""
-        return self.message_model is MessageModel.BROADCASTING
+        return self.message_model is _BROADCASTING
 
     def client_ids(self) -> list[str]:
         """The ids of the members, each once."""

@@ -156,6 +156,8 @@ class Taken:
     late_code: int = 0
     held: Sequence[tuple[Command, Wait]] = ()
     """Requests that wait for something each, with as much of them as their answers need."""
+    concerns_others: bool = True
+    """Whether somebody else may have to hear of it in this turn, or something may have to be written soon."""
 
 
 class TakeFrames(NamedTuple):

@@ -38,7 +38,7 @@ class Dispatcher:
     `handlers` take one call each; `many` take consecutive requests at once and give one result for each;
     `take_frames` take what they can straight from a read, before it is cut into requests.
     `arrange` may bring requests of several kinds that came in one read into an order in which more of them
-    are consecutive. `after_turn(now)` runs once behind every read.
+    are consecutive. `after_turn(now)` runs once behind every read that others may have to hear of.
     """
 
     def __init__(
@@ -99,7 +99,8 @@ class Dispatcher:
         if taken is None:
             return 0
         self._answer(connection, taken)
-        self._after_turn(now)
+        if taken.concerns_others:
+            self._after_turn(now)
         return taken.end
 
     def _begin(self) -> None:

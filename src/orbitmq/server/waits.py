@@ -132,7 +132,14 @@ class Waits:
         else:
             self._end_by_step(waiting, now)
         for condition in wait.on:
-            self._enter(waiting, condition)
+            if isinstance(condition, DataAt):  # most are pulls, and to match patterns takes its time
+                key = (condition.topic, condition.queue_id)
+                entries = self._by_queue.get(key)
+                if entries is None:
+                    entries = self._by_queue[key] = []
+                entries.append((waiting, condition))
+            else:
+                self._enter(waiting, condition)
 
     def _end_by_step(self, waiting: Waiting, now: int) -> None:
         number = waiting.wait.deadline // STEP_MS + 1
@@ -149,8 +156,6 @@ class Waits:
 
     def _enter(self, waiting: Waiting, condition: Condition) -> None:
         match condition:
-            case DataAt(topic, queue_id):
-                self._by_queue.setdefault((topic, queue_id), []).append((waiting, condition))
             case Durable(physical_offset):
                 self._durable.append((physical_offset, waiting))
             case Saved(table):
@@ -208,7 +213,10 @@ class Waits:
         entries = self._by_queue.get(key)
         if entries is None:
             return
-        entries[:] = [entry for entry in entries if entry[0] is not waiting]
+        if len(entries) > 1:
+            entries[:] = [entry for entry in entries if entry[0] is not waiting]
+        elif entries[0][0] is waiting:
+            entries.clear()
         if not entries:
             del self._by_queue[key]
 

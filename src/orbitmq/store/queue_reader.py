@@ -42,6 +42,10 @@ READERS_REMEMBERED = 64
 """Queues of which units are kept that were read ahead: 5 KB each."""
 _READ_STEP_BYTES = 1 << 20
 
+# What every read uses, by a name of its own: Python 3.11 takes 0.2 µs to find a member of an enum.
+_FOUND = GetStatus.FOUND
+_AT_THE_END = GetStatus.OFFSET_OVERFLOW_ONE
+
 
 class QueueReader:
     """Reads for the owner of the store; `read_cold` is for a thread."""
@@ -113,7 +117,7 @@ class QueueReader:
                 self.note_bad(physical_offset, topic, queue_id, bad_offset)
         if picked.count:
             return GetResult(
-                GetStatus.FOUND,
+                _FOUND,
                 picked.next_offset,
                 low,
                 end,
@@ -351,7 +355,7 @@ def _outside(queue_offset: int, low: int, end: int) -> GetResult:
     if queue_offset < low:
         return GetResult(GetStatus.OFFSET_TOO_SMALL, low, low, end)
     if queue_offset == end:
-        return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, queue_offset, low, end)
+        return GetResult(_AT_THE_END, queue_offset, low, end)
     return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, end, low, end)
 
 

@@ -60,6 +60,10 @@ BYTES_AT_ONCE = 256 << 10
 
 AnyPull: TypeAlias = PullMessage | LitePullMessage
 
+# What every pull asks for, by a name of its own: Python 3.11 takes 0.2 µs to find a member of an enum.
+_FOUND = GetStatus.FOUND
+_NOT_FOUND = ResponseCode.PULL_NOT_FOUND
+
 _CODES = {
     GetStatus.FOUND: ResponseCode.SUCCESS,
     GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
@@ -336,7 +340,7 @@ def _note(tables: PullTables, request: AnyPull, result: GetResult) -> None:
     """Remembers what a pull has come to."""
     group, topic, queue_id = request.consumer_group, request.topic, request.queue_id
     tables.offsets.remember_pull(group, topic, queue_id, result.next_offset)
-    if result.status is GetStatus.FOUND:
+    if result.status is _FOUND:
         tables.stats.pulled(group, topic, queue_id, result.count, result.size_bytes)
     else:
         tables.stats.missed()
@@ -385,13 +389,16 @@ def take_pulls(tables: PullTables, data: bytes, peer: Peer, now: int) -> Taken |
     if not end:
         return None
     whole = answers[0] if len(answers) == 1 else b"".join(answers)
-    return Taken(end, whole, len(answers), {PullMessage.CODE: (len(answers), 0)}, held=held)
+    by_code = {PullMessage.CODE: (len(answers), 0)}
+    return Taken(end, whole, len(answers), by_code, held=held, concerns_others=False)
 
 
 def _at_once(
     tables: PullTables, request: PullMessage, opaque: int, peer: Peer, now: int
 ) -> bytes | Wait | None:
     """The frame of the answer, or what the pull waits for; None if it is none of the usual ones."""
+    if request.consumer_group not in tables.groups.by_name:
+        return None  # it is made on the way, which others have to be told of
     group = _check_group(tables, request, now)
     topic = _check_topic(tables, request)
     wanted = _subscription(tables, request, group)
@@ -403,11 +410,11 @@ def _at_once(
     result = _copy(tables, request, wanted, into)
     if result is None:
         return None
-    is_found = result.status is GetStatus.FOUND
+    is_found = result.status is _FOUND
     if not is_found and (
         result.cold is not None
         or not request.sys_flag & MAY_BE_HELD
-        or _code_of(request, result) is not ResponseCode.PULL_NOT_FOUND
+        or _code_of(request, result) is not _NOT_FOUND
     ):
         return None
     if request.sys_flag & COMMITS_OFFSET:
@@ -420,7 +427,7 @@ def _at_once(
 
     def woken(outcome: Outcome, later: int) -> Result | bytes:
         again = None if outcome.timed_out else _copy(tables, request, wanted, into)
-        if again is None or again.status is not GetStatus.FOUND:
+        if again is None or again.status is not _FOUND:
             return _reply(tables, request, topic, group, _read(tables, request, wanted, later), later)
         _note(tables, request, again)
         return _frame(tables, opaque, topic, group, again, into)

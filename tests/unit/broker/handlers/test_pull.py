@@ -21,6 +21,7 @@ from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.call import DataAt, Saved, Wait, Warm
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.frame import encode_command
 from orbitmq.protocol.hashing import java_hash
 from orbitmq.protocol.message_cy import decode_record
 from orbitmq.protocol.requests.pop import Notification, NotificationReply, PeekMessage, PopMessage
@@ -287,3 +288,16 @@ def test_a_topic_that_is_in_no_file_yet_shows_nothing(broker: RealBroker, reques
     broker.broker.topics.note_saved()
     shown = settled(asked)
     assert shown.has_msg if isinstance(shown, NotificationReply) else shown.body
+
+
+def test_what_is_pulled_as_frames_leaves_nothing_to_do_behind_the_turn(broker: RealBroker) -> None:
+    broker.send()
+    broker.broker.topics.note_saved()
+    data = encode_command(pull(consumer_group="New").to_command(opaque=1))
+    assert broker.take_pulls(data, PEER, NOW) is None  # the group is made on the way, and has to be saved
+    broker.handle(pull(consumer_group="New"))
+    assert "groups" in broker.broker.unsaved.take_soon()
+    taken = broker.take_pulls(data, PEER, NOW)
+    assert taken is None or not taken.concerns_others
+    assert not broker.broker.unsaved.any_soon
+    assert not broker.broker.outbox.pushes
