@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 from collections.abc import Callable, Iterable
@@ -51,6 +52,12 @@ def folder(path: Path, root: Path) -> None:
     path.mkdir()
 
 
+def pipe(path: Path, root: Path) -> None:
+    """Who opens it waits until somebody writes to it."""
+    path.unlink()
+    os.mkfifo(path)
+
+
 def unreadable(path: Path, root: Path) -> None:
     """Nobody may read it."""
     path.chmod(0)
@@ -71,7 +78,7 @@ def future(path: Path, root: Path) -> None:
 
 TABLE = {
     missing: KEPT, empty: KEPT, truncated: KEPT, foreign: KEPT, zeros: KEPT, swapped: KEPT, future: REPAIRED,
-    folder: REFUSED, unreadable: REFUSED,
+    folder: REFUSED, pipe: REFUSED, unreadable: REFUSED,
 }  # fmt: skip
 
 

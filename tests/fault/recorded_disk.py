@@ -254,6 +254,8 @@ class RecordedDisk:
 
     def rename(self, path: Path, new_path: Path) -> None:
         """See `Disk`."""
+        if path.name not in self._folders.get(str(path.parent), ()):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
         self.step("rename", path)
         self._folders[str(new_path.parent)][new_path.name] = self._folders[str(path.parent)].pop(path.name)
         self.note(Step("rename", path=str(path), new_path=str(new_path)))

@@ -24,6 +24,7 @@ from orbitmq.protocol.message_cy import decode_record
 from orbitmq.protocol.requests.offset import UpdateConsumerOffset
 from orbitmq.server.errors import StartError
 from orbitmq.server.saver import load_table
+from orbitmq.store.commit_log import UNFLUSHED
 from orbitmq.store.config_files import write_text
 from tests.fault.bad_files import (
     AGAIN,
@@ -40,6 +41,7 @@ from tests.fault.bad_files import (
     future,
     longer,
     missing,
+    pipe,
     swapped,
     truncated,
     unreadable,
@@ -61,11 +63,11 @@ INDEX, TIMER_LOG = "index/last", "timerlog/first"
 
 COMMIT_LOG = {
     empty: REFUSED, truncated: REFUSED, longer: REFUSED, folder: REFUSED, foreign: COUNTED, zeros: COUNTED,
-    swapped: COUNTED, unreadable: REFUSED,
+    swapped: COUNTED, unreadable: REFUSED, pipe: REFUSED,
 }  # fmt: skip
 REBUILT = {
     missing: REPAIRED, empty: REPAIRED, truncated: REPAIRED, zeros: REPAIRED, foreign: REPAIRED,
-    folder: REFUSED, unreadable: REFUSED,
+    folder: REFUSED, pipe: REFUSED, unreadable: REFUSED,
 }  # fmt: skip
 
 EXPECTED: dict[str, dict[Defect, str]] = {
@@ -76,12 +78,13 @@ EXPECTED: dict[str, dict[Defect, str]] = {
     QUEUE_LAST: {**REBUILT, longer: REFUSED, swapped: REPAIRED},
     INDEX: {**REBUILT, longer: REPAIRED, future: REPAIRED},
     "checkpoint": {**REBUILT, longer: REPAIRED, future: REPAIRED},
+    UNFLUSHED: {**REBUILT, longer: REPAIRED, future: REPAIRED},
     "queuemarks.json": {**REBUILT, longer: REPAIRED, future: REPAIRED},
     "timerwheel": {**REBUILT, truncated: REFUSED, longer: REFUSED},
     TIMER_LOG: {**REBUILT, truncated: REFUSED, longer: REFUSED},
     "config/timercheck": {
         missing: AGAIN, empty: AGAIN, truncated: REPAIRED, zeros: AGAIN, foreign: AGAIN, future: AGAIN,
-        longer: REPAIRED, folder: REFUSED, unreadable: REFUSED,
+        longer: REPAIRED, folder: REFUSED, pipe: REFUSED, unreadable: REFUSED,
     },
     "config/topics.json": TABLE,
     "config/subscriptionGroup.json": TABLE,
@@ -251,6 +254,9 @@ def test_a_bad_file(
     root = tmp_path / "store"
     shutil.copytree(template, root)
     path = place_of(root, place)
+    if place == UNFLUSHED:
+        path.write_text("1000")  # as a failed flush leaves it, and the end without order behind it
+        (root / "abort").touch()
     if defect is swapped:
         path.write_bytes(other_content(template, place))
     else:
@@ -336,6 +342,14 @@ def test_a_file_where_a_folder_has_to_be_and_the_other_way_round(
     (line,) = str(refused.value).splitlines()
     assert str(root) in line
     assert ";" in line
+
+
+def test_a_pipe_in_the_place_of_the_lock(template: Path, tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    shutil.copytree(template, root)
+    pipe(root / "lock", root)
+    with pytest.raises(OrbitError, match=r"lock.*is no regular file; move it away"):
+        started(root, NOW + 3_000)
 
 
 def test_foreign_files_are_left_alone(

@@ -33,6 +33,7 @@ from tests.fault.bad_files import (
     foreign,
     longer,
     missing,
+    pipe,
     swapped,
     truncated,
     unreadable,
@@ -42,7 +43,7 @@ from tests.fault.bad_files import (
 pytestmark = pytest.mark.usefixtures("modes_hold")
 
 OTHER_TABLE = '{"topicConfigTable":{"T":{"topicName":"T"}}}'
-OPTIONS = [missing, empty, truncated, foreign, zeros, longer, folder, swapped, unreadable]
+OPTIONS = [missing, empty, truncated, foreign, zeros, longer, folder, pipe, swapped, unreadable]
 FIRST, SECOND = MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-a", 1)
 
 
@@ -137,8 +138,10 @@ async def test_a_bad_file_of_the_name_servers_options(used: Path, defect: Defect
     """It is written, not read: whatever file is there gives way to the next change."""
     path = used / "namesrv.properties"
     spoil(path, defect)
-    if defect is folder:
-        with pytest.raises(StartError, match=r"namesrv\.properties is a folder; move it away"):
+    if defect in (folder, pipe):
+        with pytest.raises(
+            StartError, match=r"namesrv\.properties is (a folder|no regular file); move it away"
+        ):
             async with name_server(used):
                 pass
         return
@@ -178,6 +181,26 @@ async def test_a_bad_file_of_a_broadcasting_consumer(
     await offsets.commit([SECOND])
     assert (await offsets.stored(FIRST), await offsets.stored(SECOND)) == (7, 8)
     assert ("offsets.json.bak" in caplog.text) == (TABLE[defect] is KEPT), "a warning names what was taken"
+
+
+async def test_a_torn_file_of_a_broadcasting_consumer_never_becomes_the_backup(
+    offsets: LocalOffsetTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    truncated(offsets.path, offsets.path.parent)
+    torn = offsets.path.read_bytes()
+
+    def replace_until_killed(source: Path, target: Path) -> None:
+        if target == offsets.path:
+            raise OSError("killed")
+        source.rename(target)
+
+    offsets.set(SECOND, 8)
+    with monkeypatch.context() as patch:
+        patch.setattr("orbitmq.client.local_offsets.os.replace", replace_until_killed)
+        await offsets.commit([SECOND])
+    assert not offsets.path.exists(), "the write ended between its two steps"
+    assert await offsets.stored(FIRST) == 7
+    assert offsets.path.with_name("offsets.json.torn").read_bytes() == torn
 
 
 @pytest.mark.parametrize("defect", [truncated, swapped, empty], ids=name_of)

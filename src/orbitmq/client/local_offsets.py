@@ -7,6 +7,7 @@ before it beside it as `.bak`: a Java client of that id goes on where this one h
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 from collections.abc import Iterable
@@ -70,10 +71,18 @@ def read_offsets(path: Path) -> dict[MessageQueue, int]:
     Raises OffsetsUnreadable where there are files and none can be used: to begin elsewhere would pass over
     messages, and nobody would notice.
     """
+    return _find(path)[0]
+
+
+def _find(path: Path) -> tuple[dict[MessageQueue, int], Path | None]:
+    """The offsets, and the file they are from; none of either where there is no file."""
     reasons: list[str] = []
     backup = path.with_name(FILE + ".bak")
     for candidate in (path, backup):
         try:
+            if candidate.exists() and not (candidate.is_file() or candidate.is_dir()):
+                # Not even opened: to open a pipe may take for ever.
+                raise OSError(errno.EINVAL, "Not a regular file")
             offsets = _offsets_in(candidate.read_bytes())
         except FileNotFoundError:
             continue
@@ -87,10 +96,10 @@ def read_offsets(path: Path) -> dict[MessageQueue, int]:
             continue
         if candidate == backup:
             log.warning("%s is missing or torn: took %s", path, backup)
-        return offsets
+        return offsets, candidate
     if reasons:
         raise OffsetsUnreadable(f"{path} and its .bak cannot be read: {reasons[0]}; restore one of them")
-    return {}
+    return {}, None
 
 
 def _offsets_in(data: bytes) -> dict[MessageQueue, int]:
@@ -99,7 +108,8 @@ def _offsets_in(data: bytes) -> dict[MessageQueue, int]:
 
 
 def _add(path: Path, moved: dict[MessageQueue, int]) -> None:
-    table = read_offsets(path) | moved
+    found, source = _find(path)
+    table = found | moved
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(FILE + ".tmp")
     with beside.open("wb") as file:
@@ -107,5 +117,6 @@ def _add(path: Path, moved: dict[MessageQueue, int]) -> None:
         file.flush()
         os.fsync(file.fileno())
     if path.exists():
-        os.replace(path, path.with_name(FILE + ".bak"))
+        # A file that cannot be used never becomes the backup: until the next step that is all there is.
+        os.replace(path, path.with_name(FILE + (".bak" if source == path else ".torn")))
     os.replace(beside, path)

@@ -133,8 +133,9 @@ class NamesrvServer:
                     f"{error.filename or file.parent} is of no use: {error.strerror}; "
                     "make it a folder this user may write to"
                 ) from None
-            if file.is_dir():
-                raise StartError(f"{file} is a folder; move it away, a file of that name goes there")
+            if file.exists() and not file.is_file():
+                what = "a folder" if file.is_dir() else "no regular file"
+                raise StartError(f"{file} is {what}; move it away, a file of that name goes there")
         load_table(self._files[KVConfig.NAME], self.nameserver.kv.load_text)
 
     def _after_turn(self, now: int) -> None:

@@ -11,6 +11,7 @@ import ctypes
 import errno
 import mmap
 import os
+import stat
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -26,6 +27,23 @@ _MINCORE = ctypes.CDLL(None).mincore if sys.platform == "linux" else None
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 _SCRATCH = memoryview(bytearray(64 << 10))
 """Where bytes go that are read only to learn whether they can be; nobody looks at it."""
+
+
+class NoFile(OSError):
+    """A pipe, a socket or a device stands where a file has to be."""
+
+
+def require_file(path: Path) -> None:
+    """Raises NoFile for what is not even opened: to open a pipe may take for ever, a device may do anything.
+
+    What is missing, or a folder, is told by the one who opens it.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise NoFile(errno.EINVAL, "Not a regular file", str(path))
 
 
 class StoreFile(Protocol):
@@ -215,6 +233,7 @@ class RealDisk:
         self._small_syncs = small_syncs
 
     def open(self, path: Path, size: int | None = None, mode: int = 0o644) -> StoreFile:
+        require_file(path)
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | (0 if size is None else os.O_CREAT), mode)
         try:
             found = os.fstat(fd).st_size
@@ -227,6 +246,7 @@ class RealDisk:
         return RealFile(path, fd, found, self._small_syncs)
 
     def content(self, path: Path) -> bytes:
+        require_file(path)
         return path.read_bytes()
 
     def size(self, path: Path) -> int:

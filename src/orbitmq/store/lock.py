@@ -13,6 +13,7 @@ import os
 from pathlib import Path
 
 from orbitmq.store.errors import StoreCorrupt, StoreLocked
+from orbitmq.store.files import NoFile, require_file
 
 CONTENT = b"lock"
 
@@ -42,7 +43,10 @@ class StoreLock:
             if (found.st_dev, found.st_ino) in _locked:
                 raise StoreLocked(root, "another store of this process")
         try:
+            require_file(path)
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except NoFile:
+            raise StoreCorrupt(path, "is no regular file", "move it away") from None
         except OSError as error:
             raise StoreCorrupt(
                 path, f"cannot be opened ({error.strerror})", "make the data folder writable"
@@ -76,8 +80,10 @@ class StoreLock:
 
 def _owner(root: Path) -> str:
     """Who may hold the lock: the file `abort` has the process id of a running broker."""
+    path = root / "abort"
     try:
-        pid = (root / "abort").read_text().strip()
+        require_file(path)
+        pid = path.read_text().strip()
     except OSError:
         pid = ""
     return f"another broker (process {pid})" if pid.isdigit() else "another broker"

@@ -24,7 +24,7 @@ from orbitmq.store.consume_queue import UNIT, UNIT_BYTES, ConsumeQueue, QueueTab
 from orbitmq.store.errors import FlushFailed, StoreCorrupt, StoreUnavailable
 from orbitmq.store.extension import ExtensionFiles
 from orbitmq.store.figures import StoreFigures
-from orbitmq.store.files import NO_SPACE, Disk, RealDisk
+from orbitmq.store.files import NO_SPACE, Disk, NoFile, RealDisk
 from orbitmq.store.filtering import Accept, MessageFilter
 from orbitmq.store.index import Index
 from orbitmq.store.lock import StoreLock
@@ -149,6 +149,9 @@ class MessageStore:
             lock.release()
             path = Path(error.filename or root)
             raise StoreCorrupt(path, "is a file where a folder has to be", "move it away") from None
+        except NoFile as error:
+            lock.release()
+            raise StoreCorrupt(Path(error.filename), "is no regular file", "move it away") from None
         except (PermissionError, IsADirectoryError, NotADirectoryError) as error:
             lock.release()
             path = Path(error.filename or root)

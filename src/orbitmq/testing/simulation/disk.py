@@ -214,7 +214,8 @@ class MemoryDisk:
 
     def rename(self, path: Path, new_path: Path) -> None:
         self.check_alive()
-        content = self._files.pop(path)
+        content = self._found(path)
+        del self._files[path]
         self._undo.append((new_path.parent, {path: content, new_path: self._files.get(new_path)}))
         self._files[new_path] = content
 
