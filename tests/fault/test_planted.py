@@ -76,22 +76,21 @@ def a_live_figure_that_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
 def recovery_that_cuts_one_message_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     before = Recovery._end_log
 
-    def end_log(self: Recovery, first_segment: int, end: int, torn: bool) -> None:
-        before(self, first_segment, max(0, self.found.last_record), torn)
+    def end_log(self: Recovery, begin: int, end: int, torn: bool) -> None:
+        before(self, begin, max(0, self.found.last_record), torn)
 
     monkeypatch.setattr(Recovery, "_end_log", end_log)
 
 
 def _without_every_seventh(before: Callable[..., None]) -> Callable[..., None]:
-    def dispatch(self: Recovery, record: Any) -> None:
-        if record[3] % 7 != 6:
-            before(self, record)
+    def dispatch(self: Recovery, records: list[Any]) -> None:
+        before(self, [record for record in records if record[3] % 7 != 6])
 
     return dispatch
 
 
 def recovery_that_forgets_units(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Recovery, "_dispatch", _without_every_seventh(Recovery._dispatch))
+    monkeypatch.setattr(Recovery, "_dispatch_all", _without_every_seventh(Recovery._dispatch_all))
 
 
 def an_index_that_is_not_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -148,7 +148,8 @@ class StoreSettings(Settings):
         "flushConsumeQueueThoroughInterval",
         "int",
         60_000,
-        "How often all consume queues are flushed to the disk, and the checkpoint after them.",
+        "How often all consume queues are flushed to the disk, and the checkpoint after them; sooner where "
+        "the log has grown by 128 MiB.",
         owner=_OWNER,
         mutable=True,
         unit="ms",

@@ -32,6 +32,7 @@ from orbitmq.store.errors import StoreCorrupt
 from orbitmq.store.files import segment_name, segment_starts
 from orbitmq.store.marks import Marks
 from orbitmq.store.options import StoreOptions, delays_ms
+from orbitmq.store.replay_cy import put_next_units
 from orbitmq.store.scan_cy import count_valid
 from orbitmq.store.sweep import Sweep
 
@@ -430,8 +431,7 @@ class Recovery:
                 self._options.check_crc_on_recover,
                 self._options.force_verify_prop_crc,
             )
-            for record in scan.records:
-                self._dispatch(record)
+            self._dispatch_all(scan.records)
             self._sweep_if_many()
             moved = scan.position
             position += moved
@@ -500,14 +500,27 @@ class Recovery:
 
     # Units.
 
+    def _dispatch_all(self, records: list[ScannedRecord]) -> None:
+        """Gives records their units. Nearly all are the next of their queue."""
+        if self._only is None and records:
+            self.found.last_record = records[-1][0]
+            newest = max(record[4] for record in records)
+            self.found.last_timestamp_ms = max(self.found.last_timestamp_ms, newest)
+        at = 0
+        while at < len(records):
+            if self._only is None and not self._gaps:
+                at, put = put_next_units(records, at, self._table.by_topic, self._table.batch_topics)
+                self.found.rebuilt_units += put
+                self._pending += put
+            if at < len(records):
+                self._dispatch(records[at])
+                at += 1
+
     def _dispatch(self, record: ScannedRecord) -> None:
         """Gives a record its unit, unless its queue has it."""
         physical_offset, size, queue_id, queue_offset, store_timestamp, sys_flag, topic, code, properties = (
             record
         )
-        if self._only is None:
-            self.found.last_record = physical_offset
-            self.found.last_timestamp_ms = max(self.found.last_timestamp_ms, store_timestamp)
         if sys_flag & 0xC in (0x4, 0xC) or sys_flag & INNER_BATCH or topic in self._table.batch_topics:
             return
         queue = self._table.find(topic, queue_id)

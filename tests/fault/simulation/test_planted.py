@@ -138,7 +138,7 @@ def a_wake_up_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @defect("lost, changed, gaps", "cut_power", flushDiskType="SYNC_FLUSH")
 def recovery_makes_no_units(monkeypatch: pytest.MonkeyPatch) -> None:
-    changed(monkeypatch, Recovery, "_dispatch", lambda real: lambda recovery, record: None)
+    changed(monkeypatch, Recovery, "_dispatch_all", lambda real: lambda recovery, records: None)
 
 
 @defect("starved", "cut_connections", timerWheelEnable="true")
