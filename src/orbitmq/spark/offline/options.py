@@ -18,7 +18,7 @@ from orbitmq.spark.offline.columns import BY_NAME, NAMES
 from orbitmq.spark.option_rows import OptionRow
 from orbitmq.spark.values import boolean, count, time_ms, unknown
 
-DEFAULT_SPLIT_BYTES = 128 << 20
+DEFAULT_SPLIT_BYTES = 256 << 20
 DEFAULT_BATCH_BYTES = 4 << 20
 
 COLUMN, FAIL, ONLY = "column", "fail", "only"

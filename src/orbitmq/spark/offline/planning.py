@@ -21,7 +21,8 @@ from orbitmq.protocol.consume_queue import UNIT_BYTES, unpack_unit
 from orbitmq.protocol.message import INNER_BATCH, TRANSACTION_PREPARED, BadRecord, StoredMessage
 from orbitmq.protocol.message_cy import FIXED_BYTES, decode_record
 from orbitmq.spark.errors import SparkSourceError
-from orbitmq.spark.offline.options import OfflineOptions
+from orbitmq.spark.offline.options import ONLY, OfflineOptions
+from orbitmq.spark.offline.queues import CONSUME_QUEUE, holding
 from orbitmq.spark.offline.records import (
     LOOKED_BEHIND_BYTES,
     end_of_log,
@@ -29,10 +30,9 @@ from orbitmq.spark.offline.records import (
     next_record,
     sound_record_at,
 )
-from orbitmq.spark.offline.storage import Folder, View, expand, open_folder
+from orbitmq.spark.offline.storage import Folder, LocalFolder, View, expand, open_folder
 
 COMMIT_LOG = "commitlog"
-CONSUME_QUEUE = "consumequeue"
 _NAME_DIGITS = 20
 
 SEARCHED_BYTES = 16 << 20
@@ -219,6 +219,9 @@ def _plan_store(
             continue  # retention took it before the plan was made
     if options.from_time_ms is not None or options.to_time_ms is not None:
         ranges = _of_the_time(ranges, options, view_of)
+    names_topics = options.topics or options.pattern is not None
+    if names_topics and options.bad_records != ONLY and isinstance(store.root, LocalFolder):
+        ranges = holding(store.root, ranges, options.accepts, view_of)
     return ranges, bad
 
 

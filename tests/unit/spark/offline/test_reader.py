@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +20,7 @@ from orbitmq.protocol.message_cy import encode_batch  # noqa: E402
 from orbitmq.spark.errors import BadOption, DataLost  # noqa: E402
 from orbitmq.spark.offline.columns import NAMES, arrow_schema  # noqa: E402
 from orbitmq.spark.offline.options import OfflineOptions  # noqa: E402
-from orbitmq.spark.offline.planning import NotAStore, plan  # noqa: E402
+from orbitmq.spark.offline.planning import NotAStore, plan, without_queues  # noqa: E402
 from orbitmq.spark.offline.reader import BadRecords, read_work  # noqa: E402
 from orbitmq.spark.offline.scanning import CutInside  # noqa: E402
 
@@ -410,3 +411,93 @@ def test_a_store_behind_fsspec(store: StoreFiles, monkeypatch: pytest.MonkeyPatc
         assert bodies(read(f"memory://{store.root.parent.name}/*")) == sent
     finally:
         memory.rm(f"/{store.root.parent.name}", recursive=True)
+
+
+def test_a_topic_without_queues_is_told_and_read_all_the_same(store: StoreFiles, tmp_path: Path) -> None:
+    def told(*paths: Path, topic: str) -> list[str]:
+        return without_queues(
+            OfflineOptions.parse({"paths": json.dumps([*map(str, paths)]), "subscribe": topic})
+        )
+
+    store.put(b"kept", "orders")
+    other = StoreFiles(tmp_path / "other")
+    other.put(b"elsewhere", "payments")
+    assert told(store.root, topic="ordres") == [
+        "no queue of topic ordres is in the store; did you mean orders?"
+    ]
+    assert told(store.root, other.root, topic="orders,payments") == []
+    shutil.rmtree(store.root / "consumequeue" / "orders")  # as of a topic that was deleted
+    assert told(store.root, other.root, topic="orders") == ["no queue of topic orders is in the store"]
+    assert bodies(read(store.root, subscribe="orders")) == [b"kept"]
+    shutil.rmtree(store.root / "consumequeue")
+    assert told(store.root, topic="orders") == [], "queues may be kept elsewhere"
+
+
+def tasks(store: StoreFiles, **options: str) -> list[tuple[int, int]]:
+    """The parts of the log that tasks would read."""
+    parsed = OfflineOptions.parse({"path": str(store.root), "splitBytes": "3000", **options})
+    return [
+        (one.file.start + one.begin, one.file.start + one.end) for work in plan(parsed) for one in work.ranges
+    ]
+
+
+def in_turn(store: StoreFiles) -> list[tuple[str, int, bytes]]:
+    """Three topics one after the other, each over more than a file of the log: topic, place, body."""
+    sent = []
+    for topic in ("orders", "payments", "refunds"):
+        for number in range(200):
+            body = f"{topic} {number}".encode()
+            sent.append((topic, store.put(body, topic, number % 2).physical_offset, body))
+    return sent
+
+
+@pytest.mark.parametrize("topic", ["orders", "payments", "refunds"])
+def test_what_other_topics_account_for_is_not_read(store: StoreFiles, topic: str) -> None:
+    sent = in_turn(store)
+    own = [place for name, place, _ in sent if name == topic]
+    others = [place for name, place, _ in sent if name != topic]
+    read_parts = tasks(store, subscribe=topic)
+    assert all(any(low <= place < high for low, high in read_parts) for place in own)
+    left_out = [place for place in others if not any(low <= place < high for low, high in read_parts)]
+    assert len(left_out) > len(others) * 3 // 4
+    expected = [body for name, _, body in sent if name == topic]
+    assert bodies(read(store.root, subscribe=topic, splitBytes=3000)) == expected
+    assert bodies(read(store.root, subscribePattern=f"{topic[:3]}.*", splitBytes=3000)) == expected
+
+
+@pytest.mark.parametrize("what", ["queue gone", "queue older", "units of zeros", "a unit hit"])
+def test_queues_that_lack_units_leave_no_message_out(store: StoreFiles, what: str) -> None:
+    sent = in_turn(store)
+    folder = store.root / "consumequeue" / "payments"
+    for path in list(folder.glob("*/*")):
+        units = bytearray(path.read_bytes())
+        if what == "queue gone":
+            shutil.rmtree(folder, ignore_errors=True)
+            break
+        if what == "queue older":
+            units[20 * 30 :] = bytes(len(units) - 20 * 30)
+        elif what == "units of zeros":
+            units[20 * 40 : 20 * 60] = bytes(20 * 20)
+        else:
+            units[20 * 50 + 2] ^= 0x10
+        path.write_bytes(units)
+    expected = [body for name, _, body in sent if name == "payments"]
+    assert bodies(read(store.root, subscribe="payments", splitBytes=3000)) == expected
+
+
+def test_bad_records_are_looked_for_in_all_of_the_log_where_they_are_all_that_is_asked_for(
+    store: StoreFiles,
+) -> None:
+    sent = in_turn(store)
+    place = next(place for name, place, _ in sent if name == "refunds")
+    store.flip(place + 90)
+    assert not bad(read(store.root, subscribe="orders", splitBytes=3000))
+    assert [at for at, _, _ in bad(read(store.root, subscribe="refunds", splitBytes=3000))] == [place]
+    assert [at for at, _, _ in bad(read(store.root, subscribe="orders", badRecords="only"))] == [place]
+
+
+def test_too_many_queues_have_all_of_the_log_read(store: StoreFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_turn(store)
+    fewer = tasks(store, subscribe="orders")
+    monkeypatch.setattr("orbitmq.spark.offline.queues.MOST_FILES", 5)
+    assert len(tasks(store, subscribe="orders")) > len(fewer)

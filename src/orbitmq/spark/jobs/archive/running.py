@@ -160,7 +160,7 @@ def _dry_run(options: ArchiveOptions, ui: JobUi) -> ArchiveResult:
         from orbitmq.spark.jobs.archive import stores
 
         offline = stores.offline_options(options.store, options.broker_name, options.topics, options.pattern)
-        works = [work for batch in stores.store_batches(offline, state) for work in batch.works]
+        works = [work for batch in stores.store_batches(offline, state, workers=1) for work in batch.works]
         size_bytes = sum(len(one) for work in works for one in work.ranges)
         ui.say(f"would read {size_bytes} bytes of commit log, and archive what the lake lacks")
         return ArchiveResult(planned_bytes=size_bytes)
@@ -208,7 +208,7 @@ class _Run:
 
         options, state = self._options, self._lake.state
         offline = stores.offline_options(store, options.broker_name, options.topics, options.pattern)
-        batches = stores.store_batches(offline, state)
+        batches = stores.store_batches(offline, state, self._workers)
         with self._ui.progress("archiving", sum(len(batch.works) for batch in batches)) as bar:
             for batch in batches:
                 state = self._lake.state

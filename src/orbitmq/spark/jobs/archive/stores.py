@@ -30,6 +30,9 @@ MOST_TOPICS_OPEN = 32
 """Topics whose files a task has open at once: a log may hold thousands of topics in any order."""
 BATCH_BYTES = 1 << 30
 """Of commit log, committed together."""
+SMALLEST_PIECE_BYTES = 64 << 20
+LARGEST_PIECE_BYTES = 256 << 20
+"""Of commit log, for one task: each costs Spark a tenth of a second, whatever it reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +174,7 @@ def offline_options(
         "path": store,
         "brokerName": broker_name,
         "columns": ",".join(NAMES),
-        "splitBytes": str(64 << 20),
+        "splitBytes": str(SMALLEST_PIECE_BYTES),
     }
     if topics:
         given["subscribe"] = ",".join(topics)
@@ -183,27 +186,49 @@ def offline_options(
 
 
 def store_batches(
-    offline: OfflineOptions, state: LakeState, batch_bytes: int = BATCH_BYTES
+    offline: OfflineOptions, state: LakeState, workers: int, batch_bytes: int = BATCH_BYTES
 ) -> list[StoreBatch]:
     """What of the log was not read yet for this lake and topics, in batches. Raises SparkSourceError."""
     chosen = ",".join(sorted(offline.topics)) or offline.pattern or ".*"
     source = f"{offline.broker_names[0]}: {chosen}"
     done_to = state.sources.get(source, 0)
-    batches: list[StoreBatch] = []
-    group: list[Work] = []
-    size_bytes = 0
-    for work in plan(offline):
-        end = _end(work)
-        if end <= done_to and not work.bad:
-            continue
-        group.append(work)
-        size_bytes += sum(map(len, work.ranges))
-        if size_bytes >= batch_bytes:
-            batches.append(StoreBatch(tuple(group), source, end))
-            group, size_bytes = [], 0
-    if group:
-        batches.append(StoreBatch(tuple(group), source, _end(group[-1])))
+    works = [work for work in plan(offline) if work.bad or _end(work) > done_to]
+    pieces = _pieces(works, workers)
+    # A batch has work for everybody.
+    of_batches = _in_groups(pieces, max(batch_bytes, workers * LARGEST_PIECE_BYTES))
+    batches = [StoreBatch(tuple(group), source, _end(group[-1])) for group in of_batches]
     return [one for one in batches if any(work.ranges for work in one.works)]
+
+
+def _pieces(works: Sequence[Work], workers: int) -> list[Work]:
+    """Neighbours joined: two tasks for each worker, as far as that keeps them between the two sizes."""
+    wanted = sum(map(_size_bytes, works)) // (2 * workers)
+    groups = _in_groups(works, min(LARGEST_PIECE_BYTES, max(SMALLEST_PIECE_BYTES, wanted)))
+    return [
+        Work(
+            tuple(one for work in group for one in work.ranges),
+            tuple(place for work in group for place in work.bad),
+        )
+        for group in groups
+    ]
+
+
+def _in_groups(works: Sequence[Work], size_bytes: int) -> Iterator[list[Work]]:
+    """Neighbours that have about so many bytes together, or one that has more."""
+    group: list[Work] = []
+    held = 0
+    for work in works:
+        if group and held + _size_bytes(work) > size_bytes:
+            yield group
+            group, held = [], 0
+        group.append(work)
+        held += _size_bytes(work)
+    if group:
+        yield group
+
+
+def _size_bytes(work: Work) -> int:
+    return sum(map(len, work.ranges))
 
 
 def _end(work: Work) -> int:

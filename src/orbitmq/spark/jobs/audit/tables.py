@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -22,7 +21,8 @@ from orbitmq.spark.jobs.audit.pieces import (
     TransactionPiece,
 )
 from orbitmq.spark.offline.options import OfflineOptions
-from orbitmq.spark.offline.planning import CONSUME_QUEUE, Store, is_segment, open_stores, plan
+from orbitmq.spark.offline.planning import Store, is_segment, open_stores, plan
+from orbitmq.spark.offline.queues import CONSUME_QUEUE
 from orbitmq.spark.offline.storage import Folder, open_folder
 
 if TYPE_CHECKING:
@@ -215,18 +215,14 @@ def _frame(
     spark_schema = from_arrow_schema(schema)
     if not pieces:
         return spark.createDataFrame([], spark_schema)
-    rows = [
-        (number, pickle.dumps(piece), "" if kept is None else _name(piece))
-        for number, piece in enumerate(pieces)
-    ]
-    packed = spark.createDataFrame(rows, "number int, piece binary, name string")
+    rows = [(number, "" if kept is None else _name(piece)) for number, piece in enumerate(pieces)]
     tasks = min(-(-len(pieces) // at_once), MOST_TASKS)
-    spread = packed.repartition(tasks).select("piece", "name")
+    spread = spark.createDataFrame(rows, "number int, name string").repartition(tasks)
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for packed, name in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                piece: Piece = pickle.loads(packed)
+            for number, name in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                piece = pieces[number]
                 yield from piece.batches() if kept is None else kept.rows(name, schema, piece.batches)
 
     return spread.mapInArrow(read, spark_schema)
