@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 from dataclasses import replace
@@ -21,6 +22,8 @@ from benchmarks.table import show
 
 HERE = Path(__file__).parent
 WORK = HERE.parent / "build" / "benchmarks"
+FULL_RUN_BYTES = 60 << 30
+"""What five rounds leave in the stores of both brokers, together."""
 console = Console(width=None if sys.stdout.isatty() else 132, highlight=False)
 
 
@@ -63,7 +66,7 @@ def main(
 ) -> None:
     """Measures OrbitMQ beside Apache RocketMQ 5.4.0, in turn, with Apache's own Java client.
 
-    Needs Linux, a JDK 17 or newer, Maven for the download of Apache's jars, and about 20 GB of disk for a
+    Needs Linux, a JDK 17 or newer, Maven for the download of Apache's jars, and about 60 GB of disk for a
     full run. Every figure is appended to the results file at once; the same command goes on with an
     interrupted run. The exit code never depends on a figure.
     """
@@ -88,7 +91,7 @@ def main(
     is_compiled = not interpreted and compiled(installed.orbitmq) if "orbitmq" in brokers else None
     settings = {"rows": [row.name for row in chosen], "brokers": brokers, "sizes": sizes.as_dict()}
     run, goes_on = book.open_run(settings, facts_of(installed, is_compiled), fresh=fresh)
-    _say_before(run, goes_on, sizes, is_compiled)
+    _say_before(run, goes_on, sizes, is_compiled, work_dir)
     try:
         _measure_all(run, book, installed, work_dir, chosen, brokers, sizes)
     except KeyboardInterrupt:
@@ -129,7 +132,7 @@ def _measure_all(
         book.add_round(run, row.name, number, figures)
 
 
-def _say_before(run: Run, goes_on: bool, sizes: Sizes, is_compiled: bool | None) -> None:
+def _say_before(run: Run, goes_on: bool, sizes: Sizes, is_compiled: bool | None, work_dir: Path) -> None:
     facts = run.facts
     console.print(f"{facts['cores']} cores, {facts['cpu']}, Linux {facts['kernel']}, {facts['java']}")
     if goes_on:
@@ -138,6 +141,12 @@ def _say_before(run: Run, goes_on: bool, sizes: Sizes, is_compiled: bool | None)
         console.print("[yellow]OrbitMQ runs interpreted here: its compiled modules are what users get.")
     if sizes.warm_up < 15:
         console.print("[yellow]A warm-up below 15 s: Apache's JIT compiler is not done; figures say nothing.")
+    free_bytes = shutil.disk_usage(work_dir).free
+    if free_bytes < FULL_RUN_BYTES:
+        console.print(
+            f"[yellow]{free_bytes >> 30} GiB of disk are free: from three quarters on Apache's broker cleans up "
+            "under the test's hands, and a full run may stand still."
+        )
     load, _, _ = os.getloadavg()
     if load > 0.5:
         console.print(f"[yellow]The machine is busy (load {load:.1f}): expect noise.")
