@@ -144,8 +144,8 @@ def _say_before(run: Run, goes_on: bool, sizes: Sizes, is_compiled: bool | None,
     free_bytes = shutil.disk_usage(work_dir).free
     if free_bytes < FULL_RUN_BYTES:
         console.print(
-            f"[yellow]{free_bytes >> 30} GiB of disk are free: from three quarters on Apache's broker cleans up "
-            "under the test's hands, and a full run may stand still."
+            f"[yellow]{free_bytes >> 30} GiB of disk are free, and a full run takes more. On a disk that is "
+            "full by three quarters Apache's broker cleans up under the test's hands."
         )
     load, _, _ = os.getloadavg()
     if load > 0.5:
