@@ -69,6 +69,8 @@ def test_topics_come_into_the_lake_once_and_whole(
     # Who knows nothing of manifests reads the same.
     assert numbers(spark.read.parquet(str(tmp_path))) == Counter([*range(130), 7])
     assert numbers(read_lake(spark, str(tmp_path), topics=[other])) == Counter([7])
+    with pytest.raises(LakeError, match=f"holds nothing of topic {other}s; did you mean {other}"):
+        read_lake(spark, str(tmp_path), topics=[topic, f"{other}s"])
     assert read_lake(spark, str(tmp_path), last_date="2001-01-01").count() == 0
 
 

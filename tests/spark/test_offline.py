@@ -10,14 +10,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.protocol.requests.offset import GetMaxOffset
 from orbitmq.spark.columns import NAMES
+from orbitmq.spark.jobs.audit import auditing
+from orbitmq.spark.jobs.job import JobSetup
 from orbitmq.store.snapshot import take_snapshot
 from tests.peers.apache import Apache
 from tests.spark.conftest import Outgoing, Server, create_topic, publish
+from tests.spark.test_audit import healthy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -199,6 +204,41 @@ def test_a_store_in_object_storage(spark: SparkSession, s3: str, tmp_path: Path)
     assert sorted((tuple(row[name] for name in ROWS) for row in rows), key=in_queue) == [
         tuple(row) for row in expected
     ]
+
+
+def test_an_audit_of_object_storage_that_broke_off_goes_on_from_a_checkpoint_there(
+    spark: SparkSession, s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import s3fs
+
+    upload(s3, healthy(tmp_path / "store").root, "audited", "broker-a")
+    storage = {"endpoint_url": s3, "key": "k", "secret": "s"}
+    options = auditing.AuditOptions(
+        ("s3://audited/broker-a",),
+        JobSetup(checkpoint="s3://audited/checkpoint"),
+        ("records",),
+        storage_options=tuple(storage.items()),
+    )
+
+    def break_off(*_: object) -> None:
+        raise ConnectionResetError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(auditing, "_summary", break_off)
+        with pytest.raises(ConnectionResetError):
+            auditing.run(options)
+    files = s3fs.S3FileSystem(**storage, skip_instance_cache=True, use_listings_cache=False)
+    (piece,) = files.glob("audited/checkpoint/pieces/*.parquet")
+    with files.open(piece) as file:
+        log = pq.read_table(file)
+    marked = pa.array(["kept of the first run"] * log.num_rows)
+    at = log.column_names.index("problem")
+    with files.open(piece, "wb") as file:
+        pq.write_table(log.set_column(at, log.schema.field("problem"), marked), file)
+    again = auditing.run(options)
+    assert again.errors == log.num_rows > 0, "what was looked through is not looked at again"
+    assert files.glob("audited/checkpoint/**") == []
+    assert auditing.run(options).errors == 0, "after the end of a run the next one looks at everything"
 
 
 def test_a_log_that_is_being_written(spark: SparkSession, server: Server, topic: str) -> None:

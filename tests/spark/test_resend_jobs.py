@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from orbitmq.spark.errors import BadOption
 from orbitmq.spark.jobs.dlq.running import DlqOptions
 from orbitmq.spark.jobs.dlq.running import run as run_dlq
 from orbitmq.spark.jobs.job import JobFailed, JobSetup
@@ -166,6 +167,8 @@ def test_wrong_wishes_are_refused_before_anything_is_sent(orbitmq_server: LocalB
         run_replay(ReplayOptions(orders, orders, setup))
     with pytest.raises(JobFailed, match="nothing between them"):
         run_replay(ReplayOptions(orders, "x", setup, since_ms=5, until_ms=5))
+    with pytest.raises(BadOption, match=r"--pattern \[: unterminated"):
+        run_dlq(DlqOptions(setup, "[", lake="letters"))
 
 
 def test_an_expression_that_is_none_is_an_error_that_shows_it(

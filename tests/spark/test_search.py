@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -157,8 +159,18 @@ def test_the_command(
     ):
         assert run_command([*which, "--key", "x"]) == 1
         assert says in capsys.readouterr().err
-    assert run_command([*where, "--regex", "order ["]) == 1
-    assert "Unclosed character class" in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_wrong_expression_is_told_in_a_line(orbitmq_server: LocalBroker, lake: LakeLocation) -> None:
+    """Of a session of the job's own: Spark would show the stacks of its task several times before."""
+    where = ["-n", orbitmq_server.namesrv, "--topic", TOPIC, "--master", "local[1]", "--memory", "512m"]
+    command = [sys.executable, "-m", "orbitmq", "job", "search", *where, "--regex", "order ["]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "Unclosed character class" in done.stderr.splitlines()[-1]
+    assert done.stderr.count("Unclosed character class") == 1
+    assert "\tat " not in done.stderr
 
 
 def test_nothing_to_look_for_is_an_error() -> None:

@@ -13,11 +13,16 @@ _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d"
 
 def unknown(key: str, names: Iterable[str], *, where: str = "", meant: str = "") -> BadOption:
     """The error for an option that is none of `names`: with `meant`, or with the nearest of them."""
-    known = {name.lower(): name for name in names}
-    if not meant and (near := difflib.get_close_matches(key.lower(), known, n=1)):
-        meant = known[near[0]]
-    hint = f"; did you mean {meant}?" if meant else ""
-    return BadOption(f"unknown option {key}{where}{hint} Options: {', '.join(known.values())}")
+    known = tuple(names)
+    hint = f"; did you mean {meant}?" if meant else nearest(key, known)
+    return BadOption(f"unknown option {key}{where}{hint} Options: {', '.join(known)}")
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """The end of a sentence that asks whether the most similar of `names` is meant; empty where none is."""
+    known = {one.lower(): one for one in names}
+    near = difflib.get_close_matches(name.lower(), known, n=1)
+    return f"; did you mean {known[near[0]]}?" if near else ""
 
 
 def count(values: Mapping[str, str], name: str) -> int | None:

@@ -157,6 +157,18 @@ def test_in_an_object_store(pieces: Pieces) -> None:
     assert pieces.looked_at == ["2"]
 
 
+def test_what_fsspec_is_told_of_the_places_holds_in_the_same_storage(tmp_path: Path) -> None:
+    pytest.importorskip("fsspec")
+    places = [LakeLocation(str(tmp_path)), LakeLocation("memory://store", {"skip_instance_cache": True})]
+    for url, options in (
+        ("memory://beside-test", {"skip_instance_cache": True}),
+        (str(tmp_path / "here"), {}),
+    ):
+        with checkpoint(url, "count", {}, beside=places) as kept:
+            assert kept is not None
+            assert kept.location.options == options
+
+
 def test_stretches_of_queues_are_cut_at_the_same_places_later() -> None:
     a, b = Queue("t", "b", 0, "h:1"), Queue("t", "b", 1, "h:1")
     assert stretches({a: (0, 25), b: (3, 10)}, 20) == [

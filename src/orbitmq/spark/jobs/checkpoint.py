@@ -58,18 +58,25 @@ class Checkpoint:
 
 
 @contextmanager
-def checkpoint(url: str | None, job: str, asked: Mapping[str, Any]) -> Iterator[Checkpoint | None]:
+def checkpoint(
+    url: str | None, job: str, asked: Mapping[str, Any], *, beside: Iterable[LakeLocation] = ()
+) -> Iterator[Checkpoint | None]:
     """The checkpoint at a folder or URL, for as long as the job works; None without one.
 
-    `asked` is what the rows depend on besides the pieces. Raises JobFailed for a folder that holds something
-    else, BadOption, LakeBusy where another run is at it, OSError.
+    `asked` is what the rows depend on besides the pieces. What fsspec is told about the places that the job
+    reads `beside` holds for a checkpoint in the same storage, too. Raises JobFailed for a folder that holds
+    something else, BadOption, LakeBusy where another run is at it, OSError.
     """
     if url is None:
         yield None
         return
     path = local_path(url)
-    # Workers have other current folders.
-    location = LakeLocation(url if path is None else str(path.absolute()))
+    if path is None:
+        scheme = url.partition("://")[0]
+        known = (place.options for place in beside if place.url.startswith(f"{scheme}://"))
+        location = LakeLocation(url, next(known, {}))
+    else:
+        location = LakeLocation(str(path.absolute()))  # Workers have other current folders.
     storage = location.open()
     with storage.lock():
         _begin(storage, url, {"job": job, **asked})

@@ -13,6 +13,7 @@ notebook, where it uses the session that is there.
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
@@ -103,10 +104,24 @@ class JobSetup:
         settings = {"spark.log.level": "ERROR", **dict(self.conf)}
         if self.master is None or self.master.startswith("local"):
             settings["spark.master"] = self.master or "local[*]"
-            return local_session(app_name, cores=os.cpu_count() or 2, memory=self.memory, conf=settings)
-        settings = {"spark.driver.memory": self.memory, **settings}
-        return spark_session(app_name, master=self.master, conf=settings)
+            spark = local_session(app_name, cores=os.cpu_count() or 2, memory=self.memory, conf=settings)
+        else:
+            settings = {"spark.driver.memory": self.memory, **settings}
+            spark = spark_session(app_name, master=self.master, conf=settings)
+        if "spark.log.level" not in dict(self.conf):
+            _log_no_stacks(spark)
+        return spark
 
+
+def _log_no_stacks(spark: SparkSession) -> None:
+    """Has Spark log nothing of failed tasks and queries: the job ends with what they say, in a line."""
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    log4j: Any = spark._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
+    for name in _TELL_OF_FAILURES:
+        log4j.core.config.Configurator.setLevel(f"org.apache.spark.{name}", log4j.Level.OFF)
+
+
+_TELL_OF_FAILURES = ("executor.Executor", "scheduler.TaskSetManager", "sql.execution", "util.Utils")
 
 Body = Callable[..., "Result | None"]
 

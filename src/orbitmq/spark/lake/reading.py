@@ -13,6 +13,7 @@ from orbitmq.spark.lake.errors import LakeError
 from orbitmq.spark.lake.lake import load_with_newest, locate
 from orbitmq.spark.lake.state import LakeFile, Schema
 from orbitmq.spark.lake.storage import LakeLocation
+from orbitmq.spark.values import nearest
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,6 +44,9 @@ def read_lake(
     state, newest = load_with_newest(storage)
     if not state.number:
         raise LakeError(f"{where.url} holds no lake: `orbitmq job archive` makes one")
+    for topic in topics or ():
+        if topic not in state.topics:
+            raise LakeError(f"{where.url} holds nothing of topic {topic}{nearest(topic, state.topics)}")
     schema = _frame_schema(state.schema)
     names = tuple(columns or (name for name, _ in schema))
     unknown = [name for name in names if name not in dict(schema)]

@@ -31,6 +31,7 @@ from orbitmq.spark.offline.records import (
     sound_record_at,
 )
 from orbitmq.spark.offline.storage import Folder, LocalFolder, View, expand, open_folder
+from orbitmq.spark.values import nearest
 
 COMMIT_LOG = "commitlog"
 _NAME_DIGITS = 20
@@ -169,6 +170,20 @@ def plan(options: OfflineOptions) -> list[Work]:
     if bad:
         works = [replace(works[0], bad=bad), *works[1:]] if works else [Work((), bad)]
     return works
+
+
+def without_queues(options: OfflineOptions) -> list[str]:
+    """What to tell of topics that are asked for and have no queue in any store.
+
+    That is no error: messages of a topic that was deleted are in the log, and only there. Raises NotAStore,
+    BadOption.
+    """
+    if not options.topics:
+        return []
+    known = {topic for store in open_stores(options) for topic in store.root.folders(CONSUME_QUEUE)}
+    # A store that keeps its queues elsewhere tells nothing.
+    absent = sorted(options.topics - known) if known else []
+    return [f"no queue of topic {topic} is in the store{nearest(topic, known)}" for topic in absent]
 
 
 def _split_bytes(ranges: Sequence[LogRange], options: OfflineOptions) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,7 +23,7 @@ from orbitmq.spark.offline.columns import (
     ddl,
 )
 from orbitmq.spark.offline.options import COLUMN, ONLY, OfflineOptions
-from orbitmq.spark.offline.planning import BadPlace, Work, plan
+from orbitmq.spark.offline.planning import BadPlace, Work, plan, without_queues
 from orbitmq.spark.offline.scanning import RangeReader
 
 
@@ -59,6 +60,8 @@ class OfflineReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Ranges of about `splitBytes`. Raises BadOption, SparkSourceError, OSError."""
+        for absent in without_queues(self._options):
+            print(f"orbitmq: {absent}", file=sys.stderr, flush=True)
         return [LogPartition(work) for work in plan(self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from orbitmq.spark.errors import BadOption
 from orbitmq.spark.jobs.checkpoint import checkpoint
 from orbitmq.spark.jobs.job import QUIET, JobSetup, JobUi
+from orbitmq.spark.lake.storage import LakeLocation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -64,7 +65,8 @@ def run(options: AuditOptions, ui: JobUi = QUIET) -> AuditResult:
     if unknown:
         raise BadOption(f"there is no check {', '.join(unknown)}: {', '.join(CHECKS)}")
     asked = {"stores": options.stores, "checks": options.checks, "index_slots": options.index_slots}
-    with checkpoint(options.setup.checkpoint, "audit", asked) as kept:
+    places = [LakeLocation(store, dict(options.storage_options)) for store in options.stores]
+    with checkpoint(options.setup.checkpoint, "audit", asked, beside=places) as kept:
         files = tables.look_at(
             options.stores,
             split_bytes=options.split_bytes,

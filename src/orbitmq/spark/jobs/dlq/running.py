@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from orbitmq.net.address import default_namesrv, parse_addresses
 from orbitmq.spark.cluster import Cluster
+from orbitmq.spark.errors import BadOption
 from orbitmq.spark.jobs.dlq.audit import Audit
 from orbitmq.spark.jobs.dlq.letters import AGES, OLDER, PATTERN, letters, summary
 from orbitmq.spark.jobs.dlq.redrive import ORIGIN, carry_out, not_yet_sent, plan, targeted
@@ -59,8 +61,12 @@ class DlqResult:
 
 
 def run(options: DlqOptions, ui: JobUi = QUIET) -> DlqResult:
-    """Raises JobFailed, and what the source, the archive and the sink raise."""
+    """Raises BadOption, JobFailed, and what the source, the archive and the sink raise."""
     setup = options.setup
+    try:
+        re.compile(options.pattern)
+    except re.error as error:
+        raise BadOption(f"--pattern {options.pattern}: {error}") from None
     if options.redrive and options.audit is None:
         raise JobFailed("--redrive needs --audit FOLDER: it remembers what was sent, so that it is sent once")
     if setup.report is not None:

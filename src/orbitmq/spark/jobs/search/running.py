@@ -100,7 +100,8 @@ def run(options: SearchOptions, ui: JobUi = QUIET) -> SearchResult:
         "scan": options.scan,
         "limit": options.limit,
     }
-    with checkpoint(options.setup.checkpoint, "search", asked) as kept:
+    places = () if options.lake is None else (options.lake,)
+    with checkpoint(options.setup.checkpoint, "search", asked, beside=places) as kept:
         return _search(options, ui, kept)
 
 
@@ -180,6 +181,7 @@ def _of_lake(
 
     lake = options.lake
     assert lake is not None
+    topics = tuple(topic for topic in topics if topic in state.topics)
     files = [file for file in state.files.values() if file.topic in topics and options.wanted.may_be_in(file)]
     result.files = len(files)
     result.files_left_out = len(state.files) - len(files)
