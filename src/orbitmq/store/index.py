@@ -55,6 +55,8 @@ class Index:
         self._error = ""
         self.sync_error: OSError | None = None
         """Why a sync has failed: from then on nothing is said of the index; the next start makes it anew."""
+        self._synced = ("", 0, 0)
+        """What was the newest file at the last sync, its entries then, and how far the log was indexed."""
         self._last_name = ""
         self.files: list[IndexFile] = []
         self.position = 0
@@ -85,6 +87,8 @@ class Index:
             self.files.append(index)
         self._last_name = names[-1] if names else ""
         self.position = self._first_position(marks)
+        if marks is not None:
+            self._synced = (marks.index_file, marks.index_count, marks.index_position)
 
     def _is_usable(self, index: IndexFile, name: str, clean: bool, marks: Marks | None) -> bool:
         if index.end_physical >= self._log.max_physical and index.count > 1:
@@ -239,19 +243,23 @@ class Index:
 
     # Keeping.
 
-    def sync(self, marks: Marks) -> None:
-        """Brings the newest file to the disk, and notes in `marks` how far it is; nothing if that fails."""
+    def sync(self) -> None:
+        """Brings the newest file to the disk."""
         with self._lock:
-            marks.index_position = self.position
+            position = self.position
             if not self.files:
                 return
             index = self.files[-1]
             count = index.count
             timestamp = index.end_timestamp_ms
         if self._is_synced(index):
-            marks.index_file = index.file.path.name
-            marks.index_count = count
+            self._synced = (index.file.path.name, count, position)
             self._checkpoint.index_timestamp_ms = timestamp
+
+    def note_in(self, marks: Marks) -> None:
+        """Notes how far the last sync has brought the index; nothing where one has failed."""
+        if self.sync_error is None:
+            marks.index_file, marks.index_count, marks.index_position = self._synced
 
     def _is_synced(self, index: IndexFile) -> bool:
         """Brings a file to the disk; whether it and all before are there. A failed sync is never repeated."""

@@ -260,7 +260,7 @@ class MessageStore:
             self._sweep.run()
             self._sweep.take_in()
             self._index.build(self._log.max_physical, self._last_timestamp, INDEX_SLICES_AT_CLOSE)
-            self._save_marks(self._last_record, self._last_timestamp)
+            self._save_marks(self._last_record, self._last_timestamp, with_index=True)
             if self.timers is not None:
                 self.timers.close(self.timer_mark)
             if self._log.flush_error is None and self._index.sync_error is None:
@@ -751,9 +751,10 @@ class MessageStore:
         to_sync = thorough or end - self._queues_synced_to >= self._marked_every
         self._sweep.run(None if to_sync else self._arrivals.take_stirred)
         if to_sync:
-            self._last_queue_sync = now_ms
-            self._save_marks(min(last_record, end), timestamp)
+            self._save_marks(min(last_record, end), timestamp, with_index=thorough)
             self._queues_synced_to = end
+        if thorough:
+            self._last_queue_sync = now_ms
 
     @property
     def _marked_every(self) -> int:
@@ -778,9 +779,11 @@ class MessageStore:
         self._sweep.raise_min_offsets(min_physical)
         self._index.remove_before(min_physical)
 
-    def _save_marks(self, replay_from: int, timestamp: int) -> None:
+    def _save_marks(self, replay_from: int, timestamp: int, with_index: bool) -> None:
         """Brings queues, checkpoint and marks to the disk, in this order. The units of all before the record
         at `replay_from` were written to files, and that record to the log.
+
+        The index may be left out: its slots are spread over all of a file, and a start does not wait for it.
         """
         self._log.flush()
         self._sweep.sync_all()
@@ -791,7 +794,9 @@ class MessageStore:
             replay_from=replay_from,
             last_timestamp_ms=timestamp,
         )
-        self._index.sync(marks)
+        if with_index:
+            self._index.sync()
+        self._index.note_in(marks)
         self._checkpoint.physical_timestamp_ms = timestamp
         self._checkpoint.logics_timestamp_ms = timestamp
         self._checkpoint.save()

@@ -218,3 +218,28 @@ def test_records_in_bulk_become_the_entries_that_they_become_one_by_one(
     assert len(in_bulk) > 5
     monkeypatch.setattr(IndexFile, "put_records", lambda *args: 0)
     assert indexed("one_by_one") == in_bulk
+
+
+def test_marks_that_leave_the_index_out_tell_how_far_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orbitmq.store.store.MARKED_EVERY_BYTES", 1000)
+    store = opened(tmp_path)
+    filled(store, 20)
+    store._index_chore(NOW)
+    store._sweep_chore(NOW + 60_000)
+    indexed_to = store.max_physical
+    for number in range(20, 150):
+        store.append(message(number), NOW + number)
+    store._index_chore(NOW)
+    store._sweep_chore(NOW + 61_000)
+    crash(store)
+    for _ in range(2):
+        store = opened(tmp_path)
+        assert store.recovered.read_from > indexed_to == store._index.position
+        crash(store)
+    store = opened(tmp_path)
+    store._index_chore(NOW)
+    for number in range(150):
+        assert len(store.query("T", f"ID{number:08d}", 9, 0, 1 << 60, "U").records) == 1
+    store.close()
