@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 
 SPARK = "tests/spark/"
+
+# Every driver's JVM lives for a minute or so: with all its compilers it takes twice the CPU time.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
 
 SOON_ASKED = {
     "enablePropertyFilter": "true",

@@ -6,7 +6,14 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
+
+from tests.peers.machine import REPOSITORY
+
+PATIENCE_SECONDS = 300
 
 
 def processes_of(session: int) -> list[int]:
@@ -26,6 +33,27 @@ def kill(driver: subprocess.Popen[bytes]) -> None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
     driver.wait()
+
+
+def kill_when(ready: Callable[[], bool], log: Path, *module: str) -> None:
+    """Runs a module and its words as a driver of its own until something is `ready`, and kills it."""
+    with log.open("ab") as output:
+        driver = subprocess.Popen(
+            [sys.executable, "-m", *module],
+            cwd=REPOSITORY,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    try:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not ready():
+            assert time.monotonic() < deadline, f"nothing comes: {log.read_text()[-3000:]}"
+            assert driver.poll() is None, log.read_text()[-3000:]
+            time.sleep(0.005)
+    finally:
+        kill(driver)
+    assert driver.returncode == -signal.SIGKILL, "it was at work"
 
 
 def _is_dead(pid: int) -> bool:

@@ -1,6 +1,6 @@
 """A job that only reads, in a process of its own, to be killed: `python -m tests.spark.reading_process ...`.
 
-Its words are the job and JSON of what it is asked. Pieces are small, and one is looked at at a time.
+Its words are the job, what it looks at, and its checkpoint. Pieces are small, and one is looked at at a time.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main() -> None:
     job, where, checkpoint = sys.argv[1:]
     conf = (("spark.sql.shuffle.partitions", "2"),)
     setup = JobSetup(master="local[1]", memory="512m", conf=conf, checkpoint=checkpoint)
-    print(json.dumps(told(audit(setup, where) if job == "audit" else search(setup, where))))
+    {"audit": audit, "search": search}[job](setup, where)
 
 
 if __name__ == "__main__":

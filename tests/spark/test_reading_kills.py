@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import signal
-import subprocess
-import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,10 +22,9 @@ from orbitmq.spark.jobs.search import running
 from orbitmq.spark.jobs.search.matching import Wanted
 from orbitmq.spark.jobs.search.running import SearchOptions
 from orbitmq.spark.lake.storage import LakeLocation
-from tests.peers.machine import REPOSITORY
 from tests.spark import reading_process
 from tests.spark.conftest import Outgoing, create_topic, publish
-from tests.spark.killing import kill
+from tests.spark.killing import kill_when
 from tests.spark.test_audit import crc, healthy, wrong_size
 from tests.unit.spark.offline.store_files import StoreFiles
 
@@ -38,7 +33,6 @@ if TYPE_CHECKING:
 
     from orbitmq.testing import LocalBroker
 
-PATIENCE_SECONDS = 300
 ENOUGH = 3
 """Pieces after which a job is killed; there are more."""
 DAY_MS = 86_400_000
@@ -47,38 +41,11 @@ MESSAGES = 500
 pytestmark = pytest.mark.timeout(900)
 
 
-def start(job: str, where: Path, checkpoint: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tests.spark.reading_process", job, str(where), str(checkpoint)]
-    with (checkpoint.parent / "driver.log").open("ab") as log:
-        return subprocess.Popen(
-            command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=log, start_new_session=True
-        )
-
-
 def killed(job: str, where: Path, checkpoint: Path) -> list[Path]:
     """The pieces that a run had looked through when it was killed."""
-    with start(job, where, checkpoint) as driver:
-        try:
-            deadline = time.monotonic() + PATIENCE_SECONDS
-            while len(pieces(checkpoint)) < ENOUGH:
-                assert time.monotonic() < deadline, "no pieces"
-                assert driver.poll() is None, (checkpoint.parent / "driver.log").read_text()[-3000:]
-                time.sleep(0.005)
-        finally:
-            kill(driver)
-    assert driver.returncode == -signal.SIGKILL
+    words = ("tests.spark.reading_process", job, str(where), str(checkpoint))
+    kill_when(lambda: len(pieces(checkpoint)) >= ENOUGH, checkpoint.parent / "driver.log", *words)
     return pieces(checkpoint)
-
-
-def finished(job: str, where: Path, checkpoint: Path) -> Any:
-    """What a run says that nobody disturbs."""
-    with start(job, where, checkpoint) as driver:
-        try:
-            out, _ = driver.communicate(timeout=PATIENCE_SECONDS)
-        finally:
-            kill(driver)
-    assert driver.returncode == 0, (checkpoint.parent / "driver.log").read_text()[-3000:]
-    return json.loads(out)
 
 
 def pieces(checkpoint: Path) -> list[Path]:
@@ -106,10 +73,11 @@ def test_an_audit_that_was_killed_looks_at_the_rest_of_a_store(spark: SparkSessi
                     damage_unseen(store, offset + 90)
                     damaged += 1
     assert 0 < damaged < MESSAGES, "some pieces were looked through, and some were not"
-    again = finished("audit", store.root, checkpoint)
-    assert again == json.loads(json.dumps(whole)), "what was looked through was not looked at again"
+    setup = JobSetup(checkpoint=str(checkpoint))
+    again = reading_process.told(reading_process.audit(setup, str(store.root)))
+    assert again == whole, "what was looked through was not looked at again"
     assert [name for name in os.listdir(checkpoint) if name != "_lock"] == []
-    anew = reading_process.audit(JobSetup(checkpoint=str(checkpoint)), str(store.root))
+    anew = reading_process.audit(setup, str(store.root))
     assert anew.errors > damaged, "after the end of a run the next one looks at everything"
 
 
@@ -141,7 +109,8 @@ def test_a_search_that_was_killed_looks_at_the_rest_of_a_lake(spark: SparkSessio
     for day in days:
         for path in lake.glob(f"topic=orders/date={day}/*.parquet"):
             path.write_bytes(b"no Parquet")
-    assert finished("search", lake, checkpoint) == whole, "what was looked through was not read again"
+    again = reading_process.told(reading_process.search(JobSetup(checkpoint=str(checkpoint)), str(lake)))
+    assert again == whole, "what was looked through was not read again"
     assert [name for name in os.listdir(checkpoint) if name != "_lock"] == []
 
 
