@@ -1,21 +1,25 @@
-"""A driver of its own: writes a topic, reads it, follows it, archives it, replays it, and prints what it saw.
+"""A driver of its own: writes a topic, reads it, follows it, archives it, replays it, audits a store, and
+prints what it saw.
 
 Its words are a master (or a Connect server, `sc://host:port`) and JSON arguments.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 from busy import planned
 
 from orbitmq.spark import commit_progress, queue_progress, spark_session
 from orbitmq.spark.jobs.archive.running import ArchiveOptions
 from orbitmq.spark.jobs.archive.running import run as run_archive
+from orbitmq.spark.jobs.audit import auditing
 from orbitmq.spark.jobs.job import JobSetup
 from orbitmq.spark.jobs.replay import ReplayOptions
 from orbitmq.spark.jobs.replay import run as run_replay
@@ -29,6 +33,7 @@ ON_TWO_WORKERS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.executor.cores": "1",
     "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": os.environ.get("SPARK_SUBMIT_OPTS", ""),
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     "spark.scheduler.maxRegisteredResourcesWaitingTime": "300s",
     "spark.sql.shuffle.partitions": "2",
@@ -115,6 +120,17 @@ def archive_and_replay(spark: SparkSession, given: dict[str, Any]) -> dict[str, 
     }
 
 
+def audit(spark: SparkSession, given: dict[str, Any]) -> dict[str, Any]:
+    """A store, by a job that breaks off at its end and is begun again."""
+    checkpoint = f"{given['folder']}/audit"
+    asked = auditing.AuditOptions((given["store"],), JobSetup(checkpoint=checkpoint), ("records", "queues"))
+    broken = patch.object(auditing, "_summary", side_effect=ConnectionResetError)
+    with broken, contextlib.suppress(ConnectionResetError):
+        auditing.run(asked)
+    kept = len(os.listdir(f"{checkpoint}/pieces"))
+    return {"kept": kept, "errors": auditing.run(asked).errors}
+
+
 def _topic(spark: SparkSession, given: dict[str, Any], topic: str, **options: Any) -> Any:
     return spark.read.format("orbitmq").options(namesrv=given["namesrv"], subscribe=topic, **options).load()
 
@@ -128,7 +144,7 @@ def main(where: str, text: str) -> None:
         spark = spark_session("driver", master=where, conf=ON_TWO_WORKERS)
         spark.sparkContext.setLogLevel("ERROR")
     told: dict[str, Any] = {}
-    for part in (write, read, follow, archive_and_replay):
+    for part in (write, read, follow, archive_and_replay, audit):
         told |= part(spark, given)
     spark.stop()
     print(json.dumps(told))

@@ -1,4 +1,4 @@
-"""The sink, both sources and two jobs on a cluster of real processes: the driver, a master, two workers and
+"""The sink, both sources and three jobs on a cluster of real processes: the driver, a master, two workers and
 their executors; beside OrbitMQ, and beside Apache's broker."""
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from orbitmq.net.blocking import BlockingConnection
 from orbitmq.protocol.requests.offset import QueryConsumerOffset
 from tests.spark.conftest import Server, create_topic
 from tests.spark.standalone import SparkCluster
+from tests.spark.test_audit import crc, healthy
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -20,12 +21,21 @@ def test_a_topic_is_written_read_followed_archived_and_replayed(
 ) -> None:
     target, group = f"{topic}_again", f"{topic}_files"
     create_topic(server, target)
+    store = healthy(tmp_path / "store")
+    crc(store)
     told = spark_cluster.run(
-        "driver.py", namesrv=server.namesrv, topic=topic, target=target, group=group, folder=str(tmp_path)
+        "driver.py",
+        namesrv=server.namesrv,
+        topic=topic,
+        target=target,
+        group=group,
+        folder=str(tmp_path),
+        store=str(store.root),
     )
     half = told.pop("of_two_queues")
     assert 0 < half < 1000
     assert told.pop("batches") >= 3
+    assert told.pop("kept") == 1 + len(store.offsets), "the log, and each queue"
     assert told == {
         "batch": [1000, 1000, 1000],
         "executors": 2,
@@ -36,6 +46,7 @@ def test_a_topic_is_written_read_followed_archived_and_replayed(
         "archived": 1000,
         "replayed": [half, half],
         "done_before": True,
+        "errors": 2,
     }
     with BlockingConnection(server.broker) as broker:
         offsets = [broker.call(QueryConsumerOffset(group, topic, queue)).offset for queue in range(4)]
