@@ -15,6 +15,11 @@ from benchmarks.brokers import Running
 from benchmarks.processes import anonymous_bytes, cpu_seconds, disk_bytes, stopped_at_exit, tail
 from benchmarks.rows import Row, Sizes
 
+FILLED_QUEUES = 16
+"""Of the topics that consume rows read. The push consumer holds 1,000 messages of a queue, and pulls no more
+for 50 ms then: with the four queues that a topic gets by its first message it stands still at 80,000 a
+second, whatever the broker does."""
+
 
 class LoadError(click.ClickException):
     """The load generator ended, or could not do what it was asked."""
@@ -60,8 +65,12 @@ class Load:
         self._run(row, broker, sizes, topic="bench_warm")
 
     def fill(self, broker: Running, size: int, count: int, topic: str | None = None) -> None:
-        """Puts messages into the topic that the consume rows of a size read."""
-        self._say("fill", broker, topic=topic or f"bench_filled_{size}", size=size, count=count)
+        """Puts messages into the topic that the consume rows of a size read, or into one that is not made
+        before and has four queues.
+        """
+        queues = FILLED_QUEUES if topic is None else 0
+        topic = topic or f"bench_filled_{size}"
+        self._say("fill", broker, topic=topic, size=size, count=count, queues=queues)
         self._expect("idle")
 
     def forget(self, broker: Running) -> None:

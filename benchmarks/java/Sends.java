@@ -10,6 +10,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.SendCallback;
@@ -354,6 +355,9 @@ final class Sends {
     /** Puts exactly "count" messages into a topic, in batches of up to a MiB. */
     void fill() throws Exception {
         DefaultMQProducer producer = producer();
+        if (args.number("queues") > 0) {
+            makeTopic(producer, args.text("topic"), args.number("queues"));
+        }
         int most = Math.max(1, Math.min(64, (1 << 20) / (body.length + 100)));
         AtomicLong left = new AtomicLong(args.number("count"));
         AtomicReference<Exception> failure = new AtomicReference<>();
@@ -384,5 +388,21 @@ final class Sends {
             throw failure.get();
         }
         Load.say("idle");
+    }
+
+    /** Returns when the name server knows all queues: until then a send would choose among fewer. */
+    private static void makeTopic(DefaultMQProducer producer, String topic, int queues) throws Exception {
+        producer.createTopic("TBW102", topic, queues, Map.of());
+        for (int tries = 0; tries < 200; tries++) {
+            try {
+                if (producer.fetchPublishMessageQueues(topic).size() == queues) {
+                    return;
+                }
+            } catch (MQClientException e) {
+                // no route yet
+            }
+            Load.sleep(50);
+        }
+        throw new IllegalStateException(topic + " has no " + queues + " queues");
     }
 }
