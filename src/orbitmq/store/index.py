@@ -79,16 +79,24 @@ class Index:
                 if index is not None:
                     index.close()
                 log.warning("%s cannot be relied on: it is made anew from the log", self._folder / name)
-                for other in names[names.index(name) :]:
-                    self._disk.remove(self._folder / other)
-                # Would a power cut bring them back, the log may have grown by then to where they seem right.
-                self._disk.sync_folder(self._folder)
+                self._remove(names[names.index(name) :])
                 break
             self.files.append(index)
+            if not clean and marks is not None and name == marks.index_file:
+                # It goes on with what it had at the marks: what came into it later, those behind do not have.
+                self._remove(names[names.index(name) + 1 :])
+                break
         self._last_name = names[-1] if names else ""
         self.position = self._first_position(marks)
         if marks is not None:
             self._synced = (marks.index_file, marks.index_count, marks.index_position)
+
+    def _remove(self, names: list[str]) -> None:
+        if names:
+            for name in names:
+                self._disk.remove(self._folder / name)
+            # Would a power cut bring them back, the log may have grown by then to where they seem right.
+            self._disk.sync_folder(self._folder)
 
     def _is_usable(self, index: IndexFile, name: str, clean: bool, marks: Marks | None) -> bool:
         if index.end_physical >= self._log.max_physical and index.count > 1:

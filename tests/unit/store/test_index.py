@@ -243,3 +243,22 @@ def test_marks_that_leave_the_index_out_tell_how_far_it_was(
     for number in range(150):
         assert len(store.query("T", f"ID{number:08d}", 9, 0, 1 << 60, "U").records) == 1
     store.close()
+
+
+def test_files_begun_since_the_index_was_synced_leave_no_hole_behind_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orbitmq.store.store.MARKED_EVERY_BYTES", 1000)
+    store = opened(tmp_path, max_index_num=50)
+    filled(store, 20, keys="k")
+    store._index_chore(NOW)
+    store._sweep_chore(NOW + 60_000)
+    for number in range(20, 100):
+        store.append(message(number, keys="k"), NOW + 20)  # within a millisecond
+    store._index_chore(NOW)
+    store._sweep_chore(NOW + 61_000)
+    assert len(list((tmp_path / "index").iterdir())) > 1
+    crash(store)
+    store = opened(tmp_path, max_index_num=50)
+    assert [found(store, f"ID{number:08d}", "U") for number in range(100)] == [[n] for n in range(100)]
+    store.close()
