@@ -78,8 +78,10 @@ class Checkpoint:
 
     @property
     def mark(self) -> str:
-        """All values as a text, to tell one checkpoint from another."""
-        return self._pack().hex()
+        """What the file holds as a text, to tell one checkpoint from another. The values may have moved on
+        since it was written: a flush does not wait for that.
+        """
+        return self._saved.hex()
 
     @property
     def dispatch_time_ms(self) -> int:

@@ -269,9 +269,11 @@ class Recovery:
         if self._clean and not damaged and not self._table.is_damaged and self._ends_as_marked():
             return self.found
         self.found.scanned = True
-        if not self._clean:
-            self._go_back_to_marks()
-        begin = min([self._begin(), *map(self._segment_start, damaged)])
+        marks = self._marks
+        marked = None if marks is None else self._marked_start(marks)
+        if marks is not None and marked is not None and not self._clean:
+            self._go_back_to(marks)
+        begin = min([self._begin(marked), *map(self._segment_start, damaged)])
         self.found.read_from = begin
         end, torn = self._replay(begin)
         if self._gaps:
@@ -355,32 +357,37 @@ class Recovery:
         self._log.durable = marks.end
         return True
 
-    def _go_back_to_marks(self) -> None:
-        """Has queues end with what was on the disk for sure: of units that came later a power cut may have
-        kept a half, or the second without the first.
-        """
-        if self._marks is None:
-            return
-        for topic, queues in self._marks.queues.items():
-            for queue_id, (_, after) in queues.items():
-                queue = self._table.find(topic, queue_id)
-                if queue is not None and queue.min_offset <= after < queue.max_offset:
-                    _set_end(queue, after)
-                    last = self._table.unit(queue, after - 1) if after > queue.min_offset else None
-                    queue.last_unit_end = 0 if last is None or last[1] == BLANK_SIZE else last[0] + last[1]
-
-    def _begin(self) -> int:
+    def _begin(self, marked: int | None) -> int:
         """Where to begin to read: as late as all before surely is in the queues."""
         segments = self._log.segments
         if self._table.is_damaged:
             return segments[0].start
-        if self._marks is not None:
-            # Only where that record is what the marks say: another log may have been restored.
-            begin = self._marks.replay_from
-            segment = self._log.find(begin)
-            if segment is not None and self._log.sound_record(segment, begin - segment.start) is not None:
-                return begin
-        return segments[self._start_segment()].start
+        return segments[self._start_segment()].start if marked is None else marked
+
+    def _marked_start(self, marks: Marks) -> int | None:
+        """From where on the marks leave the log to be read; None where the record that they name is not in
+        it: another log may have been restored.
+        """
+        start = marks.replay_from
+        first = self._log.min_physical
+        if 0 <= start < first:
+            return first  # Retention has taken that record since; what is left has to be read.
+        segment = self._log.find(start)
+        if segment is None or self._log.sound_record(segment, start - segment.start) is None:
+            return None
+        return start
+
+    def _go_back_to(self, marks: Marks) -> None:
+        """Has queues end with what was on the disk for sure: of units that came later a power cut may have
+        kept a half, or the second without the first. A queue that the marks do not name came later.
+        """
+        for queue in self._table.all():
+            _, after = marks.queues.get(queue.topic, {}).get(queue.queue_id, (0, 0))
+            end = max(after, queue.min_offset)
+            if end < queue.max_offset:
+                _set_end(queue, end)
+                last = self._table.unit(queue, end - 1) if end > queue.min_offset else None
+                queue.last_unit_end = 0 if last is None else last[0] + last[1]
 
     def _start_segment(self) -> int:
         """The newest segment whose first record surely is in the queues, as far as the checkpoint tells."""

@@ -749,12 +749,13 @@ class MessageStore:
         last_record = self._last_record
         end = self._arrivals.shown_to
         to_sync = thorough or end - self._queues_synced_to >= self._marked_every
+        if thorough:
+            # Not at the end: whoever deletes a topic meanwhile asks for marks that do not name it.
+            self._last_queue_sync = now_ms
         self._sweep.run(None if to_sync else self._arrivals.take_stirred)
         if to_sync:
             self._save_marks(min(last_record, end), timestamp, with_index=thorough)
             self._queues_synced_to = end
-        if thorough:
-            self._last_queue_sync = now_ms
 
     @property
     def _marked_every(self) -> int:
@@ -778,6 +779,8 @@ class MessageStore:
         """Queues and index let go of what is not in the log any more."""
         self._sweep.raise_min_offsets(min_physical)
         self._index.remove_before(min_physical)
+        # Marks that name what is gone would have the next start after a crash look for it in all of the log.
+        self._last_queue_sync = 0
 
     def _save_marks(self, replay_from: int, timestamp: int, with_index: bool) -> None:
         """Brings queues, checkpoint and marks to the disk, in this order. The units of all before the record

@@ -46,3 +46,12 @@ def test_a_copy_vouches_for_the_index_it_has(tmp_path: Path) -> None:
         assert times == (9_000, 3_000, vouched_ms)
         assert mark_of(copy.to_bytes()) == copy.mark
     assert vouching_for(b"torn", 1) == b"torn"
+
+
+def test_its_mark_is_that_of_what_was_written_last(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    checkpoint = Checkpoint(RealDisk(), path)
+    checkpoint.physical_timestamp_ms = 5
+    checkpoint.save()
+    checkpoint.physical_timestamp_ms = 6  # a flush that ended since
+    assert checkpoint.mark == Checkpoint.load(RealDisk(), path).mark == mark_of(path.read_bytes())

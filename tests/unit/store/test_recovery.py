@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq.store import MessageStore, StoreCorrupt, StoreLocked
+from orbitmq.store.files import RealDisk, StoreFile
 from tests.unit.store.kit import NOW, SEGMENT, bodies, crash, filled, message, opened, read_queue
 
 
@@ -304,6 +305,89 @@ def test_what_nobody_sees_yet_is_not_before_where_reading_begins(tmp_path: Path)
     store = opened(tmp_path, flush_disk_type="SYNC_FLUSH")
     assert store.recovered.read_from == appended[4].end_offset
     assert (numbers(store), numbers(store, 1)) == (list(range(5)), list(range(5)))
+    store.close()
+
+
+def test_marks_count_though_a_flush_ended_while_they_were_written(tmp_path: Path) -> None:
+    class FlushedMeanwhile(RealDisk):
+        def open(self, path: Path, size: int | None = None, mode: int = 0o644) -> StoreFile:
+            if path.name == "checkpoint" and size is not None:
+                store.append(message(9), NOW + 120_000)
+                store.flush_now()
+            return super().open(path, size, mode)
+
+    store = opened(tmp_path, disk=FlushedMeanwhile(), flush_disk_type="SYNC_FLUSH")
+    appended = filled(store, 5)
+    store.flush_now()
+    store.take_arrivals()
+    store._sweep_chore(NOW + 60_000)
+    crash(store)
+    store = opened(tmp_path, flush_disk_type="SYNC_FLUSH")
+    assert store.recovered.read_from == appended[4].physical_offset
+    assert numbers(store) == [*range(5), 9]
+    store.close()
+
+
+def test_entries_of_a_queue_that_is_younger_than_the_marks_are_taken_from_the_log(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    filled(store, 10)
+    store._sweep_chore(NOW + 120_000)
+    filled(store, 10, queue_id=1, tag="B")
+    store._sweep_chore(NOW + 121_000)
+    crash(store)
+    path = folder_of(tmp_path, 1) / f"{0:020d}"
+    expected = path.read_bytes()
+    path.write_bytes(expected[: 5 * 20 + 12].ljust(len(expected), b"\0"))
+    store = opened(tmp_path)
+    assert numbers(store, 1) == list(range(10))
+    assert path.read_bytes() == expected
+    store.close()
+
+
+def test_where_the_record_of_the_marks_has_left_the_log_all_of_it_is_read(tmp_path: Path) -> None:
+    store = opened(tmp_path, commit_log_recover_max_num=2)
+    filled(store, 5, queue_id=1)
+    store._sweep_chore(NOW + 60_000)
+    filled(store, 100, body=bytes(3000), tag="B")
+    store._sweep.run()
+    assert store._log.remove_first()
+    first = store.min_physical
+    crash(store)
+    path = folder_of(tmp_path) / f"{0:020d}"
+    expected = path.read_bytes()
+    path.write_bytes(expected[: 99 * 20 + 12].ljust(len(expected), b"\0"))
+    store = opened(tmp_path, commit_log_recover_max_num=2)
+    assert store.recovered.read_from == first
+    assert path.read_bytes()[50 * 20 :] == expected[50 * 20 :]
+    store.close()
+
+
+def test_a_topic_deleted_while_marks_are_written_is_not_in_the_next_ones(tmp_path: Path) -> None:
+    class DeletedMeanwhile(RealDisk):
+        def rename(self, path: Path, new_path: Path) -> None:
+            super().rename(path, new_path)
+            if new_path.name == "queuemarks.json":
+                store.delete_queues("T")
+
+    store = opened(tmp_path, disk=DeletedMeanwhile())
+    filled(store, 10)
+    store._sweep_chore(NOW + 60_000)
+    store._sweep_chore(NOW + 60_100)
+    crash(store)
+    assert opened(tmp_path).topics() == []
+
+
+def test_the_log_is_not_read_as_a_whole_since_retention_took_queue_files(tmp_path: Path) -> None:
+    small = {"mapped_file_size_consume_queue": 20 * 10}
+    store = opened(tmp_path, **small)
+    appended = filled(store, 100, body=bytes(3000))
+    store._sweep_chore(NOW + 60_000)
+    store._log.remove_first()
+    store._follow_log(store.min_physical)
+    store._sweep_chore(NOW + 60_100)
+    crash(store)
+    store = opened(tmp_path, **small)
+    assert store.recovered.read_from == appended[99].physical_offset
     store.close()
 
 
