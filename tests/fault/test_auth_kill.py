@@ -78,7 +78,7 @@ async def test_acknowledged_users_and_rules_outlive_a_kill(tmp_path: Path) -> No
         assert {f"User:{name}" for name in made} <= rules
         assert not gone & users
         assert len(made) >= ENOUGH
-    for name in ("auth.json", "auth.json.bak"):
+    for name in ("auth.json", "auth.json.bak", "auth.key"):
         assert stat.S_IMODE((folder / "config" / name).stat().st_mode) == 0o600
 
 

@@ -22,6 +22,7 @@ from orbitmq.protocol.bodies.pop import MessageRequestMode, SetMessageRequestMod
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.protocol.message_cy import decode_record
 from orbitmq.protocol.requests.offset import UpdateConsumerOffset
+from orbitmq.server.auth_file import load_auth
 from orbitmq.server.errors import StartError
 from orbitmq.server.saver import load_table
 from orbitmq.store.commit_log import UNFLUSHED
@@ -96,6 +97,11 @@ EXPECTED: dict[str, dict[Defect, str]] = {
     "config/transactionMetrics": TABLE,
     "config/timermetrics": TABLE,
     "config/auth.json": TABLE,
+    "config/auth.key": {
+        missing: REFUSED, empty: REFUSED, truncated: REFUSED, foreign: REFUSED, zeros: REFUSED,
+        longer: REFUSED, swapped: REFUSED, future: REFUSED, folder: REFUSED, pipe: REFUSED,
+        unreadable: REFUSED,
+    },
 }  # fmt: skip
 CASES = [(place, defect) for place, defects in EXPECTED.items() for defect in defects]
 BOTH = [place for place, defects in EXPECTED.items() if defects is TABLE]
@@ -109,8 +115,11 @@ def started(root: Path, now: int) -> RealBroker:
     """A broker on a folder, its tables read as the server reads them."""
     real = RealBroker(root, now, **SMALL)
     try:
-        for file, _, load_text in real.broker.files.values():
-            load_table(root / "config" / file, load_text)
+        for name, (file, _, load_text) in real.broker.files.items():
+            if name == real.broker.auth.NAME:
+                load_auth(real.broker.settings, root / "config", real.broker.auth)
+            else:
+                load_table(root / "config" / file, load_text)
     except BaseException:
         real.store._lock.release()
         raise
@@ -125,6 +134,7 @@ def save(real: RealBroker, root: Path) -> None:
 def held(real: RealBroker) -> dict[str, Any]:
     """What each table holds, by the name of its file."""
     contents = {}
+    real.broker.auth.sealing = None  # the same secret is never sealed to the same text twice
     for file, snapshot, _ in real.broker.files.values():
         # Apache's tables have numbers as keys, which the standard parser does not take.
         content = fastjson.parse(snapshot()())
@@ -170,6 +180,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
         broker.filters.register(GROUP, [SubscriptionData("T", "a > 3", "SQL92")], NOW)
         broker.modes.set(SetMessageRequestModeRequestBody("T", GROUP, MessageRequestMode.POP))
         ann = User("ann", "secret", user_type=UserType.NORMAL, user_status=UserStatus.ENABLE)
+        load_auth(broker.settings, root / "config", broker.auth)
         broker.auth.load_text(AuthFile({"ann": ann}).to_pretty_json())
         store.flush_now()
         broker.delay.deliver_due(NOW + 1_000)
@@ -273,6 +284,10 @@ def test_a_bad_file(
         assert ";" in line, "it says what to do"
         logs = {name: data for name, data in before.items() if name.startswith("commitlog/") and data}
         assert {name: data for name, data in content_of(root).items() if name in logs} == logs
+        if place.endswith(".key"):
+            assert "auth.json" in line
+            kept = {name: data for name, data in before.items() if "/auth." in name}
+            assert {name: data for name, data in content_of(root).items() if "/auth." in name} == kept
         return
     real = started(root, now)
     try:

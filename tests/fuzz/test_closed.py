@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from orbitmq.broker.auth.needs import NEEDS
+from orbitmq.broker.auth.sealing import SEALED
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.protocol.bodies.auth import UserInfo
 from orbitmq.protocol.codes import ResponseCode
@@ -221,13 +222,15 @@ def test_nothing_is_done_without_a_right_and_no_secret_gets_out(broker: LocalBro
         heard = b"".join(wire.heard) + before[-1]
         root.close()
         broker.halt()
+    assert (tmp_path / "data" / "config" / "auth.json").read_text().count(SEALED) == len(SECRETS)
     for secret in SECRETS:
         assert secret.encode() not in heard
         assert not [line for line in lines if secret in line]
         for path in sorted((tmp_path / "data").rglob("*")):
-            if path.is_file() and secret.encode() in path.read_bytes():
-                assert path.name in ("auth.json", "auth.json.bak"), f"a secret is in {path}"
-                assert path.stat().st_mode & 0o077 == 0, f"{path} can be read by others"
+            if path.is_file():
+                assert secret.encode() not in path.read_bytes(), f"a secret is in {path}"
+                if path.name.startswith("auth."):
+                    assert path.stat().st_mode & 0o077 == 0, f"{path} can be read by others"
 
 
 def _asks_for_nothing(command: Command) -> bool:

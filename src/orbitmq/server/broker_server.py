@@ -20,6 +20,7 @@ from orbitmq.broker.sql92 import load_parser
 from orbitmq.net.address import format_address
 from orbitmq.protocol.call import Warm
 from orbitmq.protocol.ids import UniqueIds, pack_host
+from orbitmq.server.auth_file import load_auth
 from orbitmq.server.broker_chores import BrokerChores
 from orbitmq.server.chores import ChoreRunner
 from orbitmq.server.clock import Clock
@@ -226,10 +227,7 @@ class BrokerServer:
         files = {}
         for name, (file_name, snapshot, load_text) in broker.files.items():
             if name == AuthTable.NAME:
-                # Secrets are for their owner alone; without a user there is no file.
-                path = Path(self.settings.auth_config_path or config).expanduser() / file_name
-                load_table(path, load_text)
-                files[name] = TableFile(path, snapshot, is_ours=False, mode=0o600)
+                files[name] = load_auth(self.settings, config, broker.auth)
                 continue
             path = config / file_name
             if not load_table(path, load_text) and self.store.max_physical:

@@ -34,6 +34,8 @@ FIRST = ("checkpoint", "queuemarks.json")
 LAST = ("config/topics.json", "config/subscriptionGroup.json")
 OF_THE_PROCESS = frozenset({"lock", "abort", "abort.tmp"})
 """Not copied: they belong to whoever has the folder now. The copy gets an `abort` of its own."""
+KEY_FILE = "auth.key"
+"""Opens the secrets of users, where no option names another file. Not copied: a copy alone is no use then."""
 LAST_UNIT_BYTES = 20
 COPY_BYTES = 8 << 20
 TRIES = 50
@@ -234,7 +236,7 @@ class _Copy:
 
     def _file(self, name: str) -> None:
         """Copies a file, unless that was done; one that goes meanwhile is left out."""
-        if name in self._done or name.endswith(".tmp"):
+        if name in self._done or name.endswith(".tmp") or name.rpartition("/")[2] == KEY_FILE:
             return
         path, copy = self._source / name, self._target / name
         try:

@@ -160,8 +160,10 @@ def test_other_files_of_the_folder_come_along_but_for_those_of_the_process(
     secret = tmp_path / "live" / "config" / "users.json"
     secret.write_text("{}")
     secret.chmod(0o600)
+    (tmp_path / "live" / "config" / "auth.key").write_text("opens secrets")
     take_snapshot(tmp_path / "live", tmp_path / "copy")
     copy = tmp_path / "copy"
+    assert not (copy / "config" / "auth.key").exists()
     assert (copy / "namesrv" / "kvConfig.json").read_text() == "{}"
     assert (copy / "config" / "users.json").stat().st_mode & 0o777 == 0o600
     assert (copy / "abort").exists()

@@ -102,6 +102,14 @@ class AuthSettings(Settings):
         "The folder of auth.json, which holds users and rules; the folder config of the data folder.",
         owner=_OWNER,
     )
+    auth_key_path: str | None = option(
+        "authKeyPath",
+        "String",
+        None,
+        "The file of the key that secrets in auth.json are sealed with, made if there is none; auth.key"
+        " beside auth.json.",
+        owner="",
+    )
     auth_secrets_shown_to: str = option(
         "authSecretsShownTo",
         "String",

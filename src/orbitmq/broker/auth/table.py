@@ -1,8 +1,7 @@
 """The users of this broker and their rules, one table so that both change at once.
 
-It lives in `config/auth.json`, which only its owner may read: signatures are checked with the secrets
-themselves, so they cannot be kept as hashes. Entries have the form in which Apache stores them in RocksDB,
-which is not read.
+It lives in `config/auth.json`, which only its owner may read, with secrets sealed. Entries have the form in
+which Apache stores them in RocksDB, which is not read.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from orbitmq.broker.auth.policies import PolicyType, Rules, UserStatus, UserType, resource_key
+from orbitmq.broker.auth.sealing import SEALED, Sealing
 from orbitmq.broker.snapshots import Snapshot
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.bodies.auth import Acl, Policy, PolicyEntry, Resource, User
@@ -28,6 +28,15 @@ class AuthFile(JsonBody):
     """By subject, `User:name`."""
 
 
+def may_hold_clear_secrets(text: str) -> bool:
+    """Whether a file's content has secrets that are not sealed; of what cannot be read nobody knows."""
+    try:
+        users = AuthFile.from_json(text).users
+    except Malformed:
+        return bool(text.strip(" \t\r\n\x00"))
+    return not all((user.password or "").startswith(SEALED) for user in users.values())
+
+
 class AuthTable:
     """Users by name, rules by user name. Everything handed out is a copy or must not be changed."""
 
@@ -39,6 +48,8 @@ class AuthTable:
         self._acls: dict[str, Acl] = {}
         self._rules: dict[str, Rules] = {}
         self._unsaved = unsaved
+        self.sealing: Sealing | None = None
+        """What secrets are sealed with in the file; without it they are there as they are."""
         self.changes = 0
         """How often something changed: what was decided before may not hold any more."""
 
@@ -155,13 +166,20 @@ class AuthTable:
 
     def snapshot(self) -> Snapshot:
         """The content of `auth.json`."""
-        users, acls = dict(self._users), dict(self._acls)
+        users, acls, sealing = dict(self._users), dict(self._acls), self.sealing
+
+        def stored(user: User) -> User:
+            return user if sealing is None else replace(user, password=sealing.seal(user.password or ""))
+
         return lambda: AuthFile(
-            users, {USER_PREFIX + name: acl for name, acl in acls.items()}
+            {name: stored(user) for name, user in users.items()},
+            {USER_PREFIX + name: acl for name, acl in acls.items()},
         ).to_pretty_json()
 
     def load_text(self, text: str) -> None:
-        """Takes over the content of `auth.json`. Raises Malformed where any of it cannot be trusted."""
+        """Takes over the content of `auth.json`. Raises Malformed where any of it cannot be trusted, and
+        Unsealable where all of it can but for secrets that do not open.
+        """
         require_member(text, "users")
         content = AuthFile.from_json(text)
         users, acls, rules = {}, {}, {}
@@ -180,5 +198,10 @@ class AuthTable:
             except ValueError as error:
                 raise Malformed(f"a rule of {subject!r} cannot be read: {error}") from None
             acls[name] = replace(acl, subject=User(name))
+        if self.sealing is not None:
+            users = {
+                name: replace(user, password=self.sealing.open(user.password or ""))
+                for name, user in users.items()
+            }
         self._users, self._acls, self._rules = users, acls, rules
         self.changes += 1

@@ -18,6 +18,7 @@ from orbitmq.broker.auth.policies import (
     resource_key,
     shown,
 )
+from orbitmq.broker.auth.sealing import SEALED
 from orbitmq.broker.auth.table import USER_PREFIX, AuthTable
 from orbitmq.broker.handlers import handlers
 from orbitmq.broker.unsaved import Unsaved
@@ -101,6 +102,7 @@ def create_user(tables: AuthTables, call: Call[AuthCreateUser], now: int) -> Res
         raise _no_permission(f"username can not have more than {MAX_NAME_CHARACTERS} characters")
     if not (body.password or "").strip():
         raise _no_permission("password can not be blank")
+    _refuse_sealed(body)
     if tables.auth.user(name) is not None:
         raise _no_permission("The user is existed")
     status = by_name(UserStatus, body.user_status) or UserStatus.ENABLE
@@ -122,6 +124,7 @@ def update_user(tables: AuthTables, call: Call[AuthUpdateUser], now: int) -> Res
         raise _no_permission("The user is not exist")
     if old.user_type == UserType.SUPER and not may:
         raise _no_permission("The super user can only be update by super user")
+    _refuse_sealed(body)
     changed = replace(
         old,
         password=body.password if (body.password or "").strip() else old.password,
@@ -166,6 +169,12 @@ def _username(name: str | None) -> str:
     if not name:
         raise Refused(ResponseCode.INVALID_PARAMETER, "The username is blank")
     return name
+
+
+def _refuse_sealed(body: UserInfo) -> None:
+    """Stored in clear such a secret would be taken for a sealed one."""
+    if (body.password or "").startswith(SEALED):
+        raise _no_permission(f"password can not begin with {SEALED}")
 
 
 def _filter(text: str | None) -> str:

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.server.listener import free_ports
+from orbitmq.store.snapshot import KEY_FILE
 from orbitmq.testing.prove import power
 
 START_SECONDS = 120.0
@@ -90,6 +91,7 @@ class OurBroker:
             **overrides,
             "namesrvAddr": f"127.0.0.1:{port + 2}",
             "authConfigPath": str(self.root / "config"),
+            "authKeyPath": str(self.root / "config" / KEY_FILE),
             "healthPort": "0",
             "metricsExporterType": "DISABLE",
         }

@@ -121,6 +121,17 @@ def test_types_and_states_are_read_in_any_case() -> None:
         (AuthCreateUser("bob", UserInfo()), 16, "password can not be blank"),
         (AuthCreateUser("bob", None), 16, "password can not be blank"),
         (AuthCreateUser("ann", UserInfo(password="s")), 16, "The user is existed"),
+        # It would be taken for a sealed one where secrets are stored in clear.
+        (
+            AuthCreateUser("bob", UserInfo(password="sealed-fernet:x")),
+            16,
+            "password can not begin with sealed-fernet:",
+        ),
+        (
+            AuthUpdateUser("ann", UserInfo(password="sealed-fernet:x")),
+            16,
+            "password can not begin with sealed-fernet:",
+        ),
         (AuthUpdateUser("", UserInfo()), 29, "The username is blank"),
         (AuthUpdateUser("bob", UserInfo()), 16, "The user is not exist"),
         (AuthDeleteUser(""), 16, "username can not be blank"),
