@@ -30,11 +30,18 @@ from orbitmq.spark.offline.records import (
     next_record,
     sound_record_at,
 )
-from orbitmq.spark.offline.storage import Folder, LocalFolder, View, expand, open_folder
+from orbitmq.spark.offline.storage import (
+    SEGMENT_DIGITS,
+    Folder,
+    LocalFolder,
+    View,
+    expand,
+    is_segment,
+    open_folder,
+)
 from orbitmq.spark.values import nearest
 
 COMMIT_LOG = "commitlog"
-_NAME_DIGITS = 20
 
 SEARCHED_BYTES = 16 << 20
 """How far behind the place where a cut is wanted a record is looked for; without one there is no cut."""
@@ -127,11 +134,6 @@ class Store:
                     f"{one.folder}/{one.name} reaches into {following.name}: not one log's files"
                 )
         return files
-
-
-def is_segment(name: str) -> bool:
-    """Whether a file is named as those of logs and queues are."""
-    return len(name) == _NAME_DIGITS and name.isascii() and name.isdecimal()
 
 
 def open_stores(options: OfflineOptions) -> list[Store]:
@@ -348,7 +350,7 @@ class _Confirmation:
         starts = [int(name) for name in self._files[key] if is_segment(name) and int(name) <= position]
         if not starts:
             return None
-        name = f"{max(starts):0{_NAME_DIGITS}d}"
+        name = f"{max(starts):0{SEGMENT_DIGITS}d}"
         at = position - max(starts)
         try:
             raw = self._root.read(f"{folder}/{name}", at, at + UNIT_BYTES)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from orbitmq.protocol.consume_queue import BLANK_SIZE, UNIT_BYTES, unpack_unit
 from orbitmq.protocol.message import BLANK_BYTES, MAGIC_BLANK
 from orbitmq.protocol.names import LMQ_PREFIX
-from orbitmq.spark.offline.storage import Folder, View
+from orbitmq.spark.offline.storage import Folder, View, is_segment
 
 if TYPE_CHECKING:
     from orbitmq.spark.offline.planning import LogFile, LogRange
@@ -39,24 +39,39 @@ def holding(
 ) -> list[LogRange]:
     """Those of the ranges that may hold records of wanted topics; they are in the order of the log.
 
-    Raises OSError.
+    All of them where queues cannot be read: files go with retention and with deleted topics meanwhile.
     """
+    try:
+        with ExitStack() as opened:
+            queues = _open_queues(root, wanted, opened)
+            if queues is None:
+                return list(ranges)
+            return [one for one in ranges if not _is_of_others(one, *queues, view_of)]
+    except OSError:
+        return list(ranges)
+
+
+def _open_queues(
+    root: Folder, wanted: Callable[[str], bool], opened: ExitStack
+) -> tuple[list[_Queue], list[_Queue]] | None:
+    """The queues of wanted topics, and the others; None where there are too many."""
     asked: list[_Queue] = []
     others: list[_Queue] = []
     files = 0
-    with ExitStack() as opened:
-        for topic in root.folders(CONSUME_QUEUE):
-            if topic.startswith(LMQ_PREFIX):
-                continue  # its units are of records that other queues have units of as well
-            for queue_id in root.folders(f"{CONSUME_QUEUE}/{topic}"):
-                folder = f"{CONSUME_QUEUE}/{topic}/{queue_id}"
-                names = sorted(name for name, size in root.files(folder).items() if size >= UNIT_BYTES)
-                files += len(names)
-                if files > MOST_FILES:
-                    return list(ranges)
-                views = [opened.enter_context(root.view(f"{folder}/{name}")) for name in names]
-                (asked if wanted(topic) else others).append(_Queue(views))
-        return [one for one in ranges if not _is_of_others(one, asked, others, view_of)]
+    for topic in root.folders(CONSUME_QUEUE):
+        if topic.startswith(LMQ_PREFIX):
+            continue  # its units are of records that other queues have units of as well
+        for queue_id in root.folders(f"{CONSUME_QUEUE}/{topic}"):
+            folder = f"{CONSUME_QUEUE}/{topic}/{queue_id}"
+            # A copy that somebody has left beside would count its units twice.
+            sizes = root.files(folder)
+            names = sorted(name for name in sizes if is_segment(name) and sizes[name] >= UNIT_BYTES)
+            files += len(names)
+            if files > MOST_FILES:
+                return None
+            views = [opened.enter_context(root.view(f"{folder}/{name}")) for name in names]
+            (asked if wanted(topic) else others).append(_Queue(views))
+    return asked, others
 
 
 def _is_of_others(

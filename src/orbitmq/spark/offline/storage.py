@@ -20,6 +20,14 @@ CHUNK_BYTES = 8 << 20
 """What is asked of an object store at once: large enough that its latency does not count."""
 
 
+SEGMENT_DIGITS = 20
+
+
+def is_segment(name: str) -> bool:
+    """Whether a file is named as those of logs and queues are: by where it begins, in digits."""
+    return len(name) == SEGMENT_DIGITS and name.isascii() and name.isdecimal()
+
+
 class View(Protocol):
     """A file whose bytes are looked at from front to back."""
 

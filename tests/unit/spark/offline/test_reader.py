@@ -23,6 +23,7 @@ from orbitmq.spark.offline.options import OfflineOptions  # noqa: E402
 from orbitmq.spark.offline.planning import NotAStore, plan, without_queues  # noqa: E402
 from orbitmq.spark.offline.reader import BadRecords, read_work  # noqa: E402
 from orbitmq.spark.offline.scanning import CutInside  # noqa: E402
+from orbitmq.spark.offline.storage import LocalFolder, View  # noqa: E402
 
 
 def read(path: Path | str, **options: Any) -> list[dict[str, Any]]:
@@ -500,4 +501,31 @@ def test_too_many_queues_have_all_of_the_log_read(store: StoreFiles, monkeypatch
     in_turn(store)
     fewer = tasks(store, subscribe="orders")
     monkeypatch.setattr("orbitmq.spark.offline.queues.MOST_FILES", 5)
+    assert len(tasks(store, subscribe="orders")) > len(fewer)
+
+
+def test_copies_of_queue_files_do_not_stand_for_messages_of_others(store: StoreFiles) -> None:
+    for number in range(50):
+        store.put(b"%02d" % number, "orders", 0)
+        store.put(b"%02d" % number, "paying", 0)  # a record as long
+    shutil.rmtree(store.root / "consumequeue" / "orders")  # as of a topic that was deleted
+    for path in list((store.root / "consumequeue" / "paying" / "0").iterdir()):
+        shutil.copy(path, path.with_name(path.name + ".bak"))
+    assert len(bodies(read(store.root, subscribe="orders"))) == 50
+
+
+def test_queue_files_that_go_while_they_are_looked_at_have_all_of_the_log_read(
+    store: StoreFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_turn(store)
+    fewer = tasks(store, subscribe="orders")
+
+    view = LocalFolder.view
+
+    def view_of_the_log(folder: LocalFolder, name: str) -> View:
+        if "consumequeue" in name:
+            raise FileNotFoundError(name)
+        return view(folder, name)
+
+    monkeypatch.setattr(LocalFolder, "view", view_of_the_log)
     assert len(tasks(store, subscribe="orders")) > len(fewer)

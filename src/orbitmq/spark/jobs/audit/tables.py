@@ -21,9 +21,9 @@ from orbitmq.spark.jobs.audit.pieces import (
     TransactionPiece,
 )
 from orbitmq.spark.offline.options import OfflineOptions
-from orbitmq.spark.offline.planning import Store, is_segment, open_stores, plan
+from orbitmq.spark.offline.planning import Store, open_stores, plan
 from orbitmq.spark.offline.queues import CONSUME_QUEUE
-from orbitmq.spark.offline.storage import Folder, open_folder
+from orbitmq.spark.offline.storage import Folder, is_segment, open_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
