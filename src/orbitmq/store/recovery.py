@@ -19,21 +19,19 @@ from orbitmq.protocol.message_cy import FIXED_BYTES, ScannedRecord, Stop, decode
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.commit_log import CommitLog, Segment
 from orbitmq.store.consume_queue import (
-    BLANK_SIZE,
     BLANK_UNIT,
     UNIT,
-    UNIT_BYTES,
     ConsumeQueue,
     QueueTable,
     due_time,
     queue_folder,
 )
 from orbitmq.store.errors import StoreCorrupt
-from orbitmq.store.files import segment_name, segment_starts
+from orbitmq.store.files import segment_name
 from orbitmq.store.marks import Marks
 from orbitmq.store.options import StoreOptions, delays_ms
+from orbitmq.store.queue_loading import drop_units_from, set_end, wipe_behind
 from orbitmq.store.replay_cy import put_next_units
-from orbitmq.store.scan_cy import count_valid
 from orbitmq.store.sweep import Sweep
 
 log = logging.getLogger(__name__)
@@ -62,172 +60,6 @@ class Recovered:
     scanned: bool = False
     read_from: int = 0
     """From this physical offset on the log was read, if it was."""
-
-
-# ---- queues ----
-
-
-def load_queues(table: QueueTable) -> None:
-    """Takes the queues of the folder into the table, each up to its last valid unit. Raises StoreCorrupt."""
-    for topic in table.disk.names(table.folder):
-        try:
-            names = table.disk.names(table.folder / topic)
-        except NotADirectoryError:
-            log.warning("%s is no topic: left alone", table.folder / topic)
-            continue
-        for name in names:
-            if not (name.isdigit() and name.isascii()):
-                log.warning("%s is no queue: left alone", table.folder / topic / name)
-                continue
-            _load_queue(table, topic, int(name))
-
-
-def _load_queue(table: QueueTable, topic: str, queue_id: int) -> None:
-    found = ConsumeQueue(topic, queue_id)
-    folder = queue_folder(table.folder, found)
-    starts = _joined_starts(table, found)
-    if len(starts) > 1 and not _is_in_order(table, found, starts):
-        log.warning("%s: its files are damaged, or not in order: they are made anew from the log", folder)
-        for start in starts:
-            table.disk.remove(folder / segment_name(start))
-        table.reading.forget(found)
-        table.is_damaged = True
-        return
-    if not starts:
-        return
-    first = starts[0] // UNIT_BYTES
-    queue = table.make(topic, queue_id, first)
-    end = starts[-1]
-    for start in starts[-3:]:
-        valid, last_end = _valid_in_file(table, queue, start)
-        queue.last_unit_end = max(queue.last_unit_end, last_end)
-        end = start + valid * UNIT_BYTES
-        if end < start + table.file_bytes:
-            break
-    for start in table.file_starts(queue):
-        if start > end or (start == end and start != starts[0]):
-            table.disk.remove(folder / segment_name(start))
-            table.disk.sync_folder(folder)
-    _set_end(queue, end // UNIT_BYTES)
-    queue.base = -1
-    # Files that were removed may be made again under the same names.
-    table.reading.forget(queue)
-
-
-def _joined_starts(table: QueueTable, queue: ConsumeQueue) -> list[int]:
-    """The files of a queue from the first on, up to a gap; of the right size."""
-    folder = queue_folder(table.folder, queue)
-    joined: list[int] = []
-    for start in segment_starts(table.disk.names(folder)):
-        path = folder / segment_name(start)
-        if start % table.file_bytes:
-            raise StoreCorrupt(
-                path,
-                f"a consume queue with files of {table.file_bytes} bytes has none that begins there",
-                "set mappedFileSizeConsumeQueue to the size of these files",
-            )
-        if joined and start != joined[-1] + table.file_bytes:
-            log.warning("%s: the file before it is missing; its units are taken from the log", path)
-            table.disk.remove(path)
-            continue
-        file = table.disk.open(path, table.file_bytes)
-        size = file.size
-        file.close()
-        if size != table.file_bytes:
-            raise StoreCorrupt(
-                path,
-                f"the file has {size} bytes instead of {table.file_bytes}",
-                f"set mappedFileSizeConsumeQueue={size} if the store was made so, or remove the file",
-            )
-        joined.append(start)
-    return joined
-
-
-def _is_in_order(table: QueueTable, queue: ConsumeQueue, starts: list[int]) -> bool:
-    """Whether each file begins behind what the one before ends with, and all but the newest ones are full.
-
-    Looks at the first and the last unit of each: enough to notice a file that was cut off, emptied, replaced.
-    """
-    behind = -1
-    for start in starts:
-        first = start // UNIT_BYTES
-        units = table.read_file(table.reading, queue, first, 1)
-        last = table.read_file(table.reading, queue, first + table.file_bytes // UNIT_BYTES - 1, 1)
-        for data, must_be in ((units, start != starts[-1]), (last, start not in starts[-3:])):
-            if not count_valid(data):
-                if must_be:
-                    return False
-                continue
-            physical_offset, size, _ = UNIT.unpack(data)
-            if size != BLANK_SIZE:
-                if physical_offset <= behind:
-                    return False
-                behind = physical_offset
-    return True
-
-
-def _valid_in_file(table: QueueTable, queue: ConsumeQueue, start: int) -> tuple[int, int]:
-    """How many units at the beginning of a file are valid, and the largest end of a message among them."""
-    valid = 0
-    last_end = 0
-    per_read = (64 << 10) // UNIT_BYTES
-    in_file = table.file_bytes // UNIT_BYTES
-    while valid < in_file:
-        units = table.read_file(table.reading, queue, start // UNIT_BYTES + valid, per_read)
-        count = count_valid(units)
-        if count:
-            physical_offset, size, _ = UNIT.unpack_from(units, (count - 1) * UNIT_BYTES)
-            if size != BLANK_SIZE:
-                last_end = max(last_end, physical_offset + size)
-        valid += count
-        if count * UNIT_BYTES < len(units) or not units:
-            break
-    return valid, last_end
-
-
-def _set_end(queue: ConsumeQueue, end: int) -> None:
-    """Makes what is in files the whole queue."""
-    queue.max_offset = queue.visible = queue.announced = queue.tail_start = queue.swept_to = end
-    queue.min_offset = min(queue.min_offset, end)
-    queue.tail = bytearray()
-
-
-def _drop_units_from(table: QueueTable, queue: ConsumeQueue, physical_offset: int) -> None:
-    """Drops units of messages that are not in the log, and wipes whatever stands behind the last unit."""
-    end = queue.max_offset
-    while end > queue.min_offset:
-        unit = table.unit(queue, end - 1)
-        if unit is None or unit[0] < physical_offset:
-            break
-        end -= 1
-    if queue.tail and end >= queue.tail_start:
-        del queue.tail[(end - queue.tail_start) * UNIT_BYTES :]
-        queue.max_offset = queue.visible = queue.announced = end
-        return
-    _set_end(queue, end)
-
-
-def _wipe_behind(table: QueueTable, queue: ConsumeQueue) -> list[int]:
-    """Nothing stale may stand behind the last unit in a file: a later start would take it for units. Gives
-    the starts of the files that have to be synced for that to last.
-    """
-    folder = queue_folder(table.folder, queue)
-    end = queue.swept_to * UNIT_BYTES
-    wiped = []
-    for start in table.file_starts(queue):
-        if start < end < start + table.file_bytes or start == end:
-            file = table.disk.open(folder / segment_name(start))
-            file.cut(max(0, end - start))
-            file.close()
-            wiped.append(start)
-        elif start > end:
-            table.disk.remove(folder / segment_name(start))
-            table.disk.sync_folder(folder)
-    table.reading.forget(queue)
-    return wiped
-
-
-# ---- the log ----
 
 
 class Recovery:
@@ -330,7 +162,7 @@ class Recovery:
             self._table.disk.remove(folder / segment_name(start))
         self._table.reading.forget(queue)
         queue.min_offset = queue.last_unit_end = 0
-        _set_end(queue, 0)
+        set_end(queue, 0)
 
     def _ends_as_marked(self) -> bool:
         """Whether the log ends with the very record that was noted at the clean stop."""
@@ -385,7 +217,7 @@ class Recovery:
             _, after = marks.queues.get(queue.topic, {}).get(queue.queue_id, (0, 0))
             end = max(after, queue.min_offset)
             if end < queue.max_offset:
-                _set_end(queue, end)
+                set_end(queue, end)
                 last = self._table.unit(queue, end - 1) if end > queue.min_offset else None
                 queue.last_unit_end = 0 if last is None else last[0] + last[1]
 
@@ -581,7 +413,7 @@ class Recovery:
         self._pending += 1
 
     def _begin_at(self, queue: ConsumeQueue, queue_offset: int) -> None:
-        _set_end(queue, queue_offset)
+        set_end(queue, queue_offset)
         queue.min_offset = queue.base = queue_offset
 
     def _lacks_its_first(self, queue: ConsumeQueue, physical_offset: int) -> bool:
@@ -629,7 +461,7 @@ class Recovery:
                 segment.synced = -1
         self._log.flush_again()
         for queue in self._table.all():
-            _drop_units_from(self._table, queue, end)
-            self._sweep.note_unsynced(queue, _wipe_behind(self._table, queue))
+            drop_units_from(self._table, queue, end)
+            self._sweep.note_unsynced(queue, wipe_behind(self._table, queue))
         # A power cut would bring back what was wiped, among the units that come now.
         self._sweep.sync_all()

@@ -32,8 +32,9 @@ from orbitmq.store.lookup import Lookup
 from orbitmq.store.marks import Marks
 from orbitmq.store.messages import Appended, GetResult, PendingMessage, PutStatus, QueryResult
 from orbitmq.store.options import StoreOptions, delays_ms
+from orbitmq.store.queue_loading import load_queues
 from orbitmq.store.queue_reader import QueueReader, memory_bytes
-from orbitmq.store.recovery import Recovered, Recovery, load_queues
+from orbitmq.store.recovery import Recovered, Recovery
 from orbitmq.store.retention import Retention
 from orbitmq.store.room import Room
 from orbitmq.store.scan_cy import properties_of
