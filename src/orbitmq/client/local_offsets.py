@@ -2,6 +2,8 @@
 
 The file is the one of Apache's Java client, `<folder>/<client id>/<group>/offsets.json`, with the version
 before it beside it as `.bak`: a Java client of that id goes on where this one has ended, and the reverse.
+It is written in the steps of a broker's tables, but with what every system has: these go through a disk that
+knows Linux, and that tests put one of their own in the place of.
 """
 
 from __future__ import annotations
