@@ -65,7 +65,7 @@ def write_text(path: Path, text: str, mode: int = 0o644, disk: Disk = _REAL_DISK
     """
     disk.make_folder(path.parent)
     beside = path.with_name(path.name + ".tmp")
-    data = text.encode()
+    data = text.encode("utf-8", "replace")  # half a surrogate pair becomes "?", as in Java and on the wire
     disk.remove(beside)
     file = disk.open(beside, len(data), mode)
     try:

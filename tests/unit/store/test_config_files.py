@@ -83,6 +83,12 @@ def test_a_torn_file_never_takes_the_place_of_the_whole_one_before(tmp_path: Pat
     assert (tmp_path / "topics.json.torn").read_text() == '{"a":', "what a user may want to look at stays"
 
 
+def test_half_a_surrogate_pair_is_written_as_java_writes_it(tmp_path: Path) -> None:
+    path = tmp_path / "topics.json"
+    write_text(path, json.dumps({"note": "x\ud800y"}, ensure_ascii=False))
+    assert json.loads(path.read_bytes()) == {"note": "x?y"}
+
+
 @pytest.mark.parametrize("content", ["", "\x00\x00"], ids=["empty", "zeros"])
 def test_an_empty_file_is_not_the_same_as_none(tmp_path: Path, content: str) -> None:
     path = tmp_path / "topics.json"
