@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from rich.console import Console
 
 from benchmarks.brokers import TITLES, Installed, Place, Running, running
-from benchmarks.load import Load, load_generator
+from benchmarks.load import FILLED_QUEUES, Load, filled_topic, load_generator
 from benchmarks.processes import anonymous_bytes
 from benchmarks.rows import Row, Sizes
 
@@ -65,7 +65,7 @@ class Bench:
                     for name in in_turn(self._brokers, number):
                         with self._place(name) as place:
                             alone = self._cold if row.cold else self._recovery
-                            figures[name] = alone(load, row, name, place)
+                            figures[name] = alone(load, row, number, name, place)
                         self._say(row, number, name, figures[name])
                     yield row, number, figures
 
@@ -91,31 +91,40 @@ class Bench:
                 with _alone(broker, live.values()):
                     self._console.print(f"warm-up: {TITLES[broker.name]}, {sizes.warm_up} s, {flush}")
                     load.warm_up(broker, sizes.warm_up)
-                    for size in sorted({row.size for row, _ in todo if row.consumes}):
-                        load.fill(broker, size, sizes.filled(size))
+            filled: set[tuple[int, int]] = set()
             for row, number in todo:
                 figures = {}
+                # Anew for each round: far behind the end of the log both brokers answer with eight messages.
+                to_fill = row.consumes and (row.size, number) not in filled
                 for name in in_turn(self._brokers, number):
                     with _alone(live[name], live.values()):
-                        figures[name] = load.measure(row, live[name], sizes)
+                        if to_fill:
+                            self._fill(load, row, number, live[name])
+                        figures[name] = load.measure(row, number, live[name], sizes)
                     self._say(row, number, name, figures[name])
+                if row.consumes:
+                    filled.add((row.size, number))
                 yield row, number, figures
 
-    def _cold(self, load: Load, row: Row, name: str, place: Place) -> Figures:
+    def _fill(self, load: Load, row: Row, number: int, broker: Running) -> None:
+        topic = filled_topic(row.size, number)
+        load.fill(broker, row.size, self._sizes.filled(row.size), topic, FILLED_QUEUES)
+
+    def _cold(self, load: Load, row: Row, number: int, name: str, place: Place) -> Figures:
         """Fills a store, stops, drops its pages, starts anew, and reads."""
         with running(name, self._installed, place) as broker:
-            load.fill(broker, row.size, self._sizes.filled(row.size))
+            self._fill(load, row, number, broker)
             load.forget(broker)
         place.forget_caches()
         with running(name, self._installed, place) as broker:
-            figures = load.measure(row, broker, self._sizes)
+            figures = load.measure(row, number, broker, self._sizes)
             load.forget(broker)
         return figures
 
-    def _recovery(self, load: Load, row: Row, name: str, place: Place) -> Figures:
+    def _recovery(self, load: Load, row: Row, number: int, name: str, place: Place) -> Figures:
         """Fills a log, kills the broker, and takes the time until its successor accepts a message."""
         with running(name, self._installed, place) as broker:
-            load.fill(broker, row.size, (self._sizes.log_mb << 20) // RECORD_BYTES)
+            load.fill(broker, row.size, (self._sizes.log_mb << 20) // RECORD_BYTES, "bench_lost")
             load.forget(broker)
             broker.kill()
         with running(name, self._installed, place) as broker:

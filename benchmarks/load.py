@@ -21,6 +21,11 @@ for 50 ms then: with the four queues that a topic gets by its first message it s
 second, whatever the broker does."""
 
 
+def filled_topic(size: int, number: int) -> str:
+    """The topic that the consume rows of a round read."""
+    return f"bench_filled_{size}_{number}"
+
+
 class LoadError(click.ClickException):
     """The load generator ended, or could not do what it was asked."""
 
@@ -34,11 +39,14 @@ class Load:
         self._runs = 0
         self._expect("ready")
 
-    def measure(self, row: Row, broker: Running, sizes: Sizes) -> dict[str, Any]:
+    def measure(self, row: Row, number: int, broker: Running, sizes: Sizes) -> dict[str, Any]:
         """One window of `row` on `broker`: rate, CPU and disk bytes per message, memory, latency, errors."""
         seen: list[tuple[float, int]] = []
         pid = broker.broker_pid
-        answer = self._run(row, broker, sizes, lambda: seen.append((cpu_seconds(pid), disk_bytes(pid))))
+        topic = filled_topic(row.size, number) if row.consumes else None
+        answer = self._run(
+            row, broker, sizes, topic, lambda: seen.append((cpu_seconds(pid), disk_bytes(pid)))
+        )
         messages = answer["messages"]
         (cpu, disk), (cpu_after, disk_after) = seen
         return {
@@ -61,15 +69,11 @@ class Load:
         ):
             self._run(row, broker, sizes)
         row = Row("warm", "push", 1024, "")
-        self.fill(broker, row.size, sizes.filled(row.size), topic="bench_warm")
-        self._run(row, broker, sizes, topic="bench_warm")
+        self.fill(broker, row.size, sizes.filled(row.size), "bench_warm")
+        self._run(row, broker, sizes, "bench_warm")
 
-    def fill(self, broker: Running, size: int, count: int, topic: str | None = None) -> None:
-        """Puts messages into the topic that the consume rows of a size read, or into one that is not made
-        before and has four queues.
-        """
-        queues = FILLED_QUEUES if topic is None else 0
-        topic = topic or f"bench_filled_{size}"
+    def fill(self, broker: Running, size: int, count: int, topic: str, queues: int = 0) -> None:
+        """Puts messages into a topic; `queues` are made before, without it the first message makes four."""
         self._say("fill", broker, topic=topic, size=size, count=count, queues=queues)
         self._expect("idle")
 
@@ -83,17 +87,13 @@ class Load:
         row: Row,
         broker: Running,
         sizes: Sizes,
-        on_edge: Callable[[], None] = lambda: None,
         topic: str | None = None,
+        on_edge: Callable[[], None] = lambda: None,
     ) -> dict[str, Any]:
         self._runs += 1
         if row.consumes:
             count = sizes.count_of(row)
-            what: dict[str, object] = {
-                "topic": f"bench_filled_{row.size}",
-                "count": count,
-                "skip": count // 10,
-            }
+            what: dict[str, object] = {"count": count, "skip": count // 10}
         else:
             # A new group may begin at the beginning of a topic: it gets one of its own.
             own = row.op in ("mixed", "latency")
