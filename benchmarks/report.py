@@ -48,14 +48,19 @@ def _merged(runs: list[Run]) -> Run | None:
     if not runs:
         return None
     last = runs[-1]
-    merged = Run(last.id, last.settings, last.facts)
+    merged = Run(last.id, last.settings, dict(last.facts))
+    owners: dict[str, Run] = {}
     for run in runs:
+        owners |= {name: run for name, _ in run.rounds}
         again = {name for name, _ in run.rounds}
         for key in [key for key in merged.rounds if key[0] in again]:
             del merged.rounds[key]
         merged.rounds.update(run.rounds)
         if run.starts:
             merged.starts, merged.idle_bytes = run.starts, run.idle_bytes
+    seconds = sorted({run.settings.get("sizes", {}).get("seconds", 0) for run in owners.values()})
+    commits = dict.fromkeys(run.facts["commit"] for run in runs if run in owners.values())
+    merged.facts |= {"seconds": " or ".join(map(str, seconds)), "commit": ", ".join(commits)}
     return merged
 
 
@@ -71,10 +76,9 @@ def between(text: str, name: str, table: str) -> str:
 
 def _facts(run: Run) -> list[str]:
     facts = run.facts
-    sizes = run.settings.get("sizes", {})
     return [
         f"{facts['cores']} cores ({facts['cpu']}), Linux {facts['kernel']}, {facts['java']}, "
-        f"Python {facts['python']}; windows of {sizes.get('seconds')} s. Commit {facts['commit']}."
+        f"Python {facts['python']}; windows of {facts['seconds']} s. Commit {facts['commit']}."
     ]
 
 
