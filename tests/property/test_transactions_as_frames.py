@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from orbitmq.broker.transactions_records import op_offsets
@@ -174,6 +174,8 @@ def brokers(
 
 
 @given(READS)
+@example([[{"properties": "UNIQ_KEY\x017F000001ABCD\x02TAGS\x01", "queue_id": 0}]])
+@example([[{"properties": "UNIQ_KEY\x017F000001ABCD\x02\x02X\x02\x01a\x02", "queue_id": 0}]])
 def test_frames_come_to_the_same_as_requests(brokers, reads) -> None:  # type: ignore[no-untyped-def]
     first, second = Reading(brokers[0], at_once=True), Reading(brokers[1], at_once=False)
     for items in reads:

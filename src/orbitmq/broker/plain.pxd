@@ -26,6 +26,12 @@ cdef inline bint is_meaningful(const char *name, Py_ssize_t length) noexcept:
     return False
 
 
+cdef inline bint counts_for_something(const char *entry, Py_ssize_t size) noexcept:
+    """Whether an entry has a name and a value: others are not stored."""
+    cdef const char *middle = <const char *> memchr(entry, 1, size)
+    return middle != NULL and middle > entry and middle + 1 < entry + size
+
+
 cdef inline bint is_alphanumeric(const char *text, Py_ssize_t length) noexcept:
     cdef Py_ssize_t i
     cdef char c
@@ -139,6 +145,8 @@ cdef inline bint look_through(const char *start, Py_ssize_t size, bint sync_flus
         if stop == NULL:
             stop = end
         size = stop - at
+        if not counts_for_something(at, size):
+            return False
         if at[0] == 85:
             if not plain.unique_size and size > 9 and memcmp(at, b"UNIQ_KEY\x01", 9) == 0:
                 plain.unique_at = at + 9 - start

@@ -33,7 +33,11 @@ if cython.compiled:
         PyBytes_GET_SIZE,
     )
     from cython.cimports.libc.string import memchr, memcmp, memcpy  # type: ignore[import-not-found]
-    from cython.cimports.orbitmq.broker.plain import is_alphanumeric, is_meaningful  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.broker.plain import (  # type: ignore[import-not-found]
+        counts_for_something,
+        is_alphanumeric,
+        is_meaningful,
+    )
 
 SEND_BATCH = 320
 _SEND_V2 = 310
@@ -47,6 +51,8 @@ _MEANINGFUL = re.compile(
 """Beginnings of property names that the broker acts on, or sets itself."""
 _MEANINGFUL_TO_BATCH = re.compile(r"(?:^|\x02)(?:DELAY|TRAN_MSG|UNIQ_KEY)")
 """The same for the properties of a batch as a whole: an id of its own is in its answer."""
+_NOT_STORED = re.compile(rb"(?:^|\x02)(?:\x01|[^\x01\x02]*(?:\x01?\x02))")
+"""An entry without a name or a value, in properties that end with 0x02."""
 _UNIQUE_KEY = re.compile(rb"(?:^|\x02)UNIQ_KEY\x01([0-9A-Za-z]+)(?:\x02|$)")
 """Ids of clients are hex; any other text goes the way on which it is quoted."""
 
@@ -272,7 +278,7 @@ def plain_batch(
 
 @cython.cfunc
 def _plain_properties(properties: bytes, own: bytes) -> Any:
-    """The properties to store and the unique id among them; None if one of them means something."""
+    """The properties to store and the unique id among them; None if one means something, or is not stored."""
     if cython.compiled:
         length: cython.Py_ssize_t = PyBytes_GET_SIZE(properties)
         start: cython.p_char = PyBytes_AS_STRING(properties)
@@ -287,6 +293,8 @@ def _plain_properties(properties: bytes, own: bytes) -> Any:
             stop = cython.cast(cython.p_char, memchr(at, 2, end - at))
             if stop == cython.NULL:
                 stop = end
+            if not counts_for_something(at, stop - at):
+                return None
             if unique == cython.NULL and stop - at > 9 and memcmp(at, b"UNIQ_KEY\x01", 9) == 0:
                 unique = at + 9
                 unique_length = stop - unique
@@ -303,6 +311,8 @@ def _plain_properties(properties: bytes, own: bytes) -> Any:
         return None
     if not properties.endswith(b"\x02"):
         properties += b"\x02"
+    if _NOT_STORED.search(properties):
+        return None
     return properties + own, key[1]
 
 
