@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+
+from tests.unit.spark.offline.store_files import StoreFiles
 
 pytest.importorskip("pyarrow")
 
+from orbitmq.spark.jobs.archive.running import ArchiveOptions, run
 from orbitmq.spark.jobs.archive.stores import LARGEST_PIECE_BYTES, SMALLEST_PIECE_BYTES, _in_groups, _pieces
+from orbitmq.spark.jobs.job import JobSetup
+from orbitmq.spark.jobs.ui import JobUi
+from orbitmq.spark.lake.storage import LakeLocation
 from orbitmq.spark.offline.planning import BadPlace, LogFile, LogRange, Work
 
 MIB = 1 << 20
@@ -51,3 +59,15 @@ def test_what_is_bad_stays_with_its_neighbours() -> None:
     first, *others = log(4)
     pieces = _pieces([Work(first.ranges, ((place, "broker-a"),)), *others], 1)
     assert [piece.bad for piece in pieces] == [((place, "broker-a"),), ()]
+
+
+def test_a_topic_that_the_store_has_no_queue_of_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = StoreFiles(tmp_path / "store")
+    store.put(topic="orders")
+    lake, setup = LakeLocation(str(tmp_path / "lake")), JobSetup(dry_run=True)
+    for topic in ("orders", "ordres"):
+        run(ArchiveOptions(lake, (topic,), store=str(store.root), broker_name="b", setup=setup), JobUi())
+    told = [line for line in capsys.readouterr().err.splitlines() if "no queue" in line]
+    assert told == ["orbitmq: no queue of topic ordres is in the store; did you mean orders?"]

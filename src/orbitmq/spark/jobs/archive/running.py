@@ -28,6 +28,8 @@ from orbitmq.spark.planning import OffsetRange, Queue
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from orbitmq.spark.offline.options import OfflineOptions
+
 T = TypeVar("T")
 
 DEFAULT_BATCH = 2_000_000
@@ -160,6 +162,7 @@ def _dry_run(options: ArchiveOptions, ui: JobUi) -> ArchiveResult:
         from orbitmq.spark.jobs.archive import stores
 
         offline = stores.offline_options(options.store, options.broker_name, options.topics, options.pattern)
+        _tell_of_absent(offline, ui)
         works = [work for batch in stores.store_batches(offline, state, workers=1) for work in batch.works]
         size_bytes = sum(len(one) for work in works for one in work.ranges)
         ui.say(f"would read {size_bytes} bytes of commit log, and archive what the lake lacks")
@@ -170,6 +173,13 @@ def _dry_run(options: ArchiveOptions, ui: JobUi) -> ArchiveResult:
         where = f"{one.queue.topic} {one.queue.key}"
         ui.say(f"would archive {where}: offsets {one.from_queue_offset} to {one.to_queue_offset - 1}")
     return ArchiveResult(planned=sum(map(len, ranges)), lost=[str(one) for one in lost])
+
+
+def _tell_of_absent(offline: OfflineOptions, ui: JobUi) -> None:
+    from orbitmq.spark.offline.planning import without_queues
+
+    for absent in without_queues(offline):
+        ui.warn(absent)
 
 
 class _Run:
@@ -208,6 +218,7 @@ class _Run:
 
         options, state = self._options, self._lake.state
         offline = stores.offline_options(store, options.broker_name, options.topics, options.pattern)
+        _tell_of_absent(offline, self._ui)
         batches = stores.store_batches(offline, state, self._workers)
         with self._ui.progress("archiving", sum(len(batch.works) for batch in batches)) as bar:
             for batch in batches:
