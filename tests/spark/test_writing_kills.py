@@ -48,18 +48,25 @@ def keys(spark: SparkSession, server: LocalBroker, topic: str) -> Counter[str]:
 ALL_ONCE = Counter(f"k{number}" for number in range(MESSAGES))
 
 
+def kill_while_it_sends(
+    spark: SparkSession, server: LocalBroker, topic: str, tmp_path: Path, job: str, *options: str
+) -> None:
+    """Kills a job amid what it sends to a topic; the same command once more sends the rest."""
+    again = ["job", job, "-n", server.namesrv, *options]
+    begun = [*again, *SLOWLY, *SMALL]
+    kill_when(lambda: count(server, topic) >= ENOUGH, tmp_path / "log", "orbitmq", *begun)
+    assert ENOUGH <= count(server, topic) < MESSAGES
+    assert run_command(again) == 0
+    assert keys(spark, server, topic) == ALL_ONCE
+
+
 @pytest.mark.parametrize("server", ["orbitmq"], indirect=True)
 def test_a_replay(spark: SparkSession, server: LocalBroker, topic: str, tmp_path: Path) -> None:
     target = f"{topic}_again"
     create_topic(server, target)
     publish(server, topic, [Outgoing(b"order", n % 4, {"KEYS": f"k{n}"}) for n in range(MESSAGES)])
     where = ["--topic", topic, "--to", target, "--checkpoint", str(tmp_path / "checkpoint")]
-    again = ["job", "replay", "-n", server.namesrv, *where]
-    begun = [*again, *SLOWLY, *SMALL]
-    kill_when(lambda: count(server, target) >= ENOUGH, tmp_path / "log", "orbitmq", *begun)
-    assert ENOUGH <= count(server, target) < MESSAGES
-    assert run_command(again) == 0
-    assert keys(spark, server, target) == ALL_ONCE
+    kill_while_it_sends(spark, server, target, tmp_path, "replay", *where)
 
 
 @pytest.mark.parametrize("server", ["orbitmq"], indirect=True)
@@ -73,12 +80,7 @@ def test_a_redrive(spark: SparkSession, server: LocalBroker, topic: str, tmp_pat
         [Outgoing(b"x", n % 4, {"KEYS": f"k{n}", "UNIQ_KEY": f"{n:032X}"} | own) for n in range(MESSAGES)],
     )
     where = ["--pattern", letters, "--redrive", "--audit", str(tmp_path / "audit")]
-    again = ["job", "dlq", "-n", server.namesrv, *where]
-    begun = [*again, *SLOWLY, *SMALL]
-    kill_when(lambda: count(server, topic) >= ENOUGH, tmp_path / "log", "orbitmq", *begun)
-    assert ENOUGH <= count(server, topic) < MESSAGES
-    assert run_command(again) == 0
-    assert keys(spark, server, topic) == ALL_ONCE
+    kill_while_it_sends(spark, server, topic, tmp_path, "dlq", *where)
 
 
 @pytest.mark.parametrize("server", ["orbitmq"], indirect=True)

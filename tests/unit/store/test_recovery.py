@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.store import MessageStore, StoreCorrupt, StoreLocked
+from orbitmq.store import Appended, MessageStore, StoreCorrupt, StoreLocked
 from orbitmq.store.files import RealDisk, StoreFile
 from tests.unit.store.kit import NOW, SEGMENT, bodies, crash, filled, message, opened, read_queue
 
@@ -246,12 +246,18 @@ def test_with_many_queues_marks_are_written_less_often(
     store.close()
 
 
-def test_marks_of_a_record_that_is_not_in_the_log_are_no_place_to_begin(tmp_path: Path) -> None:
+def crashed_behind_marks(tmp_path: Path) -> list[Appended]:
+    """A store that crashed with five messages behind its marks; gives the twenty before."""
     store = opened(tmp_path)
     appended = filled(store, 20)
     store._sweep_chore(NOW + 120_000)
     filled(store, 5)
     crash(store)
+    return appended
+
+
+def test_marks_of_a_record_that_is_not_in_the_log_are_no_place_to_begin(tmp_path: Path) -> None:
+    appended = crashed_behind_marks(tmp_path)
     flip(tmp_path, appended[19].physical_offset + 90)
     flip(tmp_path, appended[3].physical_offset + 90)
     store = opened(tmp_path)
@@ -262,11 +268,7 @@ def test_marks_of_a_record_that_is_not_in_the_log_are_no_place_to_begin(tmp_path
 
 
 def test_damage_before_where_reading_begins_is_not_served_either(tmp_path: Path) -> None:
-    store = opened(tmp_path)
-    appended = filled(store, 20)
-    store._sweep_chore(NOW + 120_000)
-    filled(store, 5)
-    crash(store)
+    appended = crashed_behind_marks(tmp_path)
     flip(tmp_path, appended[3].physical_offset + 90)
     store = opened(tmp_path)
     assert store.recovered.read_from == appended[19].physical_offset

@@ -39,7 +39,7 @@ def holding(
 ) -> list[LogRange]:
     """Those of the ranges that may hold records of wanted topics; they are in the order of the log.
 
-    All of them where queues cannot be read: files go with retention and with deleted topics meanwhile.
+    All of them where files cannot be read: they go with retention and with deleted topics meanwhile.
     """
     try:
         with ExitStack() as opened:
@@ -85,12 +85,9 @@ def _is_of_others(
         return True
     if one.end != one.file.size or one.end - known_to < BLANK_BYTES:
         return False
-    try:
-        with view_of(one.file) as view:
-            buf, first = view.window(known_to, BLANK_BYTES)
-            return _BLANK.unpack_from(buf, known_to - first) == (one.end - known_to, MAGIC_BLANK)
-    except FileNotFoundError:
-        return False
+    with view_of(one.file) as view:
+        buf, first = view.window(known_to, BLANK_BYTES)
+        return _BLANK.unpack_from(buf, known_to - first) == (one.end - known_to, MAGIC_BLANK)
 
 
 class _Queue:
