@@ -8,10 +8,11 @@ section 10).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Protocol
 
+from orbitmq.broker.pop_moulds import Moulds, Numbers
 from orbitmq.protocol.bodies.pop import AckMsg, BatchAckMsg, PopCheckPoint
 from orbitmq.protocol.message import StoredMessage
 from orbitmq.protocol.names import (
@@ -33,6 +34,37 @@ ACK_LEAD_MS = 1000
 """A check point comes so much earlier than the acknowledgements of its messages."""
 
 
+class _Sample(NamedTuple):
+    """Numbers of a record, each another one."""
+
+    start_offset: int
+    pop_time: int
+    invisible_ms: int
+    revive_offset: int
+    bit_map: int
+    num: int
+    queue_id: int
+    revive_queue_id: int
+    offsets: tuple[int, ...]
+
+
+_SAMPLES = (
+    _Sample(
+        811_111_111_111_111_103,
+        411_222_222_222_222_207,
+        433_333_333_333_333_309,
+        822_222_222_222_222_201,
+        733_333_304,
+        766_666_601,
+        755_555_502,
+        744_444_403,
+        (799_999_905, 788_888_806),
+    ),
+    _Sample(5, 1_700_000_000_123, 60_001, 9, 1, 3, 2, 7, (14, 17)),
+)
+"""Of the first moulds are made: none of its numbers is a part of another. The second are for trial."""
+
+
 class Aside(Protocol):
     """Where a timer message has to wait first."""
 
@@ -52,6 +84,7 @@ class Timers(Protocol):
     def put_aside(
         self, topic: str, queue_id: int, properties: Mapping[str, str], now: int
     ) -> Aside | None: ...
+    def waits_until(self, deliver_ms: int) -> int: ...
 
 
 @dataclass(slots=True, frozen=True)
@@ -61,6 +94,7 @@ class ReviveRecords:
     cluster: str
     host: bytes
     timers: Timers
+    _moulds: Moulds = field(default_factory=Moulds)
 
     @property
     def topic(self) -> str:
@@ -69,17 +103,96 @@ class ReviveRecords:
 
     def check_point(self, point: PopCheckPoint, revive_queue_id: int, now: int) -> PendingMessage:
         """What has to be stored for a pop before its messages leave."""
+        if _due_ms(point) <= now or not point.queue_offset_diff or point.re_put_times is not None:
+            return self._full_check_point(point, revive_queue_id, now)
+
+        def samples() -> Iterator[tuple[PendingMessage, Numbers]]:
+            for of in _SAMPLES:
+                sample = replace(
+                    point,
+                    start_offset=of.start_offset,
+                    pop_time=of.pop_time,
+                    invisible_time=of.invisible_ms,
+                    bit_map=of.bit_map,
+                    num=of.num,
+                    queue_id=of.queue_id,
+                    revive_offset=of.revive_offset,
+                    queue_offset_diff=list(of.offsets),
+                )
+                queue_id = of.revive_queue_id
+                yield self._full_check_point(sample, queue_id, 0), self._numbers_of_point(sample, queue_id)
+
+        mould = self._moulds.find((CHECK_POINT_TAG, point.topic, point.cid, point.broker_name), samples)
+        if mould is None:
+            return self._full_check_point(point, revive_queue_id, now)
+        return mould.cast(self._numbers_of_point(point, revive_queue_id), now)
+
+    def _numbers_of_point(self, point: PopCheckPoint, revive_queue_id: int) -> Numbers:
+        due_ms = _due_ms(point)
+        return {
+            b"so": point.start_offset,
+            b"pt": point.pop_time,
+            b"it": point.invisible_time,
+            b"bm": point.bit_map,
+            b"ro": point.revive_offset,
+            b"n": point.num,
+            b"q": point.queue_id,
+            b"d": _listed(point.queue_offset_diff or ()),
+            b"revived": point.pop_time + point.invisible_time,
+            b"rq": revive_queue_id,
+            b"due": due_ms,
+            b"out": self.timers.waits_until(due_ms),
+        }
+
+    def _full_check_point(self, point: PopCheckPoint, revive_queue_id: int, now: int) -> PendingMessage:
         unique_id = (
             f"{point.topic}@{point.queue_id}@{point.start_offset}@{point.cid}@{point.pop_time}"
             f"@{point.broker_name}@{CHECK_POINT_TAG}"
         )
-        deliver_ms = point.pop_time + point.invisible_time - ACK_LEAD_MS
-        return self._record(CHECK_POINT_TAG, unique_id, point.to_json(), revive_queue_id, deliver_ms, now)
+        return self._record(CHECK_POINT_TAG, unique_id, point.to_json(), revive_queue_id, _due_ms(point), now)
 
     def ack(
         self, handle: PopHandle, group: str, topic: str, offsets: Sequence[int], now: int
     ) -> PendingMessage:
         """What has to be stored for messages of one pop that were handled."""
+        if handle.visible_ms <= now:
+            return self._full_ack(handle, group, topic, offsets, now)
+        count = min(len(offsets), 2)
+
+        def samples() -> Iterator[tuple[PendingMessage, Numbers]]:
+            for of in _SAMPLES:
+                sample = replace(
+                    handle,
+                    start_offset=of.start_offset,
+                    pop_time=of.pop_time,
+                    invisible_ms=of.invisible_ms,
+                    queue_id=of.queue_id,
+                    revive_queue_id=of.revive_queue_id,
+                )
+                some = of.offsets[:count]
+                yield self._full_ack(sample, group, topic, some, 0), self._numbers_of_ack(sample, some)
+
+        kind = ACK_TAG if count == 1 else BATCH_ACK_TAG
+        mould = self._moulds.find((kind, topic, group, handle.broker_name), samples)
+        if mould is None:
+            return self._full_ack(handle, group, topic, offsets, now)
+        return mould.cast(self._numbers_of_ack(handle, offsets), now)
+
+    def _numbers_of_ack(self, handle: PopHandle, offsets: Sequence[int]) -> Numbers:
+        due_ms = handle.visible_ms
+        return {
+            b"so": handle.start_offset,
+            b"pt": handle.pop_time,
+            b"q": handle.queue_id,
+            b"ao": _listed(offsets),
+            b"rq": handle.revive_queue_id,
+            b"due": due_ms,
+            b"out": self.timers.waits_until(due_ms),
+        }
+
+    def _full_ack(
+        self, handle: PopHandle, group: str, topic: str, offsets: Sequence[int], now: int
+    ) -> PendingMessage:
         message: AckMsg
         if len(offsets) == 1:
             tag = ACK_TAG
@@ -127,6 +240,15 @@ class ReviveRecords:
             properties=encode_properties(properties),
             tags_code=tags_code,
         )
+
+
+def _due_ms(point: PopCheckPoint) -> int:
+    """When a check point is to come."""
+    return point.pop_time + point.invisible_time - ACK_LEAD_MS
+
+
+def _listed(numbers: Sequence[int]) -> bytes:
+    return ",".join(map(str, numbers)).encode()
 
 
 def point_key(

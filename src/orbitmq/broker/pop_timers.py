@@ -36,11 +36,15 @@ class TimerQueue:
             return None
         waiting = {
             **properties,
-            TIMER_OUT_MS: str(rounded(deliver_ms, self._precision_ms)),
+            TIMER_OUT_MS: str(self.waits_until(deliver_ms)),
             REAL_TOPIC: topic,
             REAL_QUEUE_ID: str(queue_id),
         }
         return Waiting(TIMER_TOPIC, 0, waiting)
+
+    def waits_until(self, deliver_ms: int) -> int:
+        """The time of the slot in which a record waits."""
+        return rounded(deliver_ms, self._precision_ms)
 
 
 class TimerState(Protocol):
