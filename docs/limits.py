@@ -87,6 +87,11 @@ LIMITS: dict[str, list[Limit]] = {
             "the next pull gives them",
         ),
         Limit(
+            "pulls that are looked up once for all that differ in their offsets alone",
+            "broker.pulls_cy:MAX_STANDING",
+            "all are looked up anew",
+        ),
+        Limit(
             "bytes of one pull at all",
             "store.queue_reader:MAX_PULL_BYTES",
             "the next pull gives them",

@@ -99,10 +99,12 @@ def frame(number: int, fields: dict[str, Any]) -> bytes:
     return encode_command(command)
 
 
-def acknowledged(broker: RealBroker, begin: int) -> Counter[tuple[object, ...]]:
-    """What the records from a place in the log on say, however many share one."""
+def acknowledged(broker: RealBroker, begin: int, but: bytes | None = None) -> Counter[tuple[object, ...]]:
+    """What the records from a place in the log on say, however many share one. Not those that hold `but`."""
     said: Counter[tuple[object, ...]] = Counter()
     for record in broker.store.records_from(begin):
+        if but is not None and but in record.body:
+            continue
         body = json.loads(record.body)
         offsets = body.pop("aol", None) or [body["ao"]]
         del body["ao"]

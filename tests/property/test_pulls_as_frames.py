@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -24,6 +24,7 @@ from orbitmq.protocol.errors import MalformedFrame
 from orbitmq.protocol.frame import MAX_FRAME_BYTES, encode_command
 from orbitmq.protocol.header_cy import decode_frames
 from orbitmq.protocol.requests.pull import PullMessage
+from orbitmq.protocol.requests.topic import DeleteTopicInBroker
 from tests.property.reads import damaged, damages
 from tests.unit.broker.handlers.real_broker import NOW, PEER, RealBroker, as_sent, two_brokers
 
@@ -96,6 +97,115 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RealBrok
         for broker in pair:
             prepare(broker)
         yield pair
+
+
+@pytest.fixture(scope="module")
+def changing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RealBroker, RealBroker]]:
+    """Two whose topics, groups and options a test changes as it likes."""
+    with two_brokers(tmp_path_factory.mktemp("changing")) as pair:
+        for broker in pair:
+            prepare(broker)
+        yield pair
+
+
+def _subscribe(rules: Any, model: MessageModel, text: str, version: int) -> None:
+    data = ConsumerData(
+        "Here",
+        ConsumeType.CONSUME_PASSIVELY,
+        model,
+        ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
+        [SubscriptionData(topic="TopicTest", sub_string=text, sub_version=version, expression_type="TAG")],
+    )
+    rules.clients.register_consumer(data, "one", PEER, NOW, notifies=False, with_subscriptions=True)
+
+
+def _topic(rules: Any, **fields: int) -> None:
+    rules.topics.put(TopicConfig(topic_name="TopicTest", **fields), NOW)
+
+
+def _group(rules: Any, **fields: Any) -> None:
+    rules.groups.put(SubscriptionGroupConfig(group_name="Here", **fields), NOW)
+
+
+def _option(rules: Any, name: str, value: object) -> None:
+    rules.config.update({name: str(value)}, "", NOW)
+
+
+CHANGES: dict[str, Callable[[Any], object]] = {
+    "nothing": lambda rules: None,
+    "the topic is closed": lambda rules: _topic(rules, perm=2),
+    "the topic is open": lambda rules: _topic(rules, perm=6, read_queue_nums=4, topic_sys_flag=2),
+    "the topic has fewer queues": lambda rules: _topic(rules, read_queue_nums=1),
+    "the group may not consume": lambda rules: _group(rules, consume_enable=False),
+    "the group may": lambda rules: _group(rules, broker_id=3, which_broker_when_consume_slowly=2),
+    "the group is gone": lambda rules: rules.groups.delete("Here", NOW),
+    "not this topic": lambda rules: rules.groups.set_readable("Here", "TopicTest", False, NOW),
+    "this topic again": lambda rules: rules.groups.set_readable("Here", "TopicTest", True, NOW),
+    "other tags": lambda rules: _subscribe(rules, MessageModel.CLUSTERING, "TagB", 2),
+    "to every member": lambda rules: _subscribe(rules, MessageModel.BROADCASTING, "*", 3),
+    "to one of them": lambda rules: _subscribe(rules, MessageModel.CLUSTERING, "*", 4),
+    "nobody is here": lambda rules: rules.clients.connection_closed(PEER.connection_id),
+    "somebody came": lambda rules: _subscribe(rules, MessageModel.CLUSTERING, "TagA", 1),
+    "three at a time": lambda rules: _option(rules, "maxTransferCountOnMessageInMemory", 3),
+    "many at a time": lambda rules: _option(rules, "maxTransferCountOnMessageInMemory", 32),
+    "offsets of all are remembered": lambda rules: _option(rules, "enableBroadcastOffsetStore", True),
+    "they are not": lambda rules: _option(rules, "enableBroadcastOffsetStore", False),
+    "nobody may read": lambda rules: _option(rules, "brokerPermission", 2),
+    "all may": lambda rules: _option(rules, "brokerPermission", 6),
+}
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(sorted(CHANGES)),
+            st.integers(0, 1),
+            st.sampled_from([6, 2, 3, 7]),
+            st.integers(0, MESSAGES + 1),
+        ),
+        min_size=2,
+        max_size=8,
+    )
+)
+def test_what_is_allowed_may_change_between_two_pulls(changing, steps) -> None:  # type: ignore[no-untyped-def]
+    for change, queue_id, sys_flag, offset in steps:
+        request = pull(
+            consumer_group="Here",
+            queue_id=queue_id,
+            queue_offset=offset,
+            commit_offset=offset,
+            sys_flag=sys_flag,
+            subscription="TagA",
+            expression_type="TAG",
+        )
+        data = encode_command(request.to_command(opaque=offset))
+        for broker in changing:
+            CHANGES[change](broker.broker)
+        (ours, our_held), (theirs, their_held) = (
+            broker.read_pulls(data, NOW + 1, at_once=at_once)
+            for broker, at_once in zip(changing, (True, False), strict=True)
+        )
+        assert ours == theirs
+        assert our_held.keys() == their_held.keys()
+    assert known(changing[0]) == known(changing[1])
+
+
+def test_a_topic_that_is_made_anew_has_nothing_of_the_old_one(
+    brokers: tuple[RealBroker, RealBroker],
+) -> None:
+    request = pull(topic="Again", queue_id=0, queue_offset=0, sys_flag=6)
+    data = encode_command(request.to_command(opaque=1))
+    found = []
+    for body in (b"old", b"new"):
+        for broker in brokers:
+            broker.send(topic="Again", queue_id=0, body=body)
+            broker.broker.topics.note_saved()
+        found.append([broker.read_pulls(data, NOW + 1)[0][1] for broker in brokers])
+        for broker in brokers:
+            broker.handle(DeleteTopicInBroker("Again"))
+    for body, (ours, theirs) in zip((b"old", b"new"), found, strict=True):
+        assert ours == theirs
+        assert body in bytes(ours.body or b"")
 
 
 def known(broker: RealBroker) -> list[object]:

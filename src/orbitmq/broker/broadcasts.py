@@ -71,16 +71,26 @@ class BroadcastOffsets:
     def __len__(self) -> int:
         return sum(map(len, self._members.values()))
 
+    def remembers(self, request: PullMessage | LitePullMessage) -> bool:
+        """Whether it matters which member of its group sends a pull."""
+        if not self._settings.enable_broadcast_offset_store:
+            return False
+        if request.request_source == PROXY_FOR_BROADCAST:
+            return True
+        group = self._clients.consumers.get(request.consumer_group)
+        return (
+            group is not None
+            and group.is_broadcasting
+            and group.consume_type is not ConsumeType.CONSUME_ACTIVELY
+        )
+
     def puller(self, request: PullMessage | LitePullMessage, connection_id: int) -> Puller | None:
         """Who pulls, if it is a member of a broadcasting group and such are remembered."""
-        if not self._settings.enable_broadcast_offset_store:
+        if not self.remembers(request):
             return None
         if request.request_source == PROXY_FOR_BROADCAST:
             return Puller(request.proxy_froward_client_id or "", True)
-        group = self._clients.consumers.get(request.consumer_group)
-        if group is None or not group.is_broadcasting or group.consume_type is ConsumeType.CONSUME_ACTIVELY:
-            return None
-        client = group.members.get(connection_id)
+        client = self._clients.consumers[request.consumer_group].members.get(connection_id)
         return None if client is None else Puller(client.client_id, False)
 
     def start_offset(self, puller: Puller, request: PullMessage | LitePullMessage) -> int | None:

@@ -21,7 +21,9 @@ from orbitmq.broker.delay import DelayDelivery, DelayLevels
 from orbitmq.broker.filters import FilterTable
 from orbitmq.broker.groups import GroupTable
 from orbitmq.broker.handlers import handlers
+from orbitmq.broker.handlers.pop import PopTables
 from orbitmq.broker.handlers.pop_ack import ACK_BEGINS, PopAckTables, ack_many, take_ack_frames
+from orbitmq.broker.handlers.pop_frames import POP_BEGINS, take_pop_frames
 from orbitmq.broker.handlers.pull import PULL_BEGINS, PullTables, take_pulls
 from orbitmq.broker.handlers.send import (
     BATCHES_BEGIN,
@@ -59,7 +61,7 @@ from orbitmq.broker.transactions_loading import TransactionLoading
 from orbitmq.broker.unsaved import Unsaved
 from orbitmq.protocol.call import BoundHandler, Peer, Signal, TakeFrames
 from orbitmq.protocol.command import Command
-from orbitmq.protocol.requests.pop import AckMessage
+from orbitmq.protocol.requests.pop import AckMessage, PopMessage
 from orbitmq.protocol.requests.pull import PullMessage
 from orbitmq.protocol.requests.send import SendBatchMessage, SendMessageV2
 from orbitmq.store import MessageStore, StoreFigures
@@ -258,6 +260,12 @@ class Broker:
             TakeFrames(FRAMES_BEGIN, partial(take_frames, tables[SendTables]), SendMessageV2.CODE),
             TakeFrames(BATCHES_BEGIN, partial(take_batch_frames, tables[SendTables]), SendBatchMessage.CODE),
             TakeFrames((PULL_BEGINS,), partial(take_pulls, tables[PullTables]), PullMessage.CODE),
+            TakeFrames(
+                (POP_BEGINS, ACK_BEGINS),
+                partial(take_pop_frames, tables[PopTables], tables[PopAckTables]),
+                PopMessage.CODE,
+            ),
+            # Through a port on which no pops are served.
             TakeFrames((ACK_BEGINS,), partial(take_ack_frames, tables[PopAckTables]), AckMessage.CODE),
         )
         return handlers.bind(tables), many, takers

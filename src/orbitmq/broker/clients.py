@@ -99,6 +99,8 @@ class ClientTable:
     def __init__(self, outbox: Outbox) -> None:
         self.producers: dict[str, dict[int, Client]] = {}
         self.consumers: dict[str, ConsumerGroup] = {}
+        self.changes = 0
+        """Heartbeats and departures of consumers: more when any group may be another than before."""
         self._outbox = outbox
         self._fingerprints: dict[str, int] = {}
         self._produces: dict[int, set[str]] = {}
@@ -130,6 +132,7 @@ class ClientTable:
         with_subscriptions: bool,
     ) -> bool:
         """Notes a consumer and what it subscribes; whether anything changed that the group had to hear."""
+        self.changes += 1
         name = data.group_name
         consume_type = _given(data.consume_type, ConsumeType.CONSUME_PASSIVELY)
         message_model = _given(data.message_model, MessageModel.CLUSTERING)
@@ -179,6 +182,7 @@ class ClientTable:
         consumers = self.consumers.get(group)
         if consumers is None or consumers.members.pop(connection_id, None) is None:
             return
+        self.changes += 1
         _leave(self._consumes, connection_id, group)
         if consumers.members:
             self._tell(consumers)

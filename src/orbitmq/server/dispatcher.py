@@ -121,8 +121,8 @@ class Dispatcher:
         self._answered(taken, 0, began)
         if taken.answered:
             connection.send_frame(taken.answers)
-        for command, wait in taken.held:
-            self._settle(connection, command, wait)
+        for command, result in taken.held:
+            self._settle(connection, command, result)
 
     def _answered(self, taken: Taken, response_code: int, began: float) -> None:
         """Called when frames are answered; here nobody wants to know."""

@@ -136,6 +136,7 @@ class MeasuredDispatcher(Dispatcher):
 
     def _begin(self) -> None:
         self._began = time.monotonic()
+        self._held = False
 
     def _answered(self, taken: Taken, response_code: int, began: float) -> None:
         took_ms = (time.monotonic() - began) * 1000

@@ -14,6 +14,7 @@ from orbitmq.store.errors import (
 from orbitmq.store.figures import StoreFigures
 from orbitmq.store.messages import Appended, GetResult, GetStatus, PendingMessage, PutStatus, QueryResult
 from orbitmq.store.options import StoreOptions
+from orbitmq.store.scan_cy import QueueCursor
 from orbitmq.store.store import MessageStore
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "PendingMessage",
     "PutStatus",
     "QueryResult",
+    "QueueCursor",
     "StoreCorrupt",
     "StoreError",
     "StoreFigures",

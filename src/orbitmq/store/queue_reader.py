@@ -21,7 +21,7 @@ from orbitmq.store.filtering import Accept, MessageFilter
 from orbitmq.store.messages import Cold, GetResult, GetStatus
 from orbitmq.store.options import StoreOptions
 from orbitmq.store.room import HOT_BYTES
-from orbitmq.store.scan_cy import Picked, pick_records
+from orbitmq.store.scan_cy import UNITS_PER_READ, Picked, QueueCursor
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,6 @@ RESIDENCE_BYTES = 1 << 20
 RESIDENT_SECONDS = 1.0
 """For how long what was in memory is taken to be there still."""
 MAX_BAD_RECORDS_KEPT = 1000
-UNITS_PER_READ = 256
 MAX_BULK_COUNT = 8192
 """Messages in one answer to a reader of a whole topic."""
 READERS_REMEMBERED = 64
@@ -79,28 +78,70 @@ class QueueReader:
         self.bad_records: dict[int, tuple[str, int, int]] = {}
         self.bad_record_count = 0
 
-    def get(
+    def cursor(
         self,
         topic: str,
         queue_id: int,
-        queue_offset: int,
         max_count: int,
         max_bytes: int,
         accept: Accept,
-        into: bytearray | None = None,
+        room: int | None = None,
         *,
         bulk: bool = False,
-    ) -> GetResult | None:
-        """See `MessageStore.get`, and with `into` `MessageStore.copy`: None where not all has room there."""
+    ) -> QueueCursor | None:
+        """What reads a queue, for `read`; None where there is no such queue. See `MessageStore.get`.
+
+        `room`: the bytes of the memory into which it copies, where it does. It holds as long as the queue is
+        not removed and the options stay as they are.
+        """
         queue = self._table.find(topic, queue_id)
         if queue is None:
-            return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
+            return None
+        options = self._options
+        max_count = max(max_count, 1)
+        limits = (
+            options.max_transfer_bytes_on_message_in_memory,
+            options.max_transfer_count_on_message_in_memory,
+            options.max_transfer_bytes_on_message_in_disk,
+            options.max_transfer_count_on_message_in_disk,
+        )
+        if bulk:
+            max_count = min(max_count, MAX_BULK_COUNT)
+            most = limits[0] if room is None else min(limits[0], room)
+            limits = (most, max_count, most, max_count)
+        if not 0 < max_bytes < MAX_PULL_BYTES:
+            max_bytes = MAX_PULL_BYTES
+        picks = accept
+        may_extend = queue.code_is_special and not queue.is_schedule
+        if accept is not None and (may_extend or queue.topic in self._extension.topics):
+            picks = self._by_extension(queue, accept)
+        return QueueCursor(
+            self,
+            self._table,
+            queue,
+            accept,
+            picks,
+            accept.matches if isinstance(accept, MessageFilter) else None,
+            max_count,
+            max_bytes,
+            limits,
+            whole=options.enabled_append_prop_crc,
+            memory_bytes=self.memory_bytes,
+            units_per_file=self._units_per_file,
+            files=options.travel_cq_file_num_when_get_message,
+            most_units=options.max_filter_message_size // UNIT_BYTES,
+        )
+
+    def read(self, cursor: QueueCursor, queue_offset: int, into: bytearray | None = None) -> GetResult | None:
+        """The messages from a queue offset on; with `into` None where not all has room there."""
+        queue: ConsumeQueue = cursor.queue
         end = self._arrivals.end(queue)
         low = queue.min_offset
         if not low <= queue_offset < end:
             return _outside(queue_offset, low, end)
         units = b""
         if queue_offset < queue.tail_start:
+            accept, max_count = cursor.accept, cursor.max_count
             units = self._units_in_memory(
                 queue, queue_offset, max_count if accept is None else UNITS_PER_READ
             )
@@ -109,12 +150,14 @@ class QueueReader:
                 result = GetResult(GetStatus.NO_MATCHED_MESSAGE, queue_offset, low, end)
                 result.cold = cold
                 return result
-        picked = self._pick(queue, units, queue_offset, end, max_count, max_bytes, accept, into, bulk)
+        max_physical = self._log.max_physical
+        hot_from = max(self.opened_end, max_physical - HOT_BYTES)
+        picked = cursor.pick(units, queue_offset, end, max_physical, hot_from, into)
         if picked.is_large:
             return None
         if picked.bad:
             for bad_offset, physical_offset in picked.bad:
-                self.note_bad(physical_offset, topic, queue_id, bad_offset)
+                self.note_bad(physical_offset, queue.topic, queue.queue_id, bad_offset)
         if picked.count:
             return GetResult(
                 _FOUND,
@@ -142,91 +185,6 @@ class QueueReader:
         status = GetStatus.MESSAGE_WAS_REMOVING if picked.removed else GetStatus.NO_MATCHED_MESSAGE
         return GetResult(status, picked.next_offset, low, end)
 
-    def _pick(
-        self,
-        queue: ConsumeQueue,
-        units: bytes,
-        queue_offset: int,
-        end: int,
-        max_count: int,
-        max_bytes: int,
-        accept: Accept,
-        into: bytearray | None,
-        bulk: bool,
-    ) -> Picked:
-        """Picks from `units`, if there are any, and then from what has to be read."""
-        options = self._options
-        if max_count < 1:
-            max_count = 1
-        limits = (
-            options.max_transfer_bytes_on_message_in_memory,
-            options.max_transfer_count_on_message_in_memory,
-            options.max_transfer_bytes_on_message_in_disk,
-            options.max_transfer_count_on_message_in_disk,
-        )
-        if bulk:
-            max_count = min(max_count, MAX_BULK_COUNT)
-            most = limits[0] if into is None else min(limits[0], len(into))
-            limits = (most, max_count, most, max_count)
-        if not 0 < max_bytes < MAX_PULL_BYTES:
-            max_bytes = MAX_PULL_BYTES
-        matches = accept.matches if isinstance(accept, MessageFilter) else None
-        if accept is not None and queue.topic in self._extension.topics:
-            accept = self._by_extension(queue, accept)
-        is_set = isinstance(accept, frozenset)
-        stop = self._scan_end(queue_offset, end, max_count)
-        max_physical = self._log.max_physical
-        hot_from = max(self.opened_end, max_physical - HOT_BYTES)
-        # Without a filter as many units as messages; with one, more of them at a time.
-        chunk = min(max_count, limits[1]) if accept is None else UNITS_PER_READ
-        picked = Picked()
-        picked.next_offset = queue_offset
-        while picked.next_offset < stop:
-            count = min(chunk, stop - picked.next_offset)
-            units = units[: count * UNIT_BYTES] or self._table.read(queue, picked.next_offset, count)
-            if not units:
-                break
-            more = pick_records(
-                picked,
-                units,
-                picked.next_offset,
-                queue.queue_id,
-                queue.topic_bytes,
-                accept,
-                is_set,
-                max_count,
-                max_bytes,
-                limits,
-                max_physical,
-                self.memory_bytes,
-                hot_from,
-                self,
-                options.enabled_append_prop_crc,
-                matches,
-                into,
-            )
-            if not more or picked.count >= max_count:
-                break
-            units = b""
-            chunk = UNITS_PER_READ
-            # What was found is not kept waiting for units that are on the disk.
-            in_file = min(chunk, stop - picked.next_offset, queue.tail_start - picked.next_offset)
-            if (
-                picked.count
-                and in_file > 0
-                and not self._table.is_resident(queue, picked.next_offset, in_file)
-            ):
-                break
-        return picked
-
-    def _scan_end(self, queue_offset: int, end: int, max_count: int) -> int:
-        """The queue offset at which a read ends even if it found nothing."""
-        per_file = self._units_per_file
-        files = self._options.travel_cq_file_num_when_get_message
-        file_end = queue_offset - queue_offset % per_file + per_file * files
-        units = max(self._options.max_filter_message_size // UNIT_BYTES, max_count)
-        return min(end, file_end, queue_offset + units)
-
     def _by_extension(
         self, queue: ConsumeQueue, accept: frozenset[int] | Callable[[int], bool]
     ) -> Callable[[int], bool]:
@@ -248,7 +206,7 @@ class QueueReader:
 
         return accepts
 
-    # What `pick_records` asks for.
+    # What a cursor asks for.
 
     def find(self, physical_offset: int) -> Segment | None:
         """The segment of the log that holds a byte."""

@@ -36,6 +36,8 @@ if cython.compiled:
 _LONG_TOPIC_MAGIC = (-626843477).to_bytes(4, "big", signed=True)
 """What records begin with, behind their size, whose topics are longer than 127 bytes."""
 
+UNITS_PER_READ: cython.Py_ssize_t = 256
+"""Units that are looked at together, where a filter may want any number of them."""
 _CRC: bytes = CRC_TABLES
 
 
@@ -72,6 +74,7 @@ class Picked:
         """There is no room to copy all the records: those that are there count for nothing."""
 
 
+@cython.ccall
 def pick_records(
     picked: Picked,
     units: bytes,
@@ -272,6 +275,135 @@ def _size_of(units: bytes, most: cython.Py_ssize_t) -> cython.longlong:
         else:
             total += UNIT.unpack_from(units, i * 20)[1]
     return total
+
+
+@cython.final
+@cython.cclass
+class QueueCursor:
+    """Reads one queue in one way from wherever it is asked to; see `QueueReader.cursor`, which makes it.
+
+    What one answer may hold is settled when it is made.
+    """
+
+    queue = cython.declare(object, visibility="readonly")
+    accept = cython.declare(object, visibility="readonly")
+    max_count = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    _reader: Any
+    _table: Any
+    _picks: Any
+    _is_set: cython.bint
+    _matches: Any
+    _max_bytes: cython.longlong
+    _limits: tuple[int, int, int, int]
+    _whole: cython.bint
+    _memory_bytes: cython.longlong
+    _units_per_file: cython.longlong
+    _files: cython.longlong
+    _most_units: cython.longlong
+
+    def __init__(
+        self,
+        reader: Any,
+        table: Any,
+        queue: Any,
+        accept: Any,
+        picks: Any,
+        matches: Any,
+        max_count: int,
+        max_bytes: int,
+        limits: tuple[int, int, int, int],
+        *,
+        whole: bool,
+        memory_bytes: int,
+        units_per_file: int,
+        files: int,
+        most_units: int,
+    ) -> None:
+        """`accept` is what the reader wants, `picks` what is asked of a unit's tags code for it and `matches`
+        of a record's properties. A read ends after `files` files or `most_units` units, found or not.
+        """
+        self.queue = queue
+        self.accept = accept
+        self.max_count = max_count
+        self._reader = reader
+        self._table = table
+        self._picks = picks
+        self._is_set = isinstance(picks, frozenset)
+        self._matches = matches
+        self._max_bytes = max_bytes
+        self._limits = limits
+        self._whole = whole
+        self._memory_bytes = memory_bytes
+        self._units_per_file = units_per_file
+        self._files = files
+        self._most_units = most_units
+
+    def pick(
+        self,
+        units: bytes,
+        queue_offset: cython.longlong,
+        end: cython.longlong,
+        max_physical: cython.longlong,
+        hot_from: cython.longlong,
+        into: bytearray | None,
+    ) -> Picked:
+        """Picks from `units`, if there are any, then from what has to be read, up to queue offset `end`."""
+        queue: Any = self.queue
+        table: Any = self._table
+        topic: bytes = queue.topic_bytes
+        max_count: cython.Py_ssize_t = self.max_count
+        chunk: cython.longlong = UNITS_PER_READ
+        count: cython.longlong
+        in_file: cython.longlong
+        more: cython.bint
+        position: cython.longlong = queue_offset
+        stop: cython.longlong = (
+            queue_offset - queue_offset % self._units_per_file + self._units_per_file * self._files
+        )
+        stop = min(stop, end, queue_offset + max(self._most_units, max_count))
+        if self._picks is None:
+            # Without a filter as many units as messages; with one, more of them at a time.
+            count = self._limits[1]
+            chunk = min(max_count, count)
+        picked = Picked()
+        picked.next_offset = queue_offset
+        while position < stop:
+            count = min(chunk, stop - position)
+            if units:
+                units = units[: count * 20]
+            else:
+                units = table.read(queue, position, count)
+                if not units:
+                    break
+            more = pick_records(
+                picked,
+                units,
+                position,
+                queue.queue_id,
+                topic,
+                self._picks,
+                self._is_set,
+                max_count,
+                self._max_bytes,
+                self._limits,
+                max_physical,
+                self._memory_bytes,
+                hot_from,
+                self._reader,
+                self._whole,
+                self._matches,
+                into,
+            )
+            position = picked.next_offset
+            if not more or picked.count >= max_count:
+                break
+            units = b""
+            chunk = UNITS_PER_READ
+            # What was found is not kept waiting for units that are on the disk.
+            in_file = min(chunk, stop - position, queue.tail_start - position)
+            if picked.count and in_file > 0 and not table.is_resident(queue, position, in_file):
+                break
+        return picked
 
 
 def properties_of(view: Any, position: cython.Py_ssize_t, size: cython.Py_ssize_t) -> bytes:

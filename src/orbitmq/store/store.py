@@ -30,14 +30,14 @@ from orbitmq.store.index import Index
 from orbitmq.store.lock import StoreLock
 from orbitmq.store.lookup import Lookup
 from orbitmq.store.marks import Marks
-from orbitmq.store.messages import Appended, GetResult, PendingMessage, PutStatus, QueryResult
+from orbitmq.store.messages import Appended, GetResult, GetStatus, PendingMessage, PutStatus, QueryResult
 from orbitmq.store.options import StoreOptions, delays_ms
 from orbitmq.store.queue_loading import load_queues
 from orbitmq.store.queue_reader import QueueReader, memory_bytes
 from orbitmq.store.recovery import Recovered, Recovery
 from orbitmq.store.retention import Retention
 from orbitmq.store.room import Room
-from orbitmq.store.scan_cy import properties_of
+from orbitmq.store.scan_cy import QueueCursor, properties_of
 from orbitmq.store.sweep import Sweep
 from orbitmq.store.timer_check import TimerMark
 from orbitmq.store.timer_files import TimerFiles
@@ -504,29 +504,39 @@ class MessageStore:
         """
         if self._sweep.swept:
             self._sweep.take_in(SWEPT_PER_CALL)
-        result = self._reader.get(topic, queue_id, queue_offset, max_count, max_bytes, accept, bulk=bulk)
+        cursor = self._reader.cursor(topic, queue_id, max_count, max_bytes, accept, bulk=bulk)
+        if cursor is None:
+            return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
+        result = self._reader.read(cursor, queue_offset)
         assert result is not None
         return result
 
-    def copy(
+    def cursor(
         self,
         topic: str,
         queue_id: int,
-        queue_offset: int,
         max_count: int,
         max_bytes: int,
         accept: Accept,
-        into: bytearray,
+        room: int,
         *,
         bulk: bool = False,
-    ) -> GetResult | None:
+    ) -> QueueCursor | None:
+        """What `copy` reads a queue with, as `get` would, into memory of `room` bytes.
+
+        None where there is no such queue. Worth keeping by who reads on and on, until options change.
+        """
+        return self._reader.cursor(topic, queue_id, max_count, max_bytes, accept, room, bulk=bulk)
+
+    def copy(self, cursor: QueueCursor, queue_offset: int, into: bytearray) -> GetResult | None:
         """What `get` gives, but for the records: they are in `into`, one behind the other from its begin on.
 
-        None where they have no room there; with `bulk` only if the first one has none.
+        None where they have no room there (of a cursor for bulk: where the first one has none), and where the
+        queue was removed.
         """
         if self._sweep.swept:
             self._sweep.take_in(SWEPT_PER_CALL)
-        return self._reader.get(topic, queue_id, queue_offset, max_count, max_bytes, accept, into, bulk=bulk)
+        return None if cursor.queue.removed else self._reader.read(cursor, queue_offset, into)
 
     def read_cold(self, offset: int, size: int, queue: object | None = None) -> None:
         """Brings what `get` named as cold into memory. Blocks, without the GIL: for a thread."""

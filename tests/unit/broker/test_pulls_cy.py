@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from copy import copy
+from typing import Any
 
 import pytest
 
 from orbitmq.broker import pulls_cy
-from orbitmq.broker.pulls_cy import AnswerTemplate, read_pull
+from orbitmq.broker.pulls_cy import AnswerTemplate, Standing, take_pulls
+from orbitmq.protocol.call import Wait
 from orbitmq.protocol.command import FLAG_ONEWAY
 from orbitmq.protocol.frame import encode_command
 from orbitmq.protocol.requests.pull import PullMessage, PullReply
+from tests.unit.broker.handlers.real_broker import PEER
 
 IS_COMPILED = not pulls_cy.__file__.endswith(".py")
 compiled_only = pytest.mark.skipif(not IS_COMPILED, reason="interpreted, every pull goes the ordinary way")
@@ -32,20 +35,50 @@ PULL = PullMessage(
 )
 
 
+class Asked:
+    """Rules that let no pull pass, and remember what they were asked about."""
+
+    def __init__(self) -> None:
+        self.standing: dict[bytes, Standing] = {}
+        self.requests: list[PullMessage] = []
+        self.store: Any = None
+        self.offsets: Any = None
+        self.stats: Any = None
+
+    def changes(self) -> int:
+        return 0
+
+    def look_up(self, request: PullMessage, now: int) -> Standing | None:
+        self.requests.append(request)
+        return None
+
+    def suggested(self, group: object, result: object) -> int:
+        raise AssertionError
+
+    def hold(self, *_: object) -> Wait | None:
+        raise AssertionError
+
+
+def read(data: bytes) -> list[PullMessage]:
+    """The pull at the start of a read as it is looked up; none where the ordinary way reads it."""
+    asked = Asked()
+    assert take_pulls(asked, data, PEER, 0) is None
+    return asked.requests
+
+
 @compiled_only
 def test_a_frame_is_read_as_the_request_it_is() -> None:
     frame = encode_command(PULL.to_command(77))
-    assert read_pull(b"before" + frame + b"behind", 6) == (PULL, 77, 493, 3, 6 + len(frame))
+    assert read(frame + b"behind") == [PULL]
 
 
 @compiled_only
 def test_the_wish_for_many_messages_is_read() -> None:
     wanted = copy(PULL)
     wanted.bulk = True
-    frame = encode_command(wanted.to_command(77))
-    assert read_pull(frame, 0) == (wanted, 77, 493, 3, len(frame))
+    assert read(encode_command(wanted.to_command(77))) == [wanted]
     wanted.bulk = False
-    assert read_pull(encode_command(wanted.to_command(77)), 0) is None
+    assert not read(encode_command(wanted.to_command(77)))
 
 
 @compiled_only
@@ -55,16 +88,27 @@ def test_the_wish_for_many_messages_is_read() -> None:
 def test_what_is_not_as_peers_write_it_is_left(damage: tuple[bytes, bytes]) -> None:
     frame = encode_command(PULL.to_command(77))
     assert frame.count(damage[0]) == 1
-    assert read_pull(frame.replace(*damage), 0) is None
+    assert not read(frame.replace(*damage))
+
+
+@compiled_only
+def test_fields_that_are_there_twice_or_too_long_are_left() -> None:
+    frame = encode_command(PULL.to_command(77))
+    again = frame.replace(b'"queueOffset":', b'"queueOffset":"1","queueOffset":')
+    header = len(again) - 8
+    assert not read((header + 4).to_bytes(4, "big") + header.to_bytes(4, "big") + again[8:])
+    long = copy(PULL)
+    long.subscription = "a" * 1100
+    assert not read(encode_command(long.to_command(77)))
 
 
 @compiled_only
 def test_one_way_pulls_and_parts_of_frames_are_left() -> None:
     command = PULL.to_command(77)
     frame = encode_command(command)
-    assert all(read_pull(frame[:end], 0) is None for end in range(len(frame)))
+    assert not any(read(frame[:end]) for end in range(len(frame)))
     command.flag = FLAG_ONEWAY
-    assert read_pull(encode_command(command), 0) is None
+    assert not read(encode_command(command))
 
 
 @pytest.mark.parametrize("numbers", [(0, 0, 0, 0, 0, 0, 0), (-1, 1 << 62, -5, 9001, 9002, 7, -(1 << 31))])

@@ -68,7 +68,9 @@ def test_a_copy_holds_what_the_views_show(
     damage(store.options.root, appended[7].physical_offset + FIELDS["body"])
     for queue_offset in range(21):
         into = bytearray(64 << 10)
-        copied = store.copy("T", 0, queue_offset, max_count, 0, accept, into)
+        cursor = store.cursor("T", 0, max_count, 0, accept, len(into))
+        assert cursor is not None
+        copied = store.copy(cursor, queue_offset, into)
         shown = store.get("T", 0, queue_offset, max_count, 0, accept)
         assert copied is not None
         assert bytes(into[: copied.size_bytes]) == b"".join(shown.records)
@@ -80,8 +82,10 @@ def test_a_copy_holds_what_the_views_show(
 def test_what_has_no_room_is_not_copied_in_part(store: MessageStore, accept: frozenset[int] | None) -> None:
     filled(store, 10, tag="a")
     size = store.get("T", 0, 0, 10).size_bytes
-    assert store.copy("T", 0, 0, 10, 0, accept, bytearray(size - 1)) is None
-    copied = store.copy("T", 0, 0, 10, 0, accept, bytearray(size))
+    cursor = store.cursor("T", 0, 10, 0, accept, size)
+    assert cursor is not None
+    assert store.copy(cursor, 0, bytearray(size - 1)) is None
+    copied = store.copy(cursor, 0, bytearray(size))
     assert copied is not None
     assert copied.count == 10
 
@@ -125,12 +129,16 @@ def test_readers_of_a_whole_topic_are_limited_by_bytes_alone(tmp_path: Path, mem
     assert store.get("T", 0, 0, 4096).count < 40
     for room, count in ((200_000, result.count), (50_000, 50_000 // size), (size, 1)):
         into = bytearray(room)
-        copied = store.copy("T", 0, 0, 4096, 0, None, into, bulk=True)
+        cursor = store.cursor("T", 0, 4096, 0, None, room, bulk=True)
+        assert cursor is not None
+        copied = store.copy(cursor, 0, into)
         assert copied is not None
         assert copied.count == pytest.approx(count, rel=0.02)
         shown = store.get("T", 0, 0, copied.count, bulk=True)
         assert bytes(into[: copied.size_bytes]) == b"".join(shown.records)
-    assert store.copy("T", 0, 0, 4096, 0, None, bytearray(size - 1), bulk=True) is None
+    cursor = store.cursor("T", 0, 4096, 0, None, size - 1, bulk=True)
+    assert cursor is not None
+    assert store.copy(cursor, 0, bytearray(size - 1)) is None
 
 
 def test_tags_select(store: MessageStore) -> None:

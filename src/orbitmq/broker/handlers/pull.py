@@ -6,18 +6,19 @@ frame to the frame of the answer, with the same checks. Everything else is for `
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from orbitmq.broker.broadcasts import BroadcastOffsets
 from orbitmq.broker.clients import ClientTable
+from orbitmq.broker.config import BrokerConfig
 from orbitmq.broker.filters import FilterTable
 from orbitmq.broker.groups import GroupTable
 from orbitmq.broker.handlers import handlers
 from orbitmq.broker.handlers.new_topics import once_saved
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.offsets import OffsetTable
-from orbitmq.broker.pulls_cy import AnswerTemplate, read_pull
+from orbitmq.broker.pulls_cy import BYTES_AT_ONCE, Standing, answer, take_pulls
 from orbitmq.broker.stats import BrokerStats
 from orbitmq.broker.subscription import is_tag_type, not_supported, tag_codes
 from orbitmq.broker.topics import TopicTable
@@ -25,7 +26,6 @@ from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.call import Call, DataAt, Outcome, Peer, Result, Taken, Wait, Warm
 from orbitmq.protocol.codes import PERM_READ, ResponseCode
-from orbitmq.protocol.command import Command
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.pull import (
     COMMITS_OFFSET,
@@ -54,9 +54,6 @@ PULL_BEGINS = b'{"code":11,'
 """How Java, Go and C++ peers begin the header of a pull."""
 COPIED_BYTES = 64 << 10
 """Answers with records of up to this size are put together as one piece; larger ones are views of the log."""
-PULLS_AT_ONCE = 64
-BYTES_AT_ONCE = 256 << 10
-"""So much of one read is answered at once; then it is looked whether the peer takes its answers."""
 
 AnyPull: TypeAlias = PullMessage | LitePullMessage
 
@@ -107,11 +104,7 @@ class PullTables:
     offsets: OffsetTable
     store: MessageStore
     stats: BrokerStats
-    records: bytearray = field(default_factory=lambda: bytearray(COPIED_BYTES))
-    """Memory in which `take_pulls` puts records together."""
-    bulk_records: bytearray = field(default_factory=lambda: bytearray(BYTES_AT_ONCE))
-    """The same for who reads a whole topic."""
-    found: AnswerTemplate = field(default_factory=lambda: AnswerTemplate(GetStatus.FOUND.name))
+    config: BrokerConfig
 
 
 @handlers(PullMessage, LitePullMessage)
@@ -356,117 +349,93 @@ def _suggested(tables: PullTables, group: SubscriptionGroupConfig, result: GetRe
 # The short way.
 
 
-def take_pulls(tables: PullTables, data: bytes, peer: Peer, now: int) -> Taken | None:
-    """Answers or holds the pulls at the start of what a read brought, whole frames; None if there are none.
+class ShortWay:
+    """The rules of pulls that are answered as frames: what is looked up for one stands for those like it."""
 
-    Whatever it leaves goes through `pull`, to which it would have been the same.
-    """
-    if tables.topics.unsaved_names:
-        return None
-    answers: list[bytes] = []
-    held: list[tuple[Command, Wait]] = []
-    size = 0
-    end = 0
-    while len(answers) + len(held) < PULLS_AT_ONCE and size < BYTES_AT_ONCE:
-        pulled = read_pull(data, end)
-        if pulled is None:
-            break
-        request, opaque, version, language, behind = pulled
-        try:
-            result = _at_once(tables, request, opaque, peer, now)
-        except Refused:
-            break
-        if result is None:
-            break
-        end = behind
-        peer.version = version
-        peer.language = language
-        if isinstance(result, bytes):
-            answers.append(result)
-            size += len(result)
-        else:
-            held.append((Command(PullMessage.CODE, opaque), result))
-    if not end:
-        return None
-    whole = answers[0] if len(answers) == 1 else b"".join(answers)
-    by_code = {PullMessage.CODE: (len(answers), 0)}
-    return Taken(end, whole, len(answers), by_code, held=held, concerns_others=False)
+    def __init__(self, tables: PullTables) -> None:
+        self._tables = tables
+        self.standing: dict[bytes, Standing] = {}
+        self.store = tables.store
+        self.offsets = tables.offsets
+        self.stats = tables.stats
+        self._copied = bytearray(COPIED_BYTES)
+        """Memory in which records are put together."""
+        self._in_bulk = bytearray(BYTES_AT_ONCE)
+        """The same for who reads a whole topic."""
 
+    def take(self, data: bytes, peer: Peer, now: int) -> Taken | None:
+        """Answers or holds the pulls at the start of a read, whole frames; None if there are none.
 
-def _at_once(
-    tables: PullTables, request: PullMessage, opaque: int, peer: Peer, now: int
-) -> bytes | Wait | None:
-    """The frame of the answer, or what the pull waits for; None if it is none of the usual ones."""
-    if request.consumer_group not in tables.groups.by_name:
-        return None  # it is made on the way, which others have to be told of
-    group = _check_group(tables, request, now)
-    topic = _check_topic(tables, request)
-    wanted = _subscription(tables, request, group)
-    if isinstance(wanted, MessageFilter):
-        return None
-    if tables.broadcasts.puller(request, peer.connection_id) is not None:
-        return None
-    into = tables.bulk_records if request.bulk else tables.records
-    result = _copy(tables, request, wanted, into)
-    if result is None:
-        return None
-    is_found = result.status is _FOUND
-    if not is_found and (
-        result.cold is not None
-        or not request.sys_flag & MAY_BE_HELD
-        or _code_of(request, result) is not _NOT_FOUND
-    ):
-        return None
-    if request.sys_flag & COMMITS_OFFSET:
-        tables.offsets.commit(
-            request.consumer_group, request.topic, request.queue_id, request.commit_offset, now
+        Whatever it leaves goes through `pull`, to which it would have been the same.
+        """
+        return None if self._tables.topics.unsaved_names else take_pulls(self, data, peer, now)
+
+    def changes(self) -> int:
+        """Topics, groups, consumers and options: what `look_up` looks at."""
+        tables = self._tables
+        return (
+            tables.topics.version.counter
+            + tables.groups.version.counter
+            + tables.config.version.counter
+            + tables.clients.changes
         )
-    _note(tables, request, result)
-    if is_found:
-        return _frame(tables, opaque, topic, group, result, into)
 
-    def woken(outcome: Outcome, later: int) -> Result | bytes:
-        again = None if outcome.timed_out else _copy(tables, request, wanted, into)
-        if again is None or again.status is not _FOUND:
-            return _reply(tables, request, topic, group, _read(tables, request, wanted, later), later)
-        _note(tables, request, again)
-        return _frame(tables, opaque, topic, group, again, into)
+    def look_up(self, request: PullMessage, now: int) -> Standing | None:
+        """What stands of a pull; None if it is none of the usual ones, or one that is refused."""
+        tables = self._tables
+        if request.consumer_group not in tables.groups.by_name:
+            return None  # it is made on the way, which others have to be told of
+        try:
+            group = _check_group(tables, request, now)
+            topic = _check_topic(tables, request)
+            wanted = _subscription(tables, request, group)
+        except Refused:
+            return None
+        if isinstance(wanted, MessageFilter) or tables.broadcasts.remembers(request):
+            return None
+        into = self._in_bulk if request.bulk else self._copied
+        cursor = tables.store.cursor(
+            request.topic,
+            request.queue_id,
+            request.max_msg_nums,
+            request.max_msg_bytes or 0,
+            wanted,
+            len(into),
+            bulk=request.bulk is True,
+        )
+        if cursor is None:
+            return None
+        return Standing(request, group, topic, wanted, cursor, into, self.changes())
 
-    return Wait((_data_for(tables.store, request, wanted),), _held_until(tables, request, now), woken)
+    def suggested(self, group: SubscriptionGroupConfig, result: GetResult) -> int:
+        """Which member of the broker group the client should go on with."""
+        return _suggested(self._tables, group, result)
 
+    def hold(
+        self, standing: Standing, request: PullMessage, opaque: int, result: GetResult, now: int
+    ) -> Wait | None:
+        """What a pull waits for that has found nothing; None if it is not held."""
+        tables = self._tables
+        if (
+            result.cold is not None
+            or not request.sys_flag & MAY_BE_HELD
+            or _code_of(request, result) is not _NOT_FOUND
+        ):
+            return None
+        if standing.commits:
+            tables.offsets.commit(
+                request.consumer_group, request.topic, request.queue_id, request.commit_offset, now
+            )
+        _note(tables, request, result)
 
-def _copy(tables: PullTables, request: PullMessage, wanted: Accept, into: bytearray) -> GetResult | None:
-    """What `_read` gives, with the records in `into`; None if they are too many, or a reset waits."""
-    if tables.offsets.has_resets:
-        return None
-    return tables.store.copy(
-        request.topic,
-        request.queue_id,
-        request.queue_offset,
-        request.max_msg_nums,
-        request.max_msg_bytes or 0,
-        wanted,
-        into,
-        bulk=request.bulk is True,
-    )
+        def woken(outcome: Outcome, later: int) -> Result | bytes:
+            again = None
+            if not outcome.timed_out and not tables.offsets.has_resets:
+                again = tables.store.copy(standing.cursor, request.queue_offset, standing.into)
+            if again is None or again.status is not _FOUND:
+                read = _read(tables, request, standing.wanted, later)
+                return _reply(tables, request, standing.topic, standing.group, read, later)
+            return answer(self, standing, again, opaque)
 
-
-def _frame(
-    tables: PullTables,
-    opaque: int,
-    topic: TopicConfig,
-    group: SubscriptionGroupConfig,
-    result: GetResult,
-    records: bytearray,
-) -> bytes:
-    return tables.found.frame(
-        _suggested(tables, group, result),
-        result.next_offset,
-        result.min_offset,
-        result.max_offset,
-        topic.topic_sys_flag,
-        group.group_sys_flag,
-        opaque,
-        records,
-        result.size_bytes,
-    )
+        on = _data_for(tables.store, request, standing.wanted)
+        return Wait((on,), _held_until(tables, request, now), woken)

@@ -69,10 +69,11 @@ class RealBroker:
         self.broker.start(now)
         for _ in self.broker.take_up(now):
             pass
-        self._handlers, self._many, (sends, batches, pulls, acks) = self.broker.bind()
+        self._handlers, self._many, (sends, batches, pulls, pops, acks) = self.broker.bind()
         self.take_frames = sends.take
         self.take_batches = batches.take
         self.take_pulls = pulls.take
+        self.take_pops = pops.take
         self.take_acks = acks.take
 
     def close(self) -> None:
