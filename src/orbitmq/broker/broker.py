@@ -24,7 +24,7 @@ from orbitmq.broker.handlers import handlers
 from orbitmq.broker.handlers.pop import PopTables
 from orbitmq.broker.handlers.pop_ack import ACK_BEGINS, PopAckTables, ack_many, take_ack_frames
 from orbitmq.broker.handlers.pop_frames import POP_BEGINS, take_pop_frames
-from orbitmq.broker.handlers.pull import PULL_BEGINS, PullTables, take_pulls
+from orbitmq.broker.handlers.pull import PULL_BEGINS, PullTables, ShortWay
 from orbitmq.broker.handlers.send import (
     BATCHES_BEGIN,
     FRAMES_BEGIN,
@@ -259,7 +259,7 @@ class Broker:
         takers = (
             TakeFrames(FRAMES_BEGIN, partial(take_frames, tables[SendTables]), SendMessageV2.CODE),
             TakeFrames(BATCHES_BEGIN, partial(take_batch_frames, tables[SendTables]), SendBatchMessage.CODE),
-            TakeFrames((PULL_BEGINS,), partial(take_pulls, tables[PullTables]), PullMessage.CODE),
+            TakeFrames((PULL_BEGINS,), ShortWay(tables[PullTables]).take, PullMessage.CODE),
             TakeFrames(
                 (POP_BEGINS, ACK_BEGINS),
                 partial(take_pop_frames, tables[PopTables], tables[PopAckTables]),
