@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -99,15 +100,6 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RealBrok
         yield pair
 
 
-@pytest.fixture(scope="module")
-def changing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RealBroker, RealBroker]]:
-    """Two whose topics, groups and options a test changes as it likes."""
-    with two_brokers(tmp_path_factory.mktemp("changing")) as pair:
-        for broker in pair:
-            prepare(broker)
-        yield pair
-
-
 def _subscribe(rules: Any, model: MessageModel, text: str, version: int) -> None:
     data = ConsumerData(
         "Here",
@@ -134,60 +126,52 @@ def _option(rules: Any, name: str, value: object) -> None:
 CHANGES: dict[str, Callable[[Any], object]] = {
     "nothing": lambda rules: None,
     "the topic is closed": lambda rules: _topic(rules, perm=2),
-    "the topic is open": lambda rules: _topic(rules, perm=6, read_queue_nums=4, topic_sys_flag=2),
+    "the topic has a flag": lambda rules: _topic(rules, read_queue_nums=4, topic_sys_flag=2),
     "the topic has fewer queues": lambda rules: _topic(rules, read_queue_nums=1),
     "the group may not consume": lambda rules: _group(rules, consume_enable=False),
-    "the group may": lambda rules: _group(rules, broker_id=3, which_broker_when_consume_slowly=2),
+    "the group has a flag": lambda rules: _group(rules, group_sys_flag=1),
     "the group is gone": lambda rules: rules.groups.delete("Here", NOW),
     "not this topic": lambda rules: rules.groups.set_readable("Here", "TopicTest", False, NOW),
-    "this topic again": lambda rules: rules.groups.set_readable("Here", "TopicTest", True, NOW),
     "other tags": lambda rules: _subscribe(rules, MessageModel.CLUSTERING, "TagB", 2),
     "to every member": lambda rules: _subscribe(rules, MessageModel.BROADCASTING, "*", 3),
-    "to one of them": lambda rules: _subscribe(rules, MessageModel.CLUSTERING, "*", 4),
     "nobody is here": lambda rules: rules.clients.connection_closed(PEER.connection_id),
-    "somebody came": lambda rules: _subscribe(rules, MessageModel.CLUSTERING, "TagA", 1),
     "three at a time": lambda rules: _option(rules, "maxTransferCountOnMessageInMemory", 3),
-    "many at a time": lambda rules: _option(rules, "maxTransferCountOnMessageInMemory", 32),
-    "offsets of all are remembered": lambda rules: _option(rules, "enableBroadcastOffsetStore", True),
-    "they are not": lambda rules: _option(rules, "enableBroadcastOffsetStore", False),
+    "retries are filtered": lambda rules: _option(rules, "filterSupportRetry", True),
     "nobody may read": lambda rules: _option(rules, "brokerPermission", 2),
-    "all may": lambda rules: _option(rules, "brokerPermission", 6),
 }
 
 
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(sorted(CHANGES)),
-            st.integers(0, 1),
-            st.sampled_from([6, 2, 3, 7]),
-            st.integers(0, MESSAGES + 1),
-        ),
-        min_size=2,
-        max_size=8,
-    )
-)
-def test_what_is_allowed_may_change_between_two_pulls(changing, steps) -> None:  # type: ignore[no-untyped-def]
-    for change, queue_id, sys_flag, offset in steps:
-        request = pull(
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("sys_flag", [6, 2], ids=["tags of the pull", "tags of the group"])
+def test_what_is_allowed_may_change_between_two_pulls(
+    tmp_path: Path, change: Callable[[Any], object], sys_flag: int
+) -> None:
+    pulls = [
+        pull(
             consumer_group="Here",
             queue_id=queue_id,
-            queue_offset=offset,
-            commit_offset=offset,
+            queue_offset=queue_offset,
             sys_flag=sys_flag,
             subscription="TagA",
             expression_type="TAG",
         )
-        data = encode_command(request.to_command(opaque=offset))
-        for broker in changing:
-            CHANGES[change](broker.broker)
-        (ours, our_held), (theirs, their_held) = (
-            broker.read_pulls(data, NOW + 1, at_once=at_once)
-            for broker, at_once in zip(changing, (True, False), strict=True)
-        )
-        assert ours == theirs
-        assert our_held.keys() == their_held.keys()
-    assert known(changing[0]) == known(changing[1])
+        for queue_id in QUEUES
+        for queue_offset in (3, MESSAGES)
+    ]
+    with two_brokers(tmp_path) as pair:
+        for broker in pair:
+            prepare(broker)
+        for step in (CHANGES["nothing"], change):
+            for broker in pair:
+                step(broker.broker)
+            for data in (encode_command(request.to_command(opaque=1)) for request in pulls):
+                (ours, our_held), (theirs, their_held) = (
+                    broker.read_pulls(data, NOW + 1, at_once=at_once)
+                    for broker, at_once in zip(pair, (True, False), strict=True)
+                )
+                assert ours == theirs
+                assert our_held.keys() == their_held.keys()
+        assert known(pair[0]) == known(pair[1])
 
 
 def test_a_topic_that_is_made_anew_has_nothing_of_the_old_one(
