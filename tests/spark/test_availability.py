@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from orbitmq.cli.app import run as cli
-from orbitmq.spark.jobs.availability import AvailabilityOptions, run
+from orbitmq.spark.errors import BadOption
+from orbitmq.spark.jobs.availability import LOG_SCHEMA, AvailabilityOptions, run
 from orbitmq.spark.jobs.availability_tables import (
     OBSERVATION_DDL,
     availability,
@@ -181,8 +182,13 @@ def options(server: Server, log: Path, **more: Any) -> AvailabilityOptions:
 
 
 def test_probes_of_a_broker_that_is_well(server: Server, topic: str, tmp_path: Path) -> None:
+    """And of a topic that was there in an earlier run, and is gone."""
     publish(server, topic, [Outgoing(b"x")])
     page = tmp_path / "a.html"
+    seen = {"broker": "broker-a", "address": server.broker, "topic": "nowhere", "operation": "receive"}
+    once = pa.Table.from_pylist([{**seen, "at": datetime(2026, 1, 1, tzinfo=UTC), "ok": True}], LOG_SCHEMA)
+    (tmp_path / "log").mkdir()
+    pq.write_table(once, tmp_path / "log" / "1-1-1.parquet")
     done = run(
         options(
             server, tmp_path / "log", topics=(topic, "nowhere"), report=page, timeout_ms=60_000, max_gap_s=600
@@ -197,7 +203,7 @@ def test_probes_of_a_broker_that_is_well(server: Server, topic: str, tmp_path: P
         ("broker-a", "nowhere", "receive"),
     }
     for (_, about, _), row in found.items():
-        assert row.observations == 3
+        assert row.observations == (3 if about != "nowhere" else 4)
         assert row.up == (about != "nowhere"), row
     assert done.probes == 15
     (outage,) = done.outages
@@ -213,9 +219,9 @@ def test_a_dry_run_sends_nothing(orbitmq_server: Server, tmp_path: Path) -> None
     done = run(options(orbitmq_server, log, topics=("orders",), dry_run=True, probe_topic="never_made"))
     assert [line.split(":")[0] for line in done.planned] == ["route", "send, receive", "receive"]
     assert not log.exists()
-    # Who looks at it afterwards finds no such topic.
-    after = run(options(orbitmq_server, log, topics=("never_made",), probe_topic="", samples=1))
-    assert [row.up for row in after.figures if row.topic == "never_made"] == [False]
+    # Who looks for it afterwards finds no such topic.
+    with pytest.raises(BadOption, match="topic never_made does not exist"):
+        run(options(orbitmq_server, log, topics=("never_made",), probe_topic="", samples=1))
 
 
 class Stopping(JobUi):

@@ -130,6 +130,8 @@ def test_a_checkpoint_of_another_job_is_refused(tmp_path: Path) -> None:
     mine = DedupOptions(("a", "b"), setup, to_lake="lake")
     write_id = claim(tmp_path / "c", mine)
     assert claim(tmp_path / "c", DedupOptions(("b", "a"), setup, to_lake="lake", window_ms=1)) == write_id
+    (tmp_path / "c" / "offsets").mkdir()
+    (tmp_path / "c" / "offsets" / "0").touch()
     for other in (
         DedupOptions(("a",), setup, to_lake="lake"),
         DedupOptions(("a", "b"), setup, key="msgId", to_lake="lake"),
@@ -138,6 +140,9 @@ def test_a_checkpoint_of_another_job_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(JobFailed, match="of another job"):
             claim(tmp_path / "c", other)
+    (tmp_path / "c" / "offsets" / "0").unlink()
+    corrected = DedupOptions(("a",), setup, to_lake="lake")
+    assert claim(tmp_path / "c", corrected) == claim(tmp_path / "c", corrected) != write_id
     (tmp_path / "foreign" / "offsets").mkdir(parents=True)
     with pytest.raises(JobFailed, match="not one of this job"):
         claim(tmp_path / "foreign", mine)

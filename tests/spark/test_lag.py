@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -17,7 +16,7 @@ from orbitmq.net.blocking import BlockingConnection
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.requests.group import UpdateAndCreateSubscriptiongroup
 from orbitmq.protocol.requests.offset import UpdateConsumerOffset
-from orbitmq.spark.jobs.job import JobSetup
+from orbitmq.spark.jobs.job import JobFailed, JobSetup
 from orbitmq.spark.jobs.lag import LagOptions, run
 from orbitmq.spark.jobs.lag_tables import SAMPLE_DDL, by_queue, over_time, standing
 from orbitmq.spark.jobs.ui import JobUi
@@ -147,20 +146,24 @@ def test_a_group_that_nobody_knows_is_named(
     create_topic(orbitmq_server, topic, queues=1)
     publish(orbitmq_server, topic, [Outgoing(b"x")])
     commit(orbitmq_server, f"{topic}_g", topic, 0, 0)
-    ui = JobUi(quiet=True)
-    nobody = run(options(orbitmq_server, tmp_path / "none", groups=("nobody",)), ui)
-    assert (nobody.standing, nobody.samples) == ([], 0)
-    assert capsys.readouterr().err == "orbitmq: no broker knows how far nobody is\n"
-    found = run(options(orbitmq_server, tmp_path / "named", groups=(f"{topic}_g",), topics=("other",)), ui)
-    assert found.standing == []
-    assert capsys.readouterr().err == f"orbitmq: no broker knows how far {topic}_g is in other\n"
+    for groups, topics, words in (
+        (("nobody",), (), "nobody is"),
+        ((f"{topic}_g",), ("other",), f"{topic}_g is in other"),
+    ):
+        with pytest.raises(JobFailed, match=f"no broker knows how far {words}$"):
+            run(options(orbitmq_server, tmp_path / "none", groups=groups, topics=topics))
+    capsys.readouterr()
+    both = options(orbitmq_server, tmp_path / "one", groups=("nobody", f"{topic}_g"), topics=(topic,))
+    assert [row.lag for row in run(both, JobUi(quiet=True)).standing] == [1]
+    assert capsys.readouterr().err == f"orbitmq: no broker knows how far nobody is in {topic}\n"
 
 
 def test_a_cluster_that_cannot_be_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = tmp_path / "lag"
     # Nothing listens on port 1.
     command = ["job", "lag", "-n", "127.0.0.1:1", "--table", str(table), "--samples", "1", "--json"]
-    assert cli(command) == 0
+    assert cli(command) == 1
     told = capsys.readouterr()
-    assert json.loads(told.out) == []
-    assert "127.0.0.1:1" in told.err
+    assert told.out == ""
+    assert "127.0.0.1:1" in told.err.splitlines()[-1]
+    assert not any(table.iterdir())

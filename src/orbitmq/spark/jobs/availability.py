@@ -16,6 +16,9 @@ import click
 import pyarrow as pa
 
 from orbitmq.admin.output import Column, Rows
+from orbitmq.protocol.names import check_topic
+from orbitmq.spark.errors import BadOption, SparkSourceError
+from orbitmq.spark.jobs.beforehand import need_topics, need_trace
 from orbitmq.spark.jobs.job import QUIET, JobFailed, JobSetup, JobUi, job
 from orbitmq.spark.jobs.probing import PROBE_TOPIC, Observation, Prober
 from orbitmq.spark.jobs.sampling import SampleTable, admin_of, sample
@@ -91,7 +94,9 @@ def run(options: AvailabilityOptions, ui: JobUi = QUIET) -> AvailabilityResult:
     if setup.dry_run:
         return AvailabilityResult([], [], planned=_plan(options))
     probes = 0
-    if options.trace is None:
+    if options.trace is not None:
+        need_trace(setup, options.trace)
+    else:
         if options.log is None:
             raise JobFailed("availability needs a log, or a trace to look at")
         probes = _probe(options, options.log, ui)
@@ -123,8 +128,8 @@ def observations(spark: SparkSession, options: AvailabilityOptions) -> DataFrame
 
     if options.trace is None:
         return spark.read.schema(tables.OBSERVATION_DDL).parquet(str(options.log))
-    folder = Path(options.trace) / "records"
-    if folder.is_dir():
+    folder = need_trace(options.setup, options.trace)
+    if folder is not None:
         told = spark.read.schema(f"{RECORD_DDL}, day date").parquet(str(folder)).drop("day")
     else:
         given = {"subscribe": options.trace, "columns": ",".join(SOURCE_COLUMNS)}
@@ -155,13 +160,19 @@ def _prober(options: AvailabilityOptions, admin: Any) -> Prober:
 
 
 def _probe(options: AvailabilityOptions, log: Path, ui: JobUi) -> int:
-    table = SampleTable(log, LOG_SCHEMA)
     if options.samples == 0:
+        # A log that is only told must not come into being for it.
+        SampleTable.existing(log, LOG_SCHEMA)
         return 0
+    if options.probe_topic:
+        check_topic(options.probe_topic)
+    table = SampleTable(log, LOG_SCHEMA)
+    before = table.last()
+    _need_known(options, {row["topic"] for row in before})
     admin = admin_of(options.setup, options.timeout_ms)
     prober = _prober(options, admin)
     # A broker that was gone before this run began is known from the run before.
-    for row in table.last():
+    for row in before:
         if row["operation"] != "route":
             prober.brokers[row["broker"]] = row["address"]
     ready = False
@@ -180,6 +191,21 @@ def _probe(options: AvailabilityOptions, log: Path, ui: JobUi) -> int:
     finally:
         table.flush()
     return table.rows
+
+
+def _need_known(options: AvailabilityOptions, tried: set[str]) -> None:
+    """Raises BadOption for a topic that nobody knows nor ever tried: a mistake would be an outage for good.
+
+    A topic that was there in an earlier run and is gone is down; so is what cannot be asked.
+    """
+    for topic in options.topics:
+        if topic not in tried:
+            try:
+                need_topics(options.setup, [topic])
+            except BadOption:
+                raise
+            except SparkSourceError:
+                return
 
 
 async def _made(prober: Prober, topic: str, ui: JobUi) -> bool:
@@ -257,6 +283,8 @@ def availability(setup: JobSetup, ui: JobUi, **given: Any) -> Rows:
     """
     if (given["log"] is None) == (given["trace"] is None):
         raise click.UsageError("give --log FOLDER, or --trace TOPIC|FOLDER")
+    if given["trace"] is not None and (setup.dry_run or given["topics"] or given["samples"] is not None):
+        raise click.UsageError("--topic, --samples and --dry-run are for probes, and go with --log")
     done = run(AvailabilityOptions(setup=setup, **given), ui)
     if setup.dry_run:
         return Rows((Column("try", "Would try"),), [(one,) for one in done.planned])

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orbitmq.admin.output import Column, Facts, Result, Rows
+from orbitmq.spark.folders import local_path
+from orbitmq.spark.jobs.beforehand import need_target, need_topics, need_trace
 from orbitmq.spark.jobs.job import QUIET, JobFailed, JobSetup, JobUi, job
 from orbitmq.spark.jobs.patience import patiently
 
@@ -32,6 +34,10 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 POLL_S = 1
 WINDOW = re.compile(r"(\d+)\s*(ms|s|m|h|d)")
 UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+LONGEST_MS = 3650 * UNITS_MS["d"]
+NOTE = "dedup.json"
+"""Says whose a checkpoint is."""
+SPARK_LOG = "_spark_metadata"
 SHOWN = 1000
 """Rows of an audit that are told; all are counted."""
 
@@ -98,13 +104,28 @@ def run(options: DedupOptions, ui: JobUi = QUIET) -> DedupResult:
         raise JobFailed("dedup writes to a topic, or to a lake: give one of them")
     if options.to_topic in options.topics:
         raise JobFailed(f"dedup cannot write to {options.to_topic}, which it reads")
+    tables.parsed_key(options.key)
+    if options.setup.dry_run:
+        need_topics(options.setup, options.topics)
+        with options.setup.session("dedup") as spark:
+            return _plan(spark, options)
+    if not options.setup.checkpoint:
+        raise JobFailed("dedup needs a checkpoint: there it keeps which keys it has seen")
+    checkpoint = local_path(options.setup.checkpoint)
+    if checkpoint is None:
+        raise JobFailed(
+            f"the checkpoint {options.setup.checkpoint} is no folder: dedup needs one that all workers see"
+        )
+    is_begun = _is_begun(checkpoint)
+    if not is_begun:  # later a stream waits for what is away
+        need_topics(options.setup, options.topics)
+        if options.to_topic is not None:
+            need_target(options.setup, options.to_topic)
+    if options.to_lake is not None:
+        _need_lake(options.to_lake, is_begun=is_begun)
+    write_id = claim(checkpoint, options)
     with options.setup.session("dedup") as spark:
         key = tables.business_key(options.key)
-        if options.setup.dry_run:
-            return _plan(spark, options)
-        if not options.setup.checkpoint:
-            raise JobFailed("dedup needs a checkpoint: there it keeps which keys it has seen")
-        write_id = claim(Path(options.setup.checkpoint), options)
         stream = spark.readStream.format("orbitmq").options(**_source(options), startingOffsets="earliest")
         once = tables.deduplicated(stream.load(), key, options.window_ms)
         with _state_on_disk(spark), ui.progress("deduplicating") as bar:
@@ -132,6 +153,9 @@ def audit(options: AuditOptions, ui: JobUi = QUIET) -> AuditResult:
         from orbitmq.spark.jobs.report import Report
 
         Report("")  # fails before the work is done, where it cannot be made after it
+    tables.parsed_key(options.key)
+    need_topics(options.setup, options.topics)
+    traced = None if options.trace is None else need_trace(options.setup, options.trace)
     with options.setup.session("dedup audit") as spark, ui.spark_progress(spark, "looking for repeats"):
         key = tables.business_key(options.key)
         given = {"subscribe": ",".join(options.topics), "columns": ",".join(tables.KEY_COLUMNS)}
@@ -140,7 +164,7 @@ def audit(options: AuditOptions, ui: JobUi = QUIET) -> AuditResult:
         consumed: list[Any] = []
         consumed_keys = 0
         if options.trace is not None:
-            records = trace_tables.distinct(_traced(spark, options, options.trace))
+            records = trace_tables.distinct(_traced(spark, options, options.trace, traced))
             handled = trace_tables.handlings(records)
             consumed, consumed_keys = _first(tables.consumed_repeatedly(handled, messages, key))
         result = AuditResult(sent, sent_keys, consumed, consumed_keys)
@@ -157,11 +181,10 @@ def _first(frame: DataFrame) -> tuple[list[Any], int]:
         kept.unpersist()
 
 
-def _traced(spark: SparkSession, options: AuditOptions, trace: str) -> DataFrame:
+def _traced(spark: SparkSession, options: AuditOptions, trace: str, folder: Path | None) -> DataFrame:
     from orbitmq.spark.jobs.trace_records import RECORD_DDL, SOURCE_COLUMNS, records
 
-    folder = Path(trace) / "records"
-    if folder.is_dir():
+    if folder is not None:
         return spark.read.schema(f"{RECORD_DDL}, day date").parquet(str(folder)).drop("day")
     given = {"subscribe": trace, "columns": ",".join(SOURCE_COLUMNS)}
     return records(spark.read.format("orbitmq").options(**options.setup.source_options, **given).load())
@@ -199,25 +222,59 @@ def claim(checkpoint: Path, options: DedupOptions) -> str:
         "key": options.key,
         "to": f"topic {options.to_topic}" if options.to_topic else f"lake {options.to_lake}",
     }
-    note = checkpoint / "dedup.json"
+    note = checkpoint / NOTE
     if note.exists():
-        found = json.loads(note.read_text())
-        write_id = str(found.pop("writeId"))
-        for name, value in mine.items():
-            if found.get(name) != value:
-                raise JobFailed(
-                    f"the checkpoint {checkpoint} is of another job: {name} was {found.get(name)} there and "
-                    f"is {value} here; give this one a checkpoint of its own"
-                )
-        return write_id
-    if (checkpoint / "offsets").exists():
-        raise JobFailed(f"the checkpoint {checkpoint} is not one of this job")
+        try:
+            found = json.loads(note.read_text())
+            write_id = str(found.pop("writeId"))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise JobFailed(f"{note} is damaged, or no note of this job: {error!r}") from None
+        other = next((name for name, value in mine.items() if found.get(name) != value), None)
+        if other is None:
+            return write_id
+        # Whoever mistyped something the first time has nothing to lose.
+        if _is_begun(checkpoint):
+            raise JobFailed(
+                f"the checkpoint {checkpoint} is of another job: {other} was {found.get(other)} there and "
+                f"is {mine[other]} here; give this one a checkpoint of its own"
+            )
+    elif checkpoint.is_dir() and any(path.name[0] != "." for path in checkpoint.iterdir()):
+        raise JobFailed(f"the checkpoint {checkpoint} is not one of this job: give it a folder of its own")
     checkpoint.mkdir(parents=True, exist_ok=True)
     write_id = uuid.uuid4().hex
     unfinished = checkpoint / f".dedup.json.{write_id}"
     unfinished.write_text(json.dumps(mine | {"writeId": write_id}))
     unfinished.rename(note)
     return write_id
+
+
+def _is_begun(checkpoint: Path) -> bool:
+    """Whether a batch was ever planned with it."""
+    offsets = checkpoint / "offsets"
+    return offsets.is_dir() and any(path.name.isdigit() for path in offsets.iterdir())
+
+
+def _need_lake(url: str, *, is_begun: bool) -> None:
+    """Raises JobFailed for a folder of this machine that holds anything but what this job has written.
+
+    Spark's log of a folder knows batches by their numbers alone: those of another checkpoint are taken for
+    done there, and left out without a word.
+    """
+    folder = local_path(url)
+    if folder is None or not folder.exists():
+        return
+    if not folder.is_dir():
+        raise JobFailed(f"{url} is no folder")
+    names = {path.name for path in folder.iterdir() if path.name[0] != "."}
+    if "_manifests" in names:
+        raise JobFailed(f"{url} is a lake of `orbitmq job archive`: give --to-lake a folder of its own")
+    strange = sorted(name for name in names if name != SPARK_LOG and not name.startswith("day="))
+    if strange:
+        raise JobFailed(f"{url} holds other things, as {strange[0]}: give --to-lake a folder of its own")
+    if names and not is_begun:
+        raise JobFailed(
+            f"{url} was written with another checkpoint: go on with that one, or give --to-lake a new folder"
+        )
 
 
 @contextmanager
@@ -345,7 +402,10 @@ def duration(_: Any, __: Any, value: str) -> int:
     found = WINDOW.fullmatch(value.strip())
     if found is None or int(found[1]) == 0:
         raise click.BadParameter(f"{value!r} is no duration: 90s, 15m, 6h, 2d")
-    return int(found[1]) * UNITS_MS[found[2]]
+    ms = int(found[1]) * UNITS_MS[found[2]]
+    if ms > LONGEST_MS:
+        raise click.BadParameter(f"{value} is more than ten years")
+    return ms
 
 
 @job(
@@ -388,6 +448,10 @@ def dedup(
 ) -> Result:
     """Pass messages on once by business key, or audit which keys were sent or consumed more than once."""
     if only_audit:
+        if setup.checkpoint or any(given[name] for name in ("to_topic", "to_lake", "follow_s")):
+            raise click.UsageError(
+                "--audit only tells: --to-topic, --to-lake, --checkpoint and --follow do not go with it"
+            )
         found = audit(AuditOptions(topics, setup, given["key"], trace), ui)
         return _rows(found, trace is not None)
     if trace is not None or setup.report is not None:

@@ -28,18 +28,28 @@ def business_key(by: str) -> Column:
     `json:$.order.id` is a value in a body that is JSON; `sql:` is any Spark expression over the columns of
     the source. Null where a message has none. Raises BadOption for anything else.
     """
-    kind, colon, rest = by.partition(":")
-    if by in ("keys", "msgId"):
-        return sf.col(by)
-    if by == "body":
+    kind, rest = parsed_key(by)
+    if kind == "body":
         return sf.sha2("body", 256)
-    if colon and rest:
-        if kind == "property":
-            return sf.col("properties")[rest]
-        if kind == "json":
-            return sf.get_json_object(sf.col("body").cast("string"), rest)
-        if kind == "sql":
-            return sf.expr(rest).cast("string")
+    if kind == "property":
+        return sf.col("properties")[rest]
+    if kind == "json":
+        return sf.get_json_object(sf.col("body").cast("string"), rest)
+    if kind == "sql":
+        return sf.expr(rest).cast("string")
+    return sf.col(kind)
+
+
+def parsed_key(by: str) -> tuple[str, str]:
+    """The kind of a key and what follows its colon; needs no session. Raises BadOption."""
+    kind, colon, rest = by.partition(":")
+    if by in ("keys", "msgId", "body"):
+        return by, ""
+    if colon and kind == "json" and not rest.startswith("$"):
+        # Spark takes it for a path that no body has: every message would pass as one without a key.
+        raise BadOption(f"{by!r} is no key: a path in JSON begins with $, as in json:$.id")
+    if colon and rest and kind in ("property", "json", "sql"):
+        return kind, rest
     raise BadOption(f"{by!r} is no key: keys, msgId, body, property:NAME, json:$.PATH or sql:EXPRESSION")
 
 

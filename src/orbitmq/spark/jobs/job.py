@@ -149,6 +149,8 @@ def job(
         def run(as_json: bool, quiet: bool, **values: Any) -> None:
             ui = JobUi(as_json=as_json, quiet=quiet)
             setup = _setup(values, os.environ)
+            if setup.report is not None:
+                _need_place_for(setup.report)
             with _terminated_as_interrupted():
                 try:
                     result = function(setup, ui, **values)
@@ -215,6 +217,15 @@ def _setup(values: dict[str, Any], environment: Mapping[str, str]) -> JobSetup:
         conf=tuple(conf),
         **{key: values.pop(key) for key in common if key in values},
     )
+
+
+def _need_place_for(page: Path) -> None:
+    """Raises click.BadParameter where a page cannot be written: the work would be for nothing."""
+    above = next(folder for folder in page.absolute().parents if folder.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        raise click.BadParameter(
+            f"{page} cannot be written: {above} is no folder to write to", param_hint="--report"
+        )
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import click
 import pyarrow as pa
 
 from orbitmq.admin.output import Column, Rows
-from orbitmq.spark.jobs.job import QUIET, JobSetup, JobUi, job
+from orbitmq.spark.jobs.job import QUIET, JobFailed, JobSetup, JobUi, job
 from orbitmq.spark.jobs.sampling import SampleTable, admin_of, sample
 
 if TYPE_CHECKING:
@@ -102,9 +102,11 @@ def _sample(options: LagOptions, ui: JobUi, dry: list[dict[str, Any]] | None) ->
     """Samples into the table; of a dry run once, into `dry`. The rows that were added to the table."""
     from orbitmq.spark.jobs.lag_sampling import Sampler
 
-    table = None if dry is not None else SampleTable(options.table, SAMPLE_SCHEMA)
-    if options.samples == 0:
+    if options.samples == 0 and dry is None:
+        # A table that is only told must not come into being for it.
+        SampleTable.existing(options.table, SAMPLE_SCHEMA)
         return 0
+    table = None if dry is not None else SampleTable(options.table, SAMPLE_SCHEMA)
     admin = admin_of(options.setup, options.timeout_ms)
     sampler = Sampler(admin, options.groups, options.topics)
     told: set[str] = set()
@@ -128,7 +130,10 @@ def _sample(options: LagOptions, ui: JobUi, dry: list[dict[str, Any]] | None) ->
     finally:
         if table is not None:
             table.flush()
-    return table.rows if table is not None else 0
+    rows = len(dry or ()) if table is None else table.rows
+    if not rows and sampler.failures:
+        raise JobFailed(f"nothing could be sampled: {'; '.join(sampler.failures)}")
+    return 0 if table is None else rows
 
 
 def report(samples: DataFrame, standing: list[Any]) -> Report:

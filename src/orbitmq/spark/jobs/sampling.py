@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -17,10 +18,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from orbitmq.admin.admin import Admin
-from orbitmq.spark.jobs.job import JobSetup, JobUi
+from orbitmq.spark.jobs.job import JobFailed, JobSetup, JobUi
 
 FILE_SECONDS = 60.0
 """So much is in one file at most, and so much is lost by a crash at most."""
+SAMPLES = re.compile(r"[0-9-]+\.parquet")
 LEFT_SECONDS = 3600
 """An unfinished file that is older was left by a crash, and is taken away."""
 
@@ -37,6 +39,7 @@ class SampleTable:
         self._files = 0
         self.rows = 0
         """Rows that were added."""
+        self._need_samples_alone()
         folder.mkdir(parents=True, exist_ok=True)
         for unfinished in folder.glob("_*.parquet"):
             # Not that of another job that is writing it.
@@ -67,9 +70,35 @@ class SampleTable:
         unfinished.rename(self._folder / name)
         self._rows = []
 
+    @classmethod
+    def existing(cls, folder: Path, schema: pa.Schema) -> SampleTable:
+        """The table of an earlier run. Raises JobFailed for a folder without samples, and makes none."""
+        if not any(folder.glob("[0-9]*.parquet")):
+            raise JobFailed(f"{folder} holds no samples: nothing was sampled yet, or it is another folder")
+        return cls(folder, schema)
+
+    def _whole(self) -> list[Path]:
+        return sorted(self._folder.glob("[0-9]*.parquet"))
+
+    def _need_samples_alone(self) -> None:
+        """Raises JobFailed for a folder of something else, or whose newest file cannot be read."""
+        names = [path.name for path in self._folder.iterdir()] if self._folder.is_dir() else []
+        strange = sorted(name for name in names if name[0] not in "_." and not SAMPLES.fullmatch(name))
+        if strange:
+            raise JobFailed(
+                f"{self._folder} holds other things, as {strange[0]}: samples need their own folder"
+            )
+        for newest in self._whole()[-1:]:
+            try:
+                columns = pq.read_schema(newest).names
+            except (pa.ArrowInvalid, OSError) as error:
+                raise JobFailed(f"{newest} is damaged, take it away: {error}") from None
+            if not set(columns) <= set(self._schema.names):
+                raise JobFailed(f"{self._folder} holds samples of another job: give this one its own folder")
+
     def last(self) -> list[dict[str, Any]]:
         """The rows of the newest file; empty without one."""
-        files = sorted(self._folder.glob("[0-9]*.parquet"))
+        files = self._whole()
         return pq.read_table(files[-1], schema=self._schema).to_pylist() if files else []
 
 

@@ -16,6 +16,8 @@ import click
 
 from orbitmq.admin.face import Moment
 from orbitmq.admin.output import Column, Rows
+from orbitmq.spark.folders import local_path
+from orbitmq.spark.jobs.beforehand import need_order, need_topics
 from orbitmq.spark.jobs.job import QUIET, JobFailed, JobSetup, JobUi, job
 from orbitmq.spark.jobs.patience import patiently
 
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
+RECORDS = "records"
+DERIVED = ("latency", "sending", "consumers", "troubled", "failed_sends")
+"""Folders of tables that are made anew from the records."""
 POINTS = 120
 """Of the chart of latency over time."""
 
@@ -63,6 +68,11 @@ def run(options: TraceOptions, ui: JobUi = QUIET) -> TraceResult:
         from orbitmq.spark.jobs.report import Report
 
         Report("")  # fails before the work is done, where it cannot be made after it
+    need_order(options.since_ms, options.until_ms)
+    if options.tables is not None:
+        _need_tables(options.tables, local_path(_checkpoint(options)))
+    if options.tables is None or committed_offsets(Path(_checkpoint(options))) is None:
+        need_topics(setup, [options.topic])  # later a stream waits for what is away
     with setup.session("trace") as spark:
         added = 0
         if options.tables is not None:
@@ -96,6 +106,8 @@ def _bring_in(spark: SparkSession, options: TraceOptions, ui: JobUi) -> int:
     from orbitmq.spark.jobs.trace_records import records
 
     assert options.tables is not None
+    if committed_offsets(Path(_checkpoint(options))) is None:
+        _need_traces(spark, options)
     stream = spark.readStream.format("orbitmq").options(**_source(options), startingOffsets="earliest").load()
     with ui.spark_progress(spark, "trace into the table"):
         query = (
@@ -105,13 +117,48 @@ def _bring_in(spark: SparkSession, options: TraceOptions, ui: JobUi) -> int:
             .partitionBy("day")
             .option("checkpointLocation", _checkpoint(options))
             .trigger(availableNow=True)
-            .start(str(options.tables / "records"))
+            .start(str(options.tables / RECORDS))
         )
         try:
             query.awaitTermination()
         finally:
             query.stop()
     return sum(int(progress["numInputRows"]) for progress in query.recentProgress)
+
+
+def _need_tables(tables: Path, checkpoint: Path | None) -> None:
+    """Raises JobFailed for a folder that holds more than this job has written with this checkpoint."""
+    above = next(one for one in (tables, *tables.absolute().parents) if one.exists())
+    if not above.is_dir():
+        raise JobFailed(f"{above} is no folder")
+    if above != tables:
+        return
+    known = {RECORDS, *DERIVED, "checkpoint"} | ({checkpoint.name} if checkpoint is not None else set())
+    strange = sorted(one.name for one in tables.iterdir() if one.name not in known and one.name[0] != ".")
+    if strange:
+        raise JobFailed(f"{tables} holds other things, as {strange[0]}: give --tables a folder of its own")
+    # Spark's log of a folder knows batches by their numbers alone: those of another checkpoint are taken for
+    # done there, and left out without a word.
+    is_new = checkpoint is not None and not (checkpoint / "offsets").is_dir()
+    if is_new and (tables / RECORDS / "_spark_metadata").is_dir():
+        raise JobFailed(
+            f"{tables} was written with another checkpoint than {checkpoint}: go on with that one, or give "
+            "--tables a new folder"
+        )
+
+
+def _need_traces(spark: SparkSession, options: TraceOptions) -> None:
+    """Raises JobFailed for a topic of something else, before any of it comes into a table."""
+    from orbitmq.spark.jobs.trace_records import records
+
+    first = records(spark.read.format("orbitmq").options(**_source(options)).load()).select("bad").limit(100)
+    seen = [row["bad"] for row in first.collect()]
+    if seen and None not in seen:
+        raise JobFailed(_no_trace(options))
+
+
+def _no_trace(options: TraceOptions) -> str:
+    return f"{options.topic} holds no message trace, but other messages: --trace-topic"
 
 
 def _checkpoint(options: TraceOptions) -> str:
@@ -150,7 +197,7 @@ def _stored(spark: SparkSession, options: TraceOptions) -> DataFrame:
     from orbitmq.spark.jobs.trace_records import RECORD_DDL
 
     assert options.tables is not None
-    folder = options.tables / "records"
+    folder = options.tables / RECORDS
     found = spark.read.schema(f"{RECORD_DDL}, day date").parquet(str(folder)).drop("day")
     if options.since_ms is not None:
         found = found.where(sf.unix_millis("storedAt") >= options.since_ms)
@@ -170,6 +217,8 @@ def _tell(spark: SparkSession, options: TraceOptions, ui: JobUi, added: int) -> 
             counts = kept.selectExpr("count(*)", "count(bad)").first()
             assert counts is not None
             told = TraceResult(added, counts[0] - counts[1], counts[1])
+            if told.bad and not told.records:
+                raise JobFailed(_no_trace(options))
             if options.message is not None:
                 life = tables.life(kept, options.message).collect()
                 if options.setup.report is not None:
@@ -257,6 +306,8 @@ def trace(setup: JobSetup, ui: JobUi, **given: Any) -> Rows:
     """Tell from message trace how long messages take, who is slow, what failed, and a whole life."""
     if setup.dry_run and given["tables"] is None:
         raise click.UsageError("--dry-run goes with --tables: nothing is written without it")
+    if setup.checkpoint and given["tables"] is None:
+        raise click.UsageError("--checkpoint goes with --tables: nothing is kept without it")
     done = run(TraceOptions(setup, **given), ui)
     if setup.dry_run:
         return Rows((Column("would add", "Would add"),), [(done.added,)])

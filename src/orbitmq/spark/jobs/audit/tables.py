@@ -161,7 +161,11 @@ def _look_at_offsets(root: Folder, files: Files) -> None:
         if not isinstance(queues, dict):
             files.unreadable.append((root.url, name, f"{key} has no queues"))
             continue
-        files.offsets += [(root.url, group, topic, int(queue), int(at)) for queue, at in queues.items()]
+        for queue, at in queues.items():
+            if queue.isdecimal() and type(at) is int:
+                files.offsets.append((root.url, group, topic, int(queue), at))
+            else:
+                files.unreadable.append((root.url, name, f"{key} has no offset of a queue: {queue}: {at!r}"))
 
 
 def _json_table(root: Folder, files: Files, name: str) -> tuple[dict[str, Any], str]:

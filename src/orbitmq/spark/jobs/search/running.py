@@ -13,6 +13,7 @@ import pyarrow as pa
 from orbitmq.spark.cluster import Cluster
 from orbitmq.spark.columns import BY_NAME
 from orbitmq.spark.errors import BadOption
+from orbitmq.spark.jobs.beforehand import need_order
 from orbitmq.spark.jobs.checkpoint import Checkpoint, checkpoint
 from orbitmq.spark.jobs.job import QUIET, JobSetup, JobUi
 from orbitmq.spark.jobs.search.live import (
@@ -92,6 +93,7 @@ class SearchResult:
 def run(options: SearchOptions, ui: JobUi = QUIET) -> SearchResult:
     """Searches. Raises BadOption, JobFailed, LakeError, NetError, BrokerRefused."""
     options.wanted.check()
+    need_order(options.wanted.since_ms, options.wanted.until_ms)
     asked = {
         "wanted": asdict(options.wanted),
         "topics": options.topics,

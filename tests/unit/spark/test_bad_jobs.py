@@ -1,0 +1,184 @@
+"""Mistakes that jobs tell of in a line, before Spark is started and before anything is written."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+import pyarrow.parquet as pq
+
+from orbitmq.cli.app import run
+from orbitmq.spark.jobs.audit.tables import Files, _look_at_offsets
+from orbitmq.spark.jobs.availability import LOG_SCHEMA
+from orbitmq.spark.jobs.job import JobSetup
+from orbitmq.spark.jobs.lag import SAMPLE_SCHEMA
+from orbitmq.spark.offline.storage import open_folder
+from orbitmq.sync import Message, Producer
+from orbitmq.testing import LocalBroker
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalBroker]:
+    """A broker with the topics `orders` and `other`."""
+    with LocalBroker(patience_seconds=120) as server:
+        with Producer("shop", server.namesrv) as producer:
+            for topic in ("orders", "other"):
+                producer.send(Message(topic, "1", keys="k"))
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with things in it that jobs come across; a session there is not."""
+
+    def session(setup: JobSetup, app_name: str) -> None:
+        raise AssertionError(f"{app_name} started Spark")
+
+    monkeypatch.setattr(JobSetup, "session", session)
+    monkeypatch.chdir(tmp_path)
+    for name in ("mine/a.txt", "lake/_manifests/1.json", "once/_spark_metadata/0", "c/offsets/0", "file"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+    for name, text in (("damaged", "{half"), ("listed", "[]")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "dedup.json").write_text(text)
+    (tmp_path / "traced/records/_spark_metadata").mkdir(parents=True)
+    for name, schema in (("probes", LOG_SCHEMA), ("lags", SAMPLE_SCHEMA)):
+        (tmp_path / name).mkdir()
+        pq.write_table(schema.empty_table(), tmp_path / name / "1-1-1.parquet")
+    (tmp_path / "torn").mkdir()
+    (tmp_path / "torn/1-1-1.parquet").write_bytes(b"PAR1 and no more")
+    (tmp_path / "empty").mkdir()
+    return tmp_path
+
+
+def there(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+
+
+DEDUP = "dedup -t orders --to-lake new --checkpoint fresh "
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "words"),
+    [
+        ("dedup -t ordes --to-lake new --checkpoint fresh", 1, "topic ordes does not exist"),
+        ("dedup -t orders --to-topic othr --checkpoint fresh", 1, "topic othr does not exist"),
+        ("dedup -t 'or ders' --to-lake new --checkpoint fresh", 1, "is no topic name"),
+        ("dedup -t orders --to-topic orders --checkpoint fresh", 1, "which it reads"),
+        ("dedup -t ordes --to-lake new --dry-run", 1, "topic ordes does not exist"),
+        (f"{DEDUP} --key kesy", 1, "'kesy' is no key: keys, msgId"),
+        (f"{DEDUP} --key json:id", 1, "begins with $"),
+        (f"{DEDUP} --window 5x", 2, "is no duration"),
+        (f"{DEDUP} --window 999999999999d", 2, "more than ten years"),
+        (f"{DEDUP} --follow -1", 2, "--follow"),
+        ("dedup -t orders --to-lake file --checkpoint fresh", 1, "file is no folder"),
+        ("dedup -t orders --to-lake mine --checkpoint fresh", 1, "mine holds other things, as a.txt"),
+        ("dedup -t orders --to-lake lake --checkpoint fresh", 1, "is a lake of `orbitmq job archive`"),
+        ("dedup -t orders --to-lake once --checkpoint fresh", 1, "written with another checkpoint"),
+        ("dedup -t orders --to-lake new --checkpoint mine", 1, "not one of this job"),
+        ("dedup -t orders --to-lake new --checkpoint c", 1, "not one of this job"),
+        ("dedup -t orders --to-lake new --checkpoint damaged", 1, "dedup.json is damaged"),
+        ("dedup -t orders --to-lake new --checkpoint listed", 1, "dedup.json is damaged"),
+        ("dedup -t orders --to-lake new --checkpoint s3://b/c", 1, "s3://b/c is no folder"),
+        ("dedup -t orders --to-lake new --checkpoint file/c", 5, "file/c"),
+        ("dedup -t orders --audit --to-topic other", 2, "--audit only tells"),
+        ("dedup -t ordes --audit", 1, "topic ordes does not exist"),
+        ("dedup -t orders --audit --trace traces", 1, "topic traces does not exist"),
+        ("dedup -t orders --audit --trace empty", 1, "empty is no folder of `orbitmq job trace"),
+        ("dedup -t orders --audit --trace no/where", 1, "no/where is no folder of `orbitmq job trace"),
+        ("dedup -t orders --audit --report file/x.html", 2, "file/x.html cannot be written"),
+        ("trace", 1, "topic RMQ_SYS_TRACE_TOPIC does not exist"),
+        ("trace --trace-topic traces --tables new", 1, "topic traces does not exist"),
+        ("trace --trace-topic orders --tables mine", 1, "mine holds other things, as a.txt"),
+        ("trace --trace-topic orders --tables traced", 1, "written with another checkpoint"),
+        ("trace --trace-topic orders --tables file/new", 1, "file is no folder"),
+        ("trace --trace-topic orders --tables file", 2, "file"),
+        ("trace --trace-topic orders --checkpoint fresh", 2, "--checkpoint goes with --tables"),
+        (
+            "trace --trace-topic orders --since 2026-01-02T00:00 --until 2026-01-01T00:00",
+            1,
+            "nothing between",
+        ),
+        ("trace --trace-topic orders --since yesterday", 2, "'yesterday' is neither"),
+        ("trace --trace-topic orders --slow-ms -1", 2, "--slow-ms"),
+        ("lag --table new --samples 0", 1, "new holds no samples"),
+        ("lag --table empty --samples 0", 1, "empty holds no samples"),
+        ("lag --table probes --samples 0", 1, "samples of another job"),
+        ("lag --table mine --samples 1", 1, "mine holds other things, as a.txt"),
+        ("lag --table torn --samples 1", 1, "1-1-1.parquet is damaged"),
+        ("lag --table file/new --samples 1", 5, "file/new"),
+        ("lag --table empty --samples 1 --group biling", 1, "no broker knows how far biling is"),
+        ("lag --table new --samples 1 --group biling --dry-run", 1, "no broker knows how far biling is"),
+        ("lag --table new --every -1", 2, "--every"),
+        ("availability --log new --samples 0", 1, "new holds no samples"),
+        ("availability --log lags --samples 1", 1, "samples of another job"),
+        ("availability --log empty --samples 1 --topic ordes", 1, "topic ordes does not exist"),
+        ("availability --log new --samples 1 --probe-topic 'a b'", 1, "illegal characters"),
+        ("availability --trace traces", 1, "topic traces does not exist"),
+        ("availability --trace mine", 1, "mine is no folder of `orbitmq job trace"),
+        ("availability --trace other --dry-run", 2, "go with --log"),
+        ("availability --trace other --max-gap -1", 2, "--max-gap"),
+        ("search -t orders --text x --since 2026-01-02T00:00 --until 2026-01-01T00:00", 1, "nothing between"),
+    ],
+)
+def test_one_line_and_nothing_written(
+    cluster: LocalBroker,
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    line: str,
+    code: int,
+    words: str,
+) -> None:
+    before = there(folder)
+    name, *arguments = shlex.split(line)
+    assert run(["job", name, "-q", "-n", cluster.namesrv, *arguments]) == code
+    told = capsys.readouterr()
+    assert words in told.err.splitlines()[-1]
+    assert told.out == ""
+    assert there(folder) == before
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        DEDUP,
+        "dedup -t orders --audit",
+        "trace",
+        "trace --tables new",
+        "lag --table empty --samples 1",
+        "lag --table new --samples 1 --dry-run",
+        "availability --log new --dry-run",
+        "availability --trace traces",
+        "search -t orders --key k",
+    ],
+)
+def test_a_cluster_that_does_not_answer(folder: Path, capsys: pytest.CaptureFixture[str], line: str) -> None:
+    before = there(folder)
+    name, *arguments = shlex.split(line)
+    assert run(["job", name, "-q", "-n", "127.0.0.1:1", *arguments]) == 1  # nothing listens there
+    assert "127.0.0.1:1" in capsys.readouterr().err.splitlines()[-1]
+    assert there(folder) == before
+
+
+def test_a_table_of_offsets_with_what_are_none_is_a_finding(tmp_path: Path) -> None:
+    queues = {"0": 7, "one": 8, "2": None, "3": "9"}
+    path = tmp_path / "store/config/consumerOffset.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"offsetTable": {"orders@billing": queues}}))
+    store = open_folder(str(tmp_path / "store"), {})
+    files = Files([store.url], [], [], [], {})
+    _look_at_offsets(store, files)
+    assert [found[1:] for found in files.offsets] == [("billing", "orders", 0, 7)]
+    assert [what for _, _, what in files.unreadable] == [
+        "orders@billing has no offset of a queue: one: 8",
+        "orders@billing has no offset of a queue: 2: None",
+        "orders@billing has no offset of a queue: 3: '9'",
+    ]
