@@ -87,11 +87,6 @@ LIMITS: dict[str, list[Limit]] = {
             "the next pull gives them",
         ),
         Limit(
-            "pulls that are looked up once for all that differ in their offsets alone",
-            "broker.pulls_cy:MAX_STANDING",
-            "all are looked up anew",
-        ),
-        Limit(
             "bytes of one pull at all",
             "store.queue_reader:MAX_PULL_BYTES",
             "the next pull gives them",
@@ -214,7 +209,9 @@ NO_LIMITS = {
     "broker.handlers.query:MAX_QUERIED": "bounded by maxMsgsNumBatch",
     "broker.handlers.query:MAX_UNITS": "a page of mqadmin queryCq",
     "broker.pop_acks:MOST_USUAL_POPS": "size of a cache",
+    "broker.pop_moulds:MOST_MOULDS": "size of a cache",
     "broker.pop_revive:MOST_POINTS": "kept in memory; the rest is read when it is due",
+    "broker.pulls_cy:MAX_STANDING": "size of a cache",
     "broker.registration:MAX_PERIOD_MS": "bound of an option",
     "broker.transactions:MOST_RECENT": "kept in memory; older ones are looked up",
     "nameserver.handlers.config:MAX_UPDATE_BYTES": "as the broker's",
