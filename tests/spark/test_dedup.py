@@ -18,6 +18,7 @@ from orbitmq.cli.app import run as cli
 from orbitmq.spark.jobs.dedup import AuditOptions, DedupOptions, audit, claim, duration, run
 from orbitmq.spark.jobs.dedup_tables import business_key, consumed_repeatedly, deduplicated
 from orbitmq.spark.jobs.job import JobFailed, JobSetup
+from orbitmq.spark.lake.storage import LakeLocation
 from tests.spark.conftest import Outgoing, Server, create_topic, publish
 
 if TYPE_CHECKING:
@@ -128,8 +129,9 @@ def test_what_a_broker_brings_that_was_away_is_not_lost(spark: SparkSession, tmp
 def test_a_checkpoint_of_another_job_is_refused(tmp_path: Path) -> None:
     setup = JobSetup(checkpoint=str(tmp_path / "c"))
     mine = DedupOptions(("a", "b"), setup, to_lake="lake")
-    write_id = claim(tmp_path / "c", mine)
-    assert claim(tmp_path / "c", DedupOptions(("b", "a"), setup, to_lake="lake", window_ms=1)) == write_id
+    checkpoint = LakeLocation(str(tmp_path / "c")).open()
+    write_id = claim(checkpoint, mine)
+    assert claim(checkpoint, DedupOptions(("b", "a"), setup, to_lake="lake", window_ms=1)) == write_id
     (tmp_path / "c" / "offsets").mkdir()
     (tmp_path / "c" / "offsets" / "0").touch()
     for other in (
@@ -139,13 +141,13 @@ def test_a_checkpoint_of_another_job_is_refused(tmp_path: Path) -> None:
         DedupOptions(("a", "b"), setup, to_topic="lake"),
     ):
         with pytest.raises(JobFailed, match="of another job"):
-            claim(tmp_path / "c", other)
+            claim(checkpoint, other)
     (tmp_path / "c" / "offsets" / "0").unlink()
     corrected = DedupOptions(("a",), setup, to_lake="lake")
-    assert claim(tmp_path / "c", corrected) == claim(tmp_path / "c", corrected) != write_id
+    assert claim(checkpoint, corrected) == claim(checkpoint, corrected) != write_id
     (tmp_path / "foreign" / "offsets").mkdir(parents=True)
     with pytest.raises(JobFailed, match="not one of this job"):
-        claim(tmp_path / "foreign", mine)
+        claim(LakeLocation(str(tmp_path / "foreign")).open(), mine)
 
 
 @pytest.mark.parametrize("to", [{}, {"to_topic": "a"}, {"to_topic": "b", "to_lake": "c"}])

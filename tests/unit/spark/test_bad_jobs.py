@@ -16,8 +16,11 @@ import pyarrow.parquet as pq
 from orbitmq.cli.app import run
 from orbitmq.spark.jobs.audit.tables import Files, _look_at_offsets
 from orbitmq.spark.jobs.availability import LOG_SCHEMA
-from orbitmq.spark.jobs.job import JobSetup
+from orbitmq.spark.jobs.dedup import DedupOptions, claim
+from orbitmq.spark.jobs.job import JobFailed, JobSetup
 from orbitmq.spark.jobs.lag import SAMPLE_SCHEMA
+from orbitmq.spark.jobs.sampling import SampleTable
+from orbitmq.spark.lake.storage import LakeLocation
 from orbitmq.spark.offline.storage import open_folder
 from orbitmq.sync import Message, Producer
 from orbitmq.testing import LocalBroker
@@ -49,7 +52,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, text in (("damaged", "{half"), ("listed", "[]")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "dedup.json").write_text(text)
-    (tmp_path / "traced/records/_spark_metadata").mkdir(parents=True)
+    for name in ("plain/day=2026-01-31/a.parquet", "traced/records/_spark_metadata/0"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True)
+        path.touch()
+    (tmp_path / "unbegun/offsets").mkdir(parents=True)
     for name, schema in (("probes", LOG_SCHEMA), ("lags", SAMPLE_SCHEMA)):
         (tmp_path / name).mkdir()
         pq.write_table(schema.empty_table(), tmp_path / name / "1-1-1.parquet")
@@ -83,11 +90,13 @@ DEDUP = "dedup -t orders --to-lake new --checkpoint fresh "
         ("dedup -t orders --to-lake mine --checkpoint fresh", 1, "mine holds other things, as a.txt"),
         ("dedup -t orders --to-lake lake --checkpoint fresh", 1, "is a lake of `orbitmq job archive`"),
         ("dedup -t orders --to-lake once --checkpoint fresh", 1, "written with another checkpoint"),
+        ("dedup -t orders --to-lake plain --checkpoint fresh", 1, "holds other things, as day=2026-01-31"),
+        ("dedup -t orders --to-lake new --checkpoint new/", 1, "cannot be the lake and the checkpoint"),
         ("dedup -t orders --to-lake new --checkpoint mine", 1, "not one of this job"),
         ("dedup -t orders --to-lake new --checkpoint c", 1, "not one of this job"),
         ("dedup -t orders --to-lake new --checkpoint damaged", 1, "dedup.json is damaged"),
         ("dedup -t orders --to-lake new --checkpoint listed", 1, "dedup.json is damaged"),
-        ("dedup -t orders --to-lake new --checkpoint s3://b/c", 1, "s3://b/c is no folder"),
+        ("dedup -t orders --to-lake new --checkpoint nowhere://b/c", 1, "nowhere://b/c: Protocol not"),
         ("dedup -t orders --to-lake new --checkpoint file/c", 5, "file/c"),
         ("dedup -t orders --audit --to-topic other", 2, "--audit only tells"),
         ("dedup -t ordes --audit", 1, "topic ordes does not exist"),
@@ -99,6 +108,7 @@ DEDUP = "dedup -t orders --to-lake new --checkpoint fresh "
         ("trace --trace-topic traces --tables new", 1, "topic traces does not exist"),
         ("trace --trace-topic orders --tables mine", 1, "mine holds other things, as a.txt"),
         ("trace --trace-topic orders --tables traced", 1, "written with another checkpoint"),
+        ("trace --trace-topic orders --tables traced --checkpoint unbegun", 1, "with another checkpoint"),
         ("trace --trace-topic orders --tables file/new", 1, "file is no folder"),
         ("trace --trace-topic orders --tables file", 2, "file"),
         ("trace --trace-topic orders --checkpoint fresh", 2, "--checkpoint goes with --tables"),
@@ -166,6 +176,60 @@ def test_a_cluster_that_does_not_answer(folder: Path, capsys: pytest.CaptureFixt
     assert run(["job", name, "-q", "-n", "127.0.0.1:1", *arguments]) == 1  # nothing listens there
     assert "127.0.0.1:1" in capsys.readouterr().err.splitlines()[-1]
     assert there(folder) == before
+
+
+def test_what_is_no_mistake_goes_on_to_spark(cluster: LocalBroker, folder: Path) -> None:
+    def goes_on(line: str) -> None:
+        name, *arguments = shlex.split(line)
+        with pytest.raises(AssertionError, match=f"{name} started Spark"):
+            run(["job", name, "-q", "-n", cluster.namesrv, *arguments])
+
+    def batch(*numbered: str) -> None:
+        for each in numbered:
+            (folder / each).mkdir(parents=True, exist_ok=True)
+            (folder / each / "0").write_text('v1\n{}\n{"orders": {}}')
+
+    (folder / "killed/_spark_metadata").mkdir(parents=True)
+    goes_on("dedup -t orders --to-lake killed --checkpoint fresh")
+    within = "dedup -t orders --to-lake once-more --checkpoint once-more/state/one"
+    goes_on(within)
+    batch("once-more/_spark_metadata", "once-more/day=2026-01-31", "once-more/state/one/offsets")
+    goes_on(within)
+    (folder / "reported").mkdir()
+    goes_on("trace --trace-topic orders --tables reported --report reported/trace.html")
+    (folder / "reported/trace.html").touch()
+    batch(
+        "reported/records/_spark_metadata",
+        *(f"reported/checkpoint/{name}" for name in ("offsets", "commits")),
+    )
+    goes_on("trace --trace-topic orders --tables reported --report reported/trace.html")
+    # Whoever has begun a table needs no broker to be told from it.
+    goes_on(f"trace --trace-topic gone --tables reported --checkpoint file:{folder}/reported/checkpoint")
+
+
+def test_a_topic_that_any_earlier_run_has_tried_is_no_mistake(cluster: LocalBroker, folder: Path) -> None:
+    for topic in ("gone", "orders"):
+        table = SampleTable(folder / "probes", LOG_SCHEMA)
+        table.add([{"topic": topic, "operation": "route"}])
+        table.flush()
+    line = "availability -q --log probes --samples 1 --topic gone"
+    with pytest.raises(AssertionError, match="availability started Spark"):
+        run(["job", *line.split(), "-n", cluster.namesrv])
+
+
+def test_a_checkpoint_of_dedup_in_an_object_store() -> None:
+    pytest.importorskip("fsspec")
+    setup = JobSetup(checkpoint="memory://dedup-test/state")
+    checkpoint = LakeLocation("memory://dedup-test/state").open()
+    write_id = claim(checkpoint, DedupOptions(("orders",), setup, to_lake="lake"))
+    assert claim(checkpoint, DedupOptions(("orders",), setup, to_lake="lake")) == write_id
+    corrected = DedupOptions(("other",), setup, to_lake="lake")
+    write_id = claim(checkpoint, corrected)
+    assert checkpoint.names("") == ["dedup.json"]
+    checkpoint.create("offsets/0", b"")
+    assert claim(checkpoint, corrected) == write_id
+    with pytest.raises(JobFailed, match="memory://dedup-test/state is of another job: topics was"):
+        claim(checkpoint, DedupOptions(("orders",), setup, to_lake="lake"))
 
 
 def test_a_table_of_offsets_with_what_are_none_is_a_finding(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ pytest.importorskip("pyarrow")
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from orbitmq.spark.jobs.failures import JobFailed
 from orbitmq.spark.jobs.sampling import SampleTable, sample
 from orbitmq.spark.jobs.ui import QUIET
 
@@ -52,6 +53,17 @@ def test_the_last_file_of_an_earlier_run(tmp_path: Path) -> None:
         table.flush()
     (tmp_path / "_9-unfinished.parquet").write_bytes(b"PAR1")
     assert SampleTable(tmp_path, SCHEMA).last() == [{"n": 1, "text": "t"}]
+
+
+def test_a_value_is_found_in_every_file_of_the_table(tmp_path: Path) -> None:
+    for text in ("first", "second"):
+        table = SampleTable(tmp_path, SCHEMA)
+        table.add([{"text": text}])
+        table.flush()
+    assert [table.holds("text", text) for text in ("first", "second", "third")] == [True, True, False]
+    (tmp_path / "1-1-1.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(JobFailed, match=r"1-1-1.parquet is damaged"):
+        table.holds("text", "third")
 
 
 def test_what_a_crash_left_unfinished_is_taken_away_and_what_is_being_written_is_not(tmp_path: Path) -> None:

@@ -9,8 +9,12 @@ from pathlib import Path
 from orbitmq.spark.cluster import Cluster
 from orbitmq.spark.jobs.failures import JobFailed
 from orbitmq.spark.jobs.job import JobSetup
+from orbitmq.spark.lake.storage import LocalStorage, Storage
 from orbitmq.spark.options import ReadOptions
 from orbitmq.spark.sink.routes import Routes
+
+SPARK_LOG = "_spark_metadata"
+"""Where Spark notes in a folder which files of it a stream has written."""
 
 
 def need_topics(setup: JobSetup, topics: Iterable[str]) -> None:
@@ -39,6 +43,27 @@ def need_trace(setup: JobSetup, place: str) -> Path | None:
         raise JobFailed(f"{place} is no folder of `orbitmq job trace --tables`: it has no records")
     need_topics(setup, [place])
     return None
+
+
+def is_begun(checkpoint: Storage) -> bool:
+    """Whether Spark has planned a batch with it: the folders in it are made before that."""
+    return any(name.isdigit() for name in checkpoint.names("offsets"))
+
+
+def was_written(folder: Path) -> bool:
+    """Whether Spark's log of a folder holds a batch; the log's own folder is made before that.
+
+    The log knows batches by their numbers alone: the first ones of another checkpoint are taken for done
+    there, and left out without a word.
+    """
+    return any(name[0].isdigit() for name in LocalStorage(folder).names(SPARK_LOG))
+
+
+def names_towards(folder: Path, inner: Path | None) -> set[str]:
+    """The name in a folder under which another path lies; empty for one that is elsewhere."""
+    if inner is None or not inner.resolve().is_relative_to(folder.resolve()):
+        return set()
+    return set(inner.resolve().relative_to(folder.resolve()).parts[:1])
 
 
 def need_order(since_ms: int | None, until_ms: int | None) -> None:

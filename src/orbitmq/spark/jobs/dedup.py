@@ -21,9 +21,18 @@ import click
 
 from orbitmq.admin.output import Column, Facts, Result, Rows
 from orbitmq.spark.folders import local_path
-from orbitmq.spark.jobs.beforehand import need_target, need_topics, need_trace
+from orbitmq.spark.jobs.beforehand import (
+    SPARK_LOG,
+    is_begun,
+    names_towards,
+    need_target,
+    need_topics,
+    need_trace,
+    was_written,
+)
 from orbitmq.spark.jobs.job import QUIET, JobFailed, JobSetup, JobUi, job
 from orbitmq.spark.jobs.patience import patiently
+from orbitmq.spark.lake.storage import LakeLocation, Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,7 +46,6 @@ UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 LONGEST_MS = 3650 * UNITS_MS["d"]
 NOTE = "dedup.json"
 """Says whose a checkpoint is."""
-SPARK_LOG = "_spark_metadata"
 SHOWN = 1000
 """Rows of an audit that are told; all are counted."""
 
@@ -111,18 +119,14 @@ def run(options: DedupOptions, ui: JobUi = QUIET) -> DedupResult:
             return _plan(spark, options)
     if not options.setup.checkpoint:
         raise JobFailed("dedup needs a checkpoint: there it keeps which keys it has seen")
-    checkpoint = local_path(options.setup.checkpoint)
-    if checkpoint is None:
-        raise JobFailed(
-            f"the checkpoint {options.setup.checkpoint} is no folder: dedup needs one that all workers see"
-        )
-    is_begun = _is_begun(checkpoint)
-    if not is_begun:  # later a stream waits for what is away
+    checkpoint = LakeLocation(options.setup.checkpoint).open()
+    begun = is_begun(checkpoint)
+    if not begun:  # later a stream waits for what is away
         need_topics(options.setup, options.topics)
         if options.to_topic is not None:
             need_target(options.setup, options.to_topic)
     if options.to_lake is not None:
-        _need_lake(options.to_lake, is_begun=is_begun)
+        _need_lake(options.to_lake, options.setup.checkpoint, begun=begun)
     write_id = claim(checkpoint, options)
     with options.setup.session("dedup") as spark:
         key = tables.business_key(options.key)
@@ -215,51 +219,50 @@ def _plan(spark: SparkSession, options: DedupOptions) -> DedupResult:
     return DedupResult(read=row[0] or 0, repeats=row[1] or 0, keyless=row[2] or 0)
 
 
-def claim(checkpoint: Path, options: DedupOptions) -> str:
+def claim(checkpoint: Storage, options: DedupOptions) -> str:
     """Notes in a checkpoint whose it is; the id of the write. Raises JobFailed for another job's."""
+    url = options.setup.checkpoint
     mine = {
         "topics": sorted(options.topics),
         "key": options.key,
         "to": f"topic {options.to_topic}" if options.to_topic else f"lake {options.to_lake}",
     }
-    note = checkpoint / NOTE
-    if note.exists():
-        try:
-            found = json.loads(note.read_text())
-            write_id = str(found.pop("writeId"))
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise JobFailed(f"{note} is damaged, or no note of this job: {error!r}") from None
+    try:
+        found = json.loads(checkpoint.read(NOTE))
+        write_id = str(found.pop("writeId"))
+    except FileNotFoundError:
+        if any(name[0] != "." for name in checkpoint.names("")):
+            raise JobFailed(
+                f"the checkpoint {url} is not one of this job: give it a folder of its own"
+            ) from None
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise JobFailed(f"{url}/{NOTE} is damaged, or no note of this job: {error!r}") from None
+    else:
         other = next((name for name, value in mine.items() if found.get(name) != value), None)
         if other is None:
             return write_id
         # Whoever mistyped something the first time has nothing to lose.
-        if _is_begun(checkpoint):
+        if is_begun(checkpoint):
             raise JobFailed(
-                f"the checkpoint {checkpoint} is of another job: {other} was {found.get(other)} there and "
+                f"the checkpoint {url} is of another job: {other} was {found.get(other)} there and "
                 f"is {mine[other]} here; give this one a checkpoint of its own"
             )
-    elif checkpoint.is_dir() and any(path.name[0] != "." for path in checkpoint.iterdir()):
-        raise JobFailed(f"the checkpoint {checkpoint} is not one of this job: give it a folder of its own")
-    checkpoint.mkdir(parents=True, exist_ok=True)
     write_id = uuid.uuid4().hex
-    unfinished = checkpoint / f".dedup.json.{write_id}"
-    unfinished.write_text(json.dumps(mine | {"writeId": write_id}))
-    unfinished.rename(note)
+    unfinished = f".{NOTE}.{write_id}"
+    with checkpoint.open_write(unfinished) as file:
+        file.write(json.dumps(mine | {"writeId": write_id}).encode())
+        checkpoint.finish(file)
+    checkpoint.move(unfinished, NOTE)
     return write_id
 
 
-def _is_begun(checkpoint: Path) -> bool:
-    """Whether a batch was ever planned with it."""
-    offsets = checkpoint / "offsets"
-    return offsets.is_dir() and any(path.name.isdigit() for path in offsets.iterdir())
-
-
-def _need_lake(url: str, *, is_begun: bool) -> None:
+def _need_lake(url: str, checkpoint: str, *, begun: bool) -> None:
     """Raises JobFailed for a folder of this machine that holds anything but what this job has written.
 
-    Spark's log of a folder knows batches by their numbers alone: those of another checkpoint are taken for
-    done there, and left out without a word.
+    The checkpoint may lie in it, and `begun` says whether it has a batch.
     """
+    if url.rstrip("/") == checkpoint.rstrip("/"):
+        raise JobFailed(f"{url} cannot be the lake and the checkpoint: give each a folder of its own")
     folder = local_path(url)
     if folder is None or not folder.exists():
         return
@@ -268,10 +271,13 @@ def _need_lake(url: str, *, is_begun: bool) -> None:
     names = {path.name for path in folder.iterdir() if path.name[0] != "."}
     if "_manifests" in names:
         raise JobFailed(f"{url} is a lake of `orbitmq job archive`: give --to-lake a folder of its own")
-    strange = sorted(name for name in names if name != SPARK_LOG and not name.startswith("day="))
+    names -= names_towards(folder, local_path(checkpoint))
+    # Days without a log are another program's, and none of Spark's readers would see them beside a log.
+    ours = {name for name in names if name == SPARK_LOG or name.startswith("day=")}
+    strange = sorted(names - ours if SPARK_LOG in names else names)
     if strange:
         raise JobFailed(f"{url} holds other things, as {strange[0]}: give --to-lake a folder of its own")
-    if names and not is_begun:
+    if was_written(folder) and not begun:
         raise JobFailed(
             f"{url} was written with another checkpoint: go on with that one, or give --to-lake a new folder"
         )

@@ -101,6 +101,17 @@ class SampleTable:
         files = self._whole()
         return pq.read_table(files[-1], schema=self._schema).to_pylist() if files else []
 
+    def holds(self, column: str, value: str) -> bool:
+        """Whether a row of any file has this value. Raises JobFailed for a file that cannot be read."""
+        for file in reversed(self._whole()):
+            try:
+                rows = pq.read_table(file, schema=self._schema, columns=[column])
+            except (pa.ArrowInvalid, OSError) as error:
+                raise JobFailed(f"{file} is damaged, take it away: {error}") from None
+            if value in rows[column].unique().to_pylist():
+                return True
+        return False
+
 
 def admin_of(setup: JobSetup, timeout_ms: int) -> Admin:
     """An operator's connections to the cluster of a job."""

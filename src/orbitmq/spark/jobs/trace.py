@@ -17,9 +17,10 @@ import click
 from orbitmq.admin.face import Moment
 from orbitmq.admin.output import Column, Rows
 from orbitmq.spark.folders import local_path
-from orbitmq.spark.jobs.beforehand import need_order, need_topics
+from orbitmq.spark.jobs.beforehand import is_begun, names_towards, need_order, need_topics, was_written
 from orbitmq.spark.jobs.job import QUIET, JobFailed, JobSetup, JobUi, job
 from orbitmq.spark.jobs.patience import patiently
+from orbitmq.spark.lake.storage import LocalStorage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -71,7 +72,7 @@ def run(options: TraceOptions, ui: JobUi = QUIET) -> TraceResult:
     need_order(options.since_ms, options.until_ms)
     if options.tables is not None:
         _need_tables(options.tables, local_path(_checkpoint(options)))
-    if options.tables is None or committed_offsets(Path(_checkpoint(options))) is None:
+    if options.tables is None or _committed(options) is None:
         need_topics(setup, [options.topic])  # later a stream waits for what is away
     with setup.session("trace") as spark:
         added = 0
@@ -106,7 +107,7 @@ def _bring_in(spark: SparkSession, options: TraceOptions, ui: JobUi) -> int:
     from orbitmq.spark.jobs.trace_records import records
 
     assert options.tables is not None
-    if committed_offsets(Path(_checkpoint(options))) is None:
+    if _committed(options) is None:
         _need_traces(spark, options)
     stream = spark.readStream.format("orbitmq").options(**_source(options), startingOffsets="earliest").load()
     with ui.spark_progress(spark, "trace into the table"):
@@ -133,14 +134,16 @@ def _need_tables(tables: Path, checkpoint: Path | None) -> None:
         raise JobFailed(f"{above} is no folder")
     if above != tables:
         return
-    known = {RECORDS, *DERIVED, "checkpoint"} | ({checkpoint.name} if checkpoint is not None else set())
-    strange = sorted(one.name for one in tables.iterdir() if one.name not in known and one.name[0] != ".")
-    if strange:
-        raise JobFailed(f"{tables} holds other things, as {strange[0]}: give --tables a folder of its own")
-    # Spark's log of a folder knows batches by their numbers alone: those of another checkpoint are taken for
-    # done there, and left out without a word.
-    is_new = checkpoint is not None and not (checkpoint / "offsets").is_dir()
-    if is_new and (tables / RECORDS / "_spark_metadata").is_dir():
+    # Later there may be a report beside the records.
+    if not (tables / RECORDS).exists():
+        known = {*DERIVED, "checkpoint", *names_towards(tables, checkpoint)}
+        strange = sorted(one.name for one in tables.iterdir() if one.name not in known and one.name[0] != ".")
+        if strange:
+            raise JobFailed(
+                f"{tables} holds other things, as {strange[0]}: give --tables a folder of its own"
+            )
+    is_new = checkpoint is not None and not is_begun(LocalStorage(checkpoint))
+    if is_new and was_written(tables / RECORDS):
         raise JobFailed(
             f"{tables} was written with another checkpoint than {checkpoint}: go on with that one, or give "
             "--tables a new folder"
@@ -166,10 +169,16 @@ def _checkpoint(options: TraceOptions) -> str:
     return options.setup.checkpoint or str(options.tables / "checkpoint")
 
 
+def _committed(options: TraceOptions) -> str | None:
+    """See `committed_offsets`; None for a checkpoint that is not on this machine, which Spark alone reads."""
+    checkpoint = local_path(_checkpoint(options))
+    return None if checkpoint is None else committed_offsets(checkpoint)
+
+
 def _outstanding(spark: SparkSession, options: TraceOptions) -> int:
     """How many trace messages the table lacks, by the offsets that its checkpoint has seen through."""
     given = _source(options) | {"columns": "queueOffset"}
-    seen = committed_offsets(Path(_checkpoint(options)))
+    seen = _committed(options)
     if seen is not None:
         given["startingOffsets"] = seen
     return spark.read.format("orbitmq").options(**given).load().count()
