@@ -210,6 +210,7 @@ NO_LIMITS = {
     "broker.handlers.query:MAX_UNITS": "a page of mqadmin queryCq",
     "broker.pop_acks:MOST_USUAL_POPS": "size of a cache",
     "broker.pop_moulds:MOST_MOULDS": "size of a cache",
+    "broker.pop_moulds:MOST_NAME_CHARACTERS": "longer ones go the ordinary way",
     "broker.pop_revive:MOST_POINTS": "kept in memory; the rest is read when it is due",
     "broker.pulls_cy:MAX_STANDING": "size of a cache",
     "broker.registration:MAX_PERIOD_MS": "bound of an option",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import random
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -10,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orbitmq.broker import pop_moulds
-from orbitmq.broker.pop_moulds import Moulds
+from orbitmq.broker.pop_moulds import RECORDS_PER_MOULD, Moulds
 from orbitmq.broker.pop_records import ReviveRecords
 from orbitmq.broker.pop_timers import TimerQueue
 from orbitmq.protocol.bodies.pop import PopCheckPoint
+from orbitmq.protocol.names import MAX_GROUP_CHARACTERS, MAX_RETRY_TOPIC_CHARACTERS
 from orbitmq.protocol.pop import PopHandle
 from orbitmq.protocol.properties import BadProperty
 from orbitmq.store import PendingMessage
@@ -37,7 +40,8 @@ PRECISIONS = st.sampled_from([1, 100, 1000])
 
 
 def records(precision_ms: int) -> ReviveRecords:
-    return ReviveRecords("Cluster", HOST, TimerQueue(precision_ms))
+    """Each with a mould from the first one on."""
+    return ReviveRecords("Cluster", HOST, TimerQueue(precision_ms), Moulds(records_per_mould=1))
 
 
 def made(make: Any, *values: Any) -> PendingMessage | str:
@@ -94,20 +98,72 @@ def test_a_check_point_is_the_one_made_in_full(
         assert made(ours.check_point, point, revive_queue_id, NOW) == wanted
 
 
-def test_a_record_with_the_same_names_is_not_made_in_full_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    ours = records(1000)
-    handle = PopHandle(5, NOW, 60_000, 1, 0, "broker-a", 3)
-    ours.ack(handle, "G", "T", [7], NOW)
-    wanted = ours._full_ack(dataclasses.replace(handle, start_offset=40), "G", "T", [41], NOW)
-    monkeypatch.delattr(ReviveRecords, "_full_ack")
-    assert ours.ack(dataclasses.replace(handle, start_offset=40), "G", "T", [41], NOW) == wanted
+@pytest.fixture
+def in_full(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The groups of the acknowledgements that are made in full."""
+    groups: list[str] = []
+    make = ReviveRecords._full_ack
+
+    def noted(ours: Any, handle: PopHandle, group: str, *others: Any) -> PendingMessage:
+        groups.append(group)
+        return make(ours, handle, group, *others)
+
+    monkeypatch.setattr(ReviveRecords, "_full_ack", noted)
+    return groups
 
 
-def test_moulds_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pop_moulds, "MOST_MOULDS", 3)
+HANDLE = PopHandle(5, NOW, 60_000, 1, 0, "broker-a", 3)
+
+
+def test_records_with_the_same_names_are_soon_not_made_in_full(in_full: list[str]) -> None:
+    ours = ReviveRecords("Cluster", HOST, TimerQueue(1000))
+    for _ in range(RECORDS_PER_MOULD):
+        ours.ack(HANDLE, "G", "T", [7], NOW)
+    wanted = ours._full_ack(dataclasses.replace(HANDLE, start_offset=40), "G", "T", [41], NOW)
+    in_full.clear()
+    assert ours.ack(dataclasses.replace(HANDLE, start_offset=40), "G", "T", [41], NOW) == wanted
+    assert in_full == []
+
+
+@pytest.mark.parametrize("in_turn", [True, False])
+def test_more_names_than_moulds_cost_little_more_than_records_in_full(
+    monkeypatch: pytest.MonkeyPatch, in_full: list[str], in_turn: bool
+) -> None:
+    monkeypatch.setattr(pop_moulds, "MOST_MOULDS", 16)
+    ours = ReviveRecords("Cluster", HOST, TimerQueue(1000))
+    chance = random.Random(1)
+    for number in range(5000):
+        ours.ack(HANDLE, f"G{number % 48 if in_turn else chance.randrange(48)}", "T", [7], NOW)
+    assert len(in_full) < 5000 * 1.05
+    assert len(ours._moulds._by_names) == 16
+
+
+def test_a_name_that_comes_often_gets_its_mould_among_those_that_come_once(
+    monkeypatch: pytest.MonkeyPatch, in_full: list[str]
+) -> None:
+    monkeypatch.setattr(pop_moulds, "MOST_MOULDS", 16)
+    ours = ReviveRecords("Cluster", HOST, TimerQueue(1000))
+    for number in range(20_000):
+        ours.ack(HANDLE, "G" if number % 2 else f"G{number}", "T", [7], NOW)
+    assert in_full.count("G") < 10_000 * 0.2
+
+
+def test_long_names_are_not_kept() -> None:
     ours = records(1000)
-    for number in range(9):
-        ours.ack(PopHandle(5, NOW, 60_000, 1, 0, f"broker-{number}", 3), "G", "T", [7], NOW)
-    moulds = ours._moulds
-    assert isinstance(moulds, Moulds)
-    assert len(moulds._by_names) == 3
+    tracemalloc.start()
+    try:
+        for number in range(50):
+            ours.ack(HANDLE, "G", f"{number:0100000}", [7], NOW)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 100_000
+
+
+def test_the_longest_legal_names_have_a_mould(in_full: list[str]) -> None:
+    ours = records(1000)
+    group, topic = "g" * MAX_GROUP_CHARACTERS, "t" * MAX_RETRY_TOPIC_CHARACTERS
+    ours.ack(HANDLE, group, topic, [7], NOW)
+    in_full.clear()
+    ours.ack(HANDLE, group, topic, [8], NOW)
+    assert in_full == []

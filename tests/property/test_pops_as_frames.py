@@ -187,3 +187,41 @@ def test_under_sync_flush_pops_are_left(tmp_path) -> None:  # type: ignore[no-un
     broker = RealBroker(tmp_path / "sync", flushDiskType="SYNC_FLUSH")
     assert broker.take_pops(pop(1, GROUP, {"queue_id": 0}), PEER, NOW) is None
     broker.close()
+
+
+@pytest.mark.parametrize("fails", ["room", "append"])
+def test_what_was_popped_leaves_whatever_fails_behind_it(  # type: ignore[no-untyped-def]
+    brokers, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    broker = brokers[0]
+    group = next(GROUPS)
+    first = pop(20, group, {"queue_id": 0})
+    works = broker.store.append
+
+    def fail(*_: object) -> None:
+        raise OSError("the disk is gone")
+
+    def append_and_fail_from_now_on(*values: Any) -> Any:
+        monkeypatch.setattr(broker.store, "append", fail)
+        return works(*values)
+
+    if fails == "room":
+        monkeypatch.setattr(broker.store, "room", fail)
+        behind = frame(21, {"handle": POPS[0], "offset": 1})
+    else:
+        monkeypatch.setattr(broker.store, "append", append_and_fail_from_now_on)
+        behind = pop(21, group, {"queue_id": 1})
+    taken = broker.take_pops(first + behind, PEER, NOW)
+    assert taken is not None
+    assert taken.end == len(first)
+    ((command, reply),) = taken.held
+    assert command.opaque == 20
+    assert reply.body
+
+
+def test_what_fails_behind_pops_is_in_the_log(brokers, monkeypatch, caplog) -> None:  # type: ignore[no-untyped-def]
+    broker = brokers[0]
+    monkeypatch.setattr(broker.store, "room", lambda now: 1 // 0)
+    data = pop(20, next(GROUPS), {"queue_id": 0}) + frame(21, {"handle": POPS[0], "offset": 1})
+    assert broker.take_pops(data, PEER, NOW) is not None
+    assert "ZeroDivisionError" in caplog.text

@@ -4,17 +4,28 @@ Each pop stores a check point, and acknowledgements behind it: JSON and properti
 broker are always the same. A mould is such a record with places for its numbers. It is cast once for trial: a
 record that does not come out as the one made in full, because a name looks like a number for instance, has no
 mould.
+
+Making one costs as much as nine records in full, and names come from clients. So only some of the records
+that have no mould are worth one: those of names that come often get theirs soon, and however many names there
+are, records cost little more than if all were made in full.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import TypeAlias
 
 from orbitmq.store import PendingMessage
 
-MOST_MOULDS = 1024
-"""Names of a handle come from clients: so many moulds are kept."""
+MOST_MOULDS = 8192
+"""So many are kept, of which a topic and a group have three; behind that the oldest goes for a new one."""
+MOST_NAME_CHARACTERS = 512
+"""Names that are longer together have no mould, for it keeps them several times. Those of a legal topic and
+group are shorter.
+"""
+RECORDS_PER_MOULD = 97
+"""Of so many records without a mould one gets it; a prime, so that it is not always one of the same kind."""
 
 Numbers: TypeAlias = Mapping[bytes, int | bytes]
 """By name of their place; a list of numbers is bytes with commas."""
@@ -27,7 +38,7 @@ class Mould:
 
     def __init__(self, record: PendingMessage, numbers: Numbers) -> None:
         """`numbers` are those that `record` was made with, each another one."""
-        self._like = record
+        self._like = replace(record, body=b"", properties=b"")
         self._body = _with_places(bytes(record.body), numbers)
         self._properties = _with_places(record.properties, numbers)
 
@@ -63,18 +74,25 @@ def _with_places(text: bytes, numbers: Numbers) -> bytes:
 class Moulds:
     """The moulds of one broker, by what stays the same."""
 
-    def __init__(self) -> None:
+    def __init__(self, records_per_mould: int = RECORDS_PER_MOULD) -> None:
         self._by_names: dict[tuple[str, ...], Mould | None] = {}
+        self._records_per_mould = records_per_mould
+        self._without = 0
 
     def find(
         self, names: tuple[str, ...], samples: Callable[[], Iterable[tuple[PendingMessage, Numbers]]]
     ) -> Mould | None:
-        """The mould of records with these names; None where each has to be made in full.
+        """The mould of records with these names; None where this one has to be made in full.
 
         Of two samples with other numbers it is made of the first, and tried with the second.
         """
         if names in self._by_names:
             return self._by_names[names]
+        if sum(map(len, names)) > MOST_NAME_CHARACTERS:
+            return None
+        self._without += 1
+        if self._without % self._records_per_mould:
+            return None
         (record, numbers), (wanted, others) = samples()
         mould = Mould(record, numbers)
         is_alike = mould.cast(others, wanted.born_timestamp) == wanted

@@ -6,6 +6,8 @@ request, here only so that the acknowledgements behind it need not be cut into r
 
 from __future__ import annotations
 
+import logging
+
 from orbitmq.broker.handlers.pop import PopTables, pop_message
 from orbitmq.broker.handlers.pop_ack import ACK_BEGINS, PopAckTables, take_ack_frames
 from orbitmq.protocol.call import Call, Peer, Result, Taken
@@ -13,6 +15,8 @@ from orbitmq.protocol.command import Command
 from orbitmq.protocol.frame import FRAME_HEAD_BYTES, MAX_FRAME_BYTES
 from orbitmq.protocol.header_cy import decode_frames
 from orbitmq.protocol.requests.pop import AckMessage, PopMessage
+
+log = logging.getLogger(__name__)
 
 POP_BEGINS = b'{"code":200050,'
 """How Java, Go and C++ peers begin the header of a pop."""
@@ -32,7 +36,12 @@ def take_pop_frames(pops: PopTables, acks: PopAckTables, data: bytes, peer: Peer
     results: list[tuple[Command, Result]] = []
     while True:
         if data.startswith(ACK_BEGINS, end + FRAME_HEAD_BYTES):
-            taken = take_ack_frames(acks, data[end:], peer, now)
+            try:
+                taken = take_ack_frames(acks, data[end:], peer, now)
+            except Exception:
+                # What was popped before has to leave: its messages are hidden from everybody else.
+                log.exception("acknowledgements of %s could not be handled at once", peer.address)
+                break
             if taken is None:
                 break
             end += taken.end
