@@ -100,7 +100,7 @@ class ClientTable:
         self.producers: dict[str, dict[int, Client]] = {}
         self.consumers: dict[str, ConsumerGroup] = {}
         self.changes = 0
-        """Heartbeats and departures of consumers: more when any group may be another than before."""
+        """How often a consumer group came, went, or said something else of what it consumes and how."""
         self._outbox = outbox
         self._fingerprints: dict[str, int] = {}
         self._produces: dict[int, set[str]] = {}
@@ -132,7 +132,6 @@ class ClientTable:
         with_subscriptions: bool,
     ) -> bool:
         """Notes a consumer and what it subscribes; whether anything changed that the group had to hear."""
-        self.changes += 1
         name = data.group_name
         consume_type = _given(data.consume_type, ConsumeType.CONSUME_PASSIVELY)
         message_model = _given(data.message_model, MessageModel.CLUSTERING)
@@ -141,6 +140,8 @@ class ClientTable:
         if group is None:
             group = ConsumerGroup(name, consume_type, message_model, consume_from_where)
             self.consumers[name] = group
+            self.changes += 1
+        before = (group.consume_type, group.message_model, dict(group.subscriptions))
         group.consume_type = consume_type
         group.message_model = message_model
         group.consume_from_where = consume_from_where
@@ -150,6 +151,8 @@ class ClientTable:
             self._consumes.setdefault(peer.connection_id, set()).add(name)
         if with_subscriptions and group.subscribe(data.subscription_data_set):
             changed = True
+        if before != (group.consume_type, group.message_model, group.subscriptions):
+            self.changes += 1
         if changed:
             self._tell(group)
         return changed
@@ -182,12 +185,12 @@ class ClientTable:
         consumers = self.consumers.get(group)
         if consumers is None or consumers.members.pop(connection_id, None) is None:
             return
-        self.changes += 1
         _leave(self._consumes, connection_id, group)
         if consumers.members:
             self._tell(consumers)
         else:
             del self.consumers[group]
+            self.changes += 1
 
     def connection_closed(self, connection_id: int) -> None:
         """Takes off everybody who spoke through a connection that is gone."""

@@ -58,7 +58,7 @@ _NUMBERS = (9001, 9002, 9003, 9004, 9005, 9006, 9007)
 _FOUND = GetStatus.FOUND
 
 MAX_STANDING = 16_384
-"""Standing pulls that are kept, 1 KB each or less: of so many queues with their groups."""
+"""Standing pulls that are kept, 2 KB each or less: of so many queues with their groups."""
 PULLS_AT_ONCE = 64
 BYTES_AT_ONCE = 256 << 10
 """So much of one read is answered at once; then it is looked whether the peer takes its answers."""
@@ -166,8 +166,8 @@ def take_pulls(rules: PullRules, data: bytes, peer: Peer, now: int) -> Taken | N
             standing = rules.look_up(request, now)
             if standing is None:
                 break
-            if len(known) >= MAX_STANDING:
-                known.clear()
+            if key not in known and len(known) >= MAX_STANDING:
+                del known[next(iter(known))]
             known[key] = standing
         if offsets.has_resets:
             break
@@ -259,12 +259,13 @@ def _key(
     queue_offset: cython.pointer[cython.longlong],
     commit_offset: cython.pointer[cython.longlong],
 ) -> bytes | None:
-    """All fields of a pull but its offsets, which are given as numbers; None if they are none or too much.
-    Compiled only.
+    """All fields of a pull that its answer depends on but its offsets, which are given as numbers; None if
+    those are none, or the fields too long. Compiled only.
     """
     key = cython.declare(cython.uchar[1024])
     used: cython.Py_ssize_t = 0
-    numbers: cython.int = 0
+    queue_offsets: cython.int = 0
+    commit_offsets: cython.int = 0
     i: cython.int
     name: cython.pointer[Text]
     value: cython.pointer[Text]
@@ -272,10 +273,10 @@ def _key(
         name = cython.address(header.names[i])
         value = cython.address(header.values[i])
         if is_text(name, b"queueOffset", 11):
-            numbers += to_number(value.at, value.size, queue_offset)
+            queue_offsets += to_number(value.at, value.size, queue_offset)
         elif is_text(name, b"commitOffset", 12):
-            numbers += to_number(value.at, value.size, commit_offset)
-        else:
+            commit_offsets += to_number(value.at, value.size, commit_offset)
+        elif not is_text(name, b"Signature", 9):  # another one each time; who checks it asks before
             if used + name.size + value.size + 2 > 1024:
                 return None
             memcpy(key + used, name.at, name.size)
@@ -284,7 +285,7 @@ def _key(
             memcpy(key + used + 1, value.at, value.size)
             used += value.size + 2
             key[used - 1] = 0
-    if numbers != 2:
+    if queue_offsets != 1 or commit_offsets != 1:
         return None
     whole: bytes = PyBytes_FromStringAndSize(cython.cast(cython.p_char, key), used)
     return whole

@@ -94,9 +94,10 @@ def test_what_is_not_as_peers_write_it_is_left(damage: tuple[bytes, bytes]) -> N
 @compiled_only
 def test_fields_that_are_there_twice_or_too_long_are_left() -> None:
     frame = encode_command(PULL.to_command(77))
-    again = frame.replace(b'"queueOffset":', b'"queueOffset":"1","queueOffset":')
-    header = len(again) - 8
-    assert not read((header + 4).to_bytes(4, "big") + header.to_bytes(4, "big") + again[8:])
+    for name, twice in ((b"queueOffset", b"queueOffset"), (b"commitOffset", b"queueOffset")):
+        header = frame[8:].replace(b'"%b":' % name, b'"%b":"1","queueOffset":' % twice)
+        assert header != frame[8:]
+        assert not read((len(header) + 4).to_bytes(4, "big") + len(header).to_bytes(4, "big") + header)
     long = copy(PULL)
     long.subscription = "a" * 1100
     assert not read(encode_command(long.to_command(77)))

@@ -393,6 +393,10 @@ class ShortWay:
             return None
         if isinstance(wanted, MessageFilter) or tables.broadcasts.remembers(request):
             return None
+        if not request.sys_flag & SUBSCRIPTION_IN_REQUEST:
+            subscription = tables.clients.subscription(request.consumer_group, request.topic)
+            if subscription is not None and not is_tag_type(subscription.expression_type):
+                return None  # whose filter may come or go at any time
         into = self._in_bulk if request.bulk else self._copied
         cursor = tables.store.cursor(
             request.topic,
