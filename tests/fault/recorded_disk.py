@@ -230,11 +230,14 @@ class RecordedDisk:
 
     def sync_folder(self, folder: Path) -> None:
         """See `Disk`."""
+        if str(folder) not in self._folders:
+            raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(folder))
         self.step("sync folder", folder)
         self.note(Step("sync folder", path=str(folder)))
 
-    def write_out(self, folder: Path) -> None:
+    def write_out(self, folder: Path) -> bool:
         """See `Disk`. Nothing is quicker here for it."""
+        return False
 
     def remove(self, path: Path) -> None:
         """See `Disk`."""

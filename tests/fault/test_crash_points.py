@@ -73,6 +73,40 @@ def test_a_power_cut_amid_recovery_keeps_every_promise(tmp_path: Path, flush: st
                 pytest.fail(f"{flush}, seed {SEED}, power cut after step {step}, again {second}: {error!r}")
 
 
+def test_a_power_cut_behind_a_new_checkpoint_takes_no_queue_with_it(tmp_path: Path) -> None:
+    """Before the marks are there that belong to it."""
+    disk = RecordedDisk(tmp_path)
+    given = options(tmp_path)
+    store = MessageStore.open(given, NOW, disk)
+    known: list[tuple[int, int]] = []
+    """(step, how far the log is on the disk)"""
+    disk.before = lambda kind, path: known.append((len(disk.journal), store.durable_offset))
+    ends: list[int] = []
+    for number in range(90):
+        now = NOW + number * 10_000
+        appended = store.append(message(number, queue_id=number % 3, body=bytes(3000)), now)
+        ends.append(appended.end_offset)
+        if number % 30 == 29:
+            store.flush_now()
+            store._sweep_chore(now)
+    renamed = [
+        step for step, what in enumerate(disk.journal) if what.kind == "rename" and "queuemarks" in what.path
+    ]
+    assert len(renamed) > 1
+    crash(store)
+    playback = disk.playback()
+    for step in (before for at in renamed for before in range(at - 8, at + 1)):
+        playback.go_to(step)
+        _, durable = max(one for one in known if one[0] <= step)
+        promised = {number for number, end in enumerate(ends) if end <= durable}
+        for number in range(8):
+            left = playback.power_cut(random.Random(f"{SEED}-{number}"), kept=0.5)
+            again = MessageStore.open(given, NOW, left)
+            found = {record.flag for queue_id in range(3) for record in read_queue(again, "T", queue_id)}
+            assert promised <= found, f"after step {step} ({disk.journal[step - 1]})"
+            crash(again)
+
+
 def test_a_crash_while_old_segments_go_takes_nothing_that_stays(tmp_path: Path) -> None:
     """Segments, queue files and index files are removed while more messages come."""
     disk = RecordedDisk(tmp_path)

@@ -13,6 +13,7 @@ import contextlib
 import logging
 import threading
 import time
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -238,6 +239,15 @@ class CommitLog:
             return None
         scan = scan_records(segment.file.read(position, size), 0, size, segment.start + position)
         return scan.records[0] if scan.records else None
+
+    def record_checksum(self, physical_offset: int) -> int | None:
+        """A checksum of all of the record there, None where there is no sound one."""
+        segment = self.find(physical_offset)
+        if segment is None:
+            return None
+        position = physical_offset - segment.start
+        record = self.sound_record(segment, position)
+        return None if record is None else zlib.crc32(segment.file.read(position, record[1]))
 
     # Appending: only the owner of the store.
 

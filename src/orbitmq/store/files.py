@@ -118,9 +118,10 @@ class Disk(Protocol):
         """Makes names that came, went or changed in a folder last."""
         ...
 
-    def write_out(self, folder: Path) -> None:
-        """Has all files written that are on the same file system as a folder: then to sync very many of them
-        one by one, which is what brings them to the disk and tells of errors, takes seconds, not minutes.
+    def write_out(self, folder: Path) -> bool:
+        """Has all files and names written that are on the same file system as a folder; False where that
+        cannot be had. Then to sync very many files one by one, which tells of errors, takes seconds, not
+        minutes.
         """
         ...
 
@@ -268,12 +269,11 @@ class RealDisk:
         finally:
             os.close(fd)
 
-    def write_out(self, folder: Path) -> None:
+    def write_out(self, folder: Path) -> bool:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             syncfs = getattr(ctypes.CDLL(None), "syncfs", None)  # glibc and musl have it
-            if syncfs is not None:
-                syncfs(fd)
+            return syncfs is not None and syncfs(fd) == 0
         finally:
             os.close(fd)
 

@@ -64,14 +64,18 @@ class Index:
 
     # Opening.
 
-    def load(self, clean: bool, marks: Marks | None) -> None:
+    def load(self, clean: bool, marks: Marks | None, anew: bool = False) -> None:
         """Opens the files and finds out from where the log has to be indexed.
 
         `marks` are those written beside the present checkpoint, else None. A file that is of the wrong size,
-        torn, or newer than what was synced is removed or goes back; all files behind it go with it.
+        torn, or newer than what was synced is removed or goes back; all files behind it go with it. All of
+        them do where the index is to be made `anew`.
         """
         self._disk.make_folder(self._folder)
         names = [name for name in self._disk.names(self._folder) if is_file_name(name)]
+        if anew:
+            self._remove(names)
+            names = []
         for name in names:
             index = IndexFile.open(self._disk, self._folder / name, self._slots, self._most)
             kept = index is not None and self._is_usable(index, name, clean, marks)

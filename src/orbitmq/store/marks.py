@@ -3,7 +3,7 @@
 Apache has no such file and ignores it. With it a start notices consume-queue files that were deleted or cut
 off, and rebuilds just those queues from the log; after a clean stop it spares the scan of the log. It counts
 only together with the checkpoint it was written beside: whoever worked in the folder since then has changed
-that.
+that. And it counts only for the log that it tells of, known by checksums of some of its records.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from orbitmq.store.commit_log import CommitLog
 from orbitmq.store.consume_queue import ConsumeQueue
 from orbitmq.store.files import Disk
 
@@ -38,12 +39,32 @@ class Marks:
     """The newest index file, its entries then, and the physical offset up to which messages were indexed."""
     index_count: int = 0
     index_position: int = 0
+    known: dict[int, int] = field(default_factory=dict)
+    """Checksums of whole records that were on the disk, by where they begin: the one to replay from, and the
+    first of its segment."""
     queues: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)
 
     def take_queues(self, queues: Iterable[ConsumeQueue]) -> None:
         """Notes where queues stand."""
         for queue in queues:
             self.queues.setdefault(queue.topic, {})[queue.queue_id] = (queue.min_offset, queue.swept_to)
+
+    def note_records(self, commit_log: CommitLog) -> None:
+        """Notes by which records the log is known."""
+        segment = commit_log.find(self.replay_from)
+        if segment is not None:
+            for start in (segment.start, self.replay_from):
+                checksum = commit_log.record_checksum(start)
+                if checksum is not None:
+                    self.known[start] = checksum
+
+    def are_of(self, commit_log: CommitLog) -> bool:
+        """Whether they tell of this log, as far as it can be known: records that are damaged or gone may be
+        those that were noted. Sound ones may be others only where one is as it was.
+        """
+        found = {start: commit_log.record_checksum(start) for start in self.known}
+        others = any(checksum not in (None, self.known[start]) for start, checksum in found.items())
+        return not others or any(found[start] == checksum for start, checksum in self.known.items())
 
     def save(self, disk: Disk, root: Path) -> None:
         """Writes the file as a whole. Raises OSError."""
@@ -81,7 +102,8 @@ class Marks:
                 topic: {int(queue_id): (int(first), int(after)) for queue_id, (first, after) in table.items()}
                 for topic, table in values.pop("queues").items()
             }
-            marks = cls(**values, queues=queues)
+            known = {int(start): int(checksum) for start, checksum in values.pop("known", {}).items()}
+            marks = cls(**values, known=known, queues=queues)
         except (ValueError, TypeError, KeyError, AttributeError):
             return None
         return marks if marks.checkpoint == checkpoint else None

@@ -3,7 +3,8 @@
 The log is the only truth. After a clean stop its end is where the files say. After a crash queues go back to
 where the marks say that they are on the disk, everything since is read from the log again, the first record
 that is not sound ends it, and what queues lack is put back. Without marks that can be relied on, reading
-begins with the segment that the checkpoint tells.
+begins with the segment that the checkpoint tells. Marks of another log tell that queues and index are not of
+this one, either: they are made anew.
 
 Before the last sync point an unsound record is no torn end but damage: it is stepped over and counted, so
 that the sound messages behind it stay.
@@ -80,7 +81,10 @@ class Recovery:
         self._table = table
         self._sweep = sweep
         self._checkpoint = checkpoint
-        self._marks = marks
+        self.marks = marks
+        """None where they do not count."""
+        self.is_other_log = False
+        """The folder's log is not the one that its other files were made of."""
         self._clean = clean
         self._delays = delays_ms(options.message_delay_level)
         self._pending = 0
@@ -93,15 +97,21 @@ class Recovery:
         """Finds the end of the log and makes the queues agree with it. Raises StoreCorrupt, OSError."""
         self._check_nothing_is_missing()
         if not self._log.segments:
-            for queue in self._table.all():
-                # Without a log there is nothing that these queues could point to.
-                self._sweep.doom(self._table.remove_topic(queue.topic))
+            # Without a log there is nothing that these queues could point to.
+            self._forget_queues()
             return self.found
+        if self.marks is not None and not self.marks.are_of(self._log):
+            log.warning(
+                "%s is another log than that of queues and index: they are made anew", self._log.folder
+            )
+            self.is_other_log, self.marks = True, None
+            self._forget_queues()
+            self._sweep.run()  # Their files go before new ones of the same names are opened.
         damaged = self._damaged_queues()
         if self._clean and not damaged and not self._table.is_damaged and self._ends_as_marked():
             return self.found
         self.found.scanned = True
-        marks = self._marks
+        marks = self.marks
         marked = None if marks is None else self._marked_start(marks)
         if marks is not None and marked is not None and not self._clean:
             self._go_back_to(marks)
@@ -115,12 +125,16 @@ class Recovery:
         self._end_log(begin, end, torn)
         return self.found
 
+    def _forget_queues(self) -> None:
+        for queue in self._table.all():
+            self._sweep.doom(self._table.remove_topic(queue.topic))
+
     def _check_nothing_is_missing(self) -> None:
         """Refuses a log that ends before what was on the disk: a segment was removed, or a disk is not there.
 
         To go on would be to throw away what was acknowledged, and its queues with it.
         """
-        marks, segments = self._marks, self._log.segments
+        marks, segments = self.marks, self._log.segments
         end = segments[-1].end if segments else 0
         if marks is not None and end < marks.durable:
             raise StoreCorrupt(
@@ -139,10 +153,10 @@ class Recovery:
 
     def _damaged_queues(self) -> list[ConsumeQueue]:
         """Queues that had more units at the last checkpoint than their files have now."""
-        if self._marks is None:
+        if self.marks is None:
             return []
         damaged = []
-        for topic, queues in self._marks.queues.items():
+        for topic, queues in self.marks.queues.items():
             for queue_id, (first, after) in queues.items():
                 queue = self._table.find(topic, queue_id)
                 if queue is None:
@@ -166,7 +180,7 @@ class Recovery:
 
     def _ends_as_marked(self) -> bool:
         """Whether the log ends with the very record that was noted at the clean stop."""
-        marks = self._marks
+        marks = self.marks
         if marks is None or marks.last_record < 0:
             return False
         segment = self._log.find(marks.last_record)
@@ -204,10 +218,8 @@ class Recovery:
         first = self._log.min_physical
         if 0 <= start < first:
             return first  # Retention has taken that record since; what is left has to be read.
-        segment = self._log.find(start)
-        if segment is None or self._log.sound_record(segment, start - segment.start) is None:
-            return None
-        return start
+        checksum = self._log.record_checksum(start)
+        return None if checksum is None or checksum != marks.known.get(start) else start
 
     def _go_back_to(self, marks: Marks) -> None:
         """Has queues end with what was on the disk for sure: of units that came later a power cut may have
@@ -297,7 +309,7 @@ class Recovery:
     @property
     def _synced_to(self) -> int:
         """The log was on the disk up to here at the last checkpoint for sure; 0 if nobody knows."""
-        return self._marks.durable if self._marks is not None else 0
+        return self.marks.durable if self.marks is not None else 0
 
     def _note_damage(self, physical_offset: int, reason: str) -> None:
         # The log may be read twice.
@@ -364,7 +376,7 @@ class Recovery:
             return
         queue = self._table.find(topic, queue_id)
         if queue is None:
-            marks = self._marks
+            marks = self.marks
             if (
                 marks is not None
                 and physical_offset < marks.durable

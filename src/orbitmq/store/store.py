@@ -204,7 +204,7 @@ class MessageStore:
         for physical_offset in found.bad_records:
             self._reader.note_bad(physical_offset, "", -1, -1)
         self._sweep.raise_min_offsets(self._log.min_physical)
-        self._index.load(clean, marks)
+        self._index.load(clean, recovery.marks, anew=recovery.is_other_log)
         self._reader.opened_end = self._log.max_physical
         self._arrivals.begin()
         self._last_thorough = self._last_queue_sync = now_ms
@@ -815,6 +815,7 @@ class MessageStore:
         self._checkpoint.logics_timestamp_ms = timestamp
         self._checkpoint.save()
         marks.checkpoint = self._checkpoint.mark
+        marks.note_records(self._log)
         marks.take_queues(self._queues.all())
         marks.save(self._disk, self.options.root)
 

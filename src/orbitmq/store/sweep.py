@@ -6,11 +6,14 @@ deleted and made again cannot meet its own old files.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 from orbitmq.store import failpoints
 from orbitmq.store.consume_queue import (
@@ -47,6 +50,8 @@ class Sweep:
         self._doomed: deque[ConsumeQueue] = deque()
         self._unsynced: set[tuple[ConsumeQueue, int]] = set()
         """Files, by their start, with something that is not on the disk. Not held open for that."""
+        self._unnamed: set[Path] = set()
+        """Folders with names of files or folders that are not on the disk."""
         self.error: OSError | None = None
         """Why the last sweep did not get through; None after one that did."""
         self.sync_error: OSError | None = None
@@ -114,6 +119,8 @@ class Sweep:
             part = view[: start + self._table.file_bytes - position]
             file.write(position - start, part)
             self._unsynced.add((queue, start))
+            if position in (start, queue.base * UNIT_BYTES):
+                self._note_unnamed(queue)  # the file is new
             view = view[len(part) :]
             position += len(part)
 
@@ -154,18 +161,32 @@ class Sweep:
             raise
 
     def note_unsynced(self, queue: ConsumeQueue, starts: list[int]) -> None:
-        """Has files synced that somebody else has written to; before the first sweep."""
+        """Has a queue's names synced, and files that somebody else has written to; before the first sweep."""
         self._unsynced.update((queue, start) for start in starts)
+        self._note_unnamed(queue)
+
+    def _note_unnamed(self, queue: ConsumeQueue) -> None:
+        folder = queue_folder(self._table.folder, queue)
+        self._unnamed.update((folder, folder.parent, self._table.folder))
 
     def sync_all(self) -> None:
         """Brings everything written so far to the disk. Raises OSError, once it did for good."""
         with self.busy:
             self._once(self._extension.sync)
-            if len(self._unsynced) >= MANY_FILES:
-                self._disk.write_out(self._table.folder)
+            names_are_there = False
+            if len(self._unsynced) + len(self._unnamed) >= MANY_FILES:
+                names_are_there = self._disk.write_out(self._table.folder)
             for queue, start in list(self._unsynced):
                 self._sync_file(queue, start)
                 queue.unsynced_bytes = 0
+            # A file that the disk has no name of is gone with the next power cut, whatever was synced of it.
+            for folder in [] if names_are_there else list(self._unnamed):
+                self._once(partial(self._sync_names, folder))
+            self._unnamed.clear()
+
+    def _sync_names(self, folder: Path) -> None:
+        with contextlib.suppress(FileNotFoundError):  # its queue was removed
+            self._disk.sync_folder(folder)
 
     def take_in(self, most: int = sys.maxsize) -> None:
         """Drops swept units from the tails of up to `most` queues: the owner's part, which never waits for a

@@ -6,7 +6,7 @@ from orbitmq.store.marks import FILE_NAME, Marks
 
 
 def test_marks_come_back_as_they_were(tmp_path: Path) -> None:
-    marks = Marks("cafe", 1, 2, 3, 4, "20240101", 5, 6)
+    marks = Marks("cafe", 1, 2, 3, 4, 5, "20240101", 6, 7, {4: 8})
     queue = ConsumeQueue("%RETRY%G", 3, 7)
     queue.swept_to = 9
     marks.take_queues([queue, ConsumeQueue("T", 0)])

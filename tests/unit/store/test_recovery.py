@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -190,10 +191,11 @@ def test_whatever_an_earlier_process_says_it_could_not_flush_the_log_is_whole(
 
 def flip(root: Path, at: int) -> None:
     """Turns a bit of the log around."""
-    with (root / "commitlog" / f"{0:020d}").open("r+b") as log:
-        log.seek(at)
+    segment, position = divmod(at, SEGMENT)
+    with (root / "commitlog" / f"{segment * SEGMENT:020d}").open("r+b") as log:
+        log.seek(position)
         (byte,) = log.read(1)
-        log.seek(at)
+        log.seek(position)
         log.write(bytes([byte ^ 1]))
 
 
@@ -361,6 +363,69 @@ def test_where_the_record_of_the_marks_has_left_the_log_all_of_it_is_read(tmp_pa
     store = opened(tmp_path, commit_log_recover_max_num=2)
     assert store.recovered.read_from == first
     assert path.read_bytes()[50 * 20 :] == expected[50 * 20 :]
+    store.close()
+
+
+def other_log(tmp_path: Path, clean: bool) -> dict[str, bytes]:
+    """A store whose log is now one of other messages at the same places. Gives the queue files of that."""
+    for name, tag, queue_ids in (("kept", "A", (0, 1)), ("given", "B", (0, 2))):
+        store = opened(tmp_path / name)
+        for queue_id in queue_ids:
+            filled(store, 20, tag=tag, keys=tag, queue_id=queue_id)
+        store._index_chore(NOW)
+        store._sweep_chore(NOW + 120_000)
+        if clean:
+            store.close()
+        else:
+            filled(store, 5, tag=tag, keys=tag)
+            store._sweep_chore(NOW + 121_000)
+            crash(store)
+    shutil.rmtree(tmp_path / "kept" / "commitlog")
+    shutil.copytree(tmp_path / "given" / "commitlog", tmp_path / "kept" / "commitlog")
+    return {
+        str(path.relative_to(tmp_path / "given")): path.read_bytes()
+        for path in (tmp_path / "given" / "consumequeue").rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_marks_of_another_log_do_not_count_though_it_has_the_same_places(tmp_path: Path, clean: bool) -> None:
+    expected = other_log(tmp_path, clean)
+    for _ in range(2):
+        store = opened(tmp_path / "kept")
+        assert numbers_with_gap(store) == [*range(20), *([] if clean else range(5))]
+        assert numbers(store, 2) == list(range(20))
+        assert store.max_offset("T", 1) == 0, "it has no messages in this log"
+        store._index_chore(NOW)
+        assert len(store.query("T", "B", 64, 0, 1 << 60).records) == len(read_queue(store)) + 20
+        assert store.query("T", "A", 64, 0, 1 << 60).records == []
+        store.close()
+    for name, content in expected.items():
+        assert (tmp_path / "kept" / name).read_bytes() == content
+    assert not (tmp_path / "kept" / "consumequeue" / "T" / "1").exists()
+
+
+def test_a_bit_that_nothing_covers_does_not_make_it_another_log(tmp_path: Path) -> None:
+    appended = crashed_behind_marks(tmp_path)
+    flip(tmp_path, appended[19].physical_offset + 47)  # of the born time
+    store = opened(tmp_path)
+    assert store.recovered.read_from == 0
+    assert not store.recovered.lost_units
+    assert numbers_with_gap(store) == [*range(20), *range(5)]
+    store.close()
+
+
+def test_marks_that_know_no_record_are_no_place_to_begin(tmp_path: Path) -> None:
+    """As they were written before they named any."""
+    crashed_behind_marks(tmp_path)
+    path = tmp_path / "queuemarks.json"
+    values = json.loads(path.read_text())
+    del values["known"]
+    path.write_text(json.dumps(values))
+    store = opened(tmp_path)
+    assert store.recovered.read_from == 0
+    assert numbers_with_gap(store) == [*range(20), *range(5)]
     store.close()
 
 

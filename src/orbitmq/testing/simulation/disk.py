@@ -200,8 +200,9 @@ class MemoryDisk:
                 content.is_named = True
         self._undo = [(other, before) for other, before in self._undo if other != folder]
 
-    def write_out(self, folder: Path) -> None:
+    def write_out(self, folder: Path) -> bool:
         """See `Disk`. Nothing is quicker here for it."""
+        return False
 
     def remove(self, path: Path) -> None:
         self.check_alive()
