@@ -242,7 +242,7 @@ def moves(
 ) -> Iterator[dict[str, Future[tuple[Left, Read]]]]:
     """Every move that was asked for, two at a time: most of each is waiting."""
     need("java", "mvn")
-    wanted = [item.callspec.params["move"] for item in request.session.items if "test_pops" in str(item.path)]  # type: ignore[attr-defined]
+    wanted = [item.callspec.params["move"] for item in request.session.items if item.path == Path(__file__)]  # type: ignore[attr-defined]
     with ExitStack() as stack, ThreadPoolExecutor(max_workers=2) as pool:
         yield {move: pool.submit(moved, move, tmp_path_factory.mktemp("pops"), stack) for move in wanted}
 
