@@ -25,15 +25,14 @@ from orbitmq.broker.handlers.pop import PopTables
 from orbitmq.broker.handlers.pop_ack import ACK_BEGINS, PopAckTables, ack_many, take_ack_frames
 from orbitmq.broker.handlers.pop_frames import POP_BEGINS, take_pop_frames
 from orbitmq.broker.handlers.pull import PULL_BEGINS, PullTables, ShortWay
-from orbitmq.broker.handlers.send import (
+from orbitmq.broker.handlers.send import ManyResult, send_many
+from orbitmq.broker.handlers.send_frames import (
     BATCHES_BEGIN,
     FRAMES_BEGIN,
-    ManyResult,
-    SendTables,
-    send_many,
     take_batch_frames,
     take_frames,
 )
+from orbitmq.broker.handlers.send_tables import SendTables
 from orbitmq.broker.handlers.transaction import TransactionTables, end_many
 from orbitmq.broker.identity import BrokerIdentity
 from orbitmq.broker.locks import QueueLocks

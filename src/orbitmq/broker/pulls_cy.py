@@ -200,7 +200,7 @@ def take_pulls(rules: PullRules, data: bytes, peer: Peer, now: int) -> Taken | N
     peer.language = LANGUAGE_CODES.get(language.decode(), LANGUAGE_OTHER)
     whole = answers[0] if len(answers) == 1 else b"".join(answers)
     by_code = {PullMessage.CODE: (len(answers), 0)}
-    return Taken(end, whole, len(answers), by_code, held=held, concerns_others=False)
+    return Taken(end, whole, len(answers), by_code, results=held, concerns_others=False)
 
 
 def answer(rules: PullRules, standing: Standing, result: GetResult, opaque: int) -> bytes:

@@ -154,9 +154,9 @@ class Taken:
     late: Callable[[bytes], bytes] = bytes
     """Makes of the answers those that leave when the deadline has passed."""
     late_code: int = 0
-    held: Sequence[tuple[Command, Result]] = ()
-    """Requests that wait for something each, or are answered by themselves, with as much of them as their
-    answers need."""
+    results: Sequence[tuple[Command, Result]] = ()
+    """What requests came to that wait for something each, or are answered by themselves; with as much of them
+    as their answers need."""
     concerns_others: bool = True
     """Whether somebody else may have to hear of it in this turn, or something may have to be written soon."""
 

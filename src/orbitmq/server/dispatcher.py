@@ -121,7 +121,7 @@ class Dispatcher:
         self._answered(taken, 0, began)
         if taken.answered:
             connection.send_frame(taken.answers)
-        for command, result in taken.held:
+        for command, result in taken.results:
             self._settle(connection, command, result)
 
     def _answered(self, taken: Taken, response_code: int, began: float) -> None:

@@ -73,4 +73,4 @@ def take_pop_frames(pops: PopTables, acks: PopAckTables, data: bytes, peer: Peer
     if not end:
         return None
     by_code = {AckMessage.CODE: (acknowledged, 0)} if acknowledged else {}
-    return Taken(end, b"".join(answers), acknowledged, by_code, durable, deadline, held=results)
+    return Taken(end, b"".join(answers), acknowledged, by_code, durable, deadline, results=results)

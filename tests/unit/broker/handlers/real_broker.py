@@ -151,7 +151,7 @@ class RealBroker:
         """The answers to the pulls of one read, and what is held of them, by opaque; `at_once` as above."""
         taken = self.take_pulls(data, peer, now) if at_once else None
         answers = [] if taken is None else FrameSplitter().feed(taken.answers)
-        held = {} if taken is None else {command.opaque: wait for command, wait in taken.held}
+        held = {} if taken is None else {command.opaque: wait for command, wait in taken.results}
         commands, _ = decode_frames(data, MAX_FRAME_BYTES, 0 if taken is None else taken.end)
         for command in commands:
             try:
