@@ -111,7 +111,7 @@ def as_frames(broker: RealBroker, data: bytes) -> tuple[dict[int, Any], int]:
         for answer in FrameSplitter().feed(taken.answers)
     }
     assert len(results) == taken.answered
-    for command, result in taken.held:
+    for command, result in taken.results:
         results[command.opaque] = ended(result, command)
     return results, taken.end
 
@@ -177,8 +177,8 @@ def test_acknowledgements_around_pops_are_taken_with_them(brokers) -> None:  # t
     assert taken is not None
     assert taken.end == len(data)
     assert taken.by_code == {AckMessage.CODE: (6, 0)}
-    assert [command.opaque for command, _ in taken.held] == [20, 21]
-    for _, reply in taken.held:
+    assert [command.opaque for command, _ in taken.results] == [20, 21]
+    for _, reply in taken.results:
         assert reply.code == 0
         assert reply.body
 
@@ -214,7 +214,7 @@ def test_what_was_popped_leaves_whatever_fails_behind_it(  # type: ignore[no-unt
     taken = broker.take_pops(first + behind, PEER, NOW)
     assert taken is not None
     assert taken.end == len(first)
-    ((command, reply),) = taken.held
+    ((command, reply),) = taken.results
     assert command.opaque == 20
     assert reply.body
 

@@ -184,6 +184,9 @@ class DelayDelivery:
         behind them. Call once, after `load_text`.
         """
         self._delivered_to = self._store.max_physical
+        if self._saved_to is None and not self.positions:
+            # There is no file, and it may be that it could never be written: on a disk that was full.
+            self._saved_to = 0
         if self._saved_to is not None and self._has_waiting():
             for record in self._store.records_from(self._saved_to):
                 if _was_delivered(record):

@@ -26,7 +26,7 @@ from orbitmq.protocol.message_cy import (
     scan_records,
 )
 from orbitmq.store import failpoints
-from orbitmq.store.errors import FlushFailed, StoreCorrupt
+from orbitmq.store.errors import DiskStalled, FlushFailed, StoreCorrupt
 from orbitmq.store.files import (
     NO_SPACE,
     SCARCE,
@@ -97,6 +97,21 @@ class Segment:
             self.view[at:end] = _ZEROS[: end - at]
 
 
+@contextlib.contextmanager
+def _held(lock: threading.Lock, patience_ms: int | None, since: float) -> Iterator[None]:
+    """Holds a lock. Raises DiskStalled where somebody has had it for longer than a patience, since a time."""
+    left = -1.0
+    if patience_ms is not None:
+        had = time.monotonic() - since if since else 0.0
+        left = max(0.0, patience_ms / 1000 - had)
+    if not lock.acquire(timeout=left):
+        raise DiskStalled(f"the disk has not answered for {patience_ms} ms")
+    try:
+        yield
+    finally:
+        lock.release()
+
+
 class CommitLog:
     """All segments. Appends and removals come from different threads: `_change` guards the list and nothing
     else.
@@ -109,6 +124,8 @@ class CommitLog:
         self.segments: list[Segment] = []
         self._change = threading.Lock()
         self._flushing = threading.Lock()
+        self._making = threading.Lock()
+        self._making_since = 0.0
         self._next: Segment | None = None
         self._without_room = False
         self.durable = 0
@@ -251,11 +268,12 @@ class CommitLog:
 
     # Appending: only the owner of the store.
 
-    def make_room(self, needed_bytes: int) -> Segment:
+    def make_room(self, needed_bytes: int, patience_ms: int | None = None) -> Segment:
         """The segment that takes so many bytes more, and a blank record's, at its write position.
 
         Reserves blocks if they were not reserved ahead; goes on to a new segment if the present one is too
-        full. Raises OSError if the disk has no room.
+        full. Raises OSError if the disk has no room; with a patience DiskStalled where there is no new
+        segment yet and the disk has been busy with a flush, or with making one, for longer than that.
         """
         needed_bytes += BLANK_BYTES
         if needed_bytes > self.segment_bytes:
@@ -265,7 +283,7 @@ class CommitLog:
             if segment.wrote + needed_bytes <= segment.size:
                 segment.reserve(segment.wrote + needed_bytes)
                 return segment
-        following = self._take_next()
+        following = self._take_next(patience_ms)
         following.reserve(needed_bytes)
         with self._change:
             if self.segments:
@@ -280,10 +298,21 @@ class CommitLog:
             encode_blank(segment.view, segment.wrote, left)
         segment.wrote = segment.size
 
-    def _take_next(self) -> Segment:
-        with self._change:
+    def _take_next(self, patience_ms: int | None = None) -> Segment:
+        following = self._next
+        if following is not None:
+            return following
+        with _held(self._making, patience_ms, self._making_since):
             if self._next is None:
-                self._next = self._create(self.segments[-1].end if self.segments else 0)
+                if patience_ms is not None:
+                    # A disk that does not end a flush would not come to the end of this either.
+                    with _held(self._flushing, patience_ms, self._flushing_since):
+                        pass
+                self._making_since = time.monotonic()
+                try:
+                    self._next = self._create(self.segments[-1].end if self.segments else 0)
+                finally:
+                    self._making_since = 0.0
             return self._next
 
     def _create(self, start: int) -> Segment:

@@ -5,7 +5,8 @@ StoreError
 ├── StoreCorrupt       files that are there but cannot be what they have to be
 ├── StoreUnsupported   files of features that this store does not have
 ├── StoreUnavailable   the store takes no writes any more, or is closed
-└── FlushFailed        the disk did not take what was written; never tried again as if it had
+├── FlushFailed        the disk did not take what was written; never tried again as if it had
+└── DiskStalled        the disk does not answer, and more would wait for it; it may come back
 """
 
 from __future__ import annotations
@@ -50,3 +51,7 @@ class StoreUnavailable(StoreError):
 
 class FlushFailed(StoreError):
     """An fsync failed: what was written since the last good one may be lost, and is never acknowledged."""
+
+
+class DiskStalled(StoreError):
+    """The disk has not done for a while what it was asked, and more would have to wait for it."""

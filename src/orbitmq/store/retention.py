@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 
-from orbitmq.store.commit_log import CommitLog
+from orbitmq.store.commit_log import CommitLog, Segment
 from orbitmq.store.files import Disk
 from orbitmq.store.options import StoreOptions
 
@@ -39,6 +39,9 @@ class Retention:
         self._pause = pause
         self._rounds_by_hand = 0
         self._followed = commit_log.min_physical
+        self._full_since: dict[int, int] = {}
+        """When a round first saw the segments full, by their starts. 0: before the first one."""
+        self._has_looked = False
         self.disk_is_full = False
         """Disk use is above diskSpaceWarningLevelRatio: no messages are taken."""
         self.is_pressed = False
@@ -64,6 +67,7 @@ class Retention:
 
     def run(self, now_ms: int) -> None:
         """One round."""
+        self._note_segments(now_ms)
         used = self.used_ratio() * 100
         options = self._options
         self._note_full(used > options.disk_space_warning_level_ratio)
@@ -79,6 +83,21 @@ class Retention:
         if self._log.min_physical > self._followed:
             self._followed = self._log.min_physical
             self._follow(self._followed)
+
+    def _note_segments(self, now_ms: int) -> None:
+        known, seen_ms = self._full_since, now_ms if self._has_looked else 0
+        self._full_since = {
+            segment.start: known.get(segment.start, seen_ms) for segment in self._log.segments[:-1]
+        }
+        self._has_looked = True
+
+    def _written_ms(self, segment: Segment) -> int:
+        """When a segment was last written.
+
+        Files tell it by the machine's clock, which may be set: those written after it was set back by an hour
+        would go an hour early. What was written since the start is known by our own time.
+        """
+        return self._full_since.get(segment.start, 0) or segment.file.modified_ms()
 
     def _note_full(self, full: bool) -> None:
         if full != self.disk_is_full:
@@ -99,7 +118,7 @@ class Retention:
         oldest_kept_ms = now_ms - self._options.file_reserved_time * HOUR_MS
         for number in range(self._options.delete_file_batch_max):
             segments = self._log.segments
-            if len(segments) < 2 or not (forced or segments[0].file.modified_ms() < oldest_kept_ms):
+            if len(segments) < 2 or not (forced or self._written_ms(segments[0]) < oldest_kept_ms):
                 return
             if self.keep_from is not None and segments[1].start > self.keep_from:
                 if not forced:

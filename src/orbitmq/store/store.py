@@ -21,7 +21,7 @@ from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.chores import Chore
 from orbitmq.store.commit_log import CommitLog, Segment
 from orbitmq.store.consume_queue import UNIT, UNIT_BYTES, ConsumeQueue, QueueTable, due_time
-from orbitmq.store.errors import FlushFailed, StoreCorrupt, StoreUnavailable
+from orbitmq.store.errors import DiskStalled, FlushFailed, StoreCorrupt, StoreUnavailable
 from orbitmq.store.extension import ExtensionFiles
 from orbitmq.store.figures import StoreFigures
 from orbitmq.store.files import NO_SPACE, Disk, NoFile, RealDisk
@@ -347,7 +347,11 @@ class MessageStore:
             if not needed:
                 break
             try:
-                segment = commit_log.make_room(needed)
+                segment = commit_log.make_room(needed, self.options.os_page_cache_busy_time_out_mills)
+            except DiskStalled:
+                self.busy_refusals += len(messages) - index
+                results += [Appended(PutStatus.OS_PAGE_CACHE_BUSY) for _ in messages[index:]]
+                break
             except OSError as error:
                 results += self._no_room(error, len(messages) - index)
                 break

@@ -192,39 +192,9 @@ class PopWorld:
         return self.got(self.ask_pop(**fields), **fields)
 
     def got(self, call: Call, **fields: Any) -> list[Got]:
-        """The messages of a reply, with the handles a client makes of its fields."""
-        reply = call.reply
-        assert isinstance(reply, PopReply)
-        if not reply.body:
-            return []
-        topic, group = fields.get("topic", TOPIC), fields.get("consumer_group", GROUP)
-        starts = {}
-        for entry in (reply.start_offset_info or "").split(";"):
-            kind, queue_id, start = entry.split(" ")
-            starts[kind, queue_id] = int(start)
-        listed = {
-            (kind, queue_id): [int(offset) for offset in offsets.split(",")]
-            for kind, queue_id, offsets in (
-                entry.split(" ") for entry in (reply.msg_offset_info or "").split(";")
-            )
-        }
-        records, bad = decode_records(memoryview(bytes(reply.body)))
-        assert not bad
-        found = []
-        for record in records:
-            own = record.property_map().get(POP_CK)
-            if own is not None:
-                handle = PopHandle.from_text(own)
-            else:
-                key = (str(topic_type(record.topic)), str(record.queue_id))
-                assert record.queue_offset in listed[key]
-                handle = PopHandle(
-                    starts[key], reply.pop_time, reply.invisible_time, reply.revive_qid,
-                    topic_type(record.topic), "broker-a", record.queue_id, record.queue_offset,
-                )  # fmt: skip
-            stored = record.topic if own is None else real_topic(topic, group, handle.topic_type)
-            found.append(Got(record, handle, stored))
-        return found
+        """What came of a pop."""
+        assert isinstance(call.reply, PopReply)
+        return got_of(call.reply, fields.get("topic", TOPIC), fields.get("consumer_group", GROUP))
 
     def ack(self, got: Got, group: str = GROUP) -> None:
         """Acknowledges a message."""
@@ -251,9 +221,42 @@ class PopWorld:
         return Got(got.record, handle, got.topic)
 
 
+def got_of(reply: PopReply, topic: str, group: str) -> list[Got]:
+    """The messages of a reply, with the handles a client makes of its fields."""
+    if not reply.body:
+        return []
+    starts = {}
+    for entry in (reply.start_offset_info or "").split(";"):
+        kind, queue_id, start = entry.split(" ")
+        starts[kind, queue_id] = int(start)
+    listed = {
+        (kind, queue_id): [int(offset) for offset in offsets.split(",")]
+        for kind, queue_id, offsets in (
+            entry.split(" ") for entry in (reply.msg_offset_info or "").split(";")
+        )
+    }
+    records, bad = decode_records(memoryview(bytes(reply.body)))
+    assert not bad
+    found = []
+    for record in records:
+        own = record.property_map().get(POP_CK)
+        if own is not None:
+            handle = PopHandle.from_text(own)
+        else:
+            key = (str(topic_type(record.topic)), str(record.queue_id))
+            assert record.queue_offset in listed[key]
+            handle = PopHandle(
+                starts[key], reply.pop_time, reply.invisible_time, reply.revive_qid,
+                topic_type(record.topic), "broker-a", record.queue_id, record.queue_offset,
+            )  # fmt: skip
+        stored = record.topic if own is None else real_topic(topic, group, handle.topic_type)
+        found.append(Got(record, handle, stored))
+    return found
+
+
 def bodies(got: list[Got]) -> list[bytes]:
     """The bodies of messages, in order."""
     return [one.body for one in got]
 
 
-__all__ = ["GROUP", "NOW", "TOPIC", "Call", "Got", "PopWorld", "bodies", "decode_record"]
+__all__ = ["GROUP", "NOW", "TOPIC", "Call", "Got", "PopWorld", "bodies", "decode_record", "got_of"]

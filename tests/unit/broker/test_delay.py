@@ -344,6 +344,17 @@ def test_a_clock_that_was_set_back_over_a_crash_repeats_nothing() -> None:
     assert world.delivered() == 2
 
 
+def test_a_crash_repeats_nothing_where_the_file_could_never_be_written() -> None:
+    world = World()
+    world.delay.start()
+    world.put(1, 3)
+    world.delay.deliver_due(NOW + 1000, limit=2)
+    again = DelayDelivery(world.levels, world.store, Unsaved(), NOW)
+    again.start()
+    again.deliver_due(NOW + 1000)
+    assert world.delivered() == 3
+
+
 def test_without_knowing_where_to_look_delivery_goes_on_from_the_positions_as_apache_does() -> None:
     world = World()
     world.put(1, 3)

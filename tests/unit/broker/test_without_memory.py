@@ -7,9 +7,12 @@ opened again: so it is, after a crash.
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -38,12 +41,35 @@ ENOUGH = 12
 several_fail = pytest.mark.parametrize("failing", [1, 50])
 
 
+@functools.cache
+def lonely_process() -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(1, mp_context=get_context("spawn"))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def ends() -> Iterator[None]:
+    yield
+    lonely_process().shutdown()
+    lonely_process.cache_clear()
+
+
+def _run(name: str, given: dict[str, Any]) -> None:
+    getattr(sys.modules[__name__], name).__wrapped__(**given)
+
+
+def alone(test: Callable[..., None]) -> Callable[..., None]:
+    """Has a test run in a process that has no other thread."""
+
+    @functools.wraps(test)
+    def run(**given: Any) -> None:
+        lonely_process().submit(_run, test.__name__, given).result()
+
+    return run
+
+
 def fails(turn: Callable[[], object], at: int, failing: int) -> bool:
     """Whether a turn notices that some allocations fail, from a number on."""
     testcapi: Any = pytest.importorskip("_testcapi", reason="NOT RUN: this Python has no _testcapi")
-    # Other threads of this process, those of the test runner, would do without memory as well, and end it.
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(60)
     testcapi.set_nomemory(at, at + failing)
     try:
         turn()
@@ -56,7 +82,6 @@ def fails(turn: Callable[[], object], at: int, failing: int) -> bool:
         return True
     finally:
         testcapi.remove_mem_hooks()
-        sys.setswitchinterval(interval)
     return False
 
 
@@ -137,6 +162,7 @@ class Delays:
 
 
 @several_fail
+@alone
 def test_delayed_messages_come_once(tmp_path: Path, failing: int) -> None:
     world = Delays(tmp_path)
     try_each(world, failing)
@@ -147,6 +173,7 @@ def test_delayed_messages_come_once(tmp_path: Path, failing: int) -> None:
     world.store.close()
 
 
+@alone
 def test_delayed_messages_that_came_before_a_crash_are_recognised_once(tmp_path: Path) -> None:
     class Crashing(Delays):
         def prepare(self, number: int) -> None:
@@ -211,6 +238,7 @@ class Timing(TimerWorld):
 
 
 @several_fail
+@alone
 def test_timers_come_once(tmp_path: Path, failing: int) -> None:
     world = Timing(tmp_path / "store")
     try_each(world, failing)
@@ -294,6 +322,7 @@ class DecidingInOneRead(Deciding):
 
 @several_fail
 @pytest.mark.parametrize("kind", [Deciding, DecidingInOneRead])
+@alone
 def test_what_is_committed_is_published_once(tmp_path: Path, failing: int, kind: type[Deciding]) -> None:
     world = kind(tmp_path / "store")
     try_each(world, failing)
@@ -327,6 +356,7 @@ class Asking(Deciding):
 
 
 @several_fail
+@alone
 def test_half_messages_that_are_copied_stay_one(tmp_path: Path, failing: int) -> None:
     world = Asking(tmp_path / "store")
     try_each(world, failing)
@@ -368,6 +398,7 @@ class Popping(PopWorld):
             pass
 
 
+@alone
 def test_what_is_revived_is_what_was_not_acknowledged_and_once(tmp_path: Path) -> None:
     world = Popping(tmp_path / "store")
     # The topic of what comes again is made by the first one.
@@ -399,6 +430,7 @@ class Acknowledging(Popping):
 
 
 @several_fail
+@alone
 def test_what_was_acknowledged_does_not_come_again(tmp_path: Path, failing: int) -> None:
     world = Acknowledging(tmp_path / "store")
     world.prepare(0)
@@ -444,6 +476,7 @@ class Sending:
 
 
 @several_fail
+@alone
 def test_what_was_sent_is_in_its_queue_and_is_told(tmp_path: Path, failing: int) -> None:
     world = Sending(tmp_path / "store")
     try_each(world, failing)

@@ -56,6 +56,20 @@ def test_young_segments_stay(store: MessageStore, tmp_path: Path) -> None:
     assert store.min_physical == 0
 
 
+def test_what_was_written_after_the_clock_was_set_back_goes_no_earlier(tmp_path: Path) -> None:
+    """Files tell the machine's time, and rounds are told one that nobody sets."""
+    store = opened(tmp_path, delete_when="")
+    store._retention_chore(NOW)
+    filled(store, 100, body=bytes(3000))
+    store._retention_chore(NOW)
+    age(tmp_path, 1)
+    for hours, goes in ((71.5, False), (72.5, True)):
+        store.delete_expired(NOW)
+        store._retention_chore(NOW + round(hours * HOUR_MS))
+        assert (store.min_physical > 0) is goes
+    store.close()
+
+
 def test_old_segments_go_when_asked_but_never_the_newest(store: MessageStore, tmp_path: Path) -> None:
     age(tmp_path, 73)
     store._retention_chore(NOW)
