@@ -183,7 +183,7 @@ class Connection(asyncio.Protocol):
         except MalformedFrame as error:
             self.cut(f"malformed frame: {error}")
             return
-        if self._is_unfinished or (splitter.rest and not commands):
+        if self._is_unfinished or (splitter.pending_bytes and not commands):
             self._note_unfinished()
         if len(commands) == 1 and not inbox and not commands[0].flag & 1 and self._writable:
             self._hand_over(commands)  # most reads are like this: nothing has to wait in the inbox
@@ -276,6 +276,9 @@ class Connection(asyncio.Protocol):
         self._out.clear()
         self._out_bytes = 0
         self._inbox.clear()
+        # What it held must not wait for a collection of garbage, which is seldom: some cycle may hold it.
+        self._splitter.clear()
+        self._take = None
         if self._is_unfinished and self._unfinished is not None:
             self._unfinished.note(self, 0)
         pending, self._pending = self._pending, {}

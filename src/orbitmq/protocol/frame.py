@@ -13,6 +13,8 @@ MAX_FRAME_BYTES = 16 << 20
 """Longest frame taken, its length word included; the limit that Apache's peers have."""
 FRAME_HEAD_BYTES = 8
 """The length word and the header word, before a frame's header."""
+JOINED_BYTES = 16 << 10
+"""Smaller pieces of an unfinished frame are put together as they come: each by itself, they weigh more."""
 
 
 class FrameSplitter:
@@ -23,14 +25,10 @@ class FrameSplitter:
 
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._max_frame_bytes = max_frame_bytes
-        self.rest = bytearray()
-        """The unfinished frame; what it holds is the splitter's."""
-        self._needed = 0
-
-    @property
-    def pending_bytes(self) -> int:
+        self._pieces: list[bytes | bytearray] = []
+        self.pending_bytes = 0
         """How much of an unfinished frame is held."""
-        return len(self.rest)
+        self._needed = 0
 
     def feed(
         self, data: bytes | bytearray | memoryview, take: Callable[[bytes], int] | None = None
@@ -39,19 +37,36 @@ class FrameSplitter:
 
         `take` may have whole frames at the start of what is there for itself: it says how many bytes.
         """
-        rest = self.rest
-        if rest:
-            rest += data
-            if len(rest) < self._needed:
+        if self.pending_bytes:
+            self._hold(data)
+            if self.pending_bytes < self._needed:
                 return []
-            data = bytes(rest)
-            rest.clear()
+            data = b"".join(self._pieces)
+            self.clear()
         taken = take(data) if take is not None and type(data) is bytes else 0
         if taken == len(data):
             return []
         commands, end = decode_frames(data, self._max_frame_bytes, taken)
         if end < len(data):
-            rest += memoryview(data)[end:]
+            rest = data[end:]
             # A length is waited for only once it was checked, which takes the first eight bytes of a frame.
-            self._needed = 4 + int.from_bytes(rest[:4], "big") if len(rest) >= 8 else 8
+            self._needed = (
+                4 + int.from_bytes(rest[:4], "big") if len(rest) >= FRAME_HEAD_BYTES else FRAME_HEAD_BYTES
+            )
+            self._hold(rest)
         return commands
+
+    def clear(self) -> None:
+        """Lets go of an unfinished frame."""
+        self._pieces.clear()
+        self.pending_bytes = 0
+
+    def _hold(self, data: bytes | bytearray | memoryview) -> None:
+        """Keeps a part of a frame: a large one as it is, for joining them once copies less than growing."""
+        if len(data) >= JOINED_BYTES:
+            self._pieces.append(bytes(data))
+        elif self._pieces and isinstance(last := self._pieces[-1], bytearray):
+            last += data
+        else:
+            self._pieces.append(bytearray(data))
+        self.pending_bytes += len(data)

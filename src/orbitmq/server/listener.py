@@ -43,6 +43,8 @@ class Listener:
         """What peers have begun to send and not ended."""
         self.flushes = Flushes()
         self._servers: list[asyncio.Server] = []
+        self._leaving: dict[int, int] = {}
+        """Bytes that waited for idle peers when these were last looked at."""
 
     @property
     def ports(self) -> list[int]:
@@ -80,9 +82,18 @@ class Listener:
     def close_idle(self, idle_seconds: float = IDLE_SECONDS) -> None:
         """Closes connections on which nothing moved for so long, as RocketMQ's servers do."""
         now = asyncio.get_running_loop().time()
+        leaving: dict[int, int] = {}
         for connection in list(self.connections.values()):
-            if now - connection.last_active > idle_seconds:
+            if now - connection.last_active <= idle_seconds:
+                continue
+            unsent = connection.unsent_bytes
+            if unsent and self._leaving.get(connection.id) == unsent:
+                # An orderly end waits for it to leave, and a peer that does not read never takes it.
+                connection.abort("idle, with answers that nobody reads")
+            else:
                 connection.close("idle")
+                leaving[connection.id] = unsent
+        self._leaving = leaving
 
     async def stop_listening(self) -> None:
         """Takes no more connections; those that are open stay."""

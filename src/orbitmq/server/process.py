@@ -125,10 +125,11 @@ async def _serve(
     if stop_when is not None:
         stop_when(stop.set)
     await server.start()
-    # What is there now stays: collections look at new objects only, and seldom, for requests make no cycles.
+    # What is there now stays: collections look at new objects only, at so few that turns stay short. All of
+    # them are seldom looked at, for requests make no cycles.
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
+    gc.set_threshold(5_000, 10, 400)
     try:
         line = ready_line.format(server=server)
         if ready_file is not None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
+import weakref
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -181,6 +183,30 @@ async def test_a_connection_that_is_gone_takes_its_inbox_with_it() -> None:
     assert len(taken) == REQUESTS_PER_STEP
 
 
+async def test_what_a_lost_connection_held_is_free_at_once() -> None:
+    """Not with the next collection of garbage, which is seldom: what floods left would add up."""
+    gone: asyncio.Future[weakref.ref[Connection]] = asyncio.get_running_loop().create_future()
+    listener = Listener(
+        lambda connection, commands: None,
+        lambda connection: gone.set_result(weakref.ref(connection)),
+        on_frames=lambda connection, data: 0,
+    )
+    await listener.listen("127.0.0.1", 0)
+    gc.disable()
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", listener.ports[0])
+        writer.write((1 << 20).to_bytes(4, "big") + bytes(500_000))
+        await writer.drain()
+        writer.close()
+        lost = await gone
+        for _ in range(10):  # the event loop's own end of it
+            await asyncio.sleep(0)
+        assert lost() is None
+    finally:
+        gc.enable()
+    await listener.close()
+
+
 async def test_unfinished_frames_of_all_peers_are_bounded_and_the_silent_ones_go() -> None:
     unfinished = Unfinished(1 << 20)
     whole = encode_command(Command(1, 1, body=bytes(400_000)))
@@ -355,28 +381,51 @@ async def test_garbage_ends_that_connection_and_no_other(
     assert len(peer.listener.connections) == 1
 
 
-async def test_a_peer_that_does_not_read_is_not_read_from(peer: Peer) -> None:
-    body = bytes(256 << 10)
+ASKED = 4000
+LARGE = bytes(256 << 10)
+
+
+async def asks_and_does_not_read(peer: Peer) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection that has asked for a gigabyte, once the server takes no more of its requests."""
     peer.answer = lambda connection, command: connection.send(
-        Command(0, command.opaque, FLAG_RESPONSE, {}, body)
+        Command(0, command.opaque, FLAG_RESPONSE, {}, LARGE)
     )
     reader, writer = await asyncio.open_connection(*peer.address.split(":"), limit=1 << 16)
     writer.transport.pause_reading()
-    frame = encode_command(REQUEST.to_command())
-    total = 4000
-    writer.write(frame * total)
+    writer.write(encode_command(REQUEST.to_command()) * ASKED)
     handled = -1
-    while len(peer.requests) != handled:  # until the server takes no more
+    while len(peer.requests) != handled:
         handled = len(peer.requests)
         await asyncio.sleep(0.1)
+    assert handled < ASKED
+    return reader, writer
+
+
+async def test_a_peer_that_does_not_read_is_not_read_from(peer: Peer) -> None:
+    reader, writer = await asks_and_does_not_read(peer)
     connection = peer.requests[0][0]
-    assert handled < total
-    assert connection.unsent_bytes < HIGH_WATER_BYTES + 64 * len(body) + (1 << 20)
+    assert connection.unsent_bytes < HIGH_WATER_BYTES + 64 * len(LARGE) + (1 << 20)
     writer.transport.resume_reading()
-    for _ in range(total):
+    for _ in range(ASKED):
         length = int.from_bytes(await reader.readexactly(4), "big")
         await reader.readexactly(length)
-    assert len(peer.requests) == total
+    assert len(peer.requests) == ASKED
+    writer.close()
+
+
+async def test_a_peer_that_never_reads_is_cut_when_it_is_idle(peer: Peer) -> None:
+    """What waits for it is not waited for."""
+    _, writer = await asks_and_does_not_read(peer)
+    connection = peer.requests[0][0]
+    peer.listener.close_idle(60)
+    assert not connection.is_closed
+    peer.listener.close_idle(0)
+    assert connection.is_closed
+    assert peer.listener.connections, "it may take what waits for it"
+    peer.listener.close_idle(0)
+    async with asyncio.timeout(30):
+        await connection.wait_closed()
+    assert not peer.listener.connections
     writer.close()
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from orbitmq.protocol.command import Command
 from orbitmq.protocol.errors import MalformedFrame
-from orbitmq.protocol.frame import FrameSplitter, encode_command
+from orbitmq.protocol.frame import JOINED_BYTES, FrameSplitter, encode_command
 
 LIMIT = 1 << 16
 
@@ -20,6 +24,22 @@ def test_pieces_of_any_size_give_the_same_commands(size: int) -> None:
         found += splitter.feed(stream[at : at + size])
     assert [command.opaque for command in found] == list(range(5))
     assert splitter.pending_bytes == 0
+
+
+@given(st.lists(st.sampled_from([1, 7, 8, 4000, JOINED_BYTES - 1, 3 * JOINED_BYTES]), max_size=10))
+def test_large_frames_may_come_in_large_and_small_pieces(sizes: list[int]) -> None:
+    stream = b"".join(encode_command(Command(10, n, 0, None, bytes([n]) * 90_000)) for n in range(4))
+    splitter, found, at = FrameSplitter(), [], 0
+    for size in itertools.cycle([*sizes, JOINED_BYTES]):
+        kind = (bytes, bytearray, memoryview)[size % 3]
+        found += splitter.feed(kind(stream[at : at + size]))
+        at += size
+        assert splitter.pending_bytes == min(at, len(stream)) - sum(map(len, map(encode_command, found)))
+        if at >= len(stream):
+            break
+    assert [(command.opaque, bytes(command.body)) for command in found] == [
+        (n, bytes([n]) * 90_000) for n in range(4)
+    ]
 
 
 @pytest.mark.parametrize("first", [4, 5, 6, 7])
