@@ -16,6 +16,7 @@ import pytest
 
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.protocol.errors import BrokerRefused
+from orbitmq.protocol.requests.offset import GetMaxOffset
 from orbitmq.protocol.requests.route import GetRouteinfoByTopic
 from orbitmq.protocol.requests.send import SendMessage
 from orbitmq.protocol.requests.topic import UpdateAndCreateTopic
@@ -23,6 +24,7 @@ from orbitmq.spark.errors import JavaNotFound
 from orbitmq.spark.java import find_java_home
 from tests.peers.apache import Apache
 from tests.peers.machine import do_without, jars
+from tests.peers.object_store import local_s3
 from tests.spark.standalone import SparkCluster
 
 if TYPE_CHECKING:
@@ -92,6 +94,13 @@ def orbitmq_server() -> Iterator[LocalBroker]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def s3() -> Iterator[str]:
+    """The address of a local S3. Buckets must be the test's own."""
+    with local_s3() as address:
+        yield address
+
+
 @pytest.fixture(params=["orbitmq", "apache"])
 def server(request: pytest.FixtureRequest) -> Server:
     """OrbitMQ, then Apache's broker where it can run."""
@@ -142,6 +151,12 @@ def create_topic(server: Server, name: str, queues: int = 4) -> None:
             except BrokerRefused:
                 assert time.monotonic() < deadline, f"the name server never heard of {name}"
                 time.sleep(0.05)
+
+
+def ends(server: Server, topic: str, queues: int = 4) -> int:
+    """How many messages the topic has had."""
+    with BlockingConnection(server.broker) as broker:
+        return sum(broker.call(GetMaxOffset(topic, queue)).offset for queue in range(queues))
 
 
 def publish(server: Server, topic: str, messages: list[Outgoing]) -> None:

@@ -121,7 +121,9 @@ def archive_and_replay(spark: SparkSession, given: dict[str, Any]) -> dict[str, 
 
 
 def audit(spark: SparkSession, given: dict[str, Any]) -> dict[str, Any]:
-    """A store, by a job that breaks off at its end and is begun again."""
+    """A store, if one is given, by a job that breaks off at its end and is begun again."""
+    if "store" not in given:
+        return {}
     checkpoint = f"{given['folder']}/audit"
     asked = auditing.AuditOptions((given["store"],), JobSetup(checkpoint=checkpoint), ("records", "queues"))
     broken = patch.object(auditing, "_summary", side_effect=ConnectionResetError)

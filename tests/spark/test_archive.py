@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from orbitmq.spark.lake import read_lake
 from orbitmq.spark.lake.errors import LakeBusy, LakeError, SchemaMismatch
 from orbitmq.spark.lake.lake import Lake, load
 from orbitmq.spark.lake.storage import LakeLocation, LocalStorage
+from tests.peers.object_store import KEYS
 from tests.spark.conftest import Outgoing, Server, create_topic, publish
 
 if TYPE_CHECKING:
@@ -193,23 +193,10 @@ def test_added_columns_are_null_in_older_files(
     assert [(row.flag, row.keys) for row in rows] == [(0, None), (1, "late")]
 
 
-@pytest.fixture(scope="module")
-def s3() -> Iterator[str]:
-    """A local S3: its address."""
-    pytest.importorskip("s3fs")
-    server = pytest.importorskip("moto.server").ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-    for name in ("werkzeug", "botocore", "aiobotocore", "s3fs"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-
-
 def test_a_lake_in_object_storage(spark: SparkSession, orbitmq_server: LocalBroker, s3: str) -> None:
     import fsspec
 
-    storage = {"endpoint_url": s3, "key": "k", "secret": "s"}
+    storage = {"endpoint_url": s3} | KEYS
     fsspec.filesystem("s3", **storage, skip_instance_cache=True).mkdir("archive-of-tests")
     lake = LakeLocation("s3://archive-of-tests/lake", storage)
     create_topic(orbitmq_server, "archive_s3")

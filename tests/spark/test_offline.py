@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +19,7 @@ from orbitmq.spark.jobs.audit import auditing
 from orbitmq.spark.jobs.job import JobSetup
 from orbitmq.store.snapshot import take_snapshot
 from tests.peers.apache import Apache
+from tests.peers.object_store import KEYS
 from tests.spark.conftest import Outgoing, Server, create_topic, publish
 from tests.spark.test_audit import healthy
 
@@ -150,19 +149,6 @@ def test_damage_is_shown(spark: SparkSession, server: Server, topic: str, tmp_pa
         offline(spark, tmp_path / "copy", columns="keys").count()
 
 
-@pytest.fixture(scope="module")
-def s3() -> Iterator[str]:
-    """A local S3: its address."""
-    pytest.importorskip("s3fs")
-    server = pytest.importorskip("moto.server").ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-    for name in ("werkzeug", "botocore", "aiobotocore", "s3fs"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-
-
 def upload(s3: str, folder: Path, bucket: str, prefix: str) -> None:
     import boto3
 
@@ -187,7 +173,7 @@ def test_a_store_in_object_storage(spark: SparkSession, s3: str, tmp_path: Path)
         publish(server, "orders", messages())
         expected = sorted_rows(offline(spark, tmp_path / "store", subscribe="orders"))
     assert len(expected) == 200
-    storage = {"endpoint_url": s3, "key": "k", "secret": "s"}
+    storage = {"endpoint_url": s3} | KEYS
     upload(s3, tmp_path / "store", "backup", "broker-a")
     frame = offline(
         spark,
@@ -212,7 +198,7 @@ def test_an_audit_of_object_storage_that_broke_off_goes_on_from_a_checkpoint_the
     import s3fs
 
     upload(s3, healthy(tmp_path / "store").root, "audited", "broker-a")
-    storage = {"endpoint_url": s3, "key": "k", "secret": "s"}
+    storage = {"endpoint_url": s3} | KEYS
     options = auditing.AuditOptions(
         ("s3://audited/broker-a",),
         JobSetup(checkpoint="s3://audited/checkpoint"),

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from click.testing import CliRunner
 
 pytest.importorskip("pyspark")
 
-from orbitmq.cli.app import app
+from orbitmq.cli.app import run as run_command
 from orbitmq.spark.cluster import Cluster
 from orbitmq.spark.jobs.dlq.audit import Audit
 from orbitmq.spark.jobs.dlq.running import DlqOptions
 from orbitmq.spark.jobs.dlq.running import run as run_dlq
 from orbitmq.spark.jobs.job import JobSetup
-from tests.spark.conftest import Outgoing, Server, create_topic, publish
+from tests.spark.conftest import Outgoing, Server, create_topic, ends, publish
 from tests.spark.test_resend_jobs import CutOff, _cut_off, billing, dlq_options, orders, stored
 
 __all__ = ["billing", "orders"]  # fixtures
@@ -28,6 +27,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from orbitmq.testing import LocalBroker
+
+AS_CLOCKS_GO = 0.95
+"""Of the time that a rate takes: pauses are measured by another clock than births."""
 
 
 def test_a_selection_goes_back_once_and_the_audit_says_so(
@@ -40,6 +42,7 @@ def test_a_selection_goes_back_once_and_the_audit_says_so(
         redrive=True,
         audit=audit,
         where="exception = 'Timeout' or originTopic is null",
+        rate=1,
     )
     dry = run_dlq(
         dlq_options(orbitmq_server, billing, redrive=True, audit=audit, where=options.where, dry_run=True)
@@ -49,6 +52,7 @@ def test_a_selection_goes_back_once_and_the_audit_says_so(
     assert (done.selected, done.homeless, done.sent) == (3, 1, 2)
     rows = stored(spark, orbitmq_server, f"invoices_{billing}")
     assert [row["keys"] for row in rows] == ["k1", "k0"]
+    assert born_over_seconds(rows) >= AS_CLOCKS_GO, "one a second"
     assert rows[1].properties["orbitmq.redriven"] == f"{0:032X}"
     assert "RETRY_TOPIC" not in rows[1].properties
     table = Audit(audit).table(spark).orderBy("keys").collect()
@@ -140,9 +144,9 @@ def test_what_a_consumer_gave_up_is_a_letter_and_goes_back(
     )
     with consumer:
         deadline = time.monotonic() + 90
-        while run_dlq(replace(options, redrive=False)).letters < 1:
+        while not _has_letters(server, group):
             assert time.monotonic() < deadline, "no dead letter came"
-            time.sleep(0.5)
+            time.sleep(0.1)
     result = run_dlq(options)
     assert [(row.originTopic, row.group) for row in result.groups] == [(topic, group)]
     assert (result.selected, result.homeless, result.sent) == (1, 0, 1)
@@ -153,9 +157,37 @@ def test_what_a_consumer_gave_up_is_a_letter_and_goes_back(
     assert rows[1].reconsumeTimes == 0
 
 
-def test_the_commands_speak_json(spark: SparkSession, orbitmq_server: LocalBroker, orders: str) -> None:
+def _has_letters(server: Server, group: str) -> bool:
+    """The topic of dead letters is made with the first one."""
+    with Cluster([server.namesrv]) as cluster:
+        known = cluster.queues_of(f"%DLQ%{group}")
+    return bool(known) and ends(server, f"%DLQ%{group}", len(known)) > 0
+
+
+def test_the_command_replays_what_was_stored_between_two_times_at_a_rate(
+    spark: SparkSession, orbitmq_server: LocalBroker, orders: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     create_topic(orbitmq_server, "replay_cli")
-    arguments = ["job", "replay", "-n", orbitmq_server.namesrv, "--topic", orders, "--to", "replay_cli"]
-    done = CliRunner().invoke(app, [*arguments, "--rate", "1000", "--json"])
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["messages"] == 20
+    found = {row["keys"]: millis(row.storeTimestamp) for row in stored(spark, orbitmq_server, orders)}
+    times = sorted(found.values())
+    since, until, rate = times[2], times[-2], 10
+    between = {key for key, ms in found.items() if since <= ms < until}
+    assert min(times) < since < until, "some are older, and some are younger"
+    command = ["job", "replay", "-n", orbitmq_server.namesrv, "--topic", orders, "--to", "replay_cli"]
+    chosen = ["--since", str(since), "--until", str(until), "--rate", str(rate)]
+    assert run_command([*command, *chosen, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["messages"] == len(between)
+    sent = stored(spark, orbitmq_server, "replay_cli")
+    assert {row["keys"] for row in sent} == between
+    at_once = spark.sparkContext.defaultParallelism  # the first one of each task
+    assert born_over_seconds(sent) >= AS_CLOCKS_GO * (len(between) - at_once) / rate
+
+
+def millis(at: datetime) -> int:
+    return round(at.timestamp() * 1000)
+
+
+def born_over_seconds(rows: list[Any]) -> float:
+    """From the first message that left to the last one."""
+    born = [millis(row.bornTimestamp) for row in rows]
+    return (max(born) - min(born)) / 1000

@@ -17,6 +17,7 @@ from orbitmq.spark.jobs.job import JobFailed, JobSetup
 from orbitmq.spark.jobs.replay import ReplayOptions
 from orbitmq.spark.jobs.replay import run as run_replay
 from tests.spark.conftest import Outgoing, create_topic, publish
+from tests.spark.test_streaming import delete_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -245,3 +246,11 @@ def test_letters_outlive_the_broker_in_a_lake(
     assert run_dlq(dlq_options(orbitmq_server, billing, lake=lake)).kept == 6
     result = run_dlq(dlq_options(orbitmq_server, billing, lake=lake))
     assert (result.kept, result.letters) == (0, 6), "each is brought in once"
+    delete_topic(orbitmq_server, f"%DLQ%{billing}")
+    assert run_dlq(dlq_options(orbitmq_server, billing)).letters == 0, "the broker has forgotten them"
+    audit = str(tmp_path / "audit")
+    result = run_dlq(dlq_options(orbitmq_server, billing, lake=lake, redrive=True, audit=audit))
+    assert (result.kept, result.letters, result.sent, result.homeless) == (0, 6, 5, 1)
+    invoices = stored(spark, orbitmq_server, f"invoices_{billing}")
+    assert [row["keys"] for row in invoices] == ["k1", "k2", "k0", "k3"], "by body"
+    assert [row["keys"] for row in stored(spark, orbitmq_server, f"payments_{billing}")] == ["k4"]

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from tests.spark.conftest import Server
+from tests.spark.conftest import Server, ends
 from tests.spark.test_sink import read, write
 
 if TYPE_CHECKING:
@@ -34,9 +34,10 @@ def test_delayed_rows_come_at_their_time_and_others_at_once(
     write(levels, server, topic=topic)
     write(times, server, topic=topic)
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while len(rows := read(spark, server, topic)) < 8:
-        assert time.monotonic() < deadline, [row.body for row in rows]
-        time.sleep(0.5)
+    while ends(server, topic) < 8:
+        assert time.monotonic() < deadline, f"{ends(server, topic)} of 8 came"
+        time.sleep(0.1)
+    rows = read(spark, server, topic)
     later = {row.body.decode(): row for row in rows if row.properties.keys() & {"DELAY", "TIMER_DELIVER_MS"}}
     assert sorted(later) == ["level 2", "level 3", "time 2", "time 3"]
     for name, row in later.items():

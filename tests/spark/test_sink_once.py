@@ -115,6 +115,20 @@ def test_delayed_messages_are_found_while_they_wait(server: Server, topic: str) 
         assert not stored(server, topic), "nothing is due before 30 s have passed"
 
 
+@pytest.mark.parametrize("idempotent", ["true", "false"])
+def test_a_task_sends_no_more_in_a_second_than_it_may(orbitmq_server: LocalBroker, idempotent: str) -> None:
+    topic = f"sink_at_a_rate_{idempotent}"
+    create_topic(orbitmq_server, topic)
+    rate, rows = 400, 500
+    began = time.monotonic()
+    given = {"idempotent": idempotent, "maxMessagesPerSecondPerTask": str(rate), "batchSize": "128"}
+    counts = write(orbitmq_server, topic, batches(rows), **given)
+    at_once = rate // 10
+    assert time.monotonic() - began >= (rows - at_once) / rate
+    assert counts.messages == rows
+    assert counts.requests >= rows / at_once, "evenly, a tenth of a second's at a time"
+
+
 @pytest.fixture
 def losing(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Every fifth answer to a batch is lost on its way: the broker has stored it, and nobody is told."""

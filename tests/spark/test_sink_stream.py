@@ -18,11 +18,9 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.net.blocking import BlockingConnection
-from orbitmq.protocol.requests.offset import GetMaxOffset
 from tests.peers.apache import Apache
 from tests.spark import stream_to_topic
-from tests.spark.conftest import Server, create_topic
+from tests.spark.conftest import Server, create_topic, ends
 from tests.spark.killing import kill
 from tests.spark.test_sink_once import stored
 
@@ -30,11 +28,6 @@ LONG = "ORBITMQ_SINK_KILLS"
 KILLS = int(os.environ.get(LONG, "2"))
 ROWS_A_FILE = 240
 PATIENCE_SECONDS = 300
-
-
-def ends(server: Server, topic: str) -> int:
-    with BlockingConnection(server.broker) as broker:
-        return sum(broker.call(GetMaxOffset(topic, queue)).offset for queue in range(4))
 
 
 @pytest.mark.timeout(PATIENCE_SECONDS * (KILLS + 2))

@@ -14,9 +14,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from orbitmq.cli.app import run as run_command
-from orbitmq.net.blocking import BlockingConnection
-from orbitmq.protocol.requests.offset import GetMaxOffset
-from tests.spark.conftest import Outgoing, create_topic, publish
+from tests.spark.conftest import Outgoing, create_topic, ends, publish
 from tests.spark.killing import kill_when
 from tests.spark.test_trace_job import pub
 
@@ -34,11 +32,6 @@ SLOWLY = ["--rate", "40"]
 pytestmark = pytest.mark.timeout(900)
 
 
-def count(server: LocalBroker, topic: str) -> int:
-    with BlockingConnection(server.broker) as broker:
-        return sum(broker.call(GetMaxOffset(topic, queue)).offset for queue in range(4))
-
-
 def keys(spark: SparkSession, server: LocalBroker, topic: str) -> Counter[str]:
     """Each key in the topic, and how often it is there."""
     source = spark.read.format("orbitmq").options(namesrv=server.namesrv, subscribe=topic, columns="keys")
@@ -54,8 +47,8 @@ def kill_while_it_sends(
     """Kills a job amid what it sends to a topic; the same command once more sends the rest."""
     again = ["job", job, "-n", server.namesrv, *options]
     begun = [*again, *SLOWLY, *SMALL]
-    kill_when(lambda: count(server, topic) >= ENOUGH, tmp_path / "log", "orbitmq", *begun)
-    assert ENOUGH <= count(server, topic) < MESSAGES
+    kill_when(lambda: ends(server, topic) >= ENOUGH, tmp_path / "log", "orbitmq", *begun)
+    assert ENOUGH <= ends(server, topic) < MESSAGES
     assert run_command(again) == 0
     assert keys(spark, server, topic) == ALL_ONCE
 
@@ -92,7 +85,7 @@ def test_a_deduplication(spark: SparkSession, server: LocalBroker, topic: str, t
     publish(server, topic, sent)
     where = ["--topic", topic, "--to-topic", target, "--checkpoint", str(tmp_path / "checkpoint")]
     again = ["job", "dedup", "-n", server.namesrv, *where]
-    kill_when(lambda: count(server, target) > 0, tmp_path / "log", "orbitmq", *again, "--follow", "1", *SMALL)
+    kill_when(lambda: ends(server, target) > 0, tmp_path / "log", "orbitmq", *again, "--follow", "1", *SMALL)
     publish(server, topic, sent)
     assert run_command(again) == 0
     assert keys(spark, server, target) == ALL_ONCE

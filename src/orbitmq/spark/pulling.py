@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 
 from orbitmq.net.blocking import BlockingConnection
@@ -31,6 +31,10 @@ UNDER_WAY = 8
 USUAL_COUNT = 32
 """Messages that every broker hands out at once, if they are small; by default Apache's gives no more."""
 MOST_COUNT = 4096
+MOST_PATIENCE = 64
+"""Answers of the usual size after which, at the latest, more is asked for once."""
+REMEMBERED = 4
+"""Answers that say how much one holds: one that ends early, with a file, is no reason to ask for less."""
 TIMEOUT_MS = 15_000
 TRIES = 20
 """Attempts without progress before a task fails: a broker that restarts is waited for, for about a minute."""
@@ -100,6 +104,7 @@ class QueuePuller:
         self._count = MOST_COUNT
         self._full_answers = 0
         self._patience = 4
+        self._recent: deque[int] = deque(maxlen=REMEMBERED)
         self._cursor = work.from_queue_offset
         self._next_to_ask = self._cursor
         self._under_way: dict[int, tuple[int, int, PullMessage]] = {}
@@ -138,10 +143,13 @@ class QueuePuller:
                     self._take_answer(connection)
                 asked_to, reply = self._held.pop(self._cursor)
                 answer = self._accept(reply, asked_to)
-                if self._cursor < asked_to:
-                    self._ask(connection, self._cursor, asked_to)
                 if answer is not None:
                     yield answer
+                # Only now: where the connection is gone, what came before has been handed out.
+                if self._cursor < asked_to and not self._under_way and not self._held:
+                    self._next_to_ask = self._cursor
+                elif self._cursor < asked_to:
+                    self._ask(connection, self._cursor, asked_to)
             _idle.give_back(connection, self._connecting)
             connection = None  # type: ignore[assignment]
         finally:
@@ -210,16 +218,20 @@ class QueuePuller:
         if not self._is_filtered:
             self._ahead = UNDER_WAY
         if short:
+            self._recent.append(held)
             if self._full_answers == 0:
-                self._patience = min(self._patience * 2, 1 << 14)
+                self._patience = min(self._patience * 4, MOST_PATIENCE)
             self._full_answers = 0
-            # An answer that ended with its bytes would be short again and again by the length of a message.
-            self._count = held if held <= USUAL_COUNT else held - held // 8
-            return
-        self._full_answers += 1
-        if self._full_answers >= self._patience and held >= self._count:
-            self._count = min(self._count * 2, MOST_COUNT)
-            self._full_answers = 0
+            if held == max(self._recent):
+                # One that ended with its bytes would be short again and again by the length of a message.
+                self._count = held if held <= USUAL_COUNT else held - held // 8
+        elif held >= self._count:
+            self._recent.append(held)
+            self._full_answers += 1
+            if self._full_answers >= self._patience:
+                # Where that is held as well, the next step comes sooner.
+                self._count, self._patience = min(self._count * 2, MOST_COUNT), max(4, self._patience // 2)
+                self._full_answers = 0
 
 
 def close_idle_connections() -> None:

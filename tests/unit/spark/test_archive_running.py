@@ -1,12 +1,20 @@
-"""What the archive does when topics are not there, or not there yet."""
+"""What the archive does when topics are not there, or not there yet, and when it follows them."""
 
 from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("pyarrow")
 
+from orbitmq.cli.app import run
 from orbitmq.spark.errors import BadOption
+from orbitmq.spark.jobs.archive import running
 from orbitmq.spark.jobs.archive.running import (
     ArchiveOptions,
     TopicAway,
@@ -14,9 +22,15 @@ from orbitmq.spark.jobs.archive.running import (
     _plan,
     _queues,
 )
+from orbitmq.spark.jobs.archive.tasks import Written
+from orbitmq.spark.jobs.job import JobSetup
+from orbitmq.spark.lake.lake import load
 from orbitmq.spark.lake.state import HeldRange, LakeState, Manifest
 from orbitmq.spark.lake.storage import LakeLocation
 from orbitmq.spark.planning import Queue
+from orbitmq.sync import Message, Producer
+from orbitmq.testing import LocalBroker
+from tests.unit.spark.interrupting import interrupted_after
 
 LAKE = LakeLocation("lake")
 
@@ -72,3 +86,36 @@ def test_errors_that_a_second_try_would_only_meet_again() -> None:
     assert _hopeless("pyspark.errors: orbitmq.spark.errors.DataLost: offsets 3 to 7 are gone")
     assert _hopeless("OSError: [Errno 28] No space left on device")
     assert not _hopeless("orbitmq.net.errors.ConnectFailed: cannot connect")
+
+
+@contextmanager
+def _no_session(setup: JobSetup, app_name: str) -> Iterator[None]:
+    yield
+
+
+def _run_here(_: object, act: Callable[[Any], Written], works: Sequence[Any]) -> list[Written]:
+    return [act(work) for work in works]
+
+
+def test_who_follows_takes_what_comes_and_ends_by_ctrl_c(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its tasks run in this process, in place of Spark's."""
+    monkeypatch.setattr(JobSetup, "session", _no_session)
+    monkeypatch.setattr(running, "run_tasks", _run_here)
+    lake = LakeLocation(str(tmp_path / "lake"))
+    with LocalBroker(patience_seconds=120) as server, Producer("shop", server.namesrv) as producer:
+        producer.send(Message("orders", "before"))
+
+        def sent_meanwhile() -> Iterator[Callable[[], bool]]:
+            for rows in (1, 2, 3):
+                yield lambda: load(lake.open()).rows == rows  # noqa: B023 -- asked before the next
+                producer.send(Message("orders", "meanwhile"))
+
+        command = ["job", "archive", "-n", server.namesrv, "--topic", "orders", "--lake", lake.url]
+        with interrupted_after(sent_meanwhile()):
+            assert run([*command, "--follow", "0.1", "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert told["messages"] in (2, 3, 4), "the last batch may be in the lake and not counted yet"
+        assert told["lost"] == []
+        assert load(lake.open()).rows >= 3

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import click
 import pytest
@@ -39,8 +45,9 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[JobSetup]:
         if size == 14:
             raise KeyboardInterrupt
         with ui.progress("sizing", total=size) as bar:
-            bar.advance(size)
-            bar.note("done")
+            bar.set(done=1)
+            bar.advance(size - 1)
+            bar.note("all of it")
         return Facts({"size": size})
 
     monkeypatch.setattr(sys.modules[__name__], "probe_command", probe, raising=False)
@@ -132,6 +139,68 @@ def test_what_is_wrong_is_said_in_one_line(
     monkeypatch.delenv("ORBITMQ_SECRET_KEY", raising=False)
     assert run(["job", "probe", *arguments]) == code
     assert words in capsys.readouterr().err
+
+
+@contextmanager
+def terminal() -> Iterator[Callable[[], str]]:
+    """Standard error is a terminal within the block; gives what it has shown since it was asked last."""
+    ours, theirs = os.openpty()
+    with (
+        open(ours, "rb", buffering=0) as seen,
+        open(theirs, "w") as stderr,
+        pytest.MonkeyPatch.context() as patched,
+    ):
+        patched.setattr(sys, "stderr", stderr)
+        patched.setenv("TERM", "xterm")
+
+        def shown() -> str:
+            print("that is all", end="", file=stderr, flush=True)
+            text = b""
+            while not text.endswith(b"that is all"):
+                text += seen.read(1024)
+            return text.decode().removesuffix("that is all")
+
+        yield shown
+
+
+@pytest.mark.usefixtures("told")
+def test_progress_is_shown_on_a_terminal_and_nowhere_else(capsys: pytest.CaptureFixture[str]) -> None:
+    with terminal() as shown:
+        assert run(["job", "probe", "--size", "3", "--json"]) == 0
+        text = shown()
+        assert [words for words in ("sizing", "3/3", "100%", "all of it") if words not in text] == []
+        assert json.loads(capsys.readouterr().out) == {"size": 3}, "the result has standard output to itself"
+        assert run(["job", "probe", "--size", "3", "--quiet"]) == 0
+        assert shown() == ""
+    assert run(["job", "probe", "--size", "3"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+class Tracker:
+    """Spark's table of running tasks: two stages, one after the other, of four and two tasks."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def getActiveStageIds(self) -> list[int]:  # noqa: N802 -- Spark's name
+        self.asked += 1
+        return [[1], [1], [2]][self.asked - 1] if self.asked < 4 else []
+
+    def getStageInfo(self, stage: int) -> SimpleNamespace:  # noqa: N802
+        done = {1: [2, 3, 4], 2: [0, 0, 1]}[stage][min(self.asked, 3) - 1]
+        return SimpleNamespace(numCompletedTasks=done, numTasks={1: 4, 2: 2}[stage])
+
+
+def test_the_bar_follows_spark_s_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orbitmq.spark.jobs.ui.POLL_SECONDS", 0.01)
+    tracker = Tracker()
+    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(statusTracker=lambda: tracker))
+    with terminal() as shown:
+        with JobUi().spark_progress(session, "reading"):
+            deadline = time.monotonic() + 60
+            while tracker.asked < 5 and time.monotonic() < deadline:
+                time.sleep(0.01)
+        assert "5/6" in shown()
 
 
 def test_a_job_has_no_flag_that_it_does_not_heed(capsys: pytest.CaptureFixture[str]) -> None:

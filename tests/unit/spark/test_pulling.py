@@ -1,9 +1,12 @@
 import struct
+from typing import Any
 
 import pytest
 
-from orbitmq.net.errors import NetError
+from orbitmq.net.blocking import BlockingConnection
+from orbitmq.net.errors import ConnectionLost, NetError
 from orbitmq.protocol.command import Command
+from orbitmq.protocol.declare import Request
 from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.spark import pulling
 from orbitmq.spark.connecting import PLAIN
@@ -71,6 +74,32 @@ def test_the_count_follows_what_the_broker_hands_out() -> None:
         assert len(broker.requests) < 50_000 / 32
 
 
+def test_answers_that_end_early_now_and_then_make_the_others_no_smaller() -> None:
+    """As with the files of a queue: reads came down to 15 messages for a request, and a tenth of the rate."""
+
+    def ends_with_each_file(request: Command) -> Answer:
+        assert request.ext is not None
+        first = int(request.ext["queueOffset"])
+        return Queueful(0, first - first % 1000 + 1000, at_once=256)(request)
+
+    with FakeBroker(ends_with_each_file) as broker:
+        assert len(offsets_read(broker, 0, 50_000)) == 50_000
+        assert len(broker.requests) < 50 * 6  # 224 at a time, and what is left of a file
+
+
+def test_the_count_follows_a_broker_that_hands_out_less_and_then_more() -> None:
+    def by_place(request: Command) -> Answer:
+        assert request.ext is not None
+        few = 10_000 <= int(request.ext["queueOffset"]) < 20_000
+        return Queueful(0, 100_000, at_once=8 if few else 256)(request)
+
+    with FakeBroker(by_place) as broker:
+        assert len(offsets_read(broker, 0, 100_000)) == 100_000
+        by_eight = [r for r in broker.requests if 10_000 <= int((r.ext or {})["queueOffset"]) < 20_000]
+        assert len(by_eight) < 1.1 * 10_000 / 8
+        assert len(broker.requests) - len(by_eight) < 1.5 * 90_000 / 256
+
+
 def test_a_filtered_read_asks_for_one_stretch_at_a_time() -> None:
     def every_tenth(request: Command) -> Answer:
         assert request.ext is not None
@@ -111,6 +140,26 @@ def test_a_connection_that_breaks_is_made_again(monkeypatch: pytest.MonkeyPatch)
 
     with FakeBroker(break_now_and_then) as broker:
         assert offsets_read(broker, 0, 1000) == list(range(1000))
+
+
+@pytest.mark.parametrize("every", range(pulling.UNDER_WAY + 1, 25))
+def test_nothing_is_passed_over_where_asking_for_more_fails(
+    monkeypatch: pytest.MonkeyPatch, every: int
+) -> None:
+    """An answer that held less than was asked for was lost where the connection broke before the rest was."""
+    monkeypatch.setattr(pulling.time, "sleep", lambda _: None)
+    send, count = BlockingConnection.send, 0
+
+    def send_or_break(self: BlockingConnection, request: Request[Any]) -> int:
+        nonlocal count
+        count += 1
+        if count % every == 0:
+            raise ConnectionLost("broker", "broken pipe")
+        return send(self, request)
+
+    monkeypatch.setattr(BlockingConnection, "send", send_or_break)
+    with FakeBroker(Queueful(0, 400, at_once=10)) as broker:
+        assert offsets_read(broker, 0, 400) == list(range(400))
 
 
 def test_a_broker_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

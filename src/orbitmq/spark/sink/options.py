@@ -40,7 +40,11 @@ OPTIONS = (
     OptionRow(
         "timeoutMs", "30000", "how long one request is tried, on other brokers too, before the task fails"
     ),
-    OptionRow("maxMessagesPerSecondPerTask", "no limit", "a task sends no faster than this"),
+    OptionRow(
+        "maxMessagesPerSecondPerTask",
+        "no limit",
+        "messages that a task sends in a second at most, evenly: a request holds a tenth of them",
+    ),
     OptionRow("idempotent", "false", "a batch that Spark runs again sends nothing twice"),
     OptionRow(
         "writeId",

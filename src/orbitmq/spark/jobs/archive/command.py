@@ -35,7 +35,7 @@ COMPRESSIONS = ("snappy", "zstd", "lz4", "gzip", "none")
     "--follow",
     type=click.FloatRange(0.1),
     metavar="SECONDS",
-    help="Go on for ever, and look so often for what is new. Without it: end when all is in.",
+    help="Go on until Ctrl-C, and look so often for what is new. Without it: end when all is in.",
 )
 @click.option(
     "--columns", metavar="A,B,...", help="Columns to keep. [default: those of the lake, all in a new one]"

@@ -1,4 +1,4 @@
-"""The archive's loop: what is new, a batch of it, a commit; again until there is nothing new, or for ever."""
+"""The archive's loop: what is new, a batch of it, a commit; again until nothing is new, or until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ArchiveOptions:
     columns: tuple[str, ...] = ()
     """Empty: those that the lake has, in a new lake all."""
     follow_s: float | None = None
-    """Seconds between batches once nothing is new; None: end then."""
+    """Seconds between batches once nothing is new, until Ctrl-C; None: end then."""
     batch_messages: int = DEFAULT_BATCH
     """About so many messages are committed together: what a crash may have to read again."""
     file_messages: int = DEFAULT_FILE
@@ -205,11 +205,16 @@ class _Run:
         self._workers = _workers(spark)
 
     def go(self) -> None:
-        """Until nothing is new, or for ever."""
+        """Until nothing is new, or until Ctrl-C, which waits for no merge."""
         if self._options.store is not None:
             self._go_over_files(self._options.store)
         else:
-            self._go_online()
+            try:
+                self._go_online()
+            except KeyboardInterrupt:
+                if self._options.follow_s is None:
+                    raise
+                return
         if self._options.compact:
             self.compact()
 
