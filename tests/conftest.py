@@ -20,6 +20,15 @@ if TYPE_CHECKING:
 
 
 SPARK = "tests/spark/"
+OWN_DRIVERS = frozenset(
+    f"{SPARK}test_{name}.py"
+    for name in (
+        *("archive_kills", "cluster", "examples", "guide"),
+        *("memory", "sink_brokers", "sink_once", "sink_stream"),
+    )
+)
+"""Tests that start Spark themselves, if at all, and not the session that all others of it share."""
+IMAGE = "tests/peers/test_container.py"
 
 # Every driver's JVM lives for a minute or so: with all its compilers it takes twice the CPU time.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
@@ -42,16 +51,26 @@ def pytest_sessionstart() -> None:
         raise pytest.UsageError(f"compiled before their source was last changed: {names}. Run `make setup`.")
 
 
+def needs_session(nodeid: str) -> bool:
+    """Whether a test needs the Spark session of its process."""
+    return nodeid.startswith(SPARK) and nodeid.partition("::")[0] not in OWN_DRIVERS
+
+
 class ByFile(LoadFileScheduling):  # type: ignore[misc]
-    """Of several processes that share the tests, one has all of a file, and one all that needs Spark."""
+    """Of several processes that share the tests, one has all of a file, and one all with a Spark session."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return SPARK if nodeid.startswith(SPARK) else str(super()._split_scope(nodeid))
+        return SPARK if needs_session(nodeid) else str(super()._split_scope(nodeid))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What one process has to do alone takes longest, and so comes first."""
-    items.sort(key=lambda item: not item.nodeid.startswith(SPARK))
+    """What takes longest comes first: what one process has to do alone, and what compiles at leisure."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()) and not needs_session(item.nodeid):
+            raise pytest.UsageError(
+                f"{item.nodeid} needs the session: it is no test with a driver of its own"
+            )
+    items.sort(key=lambda item: (not needs_session(item.nodeid), not item.nodeid.startswith(IMAGE)))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -80,8 +99,7 @@ def apache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apache]:
 
     need("java", "mvn")
     store = tmp_path_factory.mktemp("apache") / "store"
-    # Its timer wheel is compared with its file once a second otherwise, which takes half a core.
-    server = Apache.start(store, {**SOON_ASKED, "timerFlushIntervalMs": 60_000})
+    server = Apache.start(store, SOON_ASKED)
     yield server
     server.stop()
     shutil.rmtree(store, ignore_errors=True)

@@ -1,17 +1,16 @@
 """A broker's rules over a disk in memory and a clock that the test moves, with a ledger of what it promised.
 
-`Recorded.work` does what clients and the server do, at random: it sends plain, delayed and timed messages and
-transactions, commits offsets, lets time pass, flushes, sweeps, saves tables. The disk keeps a journal of it,
-so `check_after` can open the folder as it was after any step, killed or after a power cut, and hold what is
-found against the promises made until then.
+`Recorded.work` does what clients and the server do, at random: it sends plain, batched, delayed and timed
+messages and transactions, gives messages back, pops and acknowledges, commits offsets, lets time pass,
+flushes, sweeps, saves tables. The disk keeps a journal of it, so `check_after` can open the folder as it was
+after any step, killed or after a power cut, and hold what is found against the promises made until then.
 """
 
 from __future__ import annotations
 
 import random
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,22 +18,27 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from orbitmq.protocol.call import Durable, Outcome, Saved, Wait
-from orbitmq.protocol.declare import Reply
+from orbitmq.protocol.call import Durable, Outcome, Saved, Wait, Warm
+from orbitmq.protocol.declare import Reply, Request
 from orbitmq.protocol.errors import Malformed, Refused
 from orbitmq.protocol.message import StoredMessage
-from orbitmq.protocol.message_cy import decode_record
+from orbitmq.protocol.message_cy import decode_record, encode_batch
 from orbitmq.protocol.names import HALF_TOPIC
 from orbitmq.protocol.requests.offset import UpdateConsumerOffset
-from orbitmq.protocol.requests.send import SendMessageV2, SendReply
+from orbitmq.protocol.requests.pop import AckMessage, PopMessage, PopReply
+from orbitmq.protocol.requests.send import ConsumerSendMsgBack, SendBatchMessage, SendMessageV2, SendReply
 from orbitmq.protocol.requests.transaction import EndTransaction
 from orbitmq.store import FlushFailed, timer_recovery, timer_wheel
 from orbitmq.store.config_files import read_text, write_text
 from tests.fault.recorded_disk import RecordedDisk
 from tests.unit.broker.handlers.real_broker import NOW, RealBroker
+from tests.unit.broker.pop_kit import Got, got_of
 from tests.unit.store.kit import read_queue
 
 TOPIC, GROUP, QUEUES = "T", "G", 3
+RETRIES, DEAD = f"%RETRY%{GROUP}", f"%DLQ%{GROUP}"
+POPPERS = "P"
+INVISIBLE_MS = 1_500
 COMMIT, ROLLBACK = 8, 12
 LONGEST_WAIT_MS = 4_000
 SMALL: dict[str, object] = {
@@ -94,6 +98,10 @@ class Ledger:
     """(step, end of the log, queue id, offset) of offsets whose file was written."""
     committed: dict[int, int] = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
+    given_back: dict[tuple[str, bytes], Promise] = field(default_factory=dict)
+    """By the topic that a message is to come again in, and its body."""
+    popped_away: dict[bytes, int] = field(default_factory=dict)
+    """Bodies whose pop somebody acknowledged, and at which step it was asked for."""
 
     def sample_at(self, step: int) -> Sample:
         """The newest sample at a step."""
@@ -122,7 +130,9 @@ class Recorded:
             if name not in files and name != self.broker.auth.NAME:
                 self.broker.unsaved.mark(name)
         disk.before = self._sample
-        self.broker.groups.find(GROUP, now)
+        for group in (GROUP, POPPERS):
+            self.broker.groups.find(group, now)
+        self._in_hand: list[Got] = []
 
     def _read_files(self) -> dict[str, str]:
         """The tables' texts, as the server reads them; one there that cannot be used ends the start."""
@@ -196,13 +206,81 @@ class Recorded:
         self.ledger.promises[promise.body] = promise
 
         def answered(reply: Reply | None) -> None:
-            self.sample()
-            promise.acked_at, promise.end = len(self.disk.journal), self.store.max_physical
-            promise.acked_ms = self.now
+            self._keep(promise)
             assert isinstance(reply, SendReply)
             promise.half = reply if promise.is_half else None
 
         self._ask(result, answered)
+
+    def send_batch(self, promises: Sequence[Promise], queue_id: int) -> None:
+        """Sends messages as one."""
+        parts = []
+        for promise in promises:
+            name = promise.body.split()[0].decode()
+            parts.append((0, promise.body, f"UNIQ_KEY\x01{name}\x02".encode()))
+            self.ledger.promises[promise.body] = promise
+        request = SendBatchMessage(
+            *("PG", TOPIC, "TBW102", QUEUES, queue_id, 0, self.now, 0, ""),
+            batch=True,
+            body=encode_batch(parts),
+        )
+        (result,) = self.real.send_together([request], self.now)
+
+        def answered(reply: Reply | None) -> None:
+            for promise in promises:
+                self._keep(promise)
+
+        self._ask(result, answered)
+
+    def _keep(self, promise: Promise) -> None:
+        """It was acknowledged: from now on it holds."""
+        self.sample()
+        promise.acked_at, promise.end = len(self.disk.journal), self.store.max_physical
+        promise.acked_ms = self.now
+
+    def give_back(self, queue_id: int, offset: int, level: int) -> None:
+        """Somebody could not handle a message: it comes again, or below level 0 becomes a dead letter."""
+        unit = self.store.physical_offset_of(TOPIC, queue_id, offset)
+        record = None if unit is None else self.store.record_at(unit[0])
+        if record is None:
+            return
+        message = decode_record(record)
+        key = (DEAD if level < 0 else RETRIES, message.body)
+        if key in self.ledger.given_back:
+            return
+        promise = Promise(message.body, due_ms=self.now + max(0, level) * 1_000)
+        self.ledger.given_back[key] = promise
+        request = ConsumerSendMsgBack(message.physical_offset, GROUP, level)
+        self._request(request, lambda reply: self._keep(promise))
+
+    def pop(self, queue_id: int, count: int = 4, then: Callable[[list[Got]], None] | None = None) -> None:
+        """A member of the poppers takes messages of a queue, or of any (-1), and has them in hand."""
+        if self.broker.topics.get(TOPIC) is None:
+            return  # nobody has sent anything yet
+        request = PopMessage(POPPERS, TOPIC, queue_id, count, INVISIBLE_MS, 0, self.now, 0)
+
+        def answered(reply: Reply | None) -> None:
+            assert isinstance(reply, PopReply)
+            (then or self._in_hand.extend)(got_of(reply, TOPIC, POPPERS))
+
+        self._request(request, answered)
+
+    def acknowledge(self, got: Got) -> None:
+        """Whoever popped a message is done with it."""
+        handle = got.handle
+        request = AckMessage(POPPERS, got.topic, handle.queue_id, handle.to_text(), got.record.queue_offset)
+        self.ledger.popped_away.setdefault(got.body, len(self.disk.journal))
+        self._request(request, lambda reply: None)
+
+    def _request(self, request: Request[Any], answered: Callable[[Reply | None], None]) -> None:
+        """Asks for something that a disk which fails may have the broker refuse."""
+        try:
+            result = self.real.handle(request, self.now)
+        except (Refused, OSError):
+            if not self.fails:
+                raise
+        else:
+            self._ask(result, answered)
 
     def decide(self, promise: Promise, decision: int) -> None:
         """Ends a transaction."""
@@ -222,13 +300,7 @@ class Recorded:
             self.sample()
             promise.decided_at, promise.decided_end = len(self.disk.journal), self.store.max_physical
 
-        try:
-            result = self.real.handle(request, self.now)
-        except Refused:
-            if not self.fails:
-                raise
-        else:
-            self._ask(result, answered)
+        self._request(request, answered)
 
     def commit_offset(self, queue_id: int, offset: int) -> None:
         """A group has got so far."""
@@ -273,6 +345,9 @@ class Recorded:
                 self._waiting.append((wait, answered))
 
     def _is_met(self, condition: object) -> bool:
+        if isinstance(condition, Warm):
+            self.store.read_cold(condition.physical_offset, condition.size_bytes)
+            return True
         if isinstance(condition, Durable):
             return self.store.durable_offset >= condition.physical_offset
         return isinstance(condition, Saved) and condition.table not in self.broker.unsaved
@@ -302,6 +377,8 @@ class Recorded:
         self.sample()
         self._try(self._timers)
         self._try(self._check_back)
+        self._try(partial(broker.tend_pops, self.now))
+        self._try(self._revive)
         self.turn()
         for chore in self.store.chores():
             if chore.name != "retention" and self._is_due(chore.name, chore.interval_ms):
@@ -320,6 +397,10 @@ class Recorded:
 
     def _deliver(self) -> None:
         while self.broker.delay.deliver_due(self.now):
+            pass
+
+    def _revive(self) -> None:
+        while self.broker.revive(self.now):
             pass
 
     def _check_back(self) -> None:
@@ -343,7 +424,7 @@ class Recorded:
             body = b"%d " % number + chance.randbytes(chance.randrange(40, 1000))
             promise = Promise(body)
             queue_id = chance.randrange(QUEUES)
-            match chance.choices(range(7), (6, 3, 3, 3, 3, 3, 6))[0]:
+            match chance.choices(range(11), (5, 3, 3, 3, 3, 3, 7, 2, 3, 3, 3))[0]:
                 case 0:
                     self.send(promise, queue_id)
                 case 1:
@@ -367,22 +448,45 @@ class Recorded:
                         self.commit_offset(queue_id, chance.randint(before, end))
                 case 6:
                     self.pass_ms(chance.choice((20, 100, 600)))
+                case 7:
+                    more = [Promise(b"%d.%d %s" % (number, part, body[-40:])) for part in range(3)]
+                    self.send_batch([promise, *more], queue_id)
+                case 8:
+                    if end := self.store.max_offset(TOPIC, queue_id):
+                        self.give_back(queue_id, chance.randrange(end), chance.choice((1, 2, -1)))
+                case 9:
+                    self.pop(queue_id)
+                case 10:
+                    if self._in_hand:
+                        self.acknowledge(self._in_hand.pop(chance.randrange(len(self._in_hand))))
             if self.sync or chance.random() < 0.5:
                 self.turn()
         self.turn()
 
     # What is there.
 
-    def found(self) -> dict[bytes, list[StoredMessage]]:
-        """The messages of the topic by body; offsets are dense."""
+    def found(self, topic: str = TOPIC, queues: int = QUEUES) -> dict[bytes, list[StoredMessage]]:
+        """The messages of a topic by body; offsets are dense."""
         by_body: dict[bytes, list[StoredMessage]] = {}
-        for queue_id in range(QUEUES):
-            records = read_queue(self.store, TOPIC, queue_id)
+        for queue_id in range(queues):
+            records = read_queue(self.store, topic, queue_id)
             assert [record.queue_offset for record in records] == list(range(len(records)))
-            assert len(records) == self.store.max_offset(TOPIC, queue_id)
+            assert len(records) == self.store.max_offset(topic, queue_id)
             for record in records:
                 by_body.setdefault(record.body, []).append(record)
         return by_body
+
+    def popped(self) -> set[bytes]:
+        """The bodies of everything that can be popped."""
+        bodies: set[bytes] = set()
+        empty = 0
+        while empty < 3:  # now the retries are asked first, now the topic
+            got: list[Got] = []
+            self.pop(-1, 32, got.extend)
+            self.turn()
+            bodies.update(one.body for one in got)
+            empty = 0 if got else empty + 1
+        return bodies
 
     def open_halves(self) -> set[bytes]:
         """The bodies of transactions that nobody has decided."""
@@ -459,6 +563,17 @@ def _check(run: Recorded, again: Recorded, sample: Sample, step: int, power: boo
     def holds(at: int | None, end: int) -> bool:
         return at is not None and at <= step and (not is_lossy or end <= sample.durable)
 
+    def check_kept(promise: Promise, name: str, copies: list[StoredMessage]) -> None:
+        assert len(copies) <= 1, f"{name} is there {len(copies)} times"
+        if holds(promise.acked_at, promise.end):
+            assert copies, f"{name} was acknowledged and is lost"
+        elif is_lossy and promise.acked_at is not None and promise.acked_at <= step and not copies:
+            age = sample.now - promise.acked_ms
+            assert age <= sample.unflushed_ms, f"{name} is lost, {age} ms old, {sample.unflushed_ms} said"
+        if promise.due_ms and copies:
+            early = promise.due_ms - copies[0].store_timestamp
+            assert early <= 0, f"{name} came {early} ms early"
+
     if power:
         lost_bytes = sample.end - again.store.max_physical
         assert lost_bytes <= max(0, sample.unflushed_bytes), (
@@ -471,22 +586,21 @@ def _check(run: Recorded, again: Recorded, sample: Sample, step: int, power: boo
     again.pass_ms(LONGEST_WAIT_MS + 3_000)
     again.pass_ms(1_000)
     found = again.found()
-    times = Counter({body: len(records) for body, records in found.items()})
     for body, promise in run.ledger.promises.items():
         name = body.split()[0]
-        assert times[body] <= 1, f"{name!r} is there {times[body]} times"
         if promise.is_half:
+            assert len(found.get(body, [])) <= 1, f"{name!r} is there more than once"
             _check_transaction(promise, name, body in found, body in still_open, holds)
             continue
-        if holds(promise.acked_at, promise.end):
-            assert times[body] == 1, f"{name!r} was acknowledged and is lost"
-        elif is_lossy and promise.acked_at is not None and promise.acked_at <= step and not times[body]:
-            age = sample.now - promise.acked_ms
-            assert age <= sample.unflushed_ms, f"{name!r} is lost, {age} ms old, {sample.unflushed_ms} said"
-        if promise.due_ms and times[body]:
-            early = promise.due_ms - found[body][0].store_timestamp
-            assert early <= 0, f"{name!r} came {early} ms early"
+        check_kept(promise, f"{name!r}", found.get(body, []))
     assert set(found) <= set(run.ledger.promises), "something came that nobody sent"
+    given_back = {topic: again.found(topic, 1) for topic in (RETRIES, DEAD)}
+    for (topic, body), promise in run.ledger.given_back.items():
+        check_kept(promise, f"{body.split()[0]!r} of {topic}", given_back[topic].get(body, []))
+    came = {(topic, body) for topic, bodies in given_back.items() for body in bodies}
+    assert came <= set(run.ledger.given_back), "something came again that nobody gave back"
+    _check_order(run, again)
+    _check_pops(run, again, set(found), step)
     _check_offsets(run, again, step)
     _check_index(again, [body for body in found if not run.ledger.promises[body].due_ms][:3])
 
@@ -503,6 +617,33 @@ def _check_transaction(
     if holds(promise.decided_at, promise.decided_end):
         assert is_there == (promise.decision == COMMIT), f"the decision about {name!r} is lost"
         assert not is_open, f"{name!r} is decided and somebody will be asked"
+
+
+def _check_order(run: Recorded, again: Recorded) -> None:
+    """What was sent without a delay is in its queue as it was sent."""
+    for queue_id in range(QUEUES):
+        bodies = [record.body for record in read_queue(again.store, TOPIC, queue_id)]
+        sent = [run.ledger.promises[body] for body in bodies]
+        numbers = [
+            (int(number), int(part or 0))
+            for number, _, part in (
+                one.body.split()[0].decode().partition(".") for one in sent if not (one.due_ms or one.is_half)
+            )
+        ]
+        assert numbers == sorted(numbers), f"queue {queue_id} is out of order: {numbers}"
+
+
+def _check_pops(run: Recorded, again: Recorded, there: set[bytes], step: int) -> None:
+    """What nobody has acknowledged can be popped, whoever had it in hand."""
+    done = {body for body, at in run.ledger.popped_away.items() if at <= step}
+    # Before a send is answered its topic may be in no file yet.
+    acked = {
+        body
+        for body, promise in run.ledger.promises.items()
+        if promise.acked_at is not None and promise.acked_at <= step
+    }
+    starved = (there & acked) - done - again.popped()
+    assert not starved, f"{sorted(body.split()[0] for body in starved)} cannot be popped any more"
 
 
 def _check_offsets(run: Recorded, again: Recorded, step: int) -> None:

@@ -30,6 +30,7 @@ from orbitmq.protocol.requests.send import SendMessageV2
 from orbitmq.testing import LocalBroker
 from orbitmq.testing.load.clients import Clients, wire
 from orbitmq.testing.load.history import History
+from tests.fault.mixed import LEVELS_MS
 
 SAMPLE_SECONDS = 10.0
 WARM_SAMPLES = 6
@@ -146,7 +147,7 @@ class Soak:
             history,
             lambda: (base + time.monotonic()) * 1000,
             self.chance,
-            levels_ms={1: 1000, 2: 2000, 3: 3000},
+            levels_ms=LEVELS_MS,
             pause_seconds=0.5,
             suffix=f"-{piece}",
         )

@@ -13,7 +13,16 @@ from typing import Any
 
 import pytest
 
-from orbitmq import FIRST_OFFSET, Message, Producer, PushConsumer, ReceivedMessage
+from orbitmq import (
+    FIRST_OFFSET,
+    Message,
+    MessageQueue,
+    Producer,
+    PushConsumer,
+    ReceivedMessage,
+    SendFailed,
+)
+from orbitmq.admin.commands.topic_create import create_request
 from orbitmq.broker.options import BROKER_TABLE
 from orbitmq.client.errors import ClientError
 from orbitmq.nameserver.options import NAMESRV_TABLE
@@ -63,15 +72,33 @@ async def broker_of(folder: Path, port: int, namesrv: str) -> AsyncIterator[Brok
         await server.stop()
 
 
-async def is_known(namesrv: str, topic: str) -> bool:
+async def known_brokers(namesrv: str, topic: str) -> set[str | None]:
+    """Those that the name server says have the topic."""
     pool = ConnectionPool()
     try:
-        await pool.call(namesrv, GetRouteinfoByTopic(topic))
+        route = (await pool.call(namesrv, GetRouteinfoByTopic(topic))).body
     except (BrokerRefused, NetError):
-        return False
+        return set()
     finally:
         await pool.close()
-    return True
+    return {broker.broker_name for broker in route.broker_datas}
+
+
+async def until_known(namesrv: str, topic: str, brokers: set[str]) -> None:
+    """Brokers come and go at a name server by themselves."""
+    async with asyncio.timeout(60):
+        while await known_brokers(namesrv, topic) != brokers:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+def registration(name: str, address: str) -> RegisterBroker:
+    """What has a name server believe for ten minutes that a broker is there."""
+    known = {topic: TopicConfig(topic, 4, 4) for topic in ("T", "Other")}
+    topics = TopicConfigAndMappingSerializeWrapper(known, DataVersion(1, 0, 1))
+    return RegisterBroker(
+        name, address, "DefaultCluster", "127.0.0.1:1", 0, heartbeat_timeout_millis=600_000,
+        body=RegisterBrokerBody(topics),
+    )  # fmt: skip
 
 
 @pytest.mark.timeout(600)
@@ -102,8 +129,7 @@ async def test_without_any_name_server_clients_go_on_with_what_they_know(tmp_pat
         assert sorted(seen, key=int) == [str(number).encode() for number in range(20)]
         async with name_server(tmp_path / "second", port + 2) as second:
             async with asyncio.timeout(30):
-                while not await is_known(second.address, "T"):  # noqa: ASYNC110 - brokers come by themselves
-                    await asyncio.sleep(0.1)
+                await until_known(second.address, "T", {"broker-a"})
             async with Producer("Q", second.address) as late:
                 await late.send(Message("T", b"20"))
             await until(lambda: len(seen) >= 21)
@@ -116,15 +142,9 @@ async def test_without_any_name_server_clients_go_on_with_what_they_know(tmp_pat
 @pytest.mark.timeout(600)
 async def test_a_name_server_that_knows_a_broker_where_it_is_not_any_more(tmp_path: Path) -> None:
     dead, port = free_ports(), free_ports(-2, 1, 2)
-    known = {name: TopicConfig(name, 4, 4) for name in ("T", "Other")}
-    topics = TopicConfigAndMappingSerializeWrapper(known, DataVersion(1, 0, 1))
-    stale = RegisterBroker(
-        "broker-a", f"127.0.0.1:{dead}", "DefaultCluster", "127.0.0.1:1", 0, heartbeat_timeout_millis=600_000,
-        body=RegisterBrokerBody(topics),
-    )  # fmt: skip
     past = ConnectionPool()
     async with name_server(tmp_path / "namesrv", port + 2) as names:
-        await past.call(names.address, stale)
+        await past.call(names.address, registration("broker-a", f"127.0.0.1:{dead}"))
         async with Producer("P", names.address, poll_name_server_interval_ms=50) as producer:
             with pytest.raises(ClientError):  # and not for ever
                 await producer.send(Message("T", b"early"))
@@ -146,6 +166,63 @@ async def test_a_name_server_that_knows_a_broker_where_it_is_not_any_more(tmp_pa
                     await until(lambda: seen)
                 assert seen == [b"sent"]
         await past.close()
+
+
+@pytest.mark.timeout(600)
+async def test_beside_a_broker_that_was_killed_the_live_one_takes_what_is_sent(tmp_path: Path) -> None:
+    """And a name server that still names the dead one costs one try, not the message."""
+    seen: set[bytes] = set()
+    sent: set[bytes] = set()
+
+    async def handle(message: ReceivedMessage) -> None:
+        seen.add(message.body)
+
+    async def send() -> str:
+        """Gives the name of the broker that took it."""
+        body = b"%d" % len(sent)
+        sent.add(body)
+        return (await producer.send(Message("T", body))).queue.broker_name
+
+    past = ConnectionPool()
+    with (
+        LocalBroker(tmp_path / "a", patience_seconds=120) as live,
+        LocalBroker(
+            tmp_path / "b", own_process=True, patience_seconds=120,
+            brokerName="broker-b", namesrvAddr=live.namesrv,
+        ) as other,
+    ):  # fmt: skip
+        reader = PushConsumer("G", live.namesrv, consume_from_where=FIRST_OFFSET, rebalance_interval_ms=500)
+        reader.subscribe("T", "*", handle)
+        async with (
+            # Two tries for each message: the one at the broker that is dead, and one at the other.
+            Producer(
+                "P", live.namesrv, retry_times_when_send_failed=1, poll_name_server_interval_ms=50
+            ) as producer,
+            reader,
+        ):
+            for address in (live.broker, other.broker):
+                await past.call(address, create_request(TopicConfig("T", 4, 4)))
+            await until_known(live.namesrv, "T", {"broker-a", "broker-b"})
+            assert {await send() for _ in range(16)} == {"broker-a", "broker-b"}
+            under_way = [asyncio.ensure_future(send()) for _ in range(200)]
+            await under_way[0]
+            other.kill()
+            assert "broker-a" in await asyncio.gather(*under_way)
+
+            await until_known(live.namesrv, "T", {"broker-a"})
+            await past.call(live.namesrv, registration("broker-b", other.broker))
+            dead = MessageQueue(topic="T", broker_name="broker-b", queue_id=0)
+            async with asyncio.timeout(60):
+                while dead not in await producer.queues("T"):  # noqa: ASYNC110 - it asks by itself
+                    await asyncio.sleep(0.05)
+            assert {await send() for _ in range(32)} == {"broker-a"}
+            with pytest.raises(SendFailed) as failed:
+                await producer.send(Message("T", b"to that queue and no other"), queue=dead)
+            assert [name for name, _ in failed.value.failures] == ["broker-b"]
+            await past.close()
+
+            await asyncio.to_thread(other.start)
+            await until(lambda: sent <= seen)
 
 
 STORM_SECONDS = 6.0

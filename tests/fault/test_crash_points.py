@@ -1,7 +1,7 @@
 """Recovery from every crash point of a recorded run: killed after each step, and the power cut after each.
 
 ORBITMQ_CRASH_SEED (1) is the first seed, ORBITMQ_CRASH_RUNS (1) how many there are of each kind, and
-ORBITMQ_CRASH_ACTIONS (45) how much each does. A failure names seed and step, and both repeat it.
+ORBITMQ_CRASH_ACTIONS (38) how much each does. A failure names seed and step, and both repeat it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.unit.store.kit import NOW, crash, message, options, read_queue
 
 SEED = int(os.environ.get("ORBITMQ_CRASH_SEED", "1"))
 RUNS = int(os.environ.get("ORBITMQ_CRASH_RUNS", "1"))
-ACTIONS = int(os.environ.get("ORBITMQ_CRASH_ACTIONS", "45"))
+ACTIONS = int(os.environ.get("ORBITMQ_CRASH_ACTIONS", "38"))
 THOROUGH_EVERY = 5
 """After so many steps one where the broker goes on, stops and starts once more."""
 

@@ -6,6 +6,7 @@ ORBITMQ_DISK_FAULTS (8) is how many steps are tried of each kind, ORBITMQ_DISK_S
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import random
@@ -13,9 +14,14 @@ from pathlib import Path
 
 import pytest
 
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.store import FlushFailed, MessageStore, PutStatus
+from tests.fault.faulty_machine import FaultyMachine
 from tests.fault.recorded_broker import Recorded, check_after, with_small_wheel
 from tests.fault.recorded_disk import RecordedDisk
+from tests.fault.stubborn import Stubborn, names
+from tests.fault.test_broker_kill import everything, pool_of, send
 from tests.unit.store.kit import NOW, bodies, crash, filled, message, options
 
 FAULTS = int(os.environ.get("ORBITMQ_DISK_FAULTS", "8"))
@@ -192,3 +198,44 @@ def test_no_handle_for_a_queue_is_an_error_of_that_read_alone(tmp_path: Path) ->
     assert len(bodies(store)) == 20
     assert store.append(message(20), NOW + 100).status is PutStatus.PUT_OK
     crash(store)
+
+
+def test_a_broker_that_could_not_flush_acknowledges_nothing_until_it_is_started_anew(tmp_path: Path) -> None:
+    """Though the disk is well again, as far as it tells: what the failed flush was to write may be lost."""
+    broker = FaultyMachine(tmp_path / "store", flushDiskType="SYNC_FLUSH", syncFlushTimeout=500)
+
+    async def run() -> Stubborn:
+        senders = Stubborn(broker.broker, body_bytes=1_000)
+        async with senders.sending():
+            await senders.until(lambda: len(senders.acknowledged) >= 100)
+            broker.syncs_fail()
+            await senders.until(lambda: senders.refused[ResponseCode.SERVICE_NOT_AVAILABLE] > 0)
+            broker.syncs_work()
+            last = set(senders.acknowledged)
+            refused = senders.refused.total()
+            await senders.until(lambda: senders.refused.total() >= refused + 200)
+            assert senders.acknowledged == last
+            assert last <= set(names(await everything(broker.broker))), "reads go on"
+        assert senders.refused.keys() == {
+            ResponseCode.FLUSH_DISK_TIMEOUT,  # those who waited for the flush that failed
+            ResponseCode.SERVICE_NOT_AVAILABLE,
+        }
+        assert not senders.failed
+        return senders
+
+    async def one_more() -> None:
+        async with pool_of() as pool:
+            assert (await pool.call(broker.broker, send("more", 0), timeout_ms=60_000)).code == 0
+
+    broker.start()
+    try:
+        acknowledged = asyncio.run(run()).acknowledged
+        assert broker.is_running
+        with pytest.raises(BrokerRefused):
+            asyncio.run(one_more())
+        broker.kill()
+        broker.start()
+        asyncio.run(one_more())
+        assert acknowledged | {"more"} <= set(names(asyncio.run(everything(broker.broker))))
+    finally:
+        broker.kill()

@@ -1,11 +1,16 @@
 """Clients that misbehave: memory stays bounded, others are served, and the offender is told or cut.
 
+(One that does not read is left alone with what it has asked for, and cut when it is idle:
+`unit/net/test_connection.py`.)
+
 The floods are those of `python -m benchmarks.flood`, which measures them at full size.
 """
 
 from __future__ import annotations
 
+import statistics
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,11 +25,17 @@ from orbitmq.testing import LocalBroker
 SHARE = 0.004
 """Each flood has a least size, at which it still is what it is."""
 PATIENCE_MS = 120_000
-BOUND_BYTES = 200 << 20
+BOUND_BYTES = 100 << 20
+READERS_BOUND_BYTES = 32 << 20
+"""For those who ask for much, 130 MB and 200 MB here, and are slow to read it: a megabyte each may wait."""
+TIMES_SLOWER, AT_LEAST_SECONDS = 50, 1.0
+"""How much slower the half of all sends may be beside an offender, and what is no matter in any case."""
+ALONE = 30
 OPEN, NOT_READ = "open until they are idle for 120 s", "not read from any more"
 SYSTEM_ERROR, NOT_SUPPORTED, ILLEGAL = "1", "3", "13"
 EXPECTED: dict[str, set[str]] = {
     "slow_readers": {NOT_READ},
+    "readers_of_a_megabyte_a_second": {"0"},
     "half_open": {OPEN},
     "half_frames": {OPEN, "cut"},
     "tiny_frames": {NOT_SUPPORTED},
@@ -53,17 +64,27 @@ def test_others_are_served_in_bounded_memory(broker: LocalBroker, name: str) -> 
     outcomes: list[Outcome] = []
     offender = threading.Thread(target=lambda: outcomes.append(OFFENDERS[name](broker.broker, SHARE)))
     before = most = memory_bytes(broker)
-    served = 0
+    alone: list[float] = []
+    beside: list[float] = []
     with BlockingConnection(broker.broker) as connection:
-        offender.start()
-        while offender.is_alive() or not served:
+
+        def send(took: list[float]) -> None:
+            began = time.monotonic()
             connection.call(send_request("Others"), PATIENCE_MS)
-            served += 1
+            took.append(time.monotonic() - began)
+
+        for _ in range(ALONE):
+            send(alone)
+        offender.start()
+        while offender.is_alive() or not beside:
+            send(beside)
             most = max(most, memory_bytes(broker))
-        connection.call(send_request("Others"), PATIENCE_MS)
+        send(beside)
     assert set(outcomes[0]) == EXPECTED[name], outcomes
+    assert statistics.median(beside) < max(AT_LEAST_SECONDS, TIMES_SLOWER * statistics.median(alone))
     # Unfinished frames may take what all of them together are allowed.
-    assert most - before < BOUND_BYTES + (MOST_BYTES if name == "half_frames" else 0)
+    bound = READERS_BOUND_BYTES if "readers" in name else BOUND_BYTES
+    assert most - before < bound + (MOST_BYTES if name == "half_frames" else 0)
 
 
 def test_every_flood_has_a_short_form() -> None:

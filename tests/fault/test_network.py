@@ -18,10 +18,11 @@ import pytest
 
 from orbitmq import FIRST_OFFSET, Message, Producer, PushConsumer, ReceivedMessage
 from orbitmq.client.errors import ClientError
+from orbitmq.protocol.requests.offset import QueryConsumerOffset
 from orbitmq.server.listener import free_ports
 from orbitmq.testing import LocalBroker
 from tests.client.naming import until
-from tests.fault.test_broker_kill import records
+from tests.fault.test_broker_kill import QUEUES, pool_of, records, send
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -185,3 +186,73 @@ async def test_what_a_killed_consumer_was_at_is_delivered_again(tmp_path: Path) 
         async with PushConsumer("G", broker.namesrv, consume_from_where=FIRST_OFFSET) as reader:
             reader.subscribe("T", "*", handle)
             await until(lambda: len(set(seen)) == 8, 240)
+
+
+ORDERED = """
+import asyncio, sys
+from orbitmq import FIRST_OFFSET, PushConsumer
+
+async def handle(message):
+    if message.queue_offset == 3:
+        print("in hand", flush=True)
+        await asyncio.sleep(3600)
+
+async def main():
+    often = {"persist_consumer_offset_interval_ms": 100}
+    async with PushConsumer("G", sys.argv[1], consume_from_where=FIRST_OFFSET, ordered=True, **often) as one:
+        one.subscribe("T", "*", handle)
+        await asyncio.sleep(3600)
+
+asyncio.run(main())
+"""
+
+
+async def test_the_queues_of_a_killed_ordered_consumer_go_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the message it had in hand first, in order, and with nothing of what it was done with."""
+    # For how long the lock of a client holds that is gone: half a minute otherwise.
+    monkeypatch.setattr("orbitmq.broker.locks.TRUSTED_MS", 500)
+    seen: dict[int, list[int]] = {queue_id: [] for queue_id in range(QUEUES)}
+
+    async def handle(message: ReceivedMessage) -> None:
+        seen[message.queue.queue_id].append(message.queue_offset)
+
+    with LocalBroker(tmp_path / "store", patience_seconds=120) as broker:
+        async with pool_of() as pool:
+            for number in range(6 * QUEUES):
+                await pool.call(broker.broker, send(str(number), number % QUEUES), 60_000)
+
+            async def committed() -> set[int]:
+                asked = (
+                    QueryConsumerOffset("G", "T", queue_id, set_zero_if_not_found=True)
+                    for queue_id in range(QUEUES)
+                )
+                return {(await pool.call(broker.broker, one, 60_000)).offset for one in asked}
+
+            child = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", ORDERED, broker.namesrv, stdout=subprocess.PIPE
+            )
+            survivor = PushConsumer(
+                "G", broker.namesrv, consume_from_where=FIRST_OFFSET, ordered=True, rebalance_interval_ms=200
+            )
+            survivor.subscribe("T", "*", handle)
+            try:
+                assert child.stdout is not None
+                for _ in range(QUEUES):
+                    assert await child.stdout.readline() == b"in hand\n"
+                async with asyncio.timeout(60):
+                    while await committed() != {3}:  # noqa: ASYNC110 - told by a process
+                        await asyncio.sleep(0.05)
+                await survivor.start()
+                await asyncio.sleep(1)
+                assert not any(seen.values()), "who has a message in hand keeps its queue"
+            finally:
+                child.kill()
+                await child.wait()
+            try:
+                await until(lambda: all(5 in offsets for offsets in seen.values()))
+            finally:
+                await survivor.close()
+            assert await committed() == {6}
+    assert seen == {queue_id: [3, 4, 5] for queue_id in range(QUEUES)}

@@ -2,34 +2,112 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from orbitmq.net.errors import NetError
+from orbitmq.net.pool import ConnectionPool
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.errors import BrokerRefused
+from orbitmq.protocol.requests.topic import UpdateAndCreateTopic
 from orbitmq.server.listener import free_ports
 from orbitmq.store import MessageStore, PutStatus
+from orbitmq.testing import LocalBroker
 from tests.fault.recorded_disk import RecordedDisk
+from tests.fault.stubborn import Stubborn, names
+from tests.fault.test_broker_kill import everything, pool_of
 from tests.unit.store.kit import NOW, bodies, crash, filled, message, options
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 3 MiB."""
+def small_disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A file system of 3 MiB, or as many as the test says."""
     folder = tmp_path / "small"
     folder.mkdir()
+    size = f"size={getattr(request, 'param', 3)}m"
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(folder)], capture_output=True, text=True
+        ["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(folder)], capture_output=True, text=True
     )
     if mounted.returncode:
         pytest.skip(f"NOT RUN: a small file system cannot be mounted here ({mounted.stderr.strip()})")
     yield folder
     subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+async def is_made(pool: ConnectionPool, address: str, topic: str) -> bool:
+    """Whether a broker says that it has made a topic."""
+    request = UpdateAndCreateTopic(topic, "TBW102", 1, 1, 6, "SINGLE_TAG", False)
+    try:
+        await pool.call(address, request, timeout_ms=2_000)
+    except (BrokerRefused, NetError):
+        return False
+    return True
+
+
+def take_all(path: Path) -> None:
+    """Takes what room there is left on a disk, to the last block."""
+    with path.open("wb", buffering=0) as file, suppress(OSError):
+        while file.write(bytes(4096)):
+            pass
+
+
+@pytest.mark.parametrize("small_disk", [12], indirect=True)
+def test_a_broker_whose_disk_fills_while_clients_send(small_disk: Path) -> None:
+    """They are told, readers are served, and all goes on once there is room: without a start."""
+    broker = LocalBroker(
+        small_disk / "store",
+        own_process=True,
+        patience_seconds=120,
+        flushDiskType="SYNC_FLUSH",
+        mappedFileSizeCommitLog=1 << 20,
+        mappedFileSizeConsumeQueue=6_000,
+        maxHashSlotNum=1_000,
+        maxIndexNum=4_000,
+        timerWheelEnable="false",
+        # Else old messages would make room for new ones.
+        cleanFileForciblyEnable="false",
+        cleanResourceInterval=200,
+    )
+    ballast, crumbs = small_disk / "ballast", small_disk / "crumbs"
+
+    async def run() -> Stubborn:
+        senders = Stubborn(broker.broker, body_bytes=40_000)
+        async with senders.sending(), pool_of() as pool:
+            await senders.until(lambda: len(senders.acknowledged) >= 50)
+            assert await is_made(pool, broker.broker, "before")
+            ballast.write_bytes(bytes(4 << 20))
+            await senders.until(lambda: senders.refused.total() >= 50)
+            before = set(senders.acknowledged)
+            assert before <= set(names(await everything(broker.broker)))
+            take_all(crumbs)
+            assert not await is_made(pool, broker.broker, "amid"), "there is no room for it"
+            assert broker.is_running
+            ballast.unlink()
+            crumbs.unlink()
+            held = len(senders.acknowledged)
+            await senders.until(lambda: len(senders.acknowledged) >= held + 20)
+            assert await is_made(pool, broker.broker, "later")
+        assert senders.refused.keys() == {ResponseCode.SERVICE_NOT_AVAILABLE}
+        assert not senders.failed
+        return senders
+
+    broker.start()
+    try:
+        senders = asyncio.run(run())
+        broker.kill()
+        broker.start()
+        assert senders.acknowledged <= set(names(asyncio.run(everything(broker.broker))))
+    finally:
+        broker.kill()
 
 
 FILL = """

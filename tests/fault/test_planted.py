@@ -17,7 +17,7 @@ import pytest
 from orbitmq.broker.delay import DelayDelivery
 from orbitmq.broker.offsets import OffsetTable
 from orbitmq.broker.transactions_loading import TransactionLoading
-from orbitmq.store import FlushFailed, MessageStore
+from orbitmq.store import FlushFailed, MessageStore, StoreCorrupt
 from orbitmq.store.commit_log import CommitLog
 from orbitmq.store.index import Index
 from orbitmq.store.recovery import Recovery
@@ -185,7 +185,7 @@ def first_failure(run: Recorded, seed: int) -> str | None:
             disk = playback.power_cut(chance, chance.choice((None, 0.0))) if power else playback.killed()
             try:
                 check_after(run, disk, step, power=power, thorough=False)
-            except (AssertionError, FlushFailed) as error:
+            except (AssertionError, FlushFailed, StoreCorrupt) as error:
                 return f"step {step}, {'power cut' if power else 'kill'}: {error}"
     return None
 

@@ -1,4 +1,4 @@
-"""Flushing much and reading cold data stop nobody else: both let go of the GIL."""
+"""Flushing much and reading cold data stop nobody else: both let go of the GIL. Nor do stalls."""
 
 from __future__ import annotations
 
@@ -9,12 +9,25 @@ from pathlib import Path
 
 import pytest
 
+from orbitmq.protocol.bodies.heartbeat import HeartbeatData, ProducerData
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.requests.client import Heartbeat
 from orbitmq.store import GetStatus, MessageStore, StoreOptions
+from tests.fault.faulty_machine import FaultyMachine
+from tests.fault.stubborn import Stubborn, names
+from tests.fault.test_broker_kill import everything, pool_of
 from tests.unit.store.kit import NOW, message
 
 TOTAL_BYTES = 200 << 20
 WORST_GAP_SECONDS = 0.25
 """Generous, for machines that others use as well: with the GIL held the gap is as long as the disk takes."""
+
+
+MACHINE_BYTES = 80 << 20
+"""A tenth of it may wait for a disk that stalls."""
+MOST_GROWTH_BYTES = (MACHINE_BYTES // 10) + (24 << 20)
+"""What waits, and as much again for whatever a process under load needs besides."""
+HEARTBEATS = 20
 
 
 class Ticks:
@@ -79,3 +92,55 @@ async def test_the_loop_ticks_while_cold_data_is_read(store: MessageStore) -> No
     assert worst < WORST_GAP_SECONDS
     assert store.get("T", 0, 100, 32).status is GetStatus.FOUND
     store.close()
+
+
+def own_bytes(pid: int) -> int:
+    """What a process holds for itself. Pages of the log are the kernel's: as many as were stored."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("RssAnon:")[2].split()[0]) << 10
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
+def test_while_the_disk_stalls_senders_are_told_and_memory_is_bounded(tmp_path: Path, flush: str) -> None:
+    broker = FaultyMachine(
+        tmp_path / "store",
+        flushDiskType=flush,
+        syncFlushTimeout=200,
+        osPageCacheBusyTimeOutMills=100,
+        mappedFileSizeCommitLog=64 << 20,
+    )
+    broker.has_memory(MACHINE_BYTES)
+    alive = Heartbeat(body=HeartbeatData(client_id="alive@1", producer_data_set=[ProducerData("P")]))
+
+    async def run() -> Stubborn:
+        senders = Stubborn(broker.broker, body_bytes=256 << 10)
+        async with pool_of() as pool, senders.sending():
+            await senders.until(lambda: len(senders.acknowledged) >= 8)
+            before = own_bytes(broker.pid)
+            broker.syncs_wait()
+            await senders.until(lambda: senders.refused[ResponseCode.SYSTEM_BUSY] > 0)
+            stored = len(senders.acknowledged) + senders.refused[ResponseCode.FLUSH_DISK_TIMEOUT]
+            for _ in range(HEARTBEATS):
+                busy = senders.refused[ResponseCode.SYSTEM_BUSY] + 8
+                await pool.call(broker.broker, alive, 3_000)
+                await senders.until(lambda busy=busy: senders.refused[ResponseCode.SYSTEM_BUSY] >= busy)
+                assert own_bytes(broker.pid) - before < MOST_GROWTH_BYTES
+            late = len(senders.acknowledged) + senders.refused[ResponseCode.FLUSH_DISK_TIMEOUT] - stored
+            assert late <= 8, "what had been stored before the first was told"
+            broker.syncs_work()
+            held = len(senders.acknowledged)
+            await senders.until(lambda: len(senders.acknowledged) >= held + 8)
+        codes = {ResponseCode.SYSTEM_BUSY}
+        if flush == "SYNC_FLUSH":
+            codes.add(ResponseCode.FLUSH_DISK_TIMEOUT)
+        assert senders.refused.keys() == codes
+        assert not senders.failed
+        return senders
+
+    broker.start()
+    try:
+        senders = asyncio.run(run())
+        assert senders.acknowledged <= set(names(asyncio.run(everything(broker.broker))))
+    finally:
+        broker.kill()

@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from pathlib import Path
+
+import pytest
 
 from orbitmq.net.errors import NetError
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.protocol.requests.send import SendMessageV2
 from tests.fault.conftest import OwnProcess
+from tests.fault.faulty_machine import FaultyMachine
 from tests.fault.test_broker_kill import records
 
 KILLS = 3
 LONGEST_MS = 6_000
 SENDERS = 8
 SEED = 20261121
+DAY_MS = 86_400_000
 
 
 def now_ms() -> int:
@@ -75,3 +80,43 @@ async def test_acknowledged_timers_come_once_and_not_early(own_process: OwnProce
         if body in due and record.store_timestamp < due[body]
     ]
     assert early == []
+
+
+@pytest.mark.timeout(300)
+async def test_what_is_weeks_ahead_outlives_kills_and_a_clock_that_is_moved(tmp_path: Path) -> None:
+    """Beyond the wheel, and beyond what the log is kept for."""
+    broker = FaultyMachine(tmp_path / "store", timerMaxDelaySec=60 * DAY_MS // 1000)
+    due_ms = now_ms() + 30 * DAY_MS
+    bodies = [f"{number}" for number in range(20)]
+
+    async def came() -> list[str]:
+        found = await records(broker.broker, queues=1)
+        assert all(record.store_timestamp >= due_ms for record in found), "early"
+        return sorted((record.body.decode() for record in found), key=int)
+
+    pool = ConnectionPool()
+    try:
+        broker.start()
+        for body in bodies:
+            await pool.call(broker.broker, send(body, due_ms), timeout_ms=60_000)
+        for ahead_days in (13, 29):
+            broker.kill()
+            broker.set_clock(ahead_days * DAY_MS)
+            broker.start()
+            await asyncio.sleep(0.5)
+            assert await came() == []
+        broker.kill()
+        # They come while the broker runs, if it starts fast.
+        broker.set_clock(due_ms - now_ms() - 2_000)
+        broker.start()
+        for _ in range(1_200):
+            if await came() == bodies:
+                break
+            await asyncio.sleep(0.05)
+        broker.kill()
+        broker.start()
+        await asyncio.sleep(0.5)
+        assert await came() == bodies, "each once"
+    finally:
+        await pool.close()
+        broker.kill()

@@ -89,6 +89,8 @@ class Apache:
                     "diskSpaceCleanForciblyRatio": 97,
                     "diskSpaceWarningLevelRatio": 98,
                     "waitTimeMillsInSendQueue": 10000,
+                    # Comparing the timer wheel with its file each second takes half a core.
+                    "timerFlushIntervalMs": 60_000,
                     **broker_props,
                 },
             )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
+import hashlib
 import json
 import os
 import re
@@ -86,12 +87,13 @@ def _version(command: Sequence[str], pattern: str) -> tuple[int, ...]:
 
 def jars(pom: Path, name: str) -> Path:
     """The folder with what `pom` lists and all it depends on, fetched once from Maven Central."""
-    folder = cache() / name
+    # By what is listed, not by when: another clone with the same cache may be in the middle of a run.
+    folder = cache() / f"{name}-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = folder / "done"
-        if not done.exists() or done.stat().st_mtime < pom.stat().st_mtime:
+        if not done.exists():
             shutil.rmtree(folder / "lib", ignore_errors=True)
             goal = [
                 "dependency:copy-dependencies",

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 from orbitmq.broker.options import BROKER_TABLE
 from orbitmq.nameserver.options import NAMESRV_TABLE
@@ -49,6 +49,9 @@ class LocalBroker:
     as a process of its own, which `kill` ends as kill -9 does. A start or stop that takes longer than
     `patience_seconds` has failed.
     """
+
+    PROGRAM: ClassVar[tuple[str, ...]] = ("-m", "orbitmq")
+    """What Python runs as a process of its own; a test may put something in between."""
 
     def __init__(
         self,
@@ -101,7 +104,7 @@ class LocalBroker:
         ready = self.data_dir / "ready"
         ready.unlink(missing_ok=True)
         command = [
-            *(sys.executable, "-m", "orbitmq", "standalone"),
+            *(sys.executable, *self.PROGRAM, "standalone"),
             *("--data-dir", str(self.data_dir), "--ready-file", str(ready)),
             *("--namesrv-port", str(self._namesrv_port), "--broker-port", str(self._broker_port)),
         ]
