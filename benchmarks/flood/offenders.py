@@ -51,15 +51,17 @@ class Raw:
             return False
         return True
 
-    def answers(self, count: int, outcome: Outcome) -> None:
-        """Reads so many answers, or fewer and then the end."""
+    def answers(self, count: int, outcome: Outcome, bytes_per_second: int = 0) -> None:
+        """Reads so many answers, or fewer and then the end; no faster than it is told to."""
         received = self._received
         while count:
             while len(received) < 4 or len(received) < 4 + int.from_bytes(received[:4], "big"):
                 try:
-                    data = self.socket.recv(1 << 20)
+                    data = self.socket.recv(1 << 16 if bytes_per_second else 1 << 20)
                 except (ConnectionError, TimeoutError):
                     data = b""
+                if bytes_per_second:
+                    time.sleep(len(data) / bytes_per_second)
                 if not data:
                     outcome["cut"] += 1
                     return
@@ -97,6 +99,25 @@ def _end(raws: Iterable[Raw], outcome: Outcome, otherwise: str) -> Outcome:
     for raw in raws:
         outcome["cut" if raw.is_cut() else otherwise] += 1
         raw.close()
+    return outcome
+
+
+def readers_of_a_megabyte_a_second(address: str, share: float) -> Outcome:
+    """50 connections that ask for 50 MB at once, and read 1 MB a second."""
+    data = encode_command(pull_request(TOPIC, 0, 0, count=64).to_command(1)) * 200
+    outcome: Outcome = Counter()
+
+    def read() -> None:
+        raw = Raw(address, receive_bytes=1 << 16)
+        raw.send(data)
+        raw.answers(max(6, int(12 * share)), outcome, bytes_per_second=1_000_000)
+        raw.close()
+
+    threads = [threading.Thread(target=read) for _ in range(max(4, int(50 * share)))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     return outcome
 
 
@@ -259,8 +280,8 @@ def many_topics(address: str, share: float) -> Outcome:
 OFFENDERS: dict[str, Callable[[str, float], Outcome]] = {
     offender.__name__: offender
     for offender in (
-        slow_readers, half_open, half_frames, tiny_frames, large_frames, header_bombs, pull_of_everything,
-        large_subscriptions, many_topics,
+        slow_readers, readers_of_a_megabyte_a_second, half_open, half_frames, tiny_frames, large_frames,
+        header_bombs, pull_of_everything, large_subscriptions, many_topics,
     )
 }  # fmt: skip
 

@@ -20,6 +20,7 @@ import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.common.message.MessageRequestMode;
+import org.apache.rocketmq.remoting.exception.RemotingException;
 import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
 
 /** Everything that consumes. Each run is a new group, or several of them. */
@@ -135,6 +136,20 @@ final class Consumes implements AutoCloseable {
         }
     }
 
+    /** A hundred threads that open a connection together may find it closed again. */
+    private static PullResult pulled(DefaultMQPullConsumer consumer, MessageQueue queue, long offset) throws Exception {
+        for (int tries = 0; ; tries++) {
+            try {
+                return consumer.pull(queue, "*", offset, 32, 30_000);
+            } catch (RemotingException e) {
+                if (tries == 20) {
+                    throw e;
+                }
+                Load.sleep(250);
+            }
+        }
+    }
+
     private static void pullSome(
             DefaultMQPullConsumer consumer, Set<MessageQueue> queues, int count, Progress progress) throws Exception {
         Map<MessageQueue, Long> next = new HashMap<>();
@@ -142,7 +157,7 @@ final class Consumes implements AutoCloseable {
         int seen = 0;
         while (!next.isEmpty() && seen < count) {
             for (MessageQueue queue : List.copyOf(next.keySet())) {
-                PullResult result = consumer.pull(queue, "*", next.get(queue), 32, 30_000);
+                PullResult result = pulled(consumer, queue, next.get(queue));
                 next.put(queue, result.getNextBeginOffset());
                 if (result.getPullStatus() == PullStatus.FOUND) {
                     seen += result.getMsgFoundList().size();
