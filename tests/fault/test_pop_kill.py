@@ -19,7 +19,8 @@ from tests.fault.conftest import OwnProcess
 from tests.fault.test_broker_kill import pool_of
 
 QUEUES = 4
-INVISIBLE_MS = 2_000
+INVISIBLE_MS = 3_000
+"""Long enough for check points to stay in memory first, where these may."""
 ENOUGH = 100
 EVERY = 3
 """One of so many messages is not acknowledged when it comes for the first time."""

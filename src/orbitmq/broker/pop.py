@@ -152,8 +152,12 @@ class Pops:
         self._dice = Dice(seed)
         self._revive_turn = 0
 
-    def pop(self, wish: PopWish, now: int) -> Popped:
-        """Takes messages for a group. The topic and the group have to be there."""
+    def pop(self, wish: PopWish, now: int, *, passes_cold: bool = False) -> Popped:
+        """Takes messages for a group. The topic and the group have to be there.
+
+        Where the first queue with messages has to be read from the disk before, it takes nothing, unless it
+        `passes_cold`: others that always have something in memory would keep that queue from ever being read.
+        """
         settings = self._settings
         roll = self._dice.roll(100)
         by_priority = self._is_by_priority(wish, roll)
@@ -183,6 +187,8 @@ class Pops:
         for topic, queue_id in queues:
             result = self._pop_queue(wish, popped, topic, queue_id, now)
             cold = cold or result
+            if cold and not (popped.count or passes_cold):
+                break
         if not popped.count:
             popped.cold = cold
         return popped

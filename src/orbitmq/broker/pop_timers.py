@@ -61,14 +61,19 @@ class TimerStore(Protocol):
 
     @property
     def timers(self) -> object | None: ...
+    @property
+    def max_physical(self) -> int: ...
+    @property
+    def visible_physical(self) -> int: ...
     def max_offset(self, topic: str, queue_id: int) -> int: ...
 
 
 class TimerProgress:
-    """Up to when everything that was due has been delivered.
+    """Up to when everything that was due has been delivered and is seen by readers.
 
     A message that is stored with a time in the past waits for nothing. So what was due until some moment is
     delivered once the timers have taken in what was stored until then, and have delivered the slots before.
+    Under SYNC_FLUSH it is seen once it is on the disk.
     """
 
     def __init__(self, timers: TimerState, store: TimerStore) -> None:
@@ -77,6 +82,9 @@ class TimerProgress:
         self._end = 0
         self._marked_ms = 0
         self._taken_in_ms = 0
+        self._delivered_ms = 0
+        self._delivered_end = 0
+        self._settled_ms = 0
 
     def settled_ms(self, now: int) -> int:
         """The moment (ms). Without timers nothing waits, and it is now."""
@@ -87,4 +95,11 @@ class TimerProgress:
             self._end, self._marked_ms = self._store.max_offset(TIMER_TOPIC, 0), now
             if self._timers.queue_offset >= self._end:
                 self._taken_in_ms = now
-        return min(self._timers.read_ms, self._taken_in_ms)
+        store = self._store
+        if store.visible_physical >= self._delivered_end:
+            self._settled_ms = self._delivered_ms
+            self._delivered_ms = min(self._timers.read_ms, self._taken_in_ms)
+            self._delivered_end = store.max_physical
+            if store.visible_physical >= self._delivered_end:
+                self._settled_ms = self._delivered_ms
+        return self._settled_ms

@@ -666,6 +666,11 @@ class MessageStore:
         return self._log.durable
 
     @property
+    def visible_physical(self) -> int:
+        """The physical offset up to which readers see the log."""
+        return self._arrivals.end_of_log
+
+    @property
     def wants_flush(self) -> bool:
         """Whether readers wait for a flush: something was stored under SYNC_FLUSH and is not on the disk."""
         return self._sync and self.unflushed_bytes > 0 and self._log.flush_error is None

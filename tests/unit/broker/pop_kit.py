@@ -128,7 +128,7 @@ class PopWorld:
         while isinstance(result, Wait) and not isinstance(result.on[0], Signal):
             condition = result.on[0]
             if isinstance(condition, Warm):
-                self.store.read_cold(condition.physical_offset, condition.size_bytes)
+                self.store.read_cold(condition.offset, condition.size_bytes, condition.queue)
             else:
                 assert isinstance(condition, Durable)
                 self.store.flush_now()

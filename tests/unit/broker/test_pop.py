@@ -359,6 +359,52 @@ def test_under_sync_flush_a_pop_waits_for_its_check_point_and_an_ack_for_its_rec
     assert world.store.durable_offset == world.store.max_physical
 
 
+def test_under_sync_flush_acknowledgements_count_that_are_not_on_the_disk_again(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a start, a slow disk keeps what the timers have just delivered from being seen."""
+    world = make(flushDiskType="SYNC_FLUSH")
+    world.send(2)
+    for got in world.pop(invisible_time=2000):
+        world.ack(got)
+    world.wait(1_500)  # the check point has come, the acknowledgements have not
+    world.now += 10_000
+    world.restart()
+    monkeypatch.setattr(world.store, "flush_now", lambda: None)
+    for _ in range(10):
+        world.now += 100
+        world.step()
+    assert world.store.durable_offset < world.store.max_physical
+    monkeypatch.undo()
+    world.wait(5_000)
+    assert world.pop() == []
+
+
+def test_a_queue_on_the_disk_is_read_though_others_always_have_something_in_memory(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = make(2)
+    (old,) = world.send(queue_id=1)
+    on_disk = {world.store.max_physical}
+    world.send(100, queue_id=0)
+    world.restart()  # what was stored since the start counts as in memory
+    resident_to, read_cold = world.store._reader.resident_to, world.store.read_cold
+    monkeypatch.setattr(
+        world.store._reader,
+        "resident_to",
+        lambda offset, size: offset if offset < max(on_disk, default=0) else resident_to(offset, size),
+    )
+
+    def read(offset: int, size: int, queue: object | None = None) -> None:
+        read_cold(offset, size, queue)
+        on_disk.clear()
+
+    monkeypatch.setattr(world.store, "read_cold", read)
+    popped = [body for _ in range(50) for body in bodies(world.pop(max_msg_nums=1))]
+    assert len(popped) == 50
+    assert old in popped
+
+
 def test_a_store_that_takes_nothing_gives_nothing(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     world = make()
     world.send(2)

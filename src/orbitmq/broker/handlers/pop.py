@@ -102,8 +102,16 @@ def pop_message(tables: PopTables, call: Call[PopMessage], now: int) -> Result:
     return _attempt(tables, call, wish, deadline, now)
 
 
-def _attempt(tables: PopTables, call: Call[PopMessage], wish: PopWish, deadline: int, now: int) -> Result:
-    popped = tables.pops.pop(wish, now)
+def _attempt(
+    tables: PopTables,
+    call: Call[PopMessage],
+    wish: PopWish,
+    deadline: int,
+    now: int,
+    *,
+    passes_cold: bool = False,
+) -> Result:
+    popped = tables.pops.pop(wish, now, passes_cold=passes_cold)
     if popped.count:
         if popped.rest:
             tables.held_pops.wake(wish.topic, wish.group, wish.queue_id)
@@ -111,7 +119,7 @@ def _attempt(tables: PopTables, call: Call[PopMessage], wish: PopWish, deadline:
     if popped.cold is not None:
 
         def warmed(outcome: Outcome, later: int) -> Result:
-            return _attempt(tables, call, wish, deadline, later)
+            return _attempt(tables, call, wish, deadline, later, passes_cold=True)
 
         return Wait((Warm(*popped.cold),), now + WARM_TIMEOUT_MS, warmed)
     if now >= deadline:
