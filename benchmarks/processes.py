@@ -7,9 +7,11 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import Self
 
 import click
 
@@ -45,6 +47,52 @@ def cpu_seconds(pid: int) -> float:
             fields = _stat_fields(one)
             ticks += sum(fields[11:15])  # its own, and what it was told of its children when they ended
     return ticks / TICKS_PER_SECOND
+
+
+class WatchedCpu:
+    """CPU seconds of a process and those below it while it is watched, those that come and go included.
+
+    Looked at four times a second: not every parent is told what a child of its has used when that ends.
+    """
+
+    INTERVAL_S = 0.25
+
+    def __init__(self, pid: int, without: Collection[int] = ()) -> None:
+        self._pid = pid
+        self._without = without
+        self._first: dict[int, int] = {}
+        self._last: dict[int, int] = {}
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="watched-cpu", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._look()
+        self._first = dict(self._last)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._look()
+
+    @property
+    def seconds(self) -> float:
+        """What they have used since the begin."""
+        ticks = sum(last - self._first.get(pid, 0) for pid, last in self._last.items())
+        return ticks / TICKS_PER_SECOND
+
+    def _watch(self) -> None:
+        while not self._ended.wait(self.INTERVAL_S):
+            self._look()
+
+    def _look(self) -> None:
+        left_out = {below for pid in self._without for below in process_tree(pid)}
+        for pid in process_tree(self._pid):
+            if pid not in left_out:
+                with contextlib.suppress(OSError):
+                    fields = _stat_fields(pid)
+                    self._last[pid] = sum(fields[11:13])
 
 
 def anonymous_bytes(pid: int) -> int:

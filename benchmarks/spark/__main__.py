@@ -18,7 +18,7 @@ import click
 from benchmarks.brokers import Place, running
 from benchmarks.install import HERE, compile_java, compiled, facts_of, fetch, install
 from benchmarks.load import load_generator
-from benchmarks.processes import cpu_seconds
+from benchmarks.processes import WatchedCpu, cpu_seconds
 from benchmarks.spark.cluster import standalone_cluster
 from benchmarks.spark.jobs import JOBS, SOURCES, Inputs, Job, Reading, timed
 from benchmarks.spark.kafka import fill, kafka
@@ -192,15 +192,14 @@ def _measure(
 def _timed(served: Served, source: str, job: Job, frame: Any, folder: Path, count: int) -> dict[str, float]:
     pid = served.pids.get(source)
     broker = cpu_seconds(pid) if pid else 0.0
-    own = cpu_seconds(os.getpid()) - sum(cpu_seconds(one) for one in served.pids.values())
-    times = timed(job, frame, folder, count)
-    own = cpu_seconds(os.getpid()) - sum(cpu_seconds(one) for one in served.pids.values()) - own
+    with WatchedCpu(os.getpid(), without=served.pids.values()) as own:
+        times = timed(job, frame, folder, count)
     broker = (cpu_seconds(pid) if pid else 0.0) - broker
     return {
         "rate": count / times["seconds"],
         **times,
         "broker_us": broker * 1e6 / count,
-        "spark_us": own * 1e6 / count,
+        "spark_us": own.seconds * 1e6 / count,
     }
 
 
