@@ -29,9 +29,12 @@ class Row:
     but: frozenset[str] = frozenset()
     """Lines that only Apache prints; then OrbitMQ may print others of its own, too."""
 
+    sampled: bool = False
+    """Whether what is printed follows from samples, which each server takes every 10 s by its own clock."""
 
-def row(*lines: str, normal: Normal = plain, but: str = "") -> Row:
-    return Row(lines, normal, frozenset(but.split()))
+
+def row(*lines: str, normal: Normal = plain, but: str = "", sampled: bool = False) -> Row:
+    return Row(lines, normal, frozenset(but.split()), sampled)
 
 
 NOT_OF_A_SERVER = """
@@ -256,7 +259,7 @@ ROWS: dict[str, Row] = {
         "brokerConsumeStats -b {broker}", "brokerConsumeStats -b {broker} -l 1000 -o true", normal=any_order
     ),
     "clusterList": row("clusterList", "clusterList -m", f"clusterList {NAMES}", normal=figures),
-    "statsAll": row("statsAll -t {topic}", "statsAll -a", normal=loads),
+    "statsAll": row("statsAll -t {topic}", "statsAll -a", normal=loads, sampled=True),
     "haStatus": row("haStatus -b {broker}", f"haStatus {NAMES}", normal=figures),
     "exportConfigs": row(f"exportConfigs {NAMES} -f {{out}}"),
     "exportMetadata": row(
