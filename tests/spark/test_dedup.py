@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,11 +16,13 @@ import pytest
 pytest.importorskip("pyspark")
 
 from orbitmq.cli.app import run as cli
+from orbitmq.spark.jobs.beforehand import was_written
 from orbitmq.spark.jobs.dedup import AuditOptions, DedupOptions, audit, claim, duration, run
 from orbitmq.spark.jobs.dedup_tables import business_key, consumed_repeatedly, deduplicated
 from orbitmq.spark.jobs.job import JobFailed, JobSetup
 from orbitmq.spark.lake.storage import LakeLocation
 from tests.spark.conftest import Outgoing, Server, create_topic, publish
+from tests.unit.spark.interrupting import interrupted_after
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -225,6 +228,35 @@ def test_the_command(orbitmq_server: Server, tmp_path: Path, capsys: pytest.Capt
         ["--audit", "--window", "1 hour"],
     ):
         assert cli([*base, *wrong]) == 2, wrong
+
+
+def test_who_follows_takes_what_comes_and_ends_by_ctrl_c(
+    spark: SparkSession, orbitmq_server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic, lake = f"dedup_{time.time_ns()}", tmp_path / "lake"
+    create_topic(orbitmq_server, topic, queues=2)
+    publish(orbitmq_server, topic, orders(1, 1))
+
+    def held() -> set[str]:
+        if not was_written(lake):
+            return set()
+        return {row["keys"] for row in spark.read.parquet(str(lake)).collect()}
+
+    def sent_meanwhile() -> Iterator[Callable[[], bool]]:
+        for number in (1, 2, 3):
+            yield lambda: f"k-{number}" in held()  # noqa: B023 -- asked before the next
+            publish(orbitmq_server, topic, orders(number, number + 1))
+
+    command = ["job", "dedup", "-n", orbitmq_server.namesrv, "-t", topic, "--to-lake", str(lake)]
+    command += ["--checkpoint", str(tmp_path / "once"), "--json"]
+    with interrupted_after(sent_meanwhile()):
+        assert cli([*command, "--follow", "0.1"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["read"] in (6, 7, 8), "the last batch may be under way still"
+    assert told["written"] in (3, 4)
+    assert cli(command) == 0, "what was under way is taken up again"
+    found = Counter(row["keys"] for row in spark.read.parquet(str(lake)).collect())
+    assert found == {"k-1": 1, "k-2": 1, "k-3": 1, "k-4": 1}
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -30,8 +31,10 @@ from orbitmq.spark.jobs.beforehand import (
     need_trace,
     was_written,
 )
+from orbitmq.spark.jobs.interrupting import noting_ctrl_c
 from orbitmq.spark.jobs.job import QUIET, JobFailed, JobSetup, JobUi, job
 from orbitmq.spark.jobs.patience import patiently
+from orbitmq.spark.jobs.totals import Totals
 from orbitmq.spark.lake.storage import LakeLocation, Storage
 
 if TYPE_CHECKING:
@@ -138,14 +141,16 @@ def run(options: DedupOptions, ui: JobUi = QUIET) -> DedupResult:
 
 def _pass_on(once: DataFrame, options: DedupOptions, write_id: str, bar: Any) -> DedupResult:
     query = _start(once, options, write_id)
+    totals = Totals()
     try:
-        return _watch(query, bar)
-    except KeyboardInterrupt:
         if options.follow_s is None:
-            raise
-        return _sum(query)
+            _watch(query, totals, bar, Event())
+        else:
+            with noting_ctrl_c() as pressed:
+                _watch(query, totals, bar, pressed)
     finally:
         query.stop()
+    return DedupResult(totals.read, totals.repeats, totals.batches)
 
 
 def audit(options: AuditOptions, ui: JobUi = QUIET) -> AuditResult:
@@ -335,35 +340,19 @@ def _start(once: DataFrame, options: DedupOptions, write_id: str) -> StreamingQu
     return writer.option("checkpointLocation", checkpoint).trigger(**trigger).start()
 
 
-def _watch(query: StreamingQuery, bar: Any) -> DedupResult:
-    """Waits for the query's end. Raises JobFailed where messages were dropped unseen."""
-    while True:
+def _watch(query: StreamingQuery, totals: Totals, bar: Any, over: Event) -> None:
+    """Waits until it has ended or is `over`. Raises JobFailed where messages were dropped unseen."""
+    ended: bool | None = False
+    while not ended and not over.is_set():
         ended = query.awaitTermination(POLL_S)
-        done = _sum(query)
-        late = sum(
-            int(operator.get("numRowsDroppedByWatermark", 0))
-            for progress in query.recentProgress
-            for operator in progress["stateOperators"]
-        )
-        if late:
+        totals.count(query)
+        if totals.late:
             raise JobFailed(
-                f"{late} messages were left out: a broker's clock is ahead of this machine's by more than "
-                "half the window. Set the clocks, or begin anew with a longer --window and another checkpoint"
+                f"{totals.late} messages were left out: a broker's clock is ahead of this machine's by more "
+                "than half the window. Set the clocks, or begin anew with a longer --window and another "
+                "checkpoint"
             )
-        bar.note(f"{done.read:,} read, {done.repeats:,} repeats")
-        if ended:
-            return done
-
-
-def _sum(query: StreamingQuery) -> DedupResult:
-    progresses = query.recentProgress
-    repeats = sum(
-        int(operator["customMetrics"].get("numDroppedDuplicateRows", 0))
-        for progress in progresses
-        for operator in progress["stateOperators"]
-    )
-    read = sum(int(progress["numInputRows"]) for progress in progresses)
-    return DedupResult(read, repeats, sum(progress["numInputRows"] > 0 for progress in progresses))
+        bar.note(f"{totals.read:,} read, {totals.repeats:,} repeats")
 
 
 def _report(options: AuditOptions, result: AuditResult) -> Any:
