@@ -104,9 +104,9 @@ def main(rows: tuple[str, ...], rounds: int, seconds: int) -> None:
     try:
         with load_generator(installed.java, WORK / "classes", installed.jars, WORK / "load") as load:
             for row in chosen:
-                load.measure(row, broker, Sizes(ramp=0, seconds=10))
+                load.measure(row, 0, broker, Sizes(ramp=0, seconds=10))
             for row in chosen:
-                found = [load.measure(row, broker, Sizes(ramp=1, seconds=seconds)) for _ in range(rounds)]
+                found = [load.measure(row, 0, broker, Sizes(ramp=1, seconds=seconds)) for _ in range(rounds)]
                 best = max(found, key=lambda figures: figures["rate"])
                 click.echo(
                     f"{row.title:40} {best['rate']:>9,.0f} msg/s  {best['cpu_us']:>6.1f} µs CPU  "
