@@ -12,7 +12,7 @@ import json
 import re
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
@@ -31,7 +31,7 @@ from orbitmq.spark.jobs.beforehand import (
     need_trace,
     was_written,
 )
-from orbitmq.spark.jobs.interrupting import noting_ctrl_c
+from orbitmq.spark.jobs.interrupting import noting_the_end
 from orbitmq.spark.jobs.job import QUIET, JobFailed, JobSetup, JobUi, job
 from orbitmq.spark.jobs.patience import patiently
 from orbitmq.spark.jobs.totals import Totals
@@ -143,11 +143,8 @@ def _pass_on(once: DataFrame, options: DedupOptions, write_id: str, bar: Any) ->
     query = _start(once, options, write_id)
     totals = Totals()
     try:
-        if options.follow_s is None:
-            _watch(query, totals, bar, Event())
-        else:
-            with noting_ctrl_c() as pressed:
-                _watch(query, totals, bar, pressed)
+        with nullcontext(Event()) if options.follow_s is None else noting_the_end() as over:
+            _watch(query, totals, bar, over)
     finally:
         query.stop()
     return DedupResult(totals.read, totals.repeats, totals.batches)

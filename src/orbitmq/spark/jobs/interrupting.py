@@ -1,32 +1,42 @@
-"""Ctrl-C for jobs that go on until then: noted, so that no question to Spark goes without its answer."""
+"""Ctrl-C and SIGTERM for jobs: raised, ignored, or noted for jobs that go on until then."""
 
 from __future__ import annotations
 
 import signal
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Event
 from types import FrameType
 
 
 @contextmanager
-def noting_ctrl_c() -> Iterator[threading.Event]:
-    """Within the block the first Ctrl-C sets the event, and the second one raises KeyboardInterrupt.
+def handling(
+    number: int, handler: Callable[[int, FrameType | None], object] | signal.Handlers
+) -> Iterator[None]:
+    """Within the block a signal goes to `handler`."""
+    try:
+        before = signal.signal(number, handler)
+    except ValueError:  # not the main thread: whoever runs it there has handlers of its own
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
 
-    In another thread than the main one signals do not arrive, and the event stays unset.
+
+@contextmanager
+def noting_the_end() -> Iterator[Event]:
+    """Within the block the first Ctrl-C or SIGTERM sets the event, and the next one raises KeyboardInterrupt.
+
+    Raised at once, it could fall between a question to Spark and its answer.
     """
-    pressed = threading.Event()
+    asked = Event()
 
     def note(number: int, frame: FrameType | None) -> None:
-        if pressed.is_set():
+        if asked.is_set():
             raise KeyboardInterrupt
-        pressed.set()
+        asked.set()
 
-    if threading.current_thread() is not threading.main_thread():
-        yield pressed
-        return
-    before = signal.signal(signal.SIGINT, note)
-    try:
-        yield pressed
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with handling(signal.SIGINT, note), handling(signal.SIGTERM, note):
+        yield asked

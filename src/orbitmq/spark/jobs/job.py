@@ -29,6 +29,7 @@ from orbitmq.admin.output import Result
 from orbitmq.net.address import default_namesrv
 from orbitmq.spark.connecting import PLAIN, Connecting
 from orbitmq.spark.jobs.failures import JobFailed, as_failure
+from orbitmq.spark.jobs.interrupting import handling
 from orbitmq.spark.jobs.ui import QUIET, JobUi
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class JobSetup:
             yield spark
         finally:
             # An impatient second Ctrl-C must not leave half a JVM behind.
-            with _without_interrupts():
+            with handling(signal.SIGINT, signal.SIG_IGN):
                 spark.stop()
 
     def _start(self, app_name: str) -> SparkSession:
@@ -151,7 +152,8 @@ def job(
             setup = _setup(values, os.environ)
             if setup.report is not None:
                 _need_place_for(setup.report)
-            with _terminated_as_interrupted():
+            # Who stops a job in a container sends SIGTERM: it ends as by Ctrl-C, with the session stopped.
+            with handling(signal.SIGTERM, signal.default_int_handler):
                 try:
                     result = function(setup, ui, **values)
                 except Exception as error:
@@ -226,30 +228,3 @@ def _need_place_for(page: Path) -> None:
         raise click.BadParameter(
             f"{page} cannot be written: {above} is no folder to write to", param_hint="--report"
         )
-
-
-@contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """Who stops a job in a container sends SIGTERM: it ends as by Ctrl-C, with the session stopped."""
-    try:
-        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    except ValueError:  # not the main thread: whoever runs it there has handlers of its own
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
-def _without_interrupts() -> Iterator[None]:
-    try:
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    except ValueError:
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
