@@ -32,8 +32,9 @@ TOPICS = [
     {"topicName": f"cmp_list_{n}", "readQueueNums": n, "writeQueueNums": n, "perm": 6, "order": False}
     for n in (1, 2)
 ]
-SAMPLED_WITHIN_S = 30
 GROUPS = [{"groupName": "cmp_list_group", "retryMaxTimes": 7, "consumeBroadcastEnable": False}]
+SAMPLED_WITHIN_S = 30
+"""When both have sampled for certain, and what left a window in one of them has left it in the other."""
 
 
 @dataclass
