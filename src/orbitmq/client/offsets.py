@@ -13,6 +13,48 @@ from orbitmq.protocol.errors import BrokerRefused, OrbitError
 from orbitmq.protocol.requests.offset import QueryConsumerOffset, UpdateConsumerOffset
 
 
+class Commits:
+    """Sends a group's offsets to brokers; of each topic the first one alone, until its broker has it.
+
+    Apache's broker makes what it keeps of a topic's offsets when the first of them comes, without a lock: of
+    several that come at once some may be forgotten, though all are acknowledged.
+    """
+
+    def __init__(self, instance: ClientInstance, group: str) -> None:
+        self._instance = instance
+        self._group = group
+        self._begun: set[tuple[str, str]] = set()
+        self._firsts: dict[tuple[str, str], asyncio.Event] = {}
+
+    def begun(self, queue: MessageQueue) -> bool:
+        """Whether the queue's broker has an offset of its topic from here."""
+        return (queue.broker_name, queue.topic) in self._begun
+
+    def beginning(self, queue: MessageQueue) -> bool:
+        """Whether it has, or is being sent one."""
+        return self.begun(queue) or (queue.broker_name, queue.topic) in self._firsts
+
+    async def send(self, address: str, queue: MessageQueue, offset: int, *, confirmed: bool) -> None:
+        """Sends one offset; `confirmed` waits until the broker has it. Raises BrokerRefused, NetError."""
+        request = UpdateConsumerOffset(self._group, queue.topic, queue.queue_id, offset)
+        topic = queue.broker_name, queue.topic
+        if topic not in self._begun:
+            if (first := self._firsts.get(topic)) is None:
+                first = self._firsts[topic] = asyncio.Event()
+                try:
+                    await self._instance.call(address, request)
+                    self._begun.add(topic)
+                finally:
+                    del self._firsts[topic]
+                    first.set()
+                return
+            await first.wait()
+        if confirmed:
+            await self._instance.call(address, request)
+        else:
+            await self._instance.send_oneway(address, request)
+
+
 class OffsetTable:
     """Offsets of the queues at hand; each is the queue offset of the next message wanted."""
 
@@ -20,6 +62,7 @@ class OffsetTable:
         self._instance = instance
         self._group = group
         self._offsets: dict[MessageQueue, int] = {}
+        self._commits = Commits(instance, group)
 
     def known(self, queue: MessageQueue) -> int | None:
         """The offset as it is here, which may be ahead of the broker's."""
@@ -60,19 +103,26 @@ class OffsetTable:
 
     async def commit(self, queues: Iterable[MessageQueue], *, confirmed: bool = False) -> None:
         """Tells the brokers the offsets of these queues; `confirmed` waits until they have them."""
-        await asyncio.gather(*(self._commit(queue, confirmed) for queue in queues))
+        await asyncio.gather(*(self._commit(queue, confirmed=confirmed) for queue in queues))
 
-    async def _commit(self, queue: MessageQueue, confirmed: bool) -> None:
+    def may_ride(self, queue: MessageQueue) -> bool:
+        """Whether a pull may carry the queue's offset; where not, the offset is sent by itself."""
+        if self._commits.begun(queue):
+            return True
+        self._instance.tasks.start(self._begin(queue), f"first offset of {queue.topic}")
+        return False
+
+    async def _begin(self, queue: MessageQueue) -> None:
+        if not self._commits.beginning(queue):
+            await self._commit(queue, confirmed=True)
+
+    async def _commit(self, queue: MessageQueue, *, confirmed: bool) -> None:
         offset = self._offsets.get(queue)
         address = self.address(queue)
         if offset is None or address is None:
             return
-        request = UpdateConsumerOffset(self._group, queue.topic, queue.queue_id, offset)
         try:
-            if confirmed:
-                await self._instance.call(address, request)
-            else:
-                await self._instance.send_oneway(address, request)
+            await self._commits.send(address, queue, offset, confirmed=confirmed)
         except OrbitError as error:
             self._instance.report(f"offsets at {address}", error, at=address)
         else:

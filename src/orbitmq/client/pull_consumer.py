@@ -10,7 +10,7 @@ from orbitmq.client.errors import NotRunning, TopicNotFound
 from orbitmq.client.instance import ClientInstance, now_ms
 from orbitmq.client.message import ReceivedMessage
 from orbitmq.client.namespaces import wrap
-from orbitmq.client.offsets import OffsetTable
+from orbitmq.client.offsets import Commits, OffsetTable
 from orbitmq.client.options import ClientOptions
 from orbitmq.client.reading import read_messages
 from orbitmq.client.routes import MASTER_ID, address_to_read
@@ -22,7 +22,6 @@ from orbitmq.protocol.requests.offset import (
     GetMaxOffset,
     GetMinOffset,
     SearchOffsetByTimestamp,
-    UpdateConsumerOffset,
 )
 from orbitmq.protocol.requests.pull import MAY_BE_HELD, SUBSCRIPTION_IN_REQUEST, PullMessage
 
@@ -64,6 +63,7 @@ class PullConsumer(ClientOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._instance: ClientInstance | None = None
+        self._commits: Commits | None = None
         self._suggested: dict[MessageQueue, int] = {}
 
     async def start(self) -> Self:
@@ -71,6 +71,7 @@ class PullConsumer(ClientOptions):
         if self._instance is not None:
             raise NotRunning("a consumer is started once: make another one")
         self._instance = ClientInstance(self, await self.own_ip(), producer_groups=[])
+        self._commits = Commits(self._instance, self.group)
         self._instance.start()
         return self
 
@@ -178,8 +179,9 @@ class PullConsumer(ClientOptions):
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
         """Has the broker keep an offset for the group. Returns when the broker has it."""
-        request = UpdateConsumerOffset(self.group, queue.topic, queue.queue_id, offset)
-        await self._running().call(await self._address(queue), request)
+        address = await self._address(queue)
+        assert self._commits is not None
+        await self._commits.send(address, queue, offset, confirmed=True)
 
     async def _address(self, queue: MessageQueue, broker_id: int = MASTER_ID) -> str:
         instance = self._running()

@@ -160,7 +160,9 @@ class QueuePull:
         session = self._session
         options, queue = session.options, self.held.queue
         commit_offset = session.offsets.known(queue) or 0
-        commits = to_master and commit_offset > 0 and not options.broadcasting
+        commits = (
+            to_master and commit_offset > 0 and not options.broadcasting and session.offsets.may_ride(queue)
+        )
         subscription = session.subscriptions.get(queue.topic)
         return PullMessage(
             session.group,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import Any
 
 from orbitmq.net.errors import NetError
@@ -63,13 +64,15 @@ class GroupOffsets:
 
     def _write_at(self, address: str, members: list[tuple[Queue, int]]) -> None:
         group = self._options.group
-        for topic in sorted({queue.topic for queue, _ in members}):
-            if (address, topic) not in self._introduced:
-                self._introduce(address, topic)
-                self._introduced.add((address, topic))
         requests: list[Any] = [
             UpdateConsumerOffset(group, queue.topic, queue.queue_id, offset) for queue, offset in members
         ]
+        for request in requests:
+            if (address, request.topic) not in self._introduced:
+                self._introduce(address, request.topic)
+                # Of several first offsets of a topic that come at once, Apache's broker may forget some.
+                self._cluster.ask(address, partial(call_all, requests=[request]))
+                self._introduced.add((address, request.topic))
         self._cluster.ask(address, lambda peer: call_all(peer, requests))
 
     def _introduce(self, address: str, topic: str) -> None:

@@ -44,6 +44,7 @@ class FakeBroker:
             ),
             UnregisterClient: lambda _: Void(),
         }
+        self._held: dict[type[Request[Any]], list[tuple[Connection, Command]]] = {}
         self._server: asyncio.Server | None = None
         self._changed = asyncio.Event()
 
@@ -80,6 +81,14 @@ class FakeBroker:
     def on(self, kind: type[Request[Any]], answer: Answering) -> None:
         self._answers[kind] = answer
 
+    def hold(self, kind: type[Request[Any]]) -> None:
+        """Has requests of a kind wait for their answers until `release`."""
+        self._held[kind] = []
+
+    def release(self, kind: type[Request[Any]]) -> None:
+        for connection, command in self._held.pop(kind):
+            self._answer(connection, command, kind.from_command(command))
+
     def of(self, kind: type[Request[Any]]) -> list[Any]:
         return [request for request in self.asked if type(request) is kind]
 
@@ -95,13 +104,20 @@ class FakeBroker:
             kind = REQUESTS[command.code]
             request = kind.from_command(command)
             self.asked.append(request)
-            answering = self._answers.get(kind)
-            answer = answering(request) if answering else Refused(3, f"{kind.__name__} is not served")
-            if answer is not None and not command.is_oneway:
-                reply = answer.to_command(command.opaque)
-                reply.version = self.version
-                connection.send(reply)
+            if kind in self._held:
+                self._held[kind].append((connection, command))
+            else:
+                self._answer(connection, command, request)
         self._changed.set()
+
+    def _answer(self, connection: Connection, command: Command, request: Request[Any]) -> None:
+        kind = type(request)
+        answering = self._answers.get(kind)
+        answer = answering(request) if answering else Refused(3, f"{kind.__name__} is not served")
+        if answer is not None and not command.is_oneway:
+            reply = answer.to_command(command.opaque)
+            reply.version = self.version
+            connection.send(reply)
 
     def _route(self, request: GetRouteinfoByTopic) -> Reply | Refused:
         route = self.topics.get(request.topic)

@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from orbitmq.client.errors import NotRunning, TopicNotFound
 from orbitmq.client.pull_consumer import PullConsumer
 from orbitmq.net.errors import ConnectFailed
 from orbitmq.protocol.bodies.queue import MessageQueue
-from orbitmq.protocol.errors import Malformed, Refused, TopicNotExist
+from orbitmq.protocol.errors import Malformed, PeerFailed, Refused, TopicNotExist
+from orbitmq.protocol.requests.offset import UpdateConsumerOffset
 from orbitmq.protocol.requests.pull import PullMessage, PullReply
 from tests.unit.client.fake_broker import FakeBroker
 from tests.unit.client.making import record, stored
+from tests.unit.client.queues import Queues
 
 QUEUE = MessageQueue("T", "broker-a", 0)
 
@@ -65,3 +69,28 @@ async def test_where_a_slave_does_not_answer_the_master_is_asked_next(
         with pytest.raises(ConnectFailed):
             await consumer.pull(QUEUE, 4)
         assert await consumer.pull(QUEUE, 4) == []
+
+
+async def test_the_first_offset_of_a_topic_is_committed_alone(broker: FakeBroker) -> None:
+    queues = Queues(broker, "T", queues=4)
+    broker.hold(UpdateConsumerOffset)
+    async with PullConsumer("g", broker.address) as consumer:
+        commits = [asyncio.create_task(consumer.commit(queue, 7)) for queue in await consumer.queues("T")]
+        await broker.until(lambda: broker.of(UpdateConsumerOffset))
+        await asyncio.sleep(0.05)
+        assert len(broker.of(UpdateConsumerOffset)) == 1
+        broker.release(UpdateConsumerOffset)
+        await asyncio.gather(*commits)
+    assert queues.offsets == {("T", queue_id): 7 for queue_id in range(4)}
+
+
+async def test_a_first_offset_that_is_refused_keeps_no_other_back(broker: FakeBroker) -> None:
+    queues = Queues(broker, "T", queues=3)
+    answers = iter([Refused(1, "not now")])
+    broker.on(UpdateConsumerOffset, lambda request: next(answers, None) or queues.update(request))
+    async with PullConsumer("g", broker.address) as consumer:
+        done = await asyncio.gather(
+            *(consumer.commit(queue, 7) for queue in await consumer.queues("T")), return_exceptions=True
+        )
+    assert [type(one) for one in done] == [PeerFailed, type(None), type(None)]
+    assert queues.offsets == {("T", 1): 7, ("T", 2): 7}
