@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import errno
 import ipaddress
+import itertools
+import os
 import random
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from orbitmq.net.address import format_address
 from orbitmq.net.connection import Connection, Flushes
@@ -151,11 +153,26 @@ def reason_of(error: OSError) -> str:
 
 FREE_PORTS = range(10_000, 32_000)
 """Below the ports that systems give to outgoing connections: none of those gets in between."""
+STRETCH = 1000
+"""Each process looks in a stretch of so many ports, by its number."""
+
+_walks: dict[int, Iterator[int]] = {}
 
 
-def free_ports(*offsets: int, host: str = "127.0.0.1", tries: int = 200) -> int:
-    """A port P such that P and P + each offset are free now, for servers that need several in a row."""
-    for port in random.sample(FREE_PORTS, tries):
+def free_ports(*offsets: int, host: str = "127.0.0.1") -> int:
+    """A port P such that P and P + each offset are free now, for servers that need several in a row.
+
+    Nothing holds it until its server listens. What keeps others from being given it meanwhile: a process is
+    given none again before it has been through all ports of its stretch, and processes that were started one
+    after the other, as those of a parallel test run, have different stretches. Raises CannotListen.
+    """
+    lowest, highest = min((0, *offsets)), max((0, *offsets))
+    walk = _walks.setdefault(os.getpid(), _walk(os.getpid()))
+    for _ in range(STRETCH):
+        first = next(walk)
+        for _ in range(highest - lowest):
+            next(walk)
+        port = first - lowest
         with contextlib.ExitStack() as stack:
             try:
                 for offset in (0, *offsets):
@@ -164,6 +181,14 @@ def free_ports(*offsets: int, host: str = "127.0.0.1", tries: int = 200) -> int:
                 continue
             return port
     raise CannotListen(host, f"no free ports at distances {offsets} were found")
+
+
+def _walk(process: int) -> Iterator[int]:
+    """The ports of a process's stretch, round and round, from anywhere in it."""
+    stretch = len(FREE_PORTS) // STRETCH
+    ports = FREE_PORTS[process % stretch * STRETCH :][:STRETCH]
+    start = random.randrange(STRETCH)
+    return itertools.cycle([*ports[start:], *ports[:start]])
 
 
 def _family(host: str) -> socket.AddressFamily:
