@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from orbitmq.broker import batches_cy
 from orbitmq.protocol.batch_cy import encode_batch
+from orbitmq.protocol.command import Command
 from orbitmq.protocol.errors import MalformedFrame
 from orbitmq.protocol.frame import MAX_FRAME_BYTES, encode_command
 from orbitmq.protocol.header_cy import decode_frames
@@ -18,6 +21,9 @@ from orbitmq.protocol.requests.send import SendBatchMessage
 from tests.property.reads import damaged, damages
 from tests.unit.broker.handlers.real_broker import NOW, PEER, RealBroker, message, two_brokers
 
+REQUESTS = json.loads(
+    (Path(__file__).parent.parent / "wire" / "vectors" / "client_requests.json").read_text()
+)["requests"]
 IS_COMPILED = not batches_cy.__file__.endswith(".py")
 ENTRIES = st.tuples(
     st.sampled_from(["UNIQ_KEY", "TAGS", "TAGS", "KEYS", "DELAY", "TRAN_MSG", "WAIT", "TAGSX", ""]),
@@ -42,6 +48,13 @@ BATCHES = st.fixed_dictionaries(
                 "KEYS\x01DELAY\x02",
                 "DELAY\x011",
                 "K\x01v\x02UNIQ_KEY\x017F\x02",
+                "UNIQ_KEY\x017F0000010DA85FFD2B2766C123270005\x02WAIT\x01true\x02",
+                "UNIQ_KEY\x01one\x02UNIQ_KEY\x01two\x02",
+                "UNIQ_KEY\x01a-b\x02",
+                "UNIQ_KEY\x01\x02",
+                "UNIQ_KEY\x02",
+                "UNIQ_KEYS\x011",
+                "K\x01UNIQ_KEY\x017F\x02",
                 'K\x01"',
             ]
         ),
@@ -104,6 +117,21 @@ def test_frames_come_to_the_same_as_requests(brokers, batches, damage) -> None: 
     assert ours == theirs
     assert list(first.store.records_from(end)) == list(second.store.records_from(end))
     assert known(first) == known(second)
+
+
+@pytest.mark.skipif(not IS_COMPILED, reason="interpreted, every batch goes the ordinary way")
+def test_the_batches_of_apaches_client_are_plain(brokers: tuple[RealBroker, RealBroker]) -> None:
+    body = encode_batch([(0, b"one", b"UNIQ_KEY\x0100\x02WAIT\x01true\x02")] * 2)
+    [sent] = [request for request in REQUESTS if request["code"] == SendBatchMessage.CODE]
+    fields = {**sent["extFields"], "b": "TopicTest"}
+    data = encode_command(Command(SendBatchMessage.CODE, ext=fields, body=body, opaque=7))
+    taken = brokers[0].take_batches(data, PEER, NOW + 2)
+    assert taken is not None
+    assert (taken.end, taken.answered) == (len(data), 1)
+    [answer], _ = decode_frames(taken.answers, MAX_FRAME_BYTES)
+    assert answer.ext is not None
+    assert f"UNIQ_KEY\x01{answer.ext['transactionId']}\x02" in fields["i"]
+    brokers[1].take_batches(data, PEER, NOW + 2)
 
 
 @pytest.mark.skipif(not IS_COMPILED, reason="interpreted, every batch goes the ordinary way")

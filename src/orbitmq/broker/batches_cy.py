@@ -42,8 +42,8 @@ if cython.compiled:
     from cython.cimports.orbitmq.broker.plain import (  # type: ignore[import-not-found]
         Content,
         find_tags,
-        is_meaningful_to_batch,
         look_through_batch,
+        look_through_batch_properties,
     )
     from cython.cimports.orbitmq.protocol.big_endian import (  # type: ignore[import-not-found]
         get_int,
@@ -116,6 +116,8 @@ def take_batches(
     content: Content
     properties = cython.declare(cython.uchar[4096])
     properties_length: cython.Py_ssize_t
+    unique_at: cython.Py_ssize_t = 0
+    unique_size: cython.Py_ssize_t = 0
     queue_id: cython.longlong = 0
     sys_flag: cython.longlong = 0
     born_timestamp: cython.longlong = 0
@@ -181,8 +183,11 @@ def take_batches(
             if sys_flag & 0x8C or not -0x80000000 <= sys_flag <= 0x7FFFFFFF:
                 break
             properties_length = unescape(cython.address(header.fields[8]), properties, 4095)
-            if properties_length < 0 or is_meaningful_to_batch(
-                cython.cast(cython.p_char, properties), properties_length
+            if properties_length < 0 or not look_through_batch_properties(
+                cython.cast(cython.p_char, properties),
+                properties_length,
+                cython.address(unique_at),
+                cython.address(unique_size),
             ):
                 break
             topic_name: bytes = PyBytes_FromStringAndSize(
@@ -220,7 +225,7 @@ def take_batches(
             ):
                 break
             needed = used + 160 + PyBytes_GET_SIZE(template.before_offset) + PyBytes_GET_SIZE(template.end)
-            needed += PyBytes_GET_SIZE(template.after_id)
+            needed += unique_size + PyBytes_GET_SIZE(template.after_id)
             needed += content.count * (16 + PyBytes_GET_SIZE(template.between_ids))
             if needed > PyByteArray_GET_SIZE(answers):
                 PyByteArray_Resize(answers, max(needed, 2 * PyByteArray_GET_SIZE(answers)))
@@ -283,6 +288,8 @@ def take_batches(
                     content.count,
                     queue_id,
                     queue.max_offset,
+                    properties + unique_at,
+                    unique_size,
                     header.opaque,
                 )
             queue.max_offset = queue_offset
@@ -318,6 +325,8 @@ def _answer(
     count: cython.Py_ssize_t,
     queue_id: cython.longlong,
     queue_offset: cython.longlong,
+    unique: cython.p_uchar,
+    unique_size: cython.Py_ssize_t,
     opaque: cython.int,
 ) -> cython.Py_ssize_t:
     """The frame that `ReplyTemplate.batch_frame` makes for the last units of a queue. Compiled only."""
@@ -346,6 +355,10 @@ def _answer(
     at = put_decimal(at + 13, queue_id)
     memcpy(at, b'","queueOffset":"', 17)
     at = put_decimal(at + 17, queue_offset)
+    if unique_size:
+        memcpy(at, b'","transactionId":"', 19)
+        memcpy(at + 19, unique, unique_size)
+        at += 19 + unique_size
     memcpy(at, PyBytes_AS_STRING(after), PyBytes_GET_SIZE(after))
     at = put_decimal(at + PyBytes_GET_SIZE(after), opaque)
     memcpy(at, PyBytes_AS_STRING(last), PyBytes_GET_SIZE(last))

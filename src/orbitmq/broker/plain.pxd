@@ -42,19 +42,29 @@ cdef inline bint is_alphanumeric(const char *text, Py_ssize_t length) noexcept:
     return True
 
 
-cdef inline bint is_meaningful_to_batch(const char *start, Py_ssize_t size) noexcept:
-    """Whether an entry's name begins like one of those in `send_cy`'s `_MEANINGFUL_TO_BATCH`."""
+cdef inline bint look_through_batch_properties(
+    const char *start, Py_ssize_t size, Py_ssize_t *unique_at, Py_ssize_t *unique_size
+) noexcept:
+    """Gives the id of a batch as a whole, of size 0 where it has none; False if its properties mean more."""
     cdef const char *at = start
     cdef const char *end = start + size
-    while at != NULL and at < end:
+    cdef const char *stop
+    unique_at[0] = unique_size[0] = 0
+    while at < end:
         if end - at >= 5 and memcmp(at, b"DELAY", 5) == 0:
-            return True
-        if end - at >= 8 and (memcmp(at, b"TRAN_MSG", 8) == 0 or memcmp(at, b"UNIQ_KEY", 8) == 0):
-            return True
-        at = <const char *> memchr(at, 2, end - at)
-        if at != NULL:
-            at += 1
-    return False
+            return False
+        if end - at >= 8 and memcmp(at, b"TRAN_MSG", 8) == 0:
+            return False
+        stop = <const char *> memchr(at, 2, end - at)
+        if stop == NULL:
+            stop = end
+        if stop - at >= 8 and memcmp(at, b"UNIQ_KEY", 8) == 0:
+            if unique_size[0] or stop - at < 10 or at[8] != 1 or not is_alphanumeric(at + 9, stop - at - 9):
+                return False
+            unique_at[0] = at + 9 - start
+            unique_size[0] = stop - at - 9
+        at = stop + 1
+    return True
 
 
 cdef inline bint find_tags(const char *start, Py_ssize_t size, long long *tags_code) noexcept:

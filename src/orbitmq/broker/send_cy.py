@@ -49,8 +49,9 @@ _MEANINGFUL = re.compile(
     rb"(?:^|\x02)(?:DELAY|TIMER_|TRAN_MSG|POP_CK|MSG_REGION|TRACE_ON|CLUSTER|_SYS_MSG_PRIORITY_)"
 )
 """Beginnings of property names that the broker acts on, or sets itself."""
-_MEANINGFUL_TO_BATCH = re.compile(r"(?:^|\x02)(?:DELAY|TRAN_MSG|UNIQ_KEY)")
-"""The same for the properties of a batch as a whole: an id of its own is in its answer."""
+_MEANINGFUL_TO_BATCH = re.compile(r"(?:^|\x02)(?:DELAY|TRAN_MSG|UNIQ_KEY(?!\x01[0-9A-Za-z]+(?:\x02|$)))")
+"""The same for the properties of a batch as a whole. Its id, if it has one, is in its answer."""
+_UNIQUE_KEYS = re.compile(r"(?:^|\x02)UNIQ_KEY\x01([0-9A-Za-z]+)")
 _NOT_STORED = re.compile(rb"(?:^|\x02)(?:\x01|[^\x01\x02]*(?:\x01?\x02))")
 """An entry without a name or a value, in properties that end with 0x02."""
 _UNIQUE_KEY = re.compile(rb"(?:^|\x02)UNIQ_KEY\x01([0-9A-Za-z]+)(?:\x02|$)")
@@ -236,8 +237,10 @@ def _set_aside(
 
 def plain_batch(
     command: Command, topics: dict[str, Any], refused: Any, max_bytes: int, host: bytes, store_host: bytes
-) -> PendingMessage | None:
-    """The batch of a plain send of several messages; None if the send has to be looked at more closely.
+) -> tuple[PendingMessage, bytes] | None:
+    """The batch of a plain send of several messages, and its id, b"" if it has none.
+
+    None if the send has to be looked at more closely.
 
     Its messages are stored with the properties they came with; what keeps one of them from being stored
     keeps all, and the store says so.
@@ -271,9 +274,13 @@ def plain_batch(
         or _MEANINGFUL_TO_BATCH.search(text)
     ):
         return None
-    return PendingMessage(
+    unique_ids = _UNIQUE_KEYS.findall(text)
+    if len(unique_ids) > 1:
+        return None
+    batch = PendingMessage(
         topic, queue_id, 0, sys_flag, born_timestamp, host, store_host, 0, 0, b"", b"", None, body
     )
+    return batch, "".join(unique_ids).encode()
 
 
 @cython.cfunc
@@ -347,13 +354,19 @@ class ReplyTemplate:
         )
         return _framed(header)
 
-    def batch_frame(self, opaque: int, units: bytes, queue_id: int, queue_offset: int) -> bytes:
-        """The whole frame for a batch: `units` are those of its messages, `queue_offset` is of the first."""
-        header = b'%s%s","queueId":"%d","queueOffset":"%d%s%d%s' % (
+    def batch_frame(
+        self, opaque: int, units: bytes, queue_id: int, queue_offset: int, unique_id: bytes
+    ) -> bytes:
+        """The whole frame for a batch: `units` are those of its messages, `queue_offset` is of the first.
+
+        `unique_id` is as in `frame`, b"" where the batch has none.
+        """
+        header = b'%s%s","queueId":"%d","queueOffset":"%d%s%s%d%s' % (
             self.before_offset,
             _joined_offsets(units, self.between_ids),
             queue_id,
             queue_offset,
+            b'","transactionId":"%s' % unique_id if unique_id else b"",
             self.after_id,
             opaque,
             self.end,

@@ -78,8 +78,8 @@ def send_many(tables: SendTables, commands: Sequence[Command], peer: Peer, now: 
                 most = tables.settings.max_message_size
                 batch = plain_batch(command, topics, NO_SEND_TOPICS, most, host, own_host)
                 if batch is not None:
-                    messages.append(batch)
-                    accepted.append(b"")
+                    messages.append(batch[0])
+                    accepted.append(batch[1])
                     continue
             plain = plain_message(
                 command, topics, NO_SEND_TOPICS, own, host, own_host, delays_ms, takes_halves, now
@@ -132,7 +132,9 @@ def _results(
                     tables.stats.put_typed("fifo", message.topic, one.size)
                 if one.units:
                     results.append(
-                        template.batch_frame(command.opaque, one.units, message.queue_id, one.queue_offset)
+                        template.batch_frame(
+                            command.opaque, one.units, message.queue_id, one.queue_offset, incoming
+                        )
                     )
                 else:
                     results.append(
