@@ -64,7 +64,8 @@ def send(number: int, body: bytes, properties: str = "") -> SendMessageV2:
 def batch(number: int, body: bytes) -> SendBatchMessage:
     """`BATCH` messages in one request."""
     whole = encode_batch([(0, body, HEADER_PROPERTIES.format(number).encode())] * BATCH)
-    fields = ("ProfileProducer", TOPIC, "TBW102", QUEUES, number % QUEUES, 0, now_ms(), 0, "", 0, False)
+    own = HEADER_PROPERTIES.format(number)
+    fields = ("ProfileProducer", TOPIC, "TBW102", QUEUES, number % QUEUES, 0, now_ms(), 0, own, 0, False)
     return SendBatchMessage(*fields, batch=True, body=whole)
 
 

@@ -37,11 +37,9 @@ final class Raw implements Runnable {
         this.perRequest = batch;
         this.window = window;
         String unique = String.format("7F000001B1%02X", connection) + "00000000000000000000";
-        // Java's producer gives ids to the messages of a batch, and the batch itself has none.
-        String properties = (batch > 1 ? "" : "UNIQ_KEY\\u0001" + unique + "\\u0002") + "WAIT\\u0001true";
         String header = "{\"code\":" + (batch > 1 ? 320 : 310) + ",\"extFields\":{\"a\":\"benchmark_raw\",\"b\":\"" + topic
             + "\",\"c\":\"TBW102\",\"d\":\"4\",\"e\":\"0\",\"f\":\"0\",\"g\":\"" + System.currentTimeMillis()
-            + "\",\"h\":\"0\",\"i\":\"" + properties + "\",\"j\":\"0\",\"k\":\"false\","
+            + "\",\"h\":\"0\",\"i\":\"UNIQ_KEY\\u0001" + unique + "\\u0002WAIT\\u0001true\",\"j\":\"0\",\"k\":\"false\","
             + "\"m\":\"" + (batch > 1) + "\"},\"flag\":0,\"language\":\"JAVA\",\"opaque\":" + FIRST_OPAQUE
             + ",\"serializeTypeCurrentRPC\":\"JSON\",\"version\":493}";
         byte[] content = batch > 1 ? batchOf(batch, body, unique) : body;
@@ -95,9 +93,7 @@ final class Raw implements Runnable {
         out.clear();
         for (int i = 0; i < burst; i++) {
             digits(opaqueAt, FIRST_OPAQUE + sent % FIRST_OPAQUE);
-            if (perRequest == 1) {
-                digits(uniqueAt, FIRST_OPAQUE + sent % FIRST_OPAQUE);
-            }
+            digits(uniqueAt, FIRST_OPAQUE + sent % FIRST_OPAQUE);
             frame[queueAt] = (byte) ('0' + sent % 4);
             out.put(frame);
             sent++;
