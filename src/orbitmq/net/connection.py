@@ -22,7 +22,7 @@ from orbitmq.net.replies import read_reply
 from orbitmq.protocol.call import Peer
 from orbitmq.protocol.command import FLAG_ONEWAY, Command
 from orbitmq.protocol.errors import MalformedFrame
-from orbitmq.protocol.frame import MAX_FRAME_BYTES, FrameSplitter
+from orbitmq.protocol.frame import FRAME_HEAD_BYTES, MAX_FRAME_BYTES, FrameSplitter
 from orbitmq.protocol.header_cy import encode_head
 from orbitmq.protocol.ids import pack_host
 
@@ -63,6 +63,13 @@ def _joined(pieces: list[Buffer]) -> Iterator[Buffer]:
         run.append(piece)
         size += len(piece)
     yield run[0] if len(run) == 1 else b"".join(run)
+
+
+def _begins_with_frame(data: bytes, start: int) -> bool:
+    """Whether there is a whole frame at `start`."""
+    return len(data) - start >= FRAME_HEAD_BYTES and len(data) - start >= 4 + int.from_bytes(
+        data[start : start + 4], "big"
+    )
 
 
 class Flushes:
@@ -106,7 +113,8 @@ class Connection(asyncio.Protocol):
 
     `on_requests(connection, commands)` gets the requests of one read, in order, never an empty list.
     `on_frames(connection, data)` is asked first, where there is one: it may handle whole frames at the start
-    of what a read brought, and says how many bytes that were. `on_closed(connection)` is called once.
+    of what a read brought, and says how many bytes that were; of what is left it is asked again, until it
+    takes nothing. `on_closed(connection)` is called once.
     """
 
     def __init__(
@@ -201,15 +209,29 @@ class Connection(asyncio.Protocol):
             self.flush()
 
     def _take_frames(self, data: bytes) -> int:
-        """Offers what was read to `on_frames`; its answers leave in one write with those to the rest."""
+        """Offers what was read to `on_frames` for as long as it takes some of it.
+
+        Its answers leave in one write with those to the rest. A peer that is too slow for them is noticed in
+        between, and others have their turn.
+        """
         assert self._on_frames is not None
         self._in_turn = True
         self._flushes.turns += 1
+        end, late = 0, 0.0
         try:
-            return self._on_frames(self, data)
+            while taken := self._on_frames(self, data[end:] if end else data):
+                end += taken
+                if not _begins_with_frame(data, end):
+                    break
+                if self._out_bytes >= JOIN_BYTES:
+                    self.flush()
+                late = late or time.monotonic() + TURN_SECONDS
+                if self.is_closed or not self._writable or time.monotonic() > late:
+                    break
         finally:
             self._in_turn = False
             self._flushes.end_turn()
+        return end
 
     def _note_unfinished(self) -> None:
         """Tells of a frame of which not all is there."""

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from orbitmq.net.connection import HIGH_WATER_BYTES, REQUESTS_PER_STEP, TURN_SECONDS, Connection, Flushes
+from orbitmq.net.connection import (
+    HIGH_WATER_BYTES,
+    JOIN_BYTES,
+    REQUESTS_PER_STEP,
+    TURN_SECONDS,
+    Connection,
+    Flushes,
+)
 from orbitmq.net.errors import CallTimeout, Closed, ConnectFailed, ConnectionLost
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.net.unfinished import Unfinished
@@ -483,3 +491,75 @@ async def test_frames_may_be_handled_before_requests_and_are_answered_with_them(
     assert seen == ["frame", "frame", "request 8", "request 7"]
     writer.close()
     await listener.close()
+
+
+class Takes:
+    """An `on_frames` that takes a frame at a time, and answers each with so many bytes."""
+
+    def __init__(self, answer_bytes: int) -> None:
+        self.offered: list[int] = []
+        self.requests: list[int] = []
+        self.transport = Transport()
+        self._answer = encode_command(Command(0, 1, FLAG_RESPONSE, body=bytes(answer_bytes)))
+        self.connection = Connection(self._on_requests, on_frames=self._on_frames)
+        self.connection.connection_made(self.transport)  # type: ignore[arg-type]
+
+    def _on_frames(self, connection: Connection, data: bytes) -> int:
+        self.offered.append(len(data))
+        connection.send_frame(self._answer)
+        return 4 + int.from_bytes(data[:4], "big")
+
+    def _on_requests(self, connection: Connection, commands: list[Command]) -> None:
+        self.requests += [command.opaque for command in commands]
+
+
+def frames(count: int) -> tuple[bytes, int]:
+    """So many frames, and the size of each."""
+    made = [encode_command(Command(7, 10 + number)) for number in range(count)]
+    return b"".join(made), len(made[0])
+
+
+async def test_what_is_left_of_a_read_is_offered_again() -> None:
+    takes = Takes(100)
+    data, size = frames(3)
+    takes.connection.data_received(data)
+    assert takes.offered == [3 * size, 2 * size, size]
+    assert not takes.requests
+    assert len(takes.transport.written) == 1
+
+
+async def test_half_a_frame_is_offered_once_it_is_whole() -> None:
+    takes = Takes(100)
+    data, size = frames(2)
+    takes.connection.data_received(data[: size + 10])
+    assert takes.offered == [size + 10]
+    takes.connection.data_received(data[size + 10 :])
+    assert takes.offered == [size + 10, size]
+    assert not takes.requests
+
+
+async def test_a_peer_that_does_not_take_its_answers_is_answered_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    takes = Takes(JOIN_BYTES)
+    connection, transport = takes.connection, takes.transport
+    monkeypatch.setattr(transport, "write", lambda data: connection.pause_writing())
+    data, size = frames(3)
+    connection.data_received(data)
+    assert takes.offered == [3 * size]
+    assert not takes.requests
+    connection.resume_writing()
+    assert takes.requests == [11, 12]
+
+
+async def test_a_read_that_takes_long_lets_others_have_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    takes = Takes(100)
+    clock = itertools.count(step=TURN_SECONDS * 0.6)
+    monkeypatch.setattr("orbitmq.net.connection.time.monotonic", lambda: next(clock))
+    data, _ = frames(300)
+    takes.connection.data_received(data)
+    assert len(takes.offered) == 2
+    assert len(takes.requests) < 298
+    takes.transport.written.clear()
+    await drain(lambda: len(takes.requests) == 298)
+    assert takes.requests == list(range(12, 310))
