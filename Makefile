@@ -15,7 +15,7 @@ IN_PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 
 JAVA_FOUND = $$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p')
 
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help setup demo test lint format docs bench lock clean distclean
+.PHONY: help setup demo test asan fuzz lint format docs bench lock clean distclean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -29,6 +29,32 @@ demo: setup ## publish 336,776 flights, consume them, read and archive them with
 test: setup ## the whole test suite; ARGS="tests/unit -k name" for a part of it
 	@$(BIN)/python -m pytest $(or $(ARGS),$(IN_PARALLEL))
 
+# The sanitized build is in a folder of its own. These tests are chosen by what they reach: the episodes of the fuzzer and
+# the properties that compare fast paths with the rules reach every compiled module with input of all kinds, the others are
+# the modules' own. ARGS="-n 2 tests/unit tests/wire tests/property tests/fuzz" runs all there are, which takes long.
+ASAN_TESTS := -n 2 --dist loadfile tests/fuzz/test_compiled.py tests/wire/test_stored_messages.py tests/wire/test_store_files.py \
+  $(wildcard tests/unit/*/*/test_*_cy.py tests/unit/protocol/re*/test_*.py tests/unit/store/index/test_*.py) \
+  $(wildcard tests/property/test_*_as_*.py) tests/property/test_message_codecs.py tests/property/test_malformed_messages.py
+ASAN_ENV = ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc \
+  LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so) $$(gcc -print-file-name=libstdc++.so)"
+
+SANITIZED_BUILD = mkdir -p build/asan/tree && \
+  git ls-files -z --cached --others --exclude-standard | xargs -0 tar -cf - | tar -xf - -C build/asan/tree && \
+  cd build/asan/tree && ORBITMQ_COMPILE=1 ORBITMQ_SANITIZE=1 $(CURDIR)/$(BIN)/python setup.py -q build_ext --inplace
+
+asan: setup ## the tests of the hot modules on a build with AddressSanitizer and UndefinedBehaviorSanitizer (gcc)
+	@$(SANITIZED_BUILD)
+	@cd build/asan/tree && export PYTHONPATH=$$PWD/src:$$PWD && $(ASAN_ENV) $(CURDIR)/$(BIN)/python -m pytest -q -p no:cacheprovider $(or $(ARGS),$(ASAN_TESTS))
+
+# On the sanitized build of an earlier `make asan` where there is one, brought up to date; else on the plain one.
+FUZZ_TREE = $(if $(wildcard build/asan/tree),build/asan/tree,.)
+
+fuzz: setup ## hostile input for the compiled modules: SECONDS=60 in all, TARGET=name for one, SEED=1, EPISODE=7 for one again
+	@if [ $(FUZZ_TREE) != . ]; then $(SANITIZED_BUILD); fi
+	@cd $(FUZZ_TREE) && export PYTHONPATH=$$PWD/src:$$PWD && if [ $(FUZZ_TREE) != . ]; then export $(ASAN_ENV); fi && \
+	  $(CURDIR)/$(BIN)/python -m tests.fuzz.compiled $(TARGET) --for $(or $(SECONDS),60) --seed $(or $(SEED),1) \
+	  $(if $(EPISODE),--first $(EPISODE) --count 1)
+
 lint: setup ## formatting, ruff, strict types, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -39,8 +65,9 @@ format: setup ## let ruff format and mend what it can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: setup ## write the tables of docs/ that follow from the code
-	@PYTHONPATH=. $(BIN)/python docs/write.py
+docs: setup ## write the tables of docs/ that follow from the code, and build the site into build/site
+	@PYTHONPATH=.:src $(BIN)/python docs/write.py
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 bench: setup ## OrbitMQ beside Apache RocketMQ (needs a JDK, Maven, and hours; ARGS=--quick for minutes)
 	@$(BIN)/python -m benchmarks $(ARGS)

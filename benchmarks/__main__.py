@@ -50,7 +50,9 @@ console = Console(width=None if sys.stdout.isatty() else 132, highlight=False)
 @click.option("--work-dir", type=click.Path(path_type=Path), default=WORK, help="Jars, classes and stores.")
 @click.option("--fresh", is_flag=True, help="Begin a new run even if the last one was interrupted.")
 @click.option("--show-last", is_flag=True, help="Print the table of the last run and measure nothing.")
-@click.option("--report", is_flag=True, help="Write the tables of docs/performance.md and measure nothing.")
+@click.option(
+    "--report", is_flag=True, help="Write the tables of docs/trust/performance.md and measure nothing."
+)
 def main(
     quick: bool,
     rows: tuple[str, ...],

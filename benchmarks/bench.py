@@ -57,8 +57,9 @@ class Bench:
         classes, folder = self._work_dir / "classes", self._work_dir / "load"
         with load_generator(self._installed.java, classes, self._installed.jars, folder) as load:
             live = [(row, number) for row, number in todo if row.op != "recovery" and not row.cold]
-            for flush in sorted({row.flush for row, _ in live}):
-                yield from self._live(load, flush, [one for one in live if one[0].flush == flush])
+            for kind in sorted({(row.protection, row.flush) for row, _ in live}):
+                alike = [one for one in live if (one[0].protection, one[0].flush) == kind]
+                yield from self._live(load, *kind, alike)
             for row, number in todo:
                 if row.cold or row.op == "recovery":
                     figures = {}
@@ -70,26 +71,29 @@ class Bench:
                     yield row, number, figures
 
     @contextlib.contextmanager
-    def _place(self, name: str, flush: str = "ASYNC_FLUSH") -> Iterator[Place]:
-        place = Place.fresh(self._work_dir / "stores" / name, flush)
+    def _place(self, name: str, protection: str = "", flush: str = "ASYNC_FLUSH") -> Iterator[Place]:
+        place = Place.fresh(self._work_dir / "stores" / name, flush, protection)
         try:
             yield place
         finally:
             shutil.rmtree(place.folder, ignore_errors=True)
 
-    def _live(self, load: Load, flush: str, todo: Todo) -> Iterator[tuple[Row, int, dict[str, Figures]]]:
+    def _live(
+        self, load: Load, protection: str, flush: str, todo: Todo
+    ) -> Iterator[tuple[Row, int, dict[str, Figures]]]:
         """Rows that share brokers which stay up; only one of these works at a time."""
         sizes = self._sizes
         with contextlib.ExitStack() as stack:
             live: dict[str, Running] = {}
             for name in self._brokers:
-                place = stack.enter_context(self._place(name, flush))
+                place = stack.enter_context(self._place(name, protection, flush))
                 live[name] = stack.enter_context(running(name, self._installed, place))
             for broker in live.values():
                 stack.callback(load.forget, broker)
             for broker in live.values():
                 with _alone(broker, live.values()):
-                    self._console.print(f"warm-up: {TITLES[broker.name]}, {sizes.warm_up} s, {flush}")
+                    how = " ".join(filter(None, (flush, protection)))
+                    self._console.print(f"warm-up: {TITLES[broker.name]}, {sizes.warm_up} s, {how}")
                     load.warm_up(broker, sizes.warm_up)
             filled: set[tuple[int, int]] = set()
             for row, number in todo:

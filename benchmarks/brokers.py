@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.probe import seconds_to_first_send
 from benchmarks.processes import stopped_at_exit, wait_for_port
-from orbitmq.server.listener import free_ports
+from orbitmq.server.turn.listener import free_ports
 
 NAMES = ("apache", "orbitmq")
 TITLES = {"apache": "Apache RocketMQ 5.4.0", "orbitmq": "OrbitMQ"}
@@ -63,6 +63,13 @@ APACHE_NAMESRV_JVM = [
 """bin/runserver.sh, with less heap. Its CPU and memory are not counted."""
 
 
+FIRST_USER = ("root", "benchmark-root")
+LOADER = ("loader", "benchmark-loader")
+"""The user whom the load is from: a normal one, for whom rules are asked."""
+_AUTHENTICATION = "org.apache.rocketmq.auth.authentication.provider"
+_AUTHORIZATION = "org.apache.rocketmq.auth.authorization.provider"
+
+
 @dataclass(slots=True)
 class Running:
     """A broker that takes messages."""
@@ -75,6 +82,8 @@ class Running:
     first_send_s: float
     """Seconds from exec to the first accepted send."""
     folder: Path
+    protection: str = ""
+    """See `Row.protection`."""
 
     @property
     def broker_pid(self) -> int:
@@ -117,13 +126,35 @@ class Place:
     namesrv_port: int
     broker_port: int
     flush: str
+    protection: str = ""
 
     @classmethod
-    def fresh(cls, folder: Path, flush: str = "ASYNC_FLUSH") -> Place:
+    def fresh(cls, folder: Path, flush: str = "ASYNC_FLUSH", protection: str = "") -> Place:
         """An empty folder and free ports."""
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        return cls(folder, free_ports(), free_ports(-2, 1), flush)
+        return cls(folder, free_ports(), free_ports(-2, 1), flush, protection)
+
+    @property
+    def first_user(self) -> tuple[str, str] | None:
+        """The super user and its secret where access is controlled."""
+        return FIRST_USER if self.protection == "acl" else None
+
+    @property
+    def options(self) -> str:
+        """Lines of broker.conf, the same for both brokers, that control access. TLS both take unasked."""
+        if self.first_user is None:
+            return ""
+        name, secret = self.first_user
+        return (
+            "authenticationEnabled=true\nauthorizationEnabled=true\n"
+            f"authenticationProvider={_AUTHENTICATION}.DefaultAuthenticationProvider\n"
+            f"authenticationMetadataProvider={_AUTHENTICATION}.LocalAuthenticationMetadataProvider\n"
+            f"authorizationProvider={_AUTHORIZATION}.DefaultAuthorizationProvider\n"
+            f"authorizationMetadataProvider={_AUTHORIZATION}.LocalAuthorizationMetadataProvider\n"
+            f'initAuthenticationUser={{"username":"{name}","password":"{secret}"}}\n'
+            f'innerClientAuthenticationCredentials={{"accessKey":"{name}","secretKey":"{secret}"}}\n'
+        )
 
     def forget_caches(self) -> None:
         """Has the kernel let go of the pages of all files. Nobody may have them mapped."""
@@ -139,7 +170,29 @@ def running(name: str, installed: Installed, place: Place) -> Iterator[Running]:
     """Starts broker `name`, on whatever its folder holds, and stops it at the end."""
     start = _apache if name == "apache" else _orbitmq
     with start(installed, place) as broker:
+        broker.protection = place.protection
+        if place.first_user is not None:
+            _add_loader(installed, place)
         yield broker
+
+
+def _add_loader(installed: Installed, place: Place) -> None:
+    """Makes the user whom the load is from, unless an earlier start has, and its rules."""
+    name, secret = LOADER
+    files = {"root.secret": FIRST_USER[1], "loader.secret": secret}
+    for file, text in files.items():
+        (place.folder / file).write_text(text)
+    rules = [f"--resource={kind}:*" for kind in ("Topic", "Group", "Cluster")]
+    signing = [f"--access-key={FIRST_USER[0]}", f"--secret-file={place.folder}/root.secret"]
+    for command in (
+        ["user", "create", name, f"--password-file={place.folder}/loader.secret"],
+        ["acl", "create", name, *rules, "--action=all"],
+    ):
+        subprocess.run(
+            [installed.orbitmq, "admin", *command, f"--namesrv=127.0.0.1:{place.namesrv_port}", *signing],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
 
 
 @contextlib.contextmanager
@@ -157,7 +210,7 @@ def _apache(installed: Installed, place: Place) -> Iterator[Running]:
         f"fileReservedTime = 48\nbrokerRole = ASYNC_MASTER\nflushDiskType = {place.flush}\n"
         f"namesrvAddr = 127.0.0.1:{namesrv_port}\nlistenPort = {broker_port}\n"
         "bindAddress = 127.0.0.1\nbrokerIP1 = 127.0.0.1\nbrokerIP2 = 127.0.0.1\n"
-        f"storePathRootDir = {folder}/store\nstorePathCommitLog = {folder}/store/commitlog\n"
+        f"storePathRootDir = {folder}/store\nstorePathCommitLog = {folder}/store/commitlog\n{place.options}"
     )
     java = [
         installed.java,
@@ -197,7 +250,9 @@ def _apache(installed: Installed, place: Place) -> Iterator[Running]:
             broker_log,
         )
         with stopped_at_exit(broker, "Apache's broker"):
-            took = seconds_to_first_send(namesrv_port, broker_port, broker, started, broker_log)
+            took = seconds_to_first_send(
+                namesrv_port, broker_port, broker, started, broker_log, place.first_user
+            )
             yield Running(
                 "apache",
                 f"127.0.0.1:{namesrv_port}",
@@ -210,7 +265,9 @@ def _apache(installed: Installed, place: Place) -> Iterator[Running]:
 
 @contextlib.contextmanager
 def _orbitmq(installed: Installed, place: Place) -> Iterator[Running]:
-    log = place.folder / "orbitmq.out"
+    log, options = place.folder / "orbitmq.out", place.folder / "broker.conf"
+    options.write_text(place.options)
+    options.chmod(0o600)
     command = [
         installed.orbitmq,
         "standalone",
@@ -218,6 +275,7 @@ def _orbitmq(installed: Installed, place: Place) -> Iterator[Running]:
         f"--namesrv-port={place.namesrv_port}",
         f"--broker-port={place.broker_port}",
         f"--set=flushDiskType={place.flush}",
+        f"--config={options}",
     ]
     environment = dict(os.environ)
     if installed.source is not None:
@@ -225,7 +283,9 @@ def _orbitmq(installed: Installed, place: Place) -> Iterator[Running]:
     started = time.monotonic()
     process = _spawn(command, log, environment)
     with stopped_at_exit(process, "OrbitMQ"):
-        took = seconds_to_first_send(place.namesrv_port, place.broker_port, process, started, log)
+        took = seconds_to_first_send(
+            place.namesrv_port, place.broker_port, process, started, log, place.first_user
+        )
         yield Running(
             "orbitmq",
             f"127.0.0.1:{place.namesrv_port}",

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from benchmarks.brokers import Running
+from benchmarks.brokers import LOADER, Running
 from benchmarks.processes import anonymous_bytes, cpu_seconds, disk_bytes, stopped_at_exit, tail
 from benchmarks.rows import Row, Sizes
 
@@ -125,6 +125,10 @@ class Load:
         return answer
 
     def _say(self, op: str, to: Running, /, **args: object) -> None:
+        if to.protection == "acl":
+            args["user"], args["secret"] = LOADER
+        elif to.protection == "tls":
+            args["tls"] = 1
         words = [op, f"namesrv={to.namesrv}", *(f"{key}={value}" for key, value in args.items())]
         assert self._process.stdin is not None
         self._process.stdin.write((" ".join(words) + "\n").encode())

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import click
 
-from orbitmq.protocol.ids import pack_host
-from orbitmq.protocol.message_cy import encode_record
-from orbitmq.spark import arrow_cy
-from orbitmq.spark.columns import NAMES
+from orbitmq.protocol.records.ids import pack_host
+from orbitmq.protocol.records.message_cy import encode_record
 from orbitmq.spark.offline.options import OfflineOptions
 from orbitmq.spark.offline.planning import plan
 from orbitmq.spark.offline.reader import read_work
+from orbitmq.spark.read import arrow_cy
+from orbitmq.spark.read.columns import NAMES
 
 COLUMNS: Mapping[str, str] = {
     "the queue offset alone": "queueOffset",

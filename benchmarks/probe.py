@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 import socket
 import struct
 import subprocess
 import time
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +23,20 @@ TEMPLATE_TOPIC = "TBW102"
 
 
 def seconds_to_first_send(
-    namesrv_port: int, broker_port: int, process: subprocess.Popen[bytes], started: float, log: Path
+    namesrv_port: int,
+    broker_port: int,
+    process: subprocess.Popen[bytes],
+    started: float,
+    log: Path,
+    user: tuple[str, str] | None = None,
 ) -> float:
-    """Seconds from `started` (monotonic) until the route is known and a send of 128 B is accepted."""
+    """Seconds from `started` (monotonic) until the route is known and a send of 128 B is accepted.
+
+    The send is signed with the name and secret of `user`.
+    """
     deadline = started + 300
     while True:
-        if _has_route(namesrv_port) and _accepts(broker_port):
+        if _has_route(namesrv_port) and _accepts(broker_port, user):
             return time.monotonic() - started
         if process.poll() is not None or time.monotonic() > deadline:
             raise click.ClickException(f"the broker never accepted a message; end of {log}:\n{tail(log)}")
@@ -38,7 +48,7 @@ def _has_route(port: int) -> bool:
     return answer is not None and answer["code"] == 0
 
 
-def _accepts(port: int) -> bool:
+def _accepts(port: int, user: tuple[str, str] | None) -> bool:
     header: dict[str, Any] = {
         "producerGroup": "benchmark_probe",
         "topic": "bench_first",
@@ -53,15 +63,21 @@ def _accepts(port: int) -> bool:
         "unitMode": False,
         "batch": False,
     }
-    answer = _ask(port, SEND_MESSAGE, header, bytes(128))
+    answer = _ask(port, SEND_MESSAGE, header, bytes(128), user)
     return answer is not None and answer["code"] == 0
 
 
-def _ask(port: int, code: int, fields: dict[str, Any], body: bytes) -> dict[str, Any] | None:
+def _ask(
+    port: int, code: int, fields: dict[str, Any], body: bytes, user: tuple[str, str] | None = None
+) -> dict[str, Any] | None:
     """One request and the header of its answer; None when nobody answers."""
     ext = {
         key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in fields.items()
     }
+    if user is not None:
+        ext["AccessKey"], secret = user
+        signed = "".join(ext[key] for key in sorted(ext)).encode() + body
+        ext["Signature"] = b64encode(hmac.digest(secret.encode(), signed, "sha1")).decode()
     header = json.dumps(
         {"code": code, "extFields": ext, "flag": 0, "language": "JAVA", "opaque": 1, "version": 493}
     ).encode()

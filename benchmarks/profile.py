@@ -26,18 +26,18 @@ import click
 from benchmarks.processes import TICKS_PER_SECOND, stopped_at_exit, tail
 from benchmarks.scale.probe import pull_request
 from orbitmq.net.blocking import BlockingConnection
-from orbitmq.protocol.batch_cy import encode_batch
-from orbitmq.protocol.command import FLAG_ONEWAY
-from orbitmq.protocol.declare import Request
-from orbitmq.protocol.frame import MAX_FRAME_BYTES, encode_command
-from orbitmq.protocol.header_cy import decode_frames
-from orbitmq.protocol.message import TRANSACTION_COMMIT, TRANSACTION_PREPARED
-from orbitmq.protocol.pop import PopHandle
+from orbitmq.protocol.handles.pop import PopHandle
+from orbitmq.protocol.records.batch_cy import encode_batch
+from orbitmq.protocol.records.message import TRANSACTION_COMMIT, TRANSACTION_PREPARED
+from orbitmq.protocol.remoting.command import FLAG_ONEWAY
+from orbitmq.protocol.remoting.frame import MAX_FRAME_BYTES, encode_command
+from orbitmq.protocol.remoting.header_cy import decode_frames
 from orbitmq.protocol.requests.pop import AckMessage, PopMessage, PopReply
 from orbitmq.protocol.requests.pull import PullMessage, PullReply
 from orbitmq.protocol.requests.send import SendBatchMessage, SendMessageV2, SendReply
 from orbitmq.protocol.requests.transaction import EndTransaction
-from orbitmq.server.listener import free_ports
+from orbitmq.protocol.schema.declare import Request
+from orbitmq.server.turn.listener import free_ports
 
 TOPIC = "Profile"
 QUEUES = 4

@@ -9,8 +9,8 @@ import json
 import os
 import statistics
 import uuid
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,11 @@ class Run:
     rounds: dict[tuple[str, int], dict[str, dict[str, Any]]] = field(default_factory=dict)
     """By row and round: the figures of each broker."""
     finished: bool = False
+
+    def only(self, names: Collection[str]) -> Run:
+        """The same run with the figures of these rows alone."""
+        rounds = {key: figures for key, figures in self.rounds.items() if key[0] in names}
+        return replace(self, rounds=rounds)
 
     def median(self, row: str, broker: str, key: str) -> float | None:
         """The median of a figure over the rounds; None where nothing was measured."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import click
 
@@ -29,6 +29,8 @@ class Row:
     rate: int = 0
     """Messages per second where the rate is fixed."""
     flush: str = "ASYNC_FLUSH"
+    protection: str = ""
+    """`acl`: access is controlled, and every request signed; `tls`: connections are encrypted."""
     cold: bool = False
     """Read from the disk: the broker has just started and its files are in no cache."""
     core: bool = False
@@ -90,6 +92,26 @@ def _consumes(size: int) -> list[Row]:
     ]
 
 
+PROTECTIONS = {"acl": "access control", "tls": "TLS"}
+PROTECTED = ("sync1-", "sync16-", "sync64-", "async-", "batch-", "transaction-", "push-", "pop-")
+"""Rows of 128 B that are measured with each protection as well."""
+
+
+def _protected(rows: list[Row]) -> list[Row]:
+    return [
+        replace(
+            row,
+            name=f"{protection}-{row.name}",
+            what=f"{row.what}, {title}",
+            protection=protection,
+            core=False,
+        )
+        for protection, title in PROTECTIONS.items()
+        for row in rows
+        if row.size == 128 and row.name.startswith(PROTECTED)
+    ]
+
+
 def _rows() -> list[Row]:
     rows = [row for size in (128, 1024) for row in (*_sends(size), *_consumes(size))]
     for size in (64 << 10, 1 << 20):
@@ -103,7 +125,7 @@ def _rows() -> list[Row]:
         for rate in (200, 2000, 10_000)
     ]  # fmt: skip
     rows.append(Row("recovery", "recovery", 1024, "start after kill -9", core=True))
-    return rows
+    return rows + _protected(rows)
 
 
 ROWS = _rows()

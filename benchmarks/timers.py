@@ -19,7 +19,7 @@ import click
 from benchmarks.processes import anonymous_bytes
 from benchmarks.scale.probe import pull_request
 from orbitmq.net.pool import ConnectionPool
-from orbitmq.protocol.message_cy import decode_records
+from orbitmq.protocol.records.message_cy import decode_records
 from orbitmq.protocol.requests.offset import GetMaxOffset
 from orbitmq.protocol.requests.send import SendMessageV2
 from orbitmq.testing import LocalBroker

@@ -31,29 +31,41 @@ class _Turns:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._number = 0
-        self._cpu = self._wall = 0.0
+        self._cpu = self._wall = self._held = 0.0
 
     async def run(self) -> None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, self._tell)
         while True:
-            cpu, wall = time.thread_time(), time.perf_counter()
+            cpu, wall, queued = time.thread_time(), time.perf_counter(), _queued_seconds()
             await asyncio.sleep(TICK_SECONDS)
+            took = time.perf_counter() - wall - TICK_SECONDS
             self._cpu = max(self._cpu, time.thread_time() - cpu)
-            self._wall = max(self._wall, time.perf_counter() - wall - TICK_SECONDS)
+            self._wall = max(self._wall, took)
+            self._held = max(self._held, took - (_queued_seconds() - queued))
 
     def _tell(self) -> None:
         self._number += 1
         beside = self._path.with_suffix(".tmp")
-        told = {"number": self._number, "turn_cpu_ms": self._cpu * 1000, "turn_ms": self._wall * 1000}
+        told = {
+            "number": self._number,
+            "turn_cpu_ms": self._cpu * 1000,
+            "turn_ms": self._wall * 1000,
+            "turn_held_ms": self._held * 1000,
+        }
         beside.write_text(json.dumps(told))
         beside.replace(self._path)
-        self._cpu = self._wall = 0.0
+        self._cpu = self._wall = self._held = 0.0
+
+
+def _queued_seconds() -> float:
+    """For how long this thread has waited for a processor."""
+    return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
 
 
 def main() -> int:
     """Runs the command with the watch beside it."""
     from orbitmq.cli.app import run
-    from orbitmq.server import process
+    from orbitmq.server.lifecycle import process
 
     path, *arguments = sys.argv[1:]
     serve = process.serve
@@ -100,9 +112,10 @@ class Watched:
         )
 
     def longest_turn(self) -> dict[str, float]:
-        """The longest turn since the last call, in ms: CPU time of the loop's thread, and by the clock.
+        """The longest turn since the last call, in ms: CPU time of the loop's thread, by the clock, and
+        by the clock without the time for which others had the processor.
 
-        By the clock it is longer where other programs had the processor, or the disk kept the thread.
+        The last is longer than the first where the disk or another thread kept the loop's.
         """
         self.process.send_signal(signal.SIGUSR1)
         path = self.folder / "turns.json"
@@ -112,7 +125,7 @@ class Watched:
                 told = json.loads(path.read_text())
                 if told["number"] > self._told:
                     self._told = told["number"]
-                    return {"turn_cpu_ms": told["turn_cpu_ms"], "turn_ms": told["turn_ms"]}
+                    return {name: value for name, value in told.items() if name != "number"}
             time.sleep(0.005)
         raise TimeoutError("the broker's loop does not turn")
 
@@ -120,7 +133,7 @@ class Watched:
 @contextlib.contextmanager
 def watched(folder: Path, **properties: object) -> Iterator[Watched]:
     """A broker over `folder`, which stays when it ends."""
-    from orbitmq.server.listener import free_ports
+    from orbitmq.server.turn.listener import free_ports
 
     port = free_ports(-2, 1, 2)
     folder.mkdir(parents=True, exist_ok=True)

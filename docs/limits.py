@@ -35,16 +35,42 @@ class Limit:
 
 
 LIMITS: dict[str, list[Limit]] = {
+    "Controllers": [
+        Limit(
+            "broker groups", "controller.groups:MAX_GROUPS", "refused, CONTROLLER_BROKER_ID_INVALID (2014)"
+        ),
+        Limit(
+            "members of a broker group",
+            "controller.groups:MAX_REPLICAS",
+            "refused, CONTROLLER_BROKER_ID_INVALID (2014)",
+        ),
+        Limit(
+            "name of a broker group",
+            "controller.groups:MAX_NAME_LENGTH",
+            "refused, CONTROLLER_BROKER_ID_INVALID (2014)",
+            "characters",
+        ),
+        Limit(
+            "elections that a group remembers",
+            "controller.group:MAX_ELECTIONS_KEPT",
+            "the oldest are dropped",
+        ),
+    ],
     "Messages": [
         Limit("body", "maxMessageSize", "refused, MESSAGE_ILLEGAL (13)", "bytes"),
         Limit(
-            "properties", "protocol.message:MAX_PROPERTIES_BYTES", "refused, MESSAGE_ILLEGAL (13)", "bytes"
+            "properties",
+            "protocol.records.message:MAX_PROPERTIES_BYTES",
+            "refused, MESSAGE_ILLEGAL (13)",
+            "bytes",
         ),
-        Limit("whole frame on the wire", "protocol.frame:MAX_FRAME_BYTES", "connection closed", "bytes"),
-        Limit("its header", "protocol.header_cy:MAX_HEADER_BYTES", "connection closed", "bytes"),
+        Limit(
+            "whole frame on the wire", "protocol.remoting.frame:MAX_FRAME_BYTES", "connection closed", "bytes"
+        ),
+        Limit("its header", "protocol.remoting.header_cy:MAX_HEADER_BYTES", "connection closed", "bytes"),
         Limit(
             "entries of the index for one message",
-            "store.index:MOST_ENTRIES_PER_MESSAGE",
+            "store.index.index_table:MOST_ENTRIES_PER_MESSAGE",
             "further keys are not found",
         ),
         Limit("delay of a timer message", "timerMaxDelaySec", "refused, MESSAGE_ILLEGAL (13)", "s"),
@@ -63,7 +89,7 @@ LIMITS: dict[str, list[Limit]] = {
             "group", "protocol.names:MAX_GROUP_CHARACTERS", "refused, INVALID_PARAMETER (29)", "characters"
         ),
         Limit(
-            "user", "broker.handlers.auth:MAX_NAME_CHARACTERS", "refused, NO_PERMISSION (16)", "characters"
+            "user", "broker.auth.handlers:MAX_NAME_CHARACTERS", "refused, NO_PERMISSION (16)", "characters"
         ),
     ],
     "Pulls, pops and queries": [
@@ -83,12 +109,12 @@ LIMITS: dict[str, list[Limit]] = {
         ),
         Limit(
             "messages in one pull of a reader of whole topics",
-            "store.queue_reader:MAX_BULK_COUNT",
+            "store.queue.reader:MAX_BULK_COUNT",
             "the next pull gives them",
         ),
         Limit(
             "bytes of one pull at all",
-            "store.queue_reader:MAX_PULL_BYTES",
+            "store.queue.reader:MAX_PULL_BYTES",
             "the next pull gives them",
             "bytes",
         ),
@@ -98,17 +124,17 @@ LIMITS: dict[str, list[Limit]] = {
             "the client is told to go on from there",
             "bytes",
         ),
-        Limit("time a pull is held", "broker.handlers.pull:MAX_SUSPEND_MS", "answered: nothing found", "ms"),
+        Limit("time a pull is held", "broker.pull.handlers:MAX_SUSPEND_MS", "answered: nothing found", "ms"),
         Limit(
             "members of broadcasting groups whose place is remembered",
-            "broker.broadcasts:MAX_MEMBERS",
+            "broker.pull.broadcasts:MAX_MEMBERS",
             "it is not remembered",
         ),
-        Limit("time a pop is held", "broker.handlers.pop:MAX_HELD_MS", "answered: nothing found", "ms"),
-        Limit("messages in one pop", "broker.pop:MOST_MESSAGES", "the next pop gives them"),
+        Limit("time a pop is held", "broker.pop.handlers:MAX_HELD_MS", "answered: nothing found", "ms"),
+        Limit("messages in one pop", "broker.pop.pops:MOST_MESSAGES", "the next pop gives them"),
         Limit(
             "bytes after which a pop takes no further queue",
-            "broker.pop:MAX_POP_BYTES",
+            "broker.pop.pops:MAX_POP_BYTES",
             "the next pop gives them",
             "bytes",
         ),
@@ -123,17 +149,20 @@ LIMITS: dict[str, list[Limit]] = {
     ],
     "Filters": [
         Limit(
-            "SQL92 expression", "broker.sql92:MAX_LENGTH", "the subscription is refused (23)", "characters"
+            "SQL92 expression",
+            "broker.filter.sql92:MAX_LENGTH",
+            "the subscription is refused (23)",
+            "characters",
         ),
-        Limit("its nesting", "broker.sql92:MAX_NESTING", "the subscription is refused (23)"),
+        Limit("its nesting", "broker.filter.sql92.values:MAX_NESTING", "the subscription is refused (23)"),
         Limit(
             "SQL92 filters at all",
-            "broker.filters:MAX_FILTERS",
+            "broker.filter.filters:MAX_FILTERS",
             "those of groups that are gone go; else refused",
         ),
         Limit(
             "SQL92 filters of a topic",
-            "broker.filters:MAX_FILTERS_PER_TOPIC",
+            "broker.filter.filters:MAX_FILTERS_PER_TOPIC",
             "those of groups that are gone go; else refused",
         ),
     ],
@@ -146,8 +175,34 @@ LIMITS: dict[str, list[Limit]] = {
             "bytes",
         ),
         Limit(
+            "body of a request, such as a heartbeat",
+            "protocol.schema.declare:MAX_BODY_BYTES",
+            "passed over; the request is refused, SYSTEM_ERROR (1)",
+            "bytes",
+        ),
+        Limit(
+            "body of a list of topics or groups, or of new offsets",
+            "protocol.schema.declare:MAX_LIST_BYTES",
+            "passed over; the request is refused, SYSTEM_ERROR (1)",
+            "bytes",
+        ),
+        Limit(
+            "searches and large bodies of a connection that are worked on at a time",
+            "server.turn.pending_replies:MAX_OFF_LOOP_PER_CONNECTION",
+            "refused, SYSTEM_BUSY (2)",
+        ),
+        Limit("held pulls and pops of all connections", "maxHeldRequests", "answered at once: nothing found"),
+        Limit("slaves on a master's HA port", "server.ha.master:MAX_SLAVES", "connection closed"),
+        Limit("routes that an acting master keeps", "server.ha.acting:MAX_ROUTES_KEPT", "asked for anew"),
+        Limit(
+            "piece of the log from a master, in memory until it is whole",
+            "protocol.replication:MAX_PIECE_BYTES",
+            "connection closed",
+            "bytes",
+        ),
+        Limit(
             "held requests of a connection",
-            "server.waits:MAX_WAITS_PER_CONNECTION",
+            "server.turn.pending_replies:MAX_WAITS_PER_CONNECTION",
             "answered at once, as if their time were over",
         ),
         Limit(
@@ -160,18 +215,18 @@ LIMITS: dict[str, list[Limit]] = {
         Limit("silence of a client's heartbeats", "channelExpiredTimeout", "disconnected", "ms"),
         Limit(
             "connections for metrics and health",
-            "server.http:MAX_CONNECTIONS",
+            "server.metrics.http:MAX_CONNECTIONS",
             "one more is closed when it is accepted",
         ),
-        Limit("head of a request for them", "server.http:MAX_HEAD_BYTES", "answered 431", "bytes"),
+        Limit("head of a request for them", "server.metrics.http:MAX_HEAD_BYTES", "answered 431", "bytes"),
     ],
     "Administration": [
-        Limit("JSON text of a request", "protocol.fastjson:MAX_JSON_BYTES", "refused", "bytes"),
-        Limit("its depth", "protocol.fastjson:MAX_DEPTH", "refused"),
-        Limit("inflated registration", "protocol.registration:MAX_INFLATED_BYTES", "refused", "bytes"),
+        Limit("JSON text of a request", "protocol.schema.fastjson:MAX_JSON_BYTES", "refused", "bytes"),
+        Limit("its depth", "protocol.schema.fastjson:MAX_DEPTH", "refused"),
+        Limit("inflated registration", "protocol.bodies.registration:MAX_INFLATED_BYTES", "refused", "bytes"),
         Limit(
             "update of options",
-            "broker.handlers.config:MAX_UPDATE_BYTES",
+            "broker.admin.config_handlers:MAX_UPDATE_BYTES",
             "refused, INVALID_PARAMETER (29)",
             "bytes",
         ),
@@ -181,7 +236,7 @@ LIMITS: dict[str, list[Limit]] = {
         ),
         Limit(
             "damaged records listed",
-            "store.queue_reader:MAX_BAD_RECORDS_KEPT",
+            "store.queue.reader:MAX_BAD_RECORDS_KEPT",
             "counted, and no longer logged one by one",
         ),
         Limit("samples of a metric", "metricsOtelCardinalityLimit", "added up in one more"),
@@ -189,7 +244,9 @@ LIMITS: dict[str, list[Limit]] = {
     "Files": [
         Limit("segment of the commit log", "mappedFileSizeCommitLog", "the next one begins", "bytes"),
         Limit(
-            "open files of queues, for reading", "store.consume_queue:MAX_OPEN_FILES", "the oldest is closed"
+            "open files of queues, for reading",
+            "store.queue.consume_queue:MAX_OPEN_FILES",
+            "the oldest is closed",
         ),
         Limit("how full the disk may be", "diskMaxUsedSpaceRatio", "the oldest segments go early", "%"),
         Limit(
@@ -202,25 +259,32 @@ LIMITS: dict[str, list[Limit]] = {
 }
 
 NO_LIMITS = {
-    "broker.acks_cy:MOST_FIXED_BYTES": "longer ones go the ordinary way",
+    "store.queue.reader:MAX_READ_KEPT": "finished cold reads; the oldest are dropped",
+    "broker.ha.links:MAX_GROWTH_NOTES": "past lengths of the log, which date what is missing",
+    "protocol.schema.declare:MAX_MESSAGE_BYTES": "as long as a frame may be",
+    "broker.pop.acks_cy:MOST_FIXED_BYTES": "longer ones go the ordinary way",
     "broker.auth.gate:MAX_DECISIONS": "size of a cache",
     "broker.auth.gate:MAX_REMEMBERED_CHARACTERS": "size of a cache",
-    "broker.handlers.pop_ack:MOST_BITS": "within one pop, whose messages are limited",
-    "broker.handlers.query:MAX_QUERIED": "bounded by maxMsgsNumBatch",
-    "broker.handlers.query:MAX_UNITS": "a page of mqadmin queryCq",
-    "broker.pop_acks:MOST_USUAL_POPS": "size of a cache",
-    "broker.pop_moulds:MOST_MOULDS": "size of a cache",
-    "broker.pop_moulds:MOST_NAME_CHARACTERS": "longer ones go the ordinary way",
-    "broker.pop_revive:MOST_POINTS": "kept in memory; the rest is read when it is due",
-    "broker.pulls_cy:MAX_STANDING": "size of a cache",
-    "broker.registration:MAX_PERIOD_MS": "bound of an option",
-    "broker.transactions:MOST_RECENT": "kept in memory; older ones are looked up",
+    "broker.pop.ack_handlers:MOST_BITS": "within one pop, whose messages are limited",
+    "broker.admin.query_handlers:MAX_QUERIED": "bounded by maxMsgsNumBatch",
+    "broker.admin.query_handlers:MAX_UNITS": "a page of mqadmin queryCq",
+    "broker.pop.acks:MOST_USUAL_POPS": "size of a cache",
+    "broker.pop.templates:MOST_TEMPLATES": "size of a cache",
+    "broker.pop.templates:MOST_NAME_CHARACTERS": "longer ones go the ordinary way",
+    "broker.pop.revive:MOST_POINTS": "kept in memory; the rest is read when it is due",
+    "broker.pull.pulls_cy:MAX_PLANS": "size of a cache",
+    "broker.metadata.registration:MAX_PERIOD_MS": "bound of an option",
+    "broker.transaction.transactions:MOST_RECENT": "kept in memory; older ones are looked up",
     "nameserver.handlers.config:MAX_UPDATE_BYTES": "as the broker's",
-    "protocol.message:MAX_TOPIC_BYTES": "a field of the format; names are limited above",
+    "controller.handlers.admin:MAX_UPDATE_BYTES": "as the broker's",
+    "controller.live:MAX_TIMEOUT_MS": "bound of an option",
+    "server.controller.metrics:MAX_SAMPLES": "the rest is added up in one more",
+    "server.controller.etcd:MAX_CHANGES": "of one transaction; more of them are several",
+    "protocol.records.message:MAX_TOPIC_BYTES": "a field of the format; names are limited above",
     "protocol.names:MAX_OFFSET": "a name",
     "protocol.names:MAX_RECONSUME_TIMES": "a name",
-    "server.guard:MAX_LOGGED_CHARACTERS": "of a line in the log",
-    "store.extension:MAX_UNIT_BYTES": "a field of the format",
+    "server.turn.guard:MAX_LOGGED_CHARACTERS": "of a line in the log",
+    "store.queue.extension:MAX_UNIT_BYTES": "a field of the format",
 }
 """Constants named like limits that are none that a user could meet, with the reason."""
 

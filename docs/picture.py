@@ -1,4 +1,4 @@
-"""Draws docs/demo.svg, the picture in the README, from a run of the demo: `python docs/picture.py`."""
+"""Draws docs/pictures/demo.svg from a run of the demo: `python docs/picture.py`."""
 
 from __future__ import annotations
 
@@ -53,4 +53,4 @@ def draw(text: str) -> str:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as temporary:
-        (ROOT / "docs" / "demo.svg").write_text(draw(transcript(Path(temporary), sys.argv[1:])))
+        (ROOT / "docs" / "pictures" / "demo.svg").write_text(draw(transcript(Path(temporary), sys.argv[1:])))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from orbitmq.spark.columns import COLUMNS
-from orbitmq.spark.option_rows import OPTIONS
+from orbitmq.spark.read.columns import COLUMNS
+from orbitmq.spark.read.option_rows import OPTIONS
 
 
 def options() -> str:

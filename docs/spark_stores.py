@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from orbitmq.spark.columns import COLUMNS
 from orbitmq.spark.offline.columns import OFFLINE_COLUMNS
 from orbitmq.spark.offline.options import OFFLINE_OPTIONS
+from orbitmq.spark.read.columns import COLUMNS
 
 
 def options() -> str:

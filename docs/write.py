@@ -13,16 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import orbitmq.protocol.requests.every  # noqa: F401 (declares them)
-from docs import limits, spark_sink, spark_source, spark_stores
+from docs import api, limits, spark_sink, spark_source, spark_stores
 from orbitmq.broker.broker import handlers as broker_handlers
 from orbitmq.broker.not_served import NOT_SERVED
 from orbitmq.broker.options import BROKER_TABLE
+from orbitmq.controller.options import CONTROLLER_TABLE
 from orbitmq.nameserver.options import NAMESRV_TABLE
 from orbitmq.options import Option, OptionTable
 from orbitmq.options.option import Status, to_text
 from orbitmq.protocol import wire_table
-from orbitmq.protocol.declare import REQUESTS, Request
 from orbitmq.protocol.requests.unused import UNUSED
+from orbitmq.protocol.schema.declare import REQUESTS, Request
 from tests.peers.mqadmin_rows import LEFT_OUT, ROWS
 from tests.peers.suites import JUDGE, cases_of, missing_for
 
@@ -93,10 +94,11 @@ def _served(declared: type[Request[object]]) -> str:
         states.append("works" if served else f"no: {NOT_SERVED[declared.CODE]}")
     if "namesrv" in declared.SERVED_BY:
         states.append("works" if declared in _namesrv_handlers() else "no")
+    if "controller" in declared.SERVED_BY:
+        states.append("works" if declared in _controller_handlers() else "no")
     if not states:
         others = {
             "client": "a push to clients",
-            "controller": "no controller yet",
             "container": "no container",
         }
         states.append("; ".join(others[who] for who in sorted(declared.SERVED_BY)))
@@ -105,6 +107,12 @@ def _served(declared: type[Request[object]]) -> str:
 
 def _namesrv_handlers() -> dict[type[Request[object]], object]:
     from orbitmq.nameserver.handlers import handlers
+
+    return handlers.by_request
+
+
+def _controller_handlers() -> dict[type[Request[object]], object]:
+    from orbitmq.controller.handlers import handlers
 
     return handlers.by_request
 
@@ -145,16 +153,18 @@ def _default(row: Option) -> str:
 
 
 PARTS: dict[Path, dict[str, Callable[[], str]]] = {
-    HERE / "compatibility.md": {"cases": cases, "mqadmin": mqadmin, "requests": requests},
-    HERE / "options.md": {
+    HERE / "develop" / "api.md": {"names": api.markdown},
+    HERE / "reference" / "compatibility.md": {"cases": cases, "mqadmin": mqadmin, "requests": requests},
+    HERE / "reference" / "options.md": {
         "broker options": lambda: options(BROKER_TABLE),
         "name server options": lambda: options(NAMESRV_TABLE),
+        "controller options": lambda: options(CONTROLLER_TABLE),
     },
-    HERE / "limits.md": {"limits": limits.markdown},
-    HERE / "spark-source.md": {"options": spark_source.options, "columns": spark_source.columns},
-    HERE / "spark-stores.md": {"options": spark_stores.options, "columns": spark_stores.columns},
-    HERE / "spark-sink.md": {"columns": spark_sink.columns, "options": spark_sink.options},
-    HERE / "wire.md": {"requests": wire_table.markdown},
+    HERE / "reference" / "limits.md": {"limits": limits.markdown},
+    HERE / "data" / "spark-source.md": {"options": spark_source.options, "columns": spark_source.columns},
+    HERE / "data" / "spark-stores.md": {"options": spark_stores.options, "columns": spark_stores.columns},
+    HERE / "data" / "spark-sink.md": {"columns": spark_sink.columns, "options": spark_sink.options},
+    HERE / "reference" / "wire.md": {"requests": wire_table.markdown},
 }
 
 

@@ -51,9 +51,9 @@ from orbitmq.client import (
     SendStatus,
 )
 from orbitmq.compiled import hot_modules
-from orbitmq.spark.cluster import queue_bounds, readable_queues
 from orbitmq.spark.errors import BadOption, JavaNotFound
-from orbitmq.spark.java import find_java_home, java_version
+from orbitmq.spark.read.cluster import queue_bounds, readable_queues
+from orbitmq.spark.session.java import find_java_home, java_version
 
 HERE = Path(__file__).resolve().parent
 TOPIC = "flights"
@@ -365,7 +365,7 @@ The broker has been stopped. To look around:
   .venv/bin/orbitmq admin group progress {ARCHIVE}
   .venv/bin/python examples/spark_read.py --out /tmp/flights.parquet
   .venv/bin/python examples/spark_stream.py --out /tmp/flights.archive
-  docs/data-guide.md  what the Spark source can do""",
+  docs/data/data-guide.md  what the Spark source can do""",
         soft_wrap=True,
     )
 

@@ -9,10 +9,9 @@ BUILD = ("cython", "packaging", "pip", "setuptools", "wheel")
 ONLY_WHERE = {
     "atheris": 'python_version < "3.12" and sys_platform == "linux" and platform_machine == "x86_64"',
     "backports.zstd": 'python_version < "3.14"',
-    "colorama": 'sys_platform == "win32"',
     "uvloop": 'sys_platform != "win32"',
 }
-ELSEWHERE = ["colorama==0.4.6"]  # needed on platforms other than the one that writes the lock
+ELSEWHERE: list[str] = []  # needed on platforms other than the one that writes the lock
 
 BUILD_HEAD = "# What builds OrbitMQ and the packages that come as source. Written by `make lock`.\n"
 LOCK_HEAD = (

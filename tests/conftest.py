@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections import Counter
+import signal
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from xdist.scheduler.loadfile import LoadFileScheduling
 
 from orbitmq.compiled import stale_modules
-from tests.peers.machine import MISSING, need
+from tests import telling
+from tests.needs import need
 
 if TYPE_CHECKING:
     from tests.peers.apache import Apache
@@ -30,19 +30,6 @@ OWN_DRIVERS = frozenset(
 )
 """Tests that start Spark themselves, if at all, and not the session that all others of it share."""
 IMAGE = "tests/peers/test_container.py"
-WITH_OTHER_PROGRAMS = (
-    *("tests/client/", "tests/docs/", "tests/peers/", SPARK),
-    *("tests/unit/cli/", "tests/unit/net/", "tests/unit/server/"),
-)
-"""Apache's own programs have races, and a busy machine stops anyone for seconds."""
-PROMISES = frozenset(
-    (
-        *("archive_kills", "reading_kills", "sampling_kills", "writing_kills", "restarts"),
-        *("sink_brokers", "sink_once", "sink_stream", "files", "order_and_retry", "pops"),
-        *("prove_beside", "snapshots", "stopping", "timers"),
-    )
-)
-"""Tests of what happens to messages when something dies: one failure is one too many."""
 
 # Every driver's JVM lives for a minute or so: with all its compilers it takes twice the CPU time.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
@@ -57,6 +44,14 @@ SOON_ASKED = {
 after half a minute."""
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Brings the report of what is told at the end, and second tries."""
+    config.pluginmanager.register(telling, "telling")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # Who starts us in the background has all we start pass over Ctrl-C as well, which some tests send.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def pytest_sessionstart() -> None:
     """Stops at once where compiled modules would hide what their sources say."""
     stale = stale_modules()
@@ -68,19 +63,6 @@ def pytest_sessionstart() -> None:
 def needs_session(nodeid: str) -> bool:
     """Whether a test needs the Spark session of its process."""
     return nodeid.startswith(SPARK) and nodeid.partition("::")[0] not in OWN_DRIVERS
-
-
-def may_be_tried_again(item: pytest.Item) -> bool:
-    """Whether a test that fails is run once more: where other programs and their clocks take part.
-
-    Never where the promise is that no message is lost, doubled or out of order.
-    """
-    path = Path(item.nodeid.partition("::")[0])
-    return (
-        item.nodeid.startswith(WITH_OTHER_PROGRAMS)
-        and path.stem.removeprefix("test_") not in PROMISES
-        and "judged" not in getattr(item, "fixturenames", ())  # has second tries of its own
-    )
 
 
 class ByFile(LoadFileScheduling):  # type: ignore[misc]
@@ -97,8 +79,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(
                 f"{item.nodeid} needs the session: it is no test with a driver of its own"
             )
-        if may_be_tried_again(item):
-            item.add_marker(pytest.mark.flaky(reruns=1))
     items.sort(key=lambda item: (not needs_session(item.nodeid), not item.nodeid.startswith(IMAGE)))
 
 
@@ -106,19 +86,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFile:
     """Asked only where there are several processes."""
     return ByFile(config, log)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Says in capitals what failed at first, and which tests had no foreign peers: neither is a mere pass."""
-    for report in terminalreporter.stats.get("rerun", []):
-        terminalreporter.section(f"FAILED AT FIRST: {report.nodeid}", sep="!", yellow=True, bold=True)
-        terminalreporter.write_line(report.longreprtext, yellow=True)
-    skipped = [str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", [])]
-    missed = Counter(reason.partition(MISSING)[2] for reason in skipped if MISSING in reason)
-    if missed:
-        terminalreporter.section("FOREIGN PEERS WERE MISSING", sep="!", red=True, bold=True)
-        for what, count in missed.items():
-            terminalreporter.write_line(f"NOT RUN for want of {what}: {count} tests", red=True, bold=True)
 
 
 @pytest.fixture(scope="session")
@@ -133,7 +100,7 @@ def apache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apache]:
     store = tmp_path_factory.mktemp("apache") / "store"
     server = Apache.start(store, SOON_ASKED)
     yield server
-    server.stop()
+    server.kill()  # its store goes: an orderly stop takes Apache up to 20 s
     shutil.rmtree(store, ignore_errors=True)
     shutil.rmtree(server.home, ignore_errors=True)
 

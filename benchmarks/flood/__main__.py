@@ -36,7 +36,9 @@ AFTER_SECONDS = 1.0
 @click.option("--results", type=click.Path(path_type=Path), default=HERE / "results.jsonl")
 @click.option("--work-dir", type=click.Path(path_type=Path), default=WORK)
 @click.option("--fresh", is_flag=True, help="Begin a new run even if the last one was interrupted.")
-@click.option("--report", is_flag=True, help="Write the table of docs/performance.md and measure nothing.")
+@click.option(
+    "--report", is_flag=True, help="Write the table of docs/trust/performance.md and measure nothing."
+)
 def main(
     names: tuple[str, ...], quick: bool, results: Path, work_dir: Path, fresh: bool, report: bool
 ) -> None:

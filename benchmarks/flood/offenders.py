@@ -20,9 +20,9 @@ from benchmarks.scale.probe import batch_request, pull_request, send_request, to
 from orbitmq.net.address import parse_address
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
-from orbitmq.protocol.command import Command
 from orbitmq.protocol.errors import OrbitError
-from orbitmq.protocol.frame import MAX_FRAME_BYTES, encode_command
+from orbitmq.protocol.remoting.command import Command
+from orbitmq.protocol.remoting.frame import MAX_FRAME_BYTES, encode_command
 from orbitmq.protocol.requests.client import Heartbeat
 
 TOPIC = "FloodFilled"

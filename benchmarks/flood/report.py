@@ -1,4 +1,4 @@
-"""The table of floods in docs/performance.md."""
+"""The table of floods in docs/trust/performance.md."""
 
 from __future__ import annotations
 

@@ -33,8 +33,8 @@ final class Consumes implements AutoCloseable {
     }
 
     private DefaultMQPushConsumer consumer(ConsumeFromWhere where) throws Exception {
-        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(args.text("group"));
-        consumer.setNamesrvAddr(args.text("namesrv"));
+        DefaultMQPushConsumer consumer = args.connecting(
+            new DefaultMQPushConsumer(args.text("group"), args.signing()));
         consumer.setInstanceName(args.text("group"));
         consumer.setConsumeFromWhere(where);
         consumer.subscribe(args.text("topic"), "*");
@@ -78,8 +78,7 @@ final class Consumes implements AutoCloseable {
     }
 
     private void setPop() throws Exception {
-        DefaultMQAdminExt admin = new DefaultMQAdminExt();
-        admin.setNamesrvAddr(args.text("namesrv"));
+        DefaultMQAdminExt admin = args.connecting(new DefaultMQAdminExt(args.signing()));
         admin.setInstanceName("admin-" + args.text("group"));
         admin.start();
         admin.setMessageRequestMode(
@@ -94,8 +93,8 @@ final class Consumes implements AutoCloseable {
         Progress progress = new Progress();
         List<DefaultMQPullConsumer> pullers = new ArrayList<>();
         for (int i = 0; i < groups; i++) {
-            DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(args.text("group") + "_" + i);
-            consumer.setNamesrvAddr(args.text("namesrv"));
+            DefaultMQPullConsumer consumer = args.connecting(
+                new DefaultMQPullConsumer(args.text("group") + "_" + i, args.signing()));
             consumer.setInstanceName(args.text("group")); // they share connections
             consumer.start();
             pullers.add(consumer);

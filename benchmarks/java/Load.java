@@ -6,6 +6,11 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 
+import org.apache.rocketmq.acl.common.AclClientRPCHook;
+import org.apache.rocketmq.acl.common.SessionCredentials;
+import org.apache.rocketmq.client.ClientConfig;
+import org.apache.rocketmq.remoting.RPCHook;
+
 /**
  * One JVM that loads whichever broker a line on its standard input names, so that both brokers meet the
  * same client with the same compiled code. Lines are "op key=value ..."; the answers are "begin", printed
@@ -70,6 +75,19 @@ public final class Load {
                 throw new IllegalArgumentException(op + " needs " + key);
             }
             return value;
+        }
+
+        /** Signs requests where access is controlled; null where it is not. */
+        RPCHook signing() {
+            return values.containsKey("user")
+                ? new AclClientRPCHook(new SessionCredentials(text("user"), text("secret"))) : null;
+        }
+
+        /** The client with what every one is told. */
+        <T extends ClientConfig> T connecting(T client) {
+            client.setNamesrvAddr(text("namesrv"));
+            client.setUseTLS(values.containsKey("tls"));
+            return client;
         }
 
         int number(String key) {

@@ -55,7 +55,7 @@ final class Sends {
     }
 
     DefaultMQProducer producer() throws Exception {
-        return producer("plain", new DefaultMQProducer("benchmark_producer"));
+        return producer("plain", new DefaultMQProducer("benchmark_producer", args.signing()));
     }
 
     private DefaultMQProducer producer(String kind, DefaultMQProducer made) throws Exception {
@@ -64,7 +64,7 @@ final class Sends {
         if (known != null) {
             return known;
         }
-        made.setNamesrvAddr(address);
+        args.connecting(made);
         made.setInstanceName("load-" + PRODUCERS.size());
         made.setMqClientApiTimeout(30_000);
         made.setMaxMessageSize(LARGE_BYTES);
@@ -77,7 +77,7 @@ final class Sends {
     }
 
     private TransactionMQProducer transactions() throws Exception {
-        TransactionMQProducer made = new TransactionMQProducer("benchmark_transactions");
+        TransactionMQProducer made = new TransactionMQProducer("benchmark_transactions", args.signing());
         made.setTransactionListener(new TransactionListener() {
             @Override
             public LocalTransactionState executeLocalTransaction(Message message, Object arg) {
@@ -290,7 +290,7 @@ final class Sends {
         String topic = args.text("topic");
         expect(producer.send(new Message(topic, body)), 1);
         // A connection of its own: an answer must not wait behind what is being sent.
-        DefaultMQProducer probe = producer("probe", new DefaultMQProducer("benchmark_probe"));
+        DefaultMQProducer probe = producer("probe", new DefaultMQProducer("benchmark_probe", args.signing()));
         List<MessageQueue> queues = probe.fetchPublishMessageQueues(topic);
         int threads = args.number("threads");
         AtomicBoolean stop = new AtomicBoolean();

@@ -47,7 +47,9 @@ Figures = dict[str, Any]
 @click.option("--results", type=click.Path(path_type=Path), default=HERE / "results.jsonl")
 @click.option("--work-dir", type=click.Path(path_type=Path), default=WORK)
 @click.option("--fresh", is_flag=True, help="Begin a new run even if the last one was interrupted.")
-@click.option("--report", is_flag=True, help="Write the tables of docs/performance.md and measure nothing.")
+@click.option(
+    "--report", is_flag=True, help="Write the tables of docs/trust/performance.md and measure nothing."
+)
 def main(
     what: tuple[str, ...],
     quick: bool,
@@ -151,7 +153,8 @@ def _point(axis: Axis, size: int, seconds: float, folder: Path) -> Figures:
         figures |= {f"fill_{name}": value for name, value in broker.longest_turn().items()}
         time.sleep(2.0)
         broker.longest_turn()
-        # What is done every so many seconds, however many there are: saving, sampling, registering, sweeping.
+        # What is done every so many seconds, however many there are: saving, sampling, registering, writing
+        # queues.
         time.sleep(seconds)
         figures |= {f"quiet_{name}": value for name, value in broker.longest_turn().items()}
         figures |= probe.measure(1000)

@@ -19,8 +19,8 @@ from benchmarks.scale.probe import (
 )
 from benchmarks.watched import Watched
 from orbitmq.net.blocking import BlockingConnection
-from orbitmq.protocol.declare import Request
 from orbitmq.protocol.requests.offset import UpdateConsumerOffset
+from orbitmq.protocol.schema.declare import Request
 
 HELD_MS = 3_600_000
 MEMBERS = 10

@@ -8,14 +8,14 @@ from typing import Any
 
 from benchmarks.watched import Watched
 from orbitmq.net.blocking import BlockingConnection
-from orbitmq.protocol.batch_cy import encode_batch
 from orbitmq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
-from orbitmq.protocol.declare import Request
+from orbitmq.protocol.records.batch_cy import encode_batch
 from orbitmq.protocol.requests.client import Heartbeat
 from orbitmq.protocol.requests.offset import GetMaxOffset, UpdateConsumerOffset
 from orbitmq.protocol.requests.pull import MAY_BE_HELD, SUBSCRIPTION_IN_REQUEST, PullMessage
 from orbitmq.protocol.requests.send import SendBatchMessage, SendMessageV2
 from orbitmq.protocol.requests.topic import UpdateAndCreateTopic
+from orbitmq.protocol.schema.declare import Request
 
 PATIENCE_MS = 120_000
 FILLED, PLAIN, WAKING = "ScaleFilled", "ScalePlain", "ScaleWaking"

@@ -24,8 +24,8 @@ from benchmarks.processes import process_tree, stopped_at_exit, tail
 from benchmarks.scale.probe import send_request
 from orbitmq.net.address import parse_address
 from orbitmq.net.blocking import BlockingConnection
-from orbitmq.protocol.frame import encode_command
-from orbitmq.server.listener import free_ports
+from orbitmq.protocol.remoting.frame import encode_command
+from orbitmq.server.turn.listener import free_ports
 
 COUNTS = (1, 2, 4)
 QUOTA = 0.15

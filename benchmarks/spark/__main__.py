@@ -51,7 +51,9 @@ class Served:
 @click.option("--results", type=click.Path(path_type=Path), default=HERE / "spark-results.jsonl")
 @click.option("--work-dir", type=click.Path(path_type=Path), default=HERE.parent / "build" / "benchmarks")
 @click.option("--resume", is_flag=True, help="Go on with the last run: measure what it has not measured yet.")
-@click.option("--report", is_flag=True, help="Write the table of docs/performance.md and measure nothing.")
+@click.option(
+    "--report", is_flag=True, help="Write the table of docs/trust/performance.md and measure nothing."
+)
 def main(
     rounds: int,
     scale_rounds: int,
@@ -154,7 +156,7 @@ def _measure(
 
     None stands for one that failed.
     """
-    from orbitmq.spark.session import local_session
+    from orbitmq.spark.session.sessions import local_session
 
     spark = local_session(
         "benchmark", conf={"spark.jars": packages, "spark.ui.enabled": "false"}, memory="2g"
@@ -217,7 +219,7 @@ def _scale(
     served: Served, rounds: int, packages: str, folder: Path, done: Collection[tuple[object, ...]]
 ) -> Iterator[dict[str, Any] | None]:
     """Time against partitions and executors on a standalone cluster of worker processes."""
-    from orbitmq.spark.session import spark_session
+    from orbitmq.spark.session.sessions import spark_session
 
     noop = next(job for job in JOBS if job.name == "noop")
     size, count = next(iter(served.counts.items()))

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.processes import stopped_at_exit, wait_for_port
-from orbitmq.server.listener import free_ports
-from orbitmq.spark.java import prepare_environment
+from orbitmq.server.turn.listener import free_ports
+from orbitmq.spark.session.java import prepare_environment
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from benchmarks.rows import size_text
 from benchmarks.spark.__main__ import RECORDS
-from orbitmq.spark.session import local_session
+from orbitmq.spark.session.sessions import local_session
 
 TASKS = 12
 BATCH_BYTES = (512 << 10, 4 << 20, 16 << 20)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.processes import stopped_at_exit, wait_for_port
-from orbitmq.server.listener import free_ports
+from orbitmq.server.turn.listener import free_ports
 
 JVM = [
     "-Xms1g", "-Xmx1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20",

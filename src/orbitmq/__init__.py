@@ -10,19 +10,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from orbitmq.admin import Admin
     from orbitmq.client import (
         FIRST_OFFSET,
         LAST_OFFSET,
         RETRY,
         TIMESTAMP,
+        BadAddress,
         BatchPartlySent,
+        BrokerUnknown,
+        CannotIterate,
         ClientError,
+        ClientEvent,
+        ClientEventKind,
         Compression,
+        DeadLetterPolicy,
+        Delivery,
+        DeserializationFailed,
+        HandlerTimeout,
         IllegalMessage,
+        IllegalName,
+        InvalidArgument,
+        InvalidResult,
         Message,
         MessageQueue,
         MessageTooLarge,
         NoNameServer,
+        NoPermission,
         NotRunning,
         Producer,
         PullConsumer,
@@ -32,6 +46,7 @@ if TYPE_CHECKING:
         Reply,
         RequestTimeout,
         Retry,
+        SeekFailed,
         SendFailed,
         SendResult,
         SendStatus,
@@ -40,30 +55,47 @@ if TYPE_CHECKING:
         TransactionProducer,
         TransactionResult,
         TransactionState,
+        WrongEventLoop,
+        run,
+        serve,
     )
     from orbitmq.net.errors import CallTimeout, ConnectFailed, ConnectionLost, NetError
     from orbitmq.protocol.errors import BrokerRefused, OrbitError
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = [
     "FIRST_OFFSET",
     "LAST_OFFSET",
     "RETRY",
     "TIMESTAMP",
+    "Admin",
+    "BadAddress",
     "BatchPartlySent",
     "BrokerRefused",
+    "BrokerUnknown",
     "CallTimeout",
+    "CannotIterate",
     "ClientError",
+    "ClientEvent",
+    "ClientEventKind",
     "Compression",
     "ConnectFailed",
     "ConnectionLost",
+    "DeadLetterPolicy",
+    "Delivery",
+    "DeserializationFailed",
+    "HandlerTimeout",
     "IllegalMessage",
+    "IllegalName",
+    "InvalidArgument",
+    "InvalidResult",
     "Message",
     "MessageQueue",
     "MessageTooLarge",
     "NetError",
     "NoNameServer",
+    "NoPermission",
     "NotRunning",
     "OrbitError",
     "Producer",
@@ -74,6 +106,7 @@ __all__ = [
     "Reply",
     "RequestTimeout",
     "Retry",
+    "SeekFailed",
     "SendFailed",
     "SendResult",
     "SendStatus",
@@ -82,10 +115,14 @@ __all__ = [
     "TransactionProducer",
     "TransactionResult",
     "TransactionState",
+    "WrongEventLoop",
     "__version__",
+    "run",
+    "serve",
 ]
 
 _ELSEWHERE = {
+    "orbitmq.admin": ("Admin",),
     "orbitmq.net.errors": ("CallTimeout", "ConnectFailed", "ConnectionLost", "NetError"),
     "orbitmq.protocol.errors": ("BrokerRefused", "OrbitError"),
 }

@@ -1,4 +1,4 @@
-"""Whom a program asks, who it is to servers and how its connections are protected, from what the user gave.
+"""Name servers, credentials and encryption of a program's connections, from the user's flags and environment.
 
 The flags of commands are here as well: a secret is never one of them, for other users of a machine can read
 the command lines of its processes.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from orbitmq.net.address import DEFAULT_NAMESRV, NAMESRV_VARIABLE
-from orbitmq.protocol.signing import Credentials
+from orbitmq.protocol.remoting.signing import Credentials
 
 if TYPE_CHECKING:
     import ssl
@@ -26,7 +26,7 @@ TOKEN_VARIABLE = "ORBITMQ_SECURITY_TOKEN"
 
 @dataclass(slots=True, frozen=True)
 class Access:
-    """What connections are made with."""
+    """Credentials and encryption of connections."""
 
     credentials: Credentials | None = None
     ssl: ssl.SSLContext | None = None
@@ -45,14 +45,14 @@ class Access:
 def credentials_of(
     access_key: str | None, secret_key: str | None, security_token: str | None = None
 ) -> Credentials | None:
-    """What requests are signed with, or None without keys. Raises ValueError for half of a pair."""
+    """The credentials that sign requests, or None without keys. Raises ValueError for half of a pair."""
     if not access_key and not secret_key:
         return None
     return Credentials(access_key or "", secret_key or "", security_token or None)
 
 
 def context_of(tls: bool | ssl.SSLContext) -> ssl.SSLContext | None:
-    """What connections are encrypted with: True checks certificates and names by the system's authorities."""
+    """The TLS context of connections: True checks certificates and names by the system's authorities."""
     if tls is True:
         from ssl import create_default_context
 
@@ -76,13 +76,13 @@ def access_flags(command: Callable[..., Any]) -> Callable[..., Any]:
         click.Option(
             ["--tls-cert"],
             type=click.Path(dir_okay=False),
-            help="Use TLS, and show this certificate (PEM, with its key unless --tls-key has it).",
+            help="Use TLS with this client certificate (PEM; with its key unless --tls-key is given).",
         ),
-        click.Option(["--tls-key"], type=click.Path(dir_okay=False), help="The key to --tls-cert."),
+        click.Option(["--tls-key"], type=click.Path(dir_okay=False), help="Private key of --tls-cert (PEM)."),
         click.Option(
             ["--tls-insecure"],
             is_flag=True,
-            help="Use TLS, and do not check whom it ends at: for self-signed certificates in tests.",
+            help="Use TLS without checking the server's certificate: for self-signed certificates in tests.",
         ),
     ]
     own = list(getattr(command, "__click_params__", []))
@@ -152,7 +152,9 @@ def _read(given: Mapping[str, Any], environment: Mapping[str, str]) -> Access:
 
 
 def read_credentials(given: Mapping[str, Any], environment: Mapping[str, str]) -> Credentials | None:
-    """What `access_key` and `secret_file` of a command, and the environment, make. Raises UsageError."""
+    """The credentials in `access_key` and `secret_file` of a command, and in the environment. Raises
+    UsageError.
+    """
     import click
 
     if not given["access_key"]:

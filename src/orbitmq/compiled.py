@@ -1,4 +1,4 @@
-"""Which hot modules (`*_cy.py`) run compiled: `python -m orbitmq.compiled` lists them.
+"""Lists the hot modules (`*_cy.py`) that run compiled: `python -m orbitmq.compiled`.
 
 With `--expect all` the exit code is 1 unless every one is compiled, with `--expect none` if any is.
 """

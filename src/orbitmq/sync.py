@@ -16,33 +16,48 @@ producers and consumers in the process that uses them.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
+import contextlib
+import functools
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from functools import wraps
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
-from orbitmq import client
+from orbitmq import admin, client
 from orbitmq.client import (
     FIRST_OFFSET,
     LAST_OFFSET,
     RETRY,
     TIMESTAMP,
+    BadAddress,
     BatchPartlySent,
+    BrokerUnknown,
+    CannotIterate,
     ClientError,
+    ClientEvent,
+    ClientEventKind,
     Compression,
+    DeadLetterPolicy,
+    DeserializationFailed,
+    HandlerTimeout,
     IllegalMessage,
+    IllegalName,
+    InvalidArgument,
+    InvalidResult,
     Message,
     MessageQueue,
     MessageTooLarge,
     NoNameServer,
+    NoPermission,
     NotRunning,
     Pulled,
     ReceivedMessage,
     Reply,
     RequestTimeout,
     Retry,
+    SeekFailed,
     SendFailed,
     SendResult,
     SendStatus,
@@ -50,23 +65,41 @@ from orbitmq.client import (
     TopicNotFound,
     TransactionResult,
     TransactionState,
+    WrongEventLoop,
 )
-from orbitmq.client.queue_choice import QueueSelector
-from orbitmq.client.subscription import Wanted
+from orbitmq.client.consumer.consumer import HandlerT
+from orbitmq.client.core.serializer import Serializer
+from orbitmq.client.core.subscription import Wanted
+from orbitmq.client.running import CUT_SHORT, DONE, Watched, check_clients, health_served, signals
+from orbitmq.client.sending.queue_choice import QueueSelector
 
 __all__ = [
     "FIRST_OFFSET",
     "LAST_OFFSET",
     "RETRY",
     "TIMESTAMP",
+    "Admin",
+    "BadAddress",
     "BatchPartlySent",
+    "BrokerUnknown",
+    "CannotIterate",
     "ClientError",
+    "ClientEvent",
+    "ClientEventKind",
     "Compression",
+    "DeadLetterPolicy",
+    "Delivery",
+    "DeserializationFailed",
+    "HandlerTimeout",
     "IllegalMessage",
+    "IllegalName",
+    "InvalidArgument",
+    "InvalidResult",
     "Message",
     "MessageQueue",
     "MessageTooLarge",
     "NoNameServer",
+    "NoPermission",
     "NotRunning",
     "Producer",
     "PullConsumer",
@@ -76,6 +109,7 @@ __all__ = [
     "Reply",
     "RequestTimeout",
     "Retry",
+    "SeekFailed",
     "SendFailed",
     "SendResult",
     "SendStatus",
@@ -84,6 +118,8 @@ __all__ = [
     "TransactionProducer",
     "TransactionResult",
     "TransactionState",
+    "WrongEventLoop",
+    "run",
 ]
 
 
@@ -116,13 +152,17 @@ class _Background:
         if asyncio._get_running_loop() is self._loop:
             work.close()
             raise RuntimeError("an async handler runs on the event loop: it must not wait for it")
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        future = self.start(work)
         try:
             return future.result()
         except BaseException:
             if not future.done():
                 future.cancel()
             raise
+
+    def start(self, work: Coroutine[Any, Any, R]) -> concurrent.futures.Future[R]:
+        """Has `work` done on the loop."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
 
 _background: _Background | None = None
@@ -189,12 +229,41 @@ def _waiting(
 ) -> Callable[Concatenate[Any, P], R]:
     """A method that has its namesake done on the loop."""
 
-    @wraps(method)
+    @functools.wraps(method)
     def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
         result: R = self._run(method(self._core, *args, **kwargs))
         return result
 
     return call
+
+
+class Delivery:
+    """A submitted message, for threads: `result()` waits until it is known what became of it."""
+
+    def __init__(self, core: client.Delivery) -> None:
+        self._core = core
+        self._done: concurrent.futures.Future[SendResult] = concurrent.futures.Future()
+        core.when_done(self._settle)
+
+    def _settle(self, outcome: SendResult | BaseException) -> None:
+        if isinstance(outcome, BaseException):
+            self._done.set_exception(outcome)
+        else:
+            self._done.set_result(outcome)
+
+    @property
+    def message(self) -> Message:
+        """The message that was submitted."""
+        return self._core.message
+
+    def done(self) -> bool:
+        """Whether it is known what became of the message."""
+        return self._done.done()
+
+    def result(self, timeout_seconds: float | None = None) -> SendResult:
+        """Where the message went. Raises why it was not stored; TimeoutError while that is unknown."""
+        self._core.watch()
+        return self._done.result(timeout_seconds)
 
 
 class Producer(_Face[client.Producer]):
@@ -208,14 +277,31 @@ class Producer(_Face[client.Producer]):
         """The id by which brokers know it. Raises NotRunning before the start."""
         return self._core.client_id
 
+    @property
+    def healthy(self) -> bool:
+        """Whether it runs and nothing fails at present: for probes."""
+        return self._core.healthy
+
+    @property
+    def trouble(self) -> dict[str, Exception]:
+        """What fails at present, by subject."""
+        return dict(self._core.trouble)
+
     queues = _waiting(client.Producer.queues)
     send = _waiting(client.Producer.send)
+    flush = _waiting(client.Producer.flush)
     request = _waiting(client.Producer.request)
     send_oneway = _waiting(client.Producer.send_oneway)
     send_batch = _waiting(client.Producer.send_batch)
     send_all = _waiting(client.Producer.send_all)
     recall = _waiting(client.Producer.recall)
     close = _waiting(client.Producer.close)
+
+    def submit(
+        self, message: Message, *, queue: MessageQueue | None = None, sharding_key: str | None = None
+    ) -> Delivery:
+        """Takes one message to be sent soon; see `orbitmq.Producer.submit`."""
+        return self._run(_submitted(self._core, message, queue, sharding_key))
 
 
 class TransactionProducer(_Face[client.TransactionProducer]):
@@ -231,8 +317,19 @@ class TransactionProducer(_Face[client.TransactionProducer]):
         """The id by which brokers know it. Raises NotRunning before the start."""
         return self._core.client_id
 
+    @property
+    def healthy(self) -> bool:
+        """Whether it runs and nothing fails at present: for probes."""
+        return self._core.healthy
+
+    @property
+    def trouble(self) -> dict[str, Exception]:
+        """What fails at present, by subject."""
+        return dict(self._core.trouble)
+
     queues = _waiting(client.TransactionProducer.queues)
     send = _waiting(client.TransactionProducer.send)
+    flush = _waiting(client.TransactionProducer.flush)
     send_oneway = _waiting(client.TransactionProducer.send_oneway)
     send_batch = _waiting(client.TransactionProducer.send_batch)
     send_all = _waiting(client.TransactionProducer.send_all)
@@ -241,6 +338,12 @@ class TransactionProducer(_Face[client.TransactionProducer]):
     send_half = _waiting(client.TransactionProducer.send_half)
     settle = _waiting(client.TransactionProducer.settle)
     close = _waiting(client.TransactionProducer.close)
+
+    def submit(
+        self, message: Message, *, queue: MessageQueue | None = None, sharding_key: str | None = None
+    ) -> Delivery:
+        """Takes one message to be sent soon; see `orbitmq.Producer.submit`."""
+        return self._run(_submitted(self._core, message, queue, sharding_key))
 
     def send_in_transaction(
         self,
@@ -270,27 +373,80 @@ class PushConsumer(_Face[client.PushConsumer]):
     @_like(client.PushConsumer)
     def __init__(self) -> None: ...
 
-    def subscribe(self, topic: str, tags: Wanted = "*", handler: client.Handler | None = None) -> None:
+    def subscribe(
+        self,
+        topic: str,
+        tags: Wanted = "*",
+        handler: client.Handler | client.BatchHandler | None = None,
+        *,
+        timeout_ms: float | None = None,
+        max_messages: int | None = None,
+        max_wait_ms: float = 0,
+        manual_ack: bool = False,
+        serializer: Serializer[Any] | None = None,
+    ) -> None:
         """Asks for messages of a topic; see `orbitmq.PushConsumer.subscribe`."""
-        self._run(_later(self._core.subscribe, topic, tags, handler))
+        subscribe = functools.partial(
+            self._core.subscribe,
+            timeout_ms=timeout_ms,
+            max_messages=max_messages,
+            max_wait_ms=max_wait_ms,
+            manual_ack=manual_ack,
+            serializer=serializer,
+        )
+        self._run(_later(subscribe, topic, tags, handler))
 
     def unsubscribe(self, topic: str) -> None:
         """Gives a topic up."""
         self._run(_later(self._core.unsubscribe, topic))
 
-    def pause(self) -> None:
+    def pause(self, *queues: MessageQueue) -> None:
         """Has nothing more pulled until `resume`; see `orbitmq.PushConsumer.pause`."""
-        self._run(_later(self._core.pause))
+        self._run(_later(self._core.pause, *queues))
 
-    def resume(self) -> None:
+    def resume(self, *queues: MessageQueue) -> None:
         """Goes on after `pause`."""
-        self._run(_later(self._core.resume))
+        self._run(_later(self._core.resume, *queues))
 
     @property
     def is_paused(self) -> bool:
         """Whether nothing more is pulled."""
         return self._core.is_paused
 
+    def on(
+        self,
+        topic: str,
+        tags: Wanted = "*",
+        *,
+        timeout_ms: float | None = None,
+        max_messages: int | None = None,
+        max_wait_ms: float = 0,
+        manual_ack: bool = False,
+        serializer: Serializer[Any] | None = None,
+    ) -> Callable[[HandlerT], HandlerT]:
+        """A decorator that subscribes; see `orbitmq.PushConsumer.on`."""
+
+        def subscribed(handler: HandlerT) -> HandlerT:
+            self.subscribe(
+                topic,
+                tags,
+                handler,
+                timeout_ms=timeout_ms,
+                max_messages=max_messages,
+                max_wait_ms=max_wait_ms,
+                manual_ack=manual_ack,
+                serializer=serializer,
+            )
+            return handler
+
+        return subscribed
+
+    def hurry(self) -> None:
+        """Cancels the handlers that `close` is waiting for."""
+        self._run(_later(self._core.hurry))
+
+    seek = _waiting(client.PushConsumer.seek)
+    drain = _waiting(client.PushConsumer.drain)
     ack = _waiting(client.PushConsumer.ack)
     retry = _waiting(client.PushConsumer.retry)
     reply = _waiting(client.PushConsumer.reply)
@@ -327,6 +483,12 @@ class PushConsumer(_Face[client.PushConsumer]):
             yield message
 
 
+async def _submitted(
+    core: client.Producer, message: Message, queue: MessageQueue | None, sharding_key: str | None
+) -> Delivery:
+    return Delivery(await core.submit(message, queue=queue, sharding_key=sharding_key))
+
+
 async def _next(messages: AsyncIterator[ReceivedMessage]) -> ReceivedMessage | None:
     """The next message, None when there are no more."""
     return await anext(messages, None)
@@ -335,6 +497,44 @@ async def _next(messages: AsyncIterator[ReceivedMessage]) -> ReceivedMessage | N
 async def _later(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """A plain call, made on the loop: what it touches belongs to the loop's thread."""
     return function(*args, **kwargs)
+
+
+def run(*clients: Producer | PushConsumer, timeout_ms: float | None = None, health: str | None = None) -> int:
+    """Starts consumers, and producers that their handlers need, and runs them until they are told to stop.
+
+    See `orbitmq.run`. Has to be called in the main thread.
+    """
+    check_clients(clients, (Producer, PushConsumer))
+    consumers = [one for one in clients if isinstance(one, PushConsumer)]
+    asked = threading.Event()
+
+    def stop() -> None:
+        if asked.is_set():
+            for consumer in consumers:
+                consumer.hurry()
+        asked.set()
+
+    with signals(stop), contextlib.ExitStack() as opened:
+        if health is not None:
+            opened.enter_context(_health_served(clients, health))
+        for client_ in sorted(clients, key=lambda one: isinstance(one, PushConsumer)):
+            opened.enter_context(client_)
+        for consumer in consumers:
+            _get_background().start(consumer._core.wait_closed()).add_done_callback(lambda _: asked.set())
+        asked.wait()
+        draining = [_get_background().start(consumer._core.drain(timeout_ms)) for consumer in consumers]
+        in_time = [drained.result() for drained in draining]
+    return DONE if all(in_time) else CUT_SHORT
+
+
+@contextlib.contextmanager
+def _health_served(clients: Sequence[Watched], address: str) -> Iterator[None]:
+    served = health_served(clients, address)
+    _get_background().run(served.__aenter__())
+    try:
+        yield
+    finally:
+        _get_background().run(served.__aexit__(None, None, None))
 
 
 class PullConsumer(_Face[client.PullConsumer]):
@@ -351,3 +551,32 @@ class PullConsumer(_Face[client.PullConsumer]):
     committed = _waiting(client.PullConsumer.committed)
     commit = _waiting(client.PullConsumer.commit)
     close = _waiting(client.PullConsumer.close)
+
+
+class Admin(_Face[admin.Admin]):
+    """`orbitmq.Admin`, waiting for every answer."""
+
+    @_like(admin.Admin)
+    def __init__(self) -> None: ...
+
+    create_topic = _waiting(admin.Admin.create_topic)
+    delete_topic = _waiting(admin.Admin.delete_topic)
+    topics = _waiting(admin.Admin.topics)
+    topic_route = _waiting(admin.Admin.topic_route)
+    topic_status = _waiting(admin.Admin.topic_status)
+    set_topic_perm = _waiting(admin.Admin.set_topic_perm)
+    create_group = _waiting(admin.Admin.create_group)
+    delete_group = _waiting(admin.Admin.delete_group)
+    group_connections = _waiting(admin.Admin.group_connections)
+    broker_status = _waiting(admin.Admin.broker_status)
+    groups = _waiting(admin.Admin.groups)
+    group_progress = _waiting(admin.Admin.group_progress)
+    reset_offsets = _waiting(admin.Admin.reset_offsets)
+    set_offset = _waiting(admin.Admin.set_offset)
+    view_message = _waiting(admin.Admin.view_message)
+    message_at = _waiting(admin.Admin.message_at)
+    query_messages = _waiting(admin.Admin.query_messages)
+    cluster_list = _waiting(admin.Admin.cluster_list)
+    broker_config = _waiting(admin.Admin.broker_config)
+    set_broker_config = _waiting(admin.Admin.set_broker_config)
+    close = _waiting(admin.Admin.close)

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.peers.machine import need
+from tests.needs import need
 from tests.peers.mqadmin_shell import Shell
 
 

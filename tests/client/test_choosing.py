@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq import BrokerRefused, Message, MessageQueue, Producer, PullConsumer, PushConsumer, Sql
-from orbitmq.client.local_offsets import read_offsets
+from orbitmq.client.consumer.local_offsets import read_offsets
 from tests.client.conftest import Cluster
 from tests.client.naming import fresh, until
 from tests.client.test_consuming import Seen, consumer

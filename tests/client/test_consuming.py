@@ -19,7 +19,7 @@ from orbitmq import (
     ReceivedMessage,
     Retry,
 )
-from orbitmq.client.errors import CannotIterate
+from orbitmq.client.core.errors import CannotIterate
 from tests.client.conftest import Cluster
 from tests.client.naming import fresh, until
 
@@ -126,14 +126,20 @@ async def test_a_message_that_always_fails_ends_as_a_dead_letter(
                     except Exception:
                         await asyncio.sleep(0.2)
     assert seen == [0, 1]
-    assert (letters[0].body, letters[0].keys) == (b"poison", ["k"])
+    letter = letters[0]
+    assert (letter.body, letter.keys, letter.reconsume_times) == (b"poison", ["k"], 2)
+    assert (letter.properties["exception"], letter.properties["exceptionAttempt"]) == ("Retry", "2")
+    assert letter.properties["RETRY_TOPIC"] == topic
 
 
 async def test_a_message_can_be_given_up_at_once(cluster: Cluster, producer: Producer) -> None:
     topic, group = fresh("giveup"), fresh("g")
 
-    async def handle(message: ReceivedMessage) -> Retry:
-        return Retry(delay_level=-1)
+    async def handle(message: ReceivedMessage) -> None:
+        try:
+            raise ValueError("not an order")
+        except ValueError as error:
+            raise Retry(delay_level=-1) from error
 
     async with consumer(cluster, group) as reader, PullConsumer("dead-letters", cluster.namesrv) as dead:
         reader.subscribe(topic, "*", handle)
@@ -142,10 +148,13 @@ async def test_a_message_can_be_given_up_at_once(cluster: Cluster, producer: Pro
             while True:
                 try:
                     [queue] = await dead.queues(f"%DLQ%{group}")
-                    if await dead.pull(queue, 0):
+                    if letters := await dead.pull(queue, 0):
                         break
                 except Exception:
                     await asyncio.sleep(0.2)
+        properties = letters[0].properties
+        assert (properties["exception"], properties["exceptionText"]) == ("ValueError", "not an order")
+        assert (properties["exceptionConsumer"], properties["exceptionAttempt"]) == (reader.client_id, "1")
 
 
 async def test_plain_functions_run_in_threads(cluster: Cluster, producer: Producer) -> None:

@@ -76,6 +76,7 @@ async def test_messages_without_a_handler_are_answered_by_hand(cluster: Cluster,
         assert (await asking).body == b"2"
 
 
+@pytest.mark.needs("java", "mvn")
 async def test_java_answers_python_and_python_java(cluster: Cluster, producer: Producer) -> None:
     theirs, mine = fresh("java-answers"), fresh("python-answers")
     for topic in (theirs, mine):

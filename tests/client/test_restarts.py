@@ -10,9 +10,9 @@ from typing import Protocol
 import pytest
 
 from orbitmq import FIRST_OFFSET, Message, Producer, PullConsumer, PushConsumer, ReceivedMessage, SendFailed
-from orbitmq.client.errors import ClientError
+from orbitmq.client.core.errors import ClientError
 from tests.client.naming import fresh, until
-from tests.peers import machine
+from tests.needs import need
 
 
 class Restartable(Protocol):
@@ -26,6 +26,8 @@ class Restartable(Protocol):
 
     def start_again(self) -> None: ...
 
+    def end(self) -> None: ...
+
 
 class RestartableOrbitMQ:
     def __init__(self, folder: Path) -> None:
@@ -34,7 +36,7 @@ class RestartableOrbitMQ:
         self._broker = LocalBroker(folder, own_process=True).start()
         self.namesrv = self._broker.namesrv
         self.kill = self._broker.kill
-        self.halt = self._broker.halt
+        self.halt = self.end = self._broker.halt
 
     def start_again(self) -> None:
         self._broker.start()
@@ -44,10 +46,10 @@ class RestartableApache:
     def __init__(self, folder: Path) -> None:
         from tests.peers.apache import Apache
 
-        machine.need("java", "mvn")
+        need("java", "mvn")
         self._apache = Apache.start(folder)
         self.namesrv = self._apache.namesrv
-        self.kill = self._apache.kill
+        self.kill = self.end = self._apache.kill  # nobody reads its store again
 
     def halt(self) -> None:
         self._apache.stop()
@@ -64,7 +66,7 @@ def own(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     kind = RestartableOrbitMQ if request.param == "orbitmq" else RestartableApache
     server = kind(folder)
     yield server
-    server.halt()
+    server.end()
 
 
 async def test_producer_and_consumer_go_on_after_a_death(own: Restartable) -> None:
@@ -151,3 +153,31 @@ async def test_close_ends_although_the_broker_is_gone(own: Restartable) -> None:
     async with asyncio.timeout(5):
         await consumer.close()
     await asyncio.to_thread(own.start_again)
+
+
+async def test_a_broker_killed_and_started_again_costs_a_producer_no_exception() -> None:
+    """Default options, and a process that dies in the midst of sends."""
+    from orbitmq.testing import LocalBroker
+
+    with LocalBroker(own_process=True) as broker:
+        broker.create_topic("orders", 2)
+        stored = 0
+        async with Producer("shop", broker.namesrv) as producer:
+
+            async def send(until_set: asyncio.Event) -> None:
+                nonlocal stored
+                while not until_set.is_set():
+                    await producer.send(Message("orders", b"x"))
+                    stored += 1
+
+            over = asyncio.Event()
+            async with asyncio.TaskGroup() as senders:
+                for _ in range(8):
+                    senders.create_task(send(over))
+                await until(lambda: stored > 100)
+                broker.kill()
+                before = stored
+                await asyncio.to_thread(broker.start)
+                await until(lambda: stored > before + 100)
+                over.set()
+            await until(lambda: producer.healthy, 10)

@@ -115,7 +115,7 @@ def _in_child(namesrv: str, topic: str, parents: Producer, told: multiprocessing
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.needs("fork")
 def test_after_a_fork_old_ones_say_so_and_new_ones_work(cluster: Cluster) -> None:
     topic = fresh("forked")
     forking = multiprocessing.get_context("fork")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from orbitmq import FIRST_OFFSET, Message, Producer, PullConsumer, PushConsumer, ReceivedMessage, Retry
 from tests.client.conftest import Cluster
 from tests.client.java import Java
 from tests.client.naming import fresh, until
 
 
+@pytest.mark.needs("java", "mvn")
 async def test_mqadmin_reads_the_trace_of_a_message(cluster: Cluster) -> None:
     topic, trace_topic, group = fresh("traced"), fresh("trace"), fresh("g")
     seen: list[int] = []
@@ -42,6 +45,7 @@ async def test_mqadmin_reads_the_trace_of_a_message(cluster: Cluster) -> None:
             assert "traced-producer" in told
 
 
+@pytest.mark.needs("java", "mvn")
 async def test_python_and_java_of_one_namespace_share_names(cluster: Cluster) -> None:
     topic, group, namespace = fresh("shared"), fresh("g"), fresh("ns")
     got: list[tuple[str, bytes]] = []

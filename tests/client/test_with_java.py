@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from orbitmq import FIRST_OFFSET, Message, Producer, PushConsumer, ReceivedMessage
 from tests.client.conftest import Cluster
 from tests.client.naming import fresh, until
+from tests.needs import java, need
 from tests.peers import machine
 from tests.peers.apache import OPENS, POM
 
@@ -22,9 +25,9 @@ class JavaMember:
 
     @classmethod
     async def start(cls, *arguments: str) -> JavaMember:
-        machine.need("java", "mvn")
+        need("java", "mvn")
         path = f"{machine.jars(POM, 'apache-5.4.0')}/*"
-        command = [machine.java(), *OPENS, "-XX:TieredStopAtLevel=1", "-cp", path, str(SOURCE), *arguments]
+        command = [java(), *OPENS, "-XX:TieredStopAtLevel=1", "-cp", path, str(SOURCE), *arguments]
         pipe = asyncio.subprocess.PIPE
         return cls(await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe))
 
@@ -41,6 +44,7 @@ class JavaMember:
         await self._reading
 
 
+@pytest.mark.needs("java", "mvn")
 async def test_python_and_java_share_a_group(cluster: Cluster, producer: Producer) -> None:
     topic, group = fresh("mixed"), fresh("g")
     await producer.send(Message(topic, b"first"))

@@ -3,7 +3,7 @@
     ```console
     $ orbitmq standalone --data-dir data &
     $ orbitmq ping --wait 30
-    … is well: …
+    … is healthy: …
     ```
 
 A line after `$ ` is a command (a trailing backslash goes on in the next line). What stands below it is its
@@ -21,9 +21,12 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.needs import need
 from tests.peers.machine import LOOPBACK, Process, free_port
 
 DEFAULT_NAMESRV = "127.0.0.1:9876"
+DEFAULT_ETCD = "127.0.0.1:2379"
+CONTROLLER_PORTS = ("19876", "19877")
 
 
 @dataclass(slots=True)
@@ -58,7 +61,10 @@ class Shell:
         self.folder = folder
         self.namesrv_port = free_port()
         self.broker_port = free_port((-2, 0, 1))
+        self.etcd_port = free_port()
+        self.controller_ports = {port: str(free_port()) for port in CONTROLLER_PORTS}
         self.environment = {
+            "ORBITMQ_CONTROLLERS": f"{LOOPBACK}:{self.controller_ports[CONTROLLER_PORTS[0]]}",
             **os.environ,
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "NAMESRV_ADDR": f"{LOOPBACK}:{self.namesrv_port}",
@@ -86,14 +92,26 @@ class Shell:
 
     def here(self, text: str) -> str:
         """A document's text with the address of this shell's name server."""
-        return text.replace(DEFAULT_NAMESRV, f"{LOOPBACK}:{self.namesrv_port}")
+        text = text.replace(DEFAULT_NAMESRV, f"{LOOPBACK}:{self.namesrv_port}")
+        text = text.replace(DEFAULT_ETCD, f"{LOOPBACK}:{self.etcd_port}")
+        for port, here in self.controller_ports.items():
+            text = text.replace(f"--port {port}", f"--port {here}").replace(f":{port}", f":{here}")
+        return text
 
     def _serve(self, words: list[str]) -> None:
-        ports = {
+        need(*({words[0]} & {"etcd"}))
+        client, peer = f"http://{LOOPBACK}:{self.etcd_port}", f"http://{LOOPBACK}:{free_port()}"
+        ports: list[object] = {
             "standalone": ["--namesrv-port", self.namesrv_port, "--broker-port", self.broker_port],
             "namesrv": ["--port", self.namesrv_port],
             "broker": ["--port", self.broker_port],
-        }[words[1]]
+            "controller": [],
+            "etcd": [
+                *("--listen-client-urls", client, "--advertise-client-urls", client),
+                *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer),
+                *("--initial-cluster", f"default={peer}"),
+            ],
+        }[words[0] if words[0] == "etcd" else words[1]]
         given = [str(word) for word in ports]
         server = Process(
             ["env", "-C", str(self.folder), *words, *given],
@@ -103,9 +121,9 @@ class Shell:
         self._servers.append(server)
 
     def close(self) -> None:
-        """Stops the servers in the opposite order; each must end with exit code 0."""
+        """Stops the servers in the opposite order; each must end with exit code 0, or etcd by the signal."""
         for server in reversed(self._servers):
-            assert server.end(signal.SIGTERM) == 0, server.tail()
+            assert server.end(signal.SIGTERM) in (0, -signal.SIGTERM), server.tail()
 
 
 def compare(step: Step, output: str) -> None:

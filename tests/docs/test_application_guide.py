@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-GUIDE = Path(__file__).parents[2] / "docs" / "application-guide.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "develop" / "application-guide.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
 
 

@@ -9,7 +9,7 @@ WITH_SPARK = "data-guide.md"
 """Its commands and its Python go together, and need Spark: see tests/spark/guide.py."""
 DOCUMENTS = [
     path
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
     if steps(path.read_text()) and path.name != WITH_SPARK
 ]
 

@@ -14,9 +14,8 @@ from typing import Protocol
 
 import pytest
 
-from orbitmq.spark.errors import JavaNotFound
-from orbitmq.spark.java import find_java_home
-from tests.peers.machine import Process, do_without
+from tests.needs import need
+from tests.peers.machine import Process
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -82,10 +81,7 @@ def test_a_test_of_the_reader_s(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(600)
 def test_read_with_spark(orbitmq_server: Cluster) -> None:
-    try:
-        find_java_home()
-    except JavaNotFound:
-        do_without("a Java for Spark")
+    need("spark")
     run("produce", orbitmq_server)
     rows = re.findall(r"\| *(order-\d)\| *(order \d)\|", run("read_topic", orbitmq_server))
     assert dict(rows) == {f"order-{n}": f"order {n}" for n in range(10)}

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "benchmarks" / "README.md"]
-GUIDES = sorted(path.name for path in (ROOT / "docs").glob("*.md") if path.name != "index.md")
+DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("**/*.md"), ROOT / "benchmarks" / "README.md"]
+GUIDES = sorted(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").glob("*/*.md"))
 
 
 def anchors(text: str) -> set[str]:
@@ -26,7 +26,14 @@ def test_links_lead_somewhere(document: Path) -> None:
         assert not anchor or anchor in anchors(target.read_text()), link
 
 
+def test_every_guide_is_in_the_navigation() -> None:
+    listed = re.findall(
+        r"^ +- (?:[\w ]+: )?([\w-]+/[\w-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE
+    )
+    assert sorted(name for name in listed if not name.startswith("repository/")) == GUIDES
+
+
 @pytest.mark.parametrize("page", ["docs/index.md", "README.md"])
 def test_every_guide_is_listed(page: str) -> None:
-    linked = re.findall(r"\]\((?:docs/)?([\w-]+\.md)", (ROOT / page).read_text())
+    linked = re.findall(r"\]\((?:docs/)?([\w-]+/[\w-]+\.md)", (ROOT / page).read_text())
     assert set(GUIDES) - set(linked) == set()

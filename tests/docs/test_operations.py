@@ -10,7 +10,7 @@ import pytest
 from orbitmq.cli.flags import ServerFlags
 from orbitmq.cli.settings import broker_settings, standalone_settings
 
-GUIDE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+GUIDE = (Path(__file__).parents[2] / "docs" / "operate" / "operations.md").read_text()
 
 
 def test_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from orbitmq.store import MessageStore, StoreOptions, failpoints
 from orbitmq.store.config_files import write_text
-from tests.unit.store.kit import SEGMENT, message
+from tests.kit.store import SEGMENT, message
 
 
 def die_at(point: str, times: int) -> None:
@@ -48,13 +48,13 @@ def main(root: Path, flush: str, first: int) -> None:
         now,
     )
 
-    def chores() -> None:
+    def periodic_tasks() -> None:
         while True:
-            for chore in store.chores():
-                chore.run(time.time_ns() // 1_000_000)
+            for task in store.periodic_tasks():
+                task.run(time.time_ns() // 1_000_000)
             time.sleep(0.003)
 
-    threading.Thread(target=chores, daemon=True).start()
+    threading.Thread(target=periodic_tasks, daemon=True).start()
     number = first
     while True:
         batch = [

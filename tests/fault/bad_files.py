@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "reliability.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "trust" / "reliability.md"
 
 # What a start makes of it.
 REPAIRED = "repaired"  # everything acknowledged is there
@@ -83,7 +83,7 @@ TABLE = {
 
 
 def assert_documented(place: str, defects: Iterable[Defect]) -> None:
-    """That the table of bad files in `docs/reliability.md` says what becomes of each defect in a place."""
+    """That the table of bad files in docs/trust/reliability.md has each defect of a place."""
     rows = dict(re.findall(r"^\| `([^`]+)` \| (.+) \|$", DOCUMENT.read_text(), re.MULTILINE))
     for defect in defects:
         assert defect.__name__ in rows[place], (place, defect.__name__)

@@ -2,8 +2,9 @@
 
 `Recorded.work` does what clients and the server do, at random: it sends plain, batched, delayed and timed
 messages and transactions, gives messages back, pops and acknowledges, commits offsets, lets time pass,
-flushes, sweeps, saves tables. The disk keeps a journal of it, so `check_after` can open the folder as it was
-after any step, killed or after a power cut, and hold what is found against the promises made until then.
+flushes, writes queues, saves tables. The disk keeps a journal of it, so `check_after` can open the folder as
+it was after any step, killed or after a power cut, and hold what is found against the promises made until
+then.
 """
 
 from __future__ import annotations
@@ -18,22 +19,24 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from orbitmq.protocol.call import Durable, Outcome, Saved, Wait, Warm
-from orbitmq.protocol.declare import Reply, Request
+from orbitmq.handling.call import Durable, Outcome, Saved, Wait, Warm
 from orbitmq.protocol.errors import Malformed, Refused
-from orbitmq.protocol.message import StoredMessage
-from orbitmq.protocol.message_cy import decode_record, encode_batch
 from orbitmq.protocol.names import HALF_TOPIC
+from orbitmq.protocol.records.message import StoredMessage
+from orbitmq.protocol.records.message_cy import decode_record, encode_batch
 from orbitmq.protocol.requests.offset import UpdateConsumerOffset
 from orbitmq.protocol.requests.pop import AckMessage, PopMessage, PopReply
 from orbitmq.protocol.requests.send import ConsumerSendMsgBack, SendBatchMessage, SendMessageV2, SendReply
 from orbitmq.protocol.requests.transaction import EndTransaction
-from orbitmq.store import FlushFailed, timer_recovery, timer_wheel
+from orbitmq.protocol.schema.declare import Reply, Request
+from orbitmq.store import FlushFailed
 from orbitmq.store.config_files import read_text, write_text
+from orbitmq.store.timer import recovery as timer_recovery
+from orbitmq.store.timer import wheel as timer_wheel
 from tests.fault.recorded_disk import RecordedDisk
-from tests.unit.broker.handlers.real_broker import NOW, RealBroker
-from tests.unit.broker.pop_kit import Got, got_of
-from tests.unit.store.kit import read_queue
+from tests.kit.pop import Got, got_of
+from tests.kit.real_broker import NOW, RealBroker
+from tests.kit.store import read_queue
 
 TOPIC, GROUP, QUEUES = "T", "G", 3
 RETRIES, DEAD = f"%RETRY%{GROUP}", f"%DLQ%{GROUP}"
@@ -128,7 +131,7 @@ class Recorded:
         self._config = disk.root / "config"
         for name in self.broker.files:
             if name not in files and name != self.broker.auth.NAME:
-                self.broker.unsaved.mark(name)
+                self.broker.dirty_tables.mark(name)
         disk.before = self._sample
         for group in (GROUP, POPPERS):
             self.broker.groups.find(group, now)
@@ -315,16 +318,16 @@ class Recorded:
         if self.store.wants_flush or self._waits_for(Durable):
             self._try(self.store.flush_now)
         self.store.take_arrivals()
-        if self.broker.unsaved.any_soon:
-            names = self.broker.unsaved.take_soon()
+        if self.broker.dirty_tables.any_soon:
+            names = self.broker.dirty_tables.drain_soon()
             if not self._try(lambda: self._save(names)):
                 for name in names:
-                    self.broker.unsaved.mark(name)
+                    self.broker.dirty_tables.mark(name)
         self._settle()
         self.broker.outbox.take()
 
     def _try(self, action: Callable[[], object]) -> bool:
-        """Does what the server does in a thread, or as a chore; whether it worked."""
+        """Does what the server does in a thread, or as a periodic task; whether it worked."""
         try:
             action()
         except (OSError, FlushFailed):
@@ -350,7 +353,7 @@ class Recorded:
             return True
         if isinstance(condition, Durable):
             return self.store.durable_offset >= condition.physical_offset
-        return isinstance(condition, Saved) and condition.table not in self.broker.unsaved
+        return isinstance(condition, Saved) and condition.table not in self.broker.dirty_tables
 
     def _save(self, names: set[str]) -> None:
         for name in sorted(names):
@@ -380,13 +383,13 @@ class Recorded:
         self._try(partial(broker.tend_pops, self.now))
         self._try(self._revive)
         self.turn()
-        for chore in self.store.chores():
-            if chore.name != "retention" and self._is_due(chore.name, chore.interval_ms):
-                self._try(partial(chore.run, self.now))
+        for task in self.store.periodic_tasks():
+            if task.name != "retention" and self._is_due(task.name, task.interval_ms):
+                self._try(partial(task.run, self.now))
         for name, interval_ms in ((broker.offsets.NAME, 1_500), (broker.delay.NAME, 1_000)):
-            due = self._is_due(name, interval_ms) and broker.unsaved.take(name)
+            due = self._is_due(name, interval_ms) and broker.dirty_tables.clear(name)
             if due and not self._try(partial(self._save, {name})):
-                broker.unsaved.mark(name)
+                broker.dirty_tables.mark(name)
         self.turn()
 
     def _is_due(self, name: str, interval_ms: int) -> bool:
@@ -512,21 +515,21 @@ def tables_of_broker(
     root: Path, properties: dict[str, object]
 ) -> list[tuple[str, str, Callable[[str], None]]]:
     """Name, file and reader of every table, of a broker that has no store."""
-    from orbitmq.broker.delay import DelayDelivery, DelayLevels
-    from orbitmq.broker.groups import GroupTable
-    from orbitmq.broker.offsets import OffsetTable
-    from orbitmq.broker.topics import TopicTable
-    from orbitmq.broker.unsaved import Unsaved
-    from tests.unit.broker.memory_store import MemoryStore
-    from tests.unit.broker.world import World
+    from orbitmq.broker.delay.levels import DelayDelivery, DelayLevels
+    from orbitmq.broker.metadata.groups import GroupTable
+    from orbitmq.broker.metadata.topics import TopicTable
+    from orbitmq.broker.offset.offsets import OffsetTable
+    from orbitmq.handling.dirty_tables import DirtyTables
+    from tests.kit.memory_store import MemoryStore
+    from tests.kit.world import World
 
     world = World()
-    unsaved = Unsaved()
+    dirty_tables = DirtyTables()
     tables: list[Any] = [
-        TopicTable(world.identity, world.settings, unsaved, NOW),
-        GroupTable(world.settings, unsaved, NOW),
-        OffsetTable(unsaved, NOW),
-        DelayDelivery(DelayLevels(), MemoryStore(), unsaved, NOW),
+        TopicTable(world.identity, world.settings, dirty_tables, NOW),
+        GroupTable(world.settings, dirty_tables, NOW),
+        OffsetTable(dirty_tables, NOW),
+        DelayDelivery(DelayLevels(), MemoryStore(), dirty_tables, NOW),
     ]
     return [(table.NAME, table.FILE, table.load_text) for table in tables]
 

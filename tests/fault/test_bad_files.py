@@ -1,7 +1,7 @@
 """Bad files in every place of a data folder: the start repairs what can be made anew, or refuses with one
 line that names the file and says what to do. It never begins with less than was acknowledged without a word.
 
-`docs/reliability.md` has the table that follows from `EXPECTED`.
+`docs/trust/reliability.md` has the table that follows from `EXPECTED`.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import pytest
 
 from orbitmq.broker.auth.policies import UserStatus, UserType
 from orbitmq.broker.auth.table import AuthFile
-from orbitmq.protocol import fastjson
 from orbitmq.protocol.bodies.auth import User
 from orbitmq.protocol.bodies.heartbeat import SubscriptionData
 from orbitmq.protocol.bodies.pop import MessageRequestMode, SetMessageRequestModeRequestBody
 from orbitmq.protocol.errors import OrbitError
-from orbitmq.protocol.message_cy import decode_record
+from orbitmq.protocol.records.message_cy import decode_record
 from orbitmq.protocol.requests.offset import UpdateConsumerOffset
-from orbitmq.server.auth_file import load_auth
+from orbitmq.protocol.schema import fastjson
 from orbitmq.server.errors import StartError
-from orbitmq.server.saver import load_table
-from orbitmq.store.commit_log import UNFLUSHED
+from orbitmq.server.lifecycle.auth_file import load_auth
+from orbitmq.server.lifecycle.table_writer import load_table
 from orbitmq.store.config_files import write_text
+from orbitmq.store.log.commit_log import UNFLUSHED
 from tests.fault.bad_files import (
     AGAIN,
     COUNTED,
@@ -49,8 +49,8 @@ from tests.fault.bad_files import (
     zeros,
 )
 from tests.fault.recorded_broker import SMALL, with_small_wheel
-from tests.unit.broker.handlers.real_broker import NOW, RealBroker
-from tests.unit.store.kit import read_queue
+from tests.kit.real_broker import NOW, RealBroker
+from tests.kit.store import read_queue
 
 pytestmark = pytest.mark.usefixtures("modes_hold")
 
@@ -186,9 +186,9 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
         broker.delay.deliver_due(NOW + 1_000)
         for _ in range(2):
             save(real, root)  # the second one makes the .bak
-        for chore in store.chores():
-            if chore.name != "retention":
-                chore.run(NOW + 100_000)
+        for task in store.periodic_tasks():
+            if task.name != "retention":
+                task.run(NOW + 100_000)
         broker.stop(NOW + 2_000)
         store.close()
     assert len(list((root / "commitlog").iterdir())) >= 3

@@ -1,6 +1,6 @@
 """Bad files of those that are not the broker: the name server's, and a broadcasting consumer's.
 
-`docs/reliability.md` has the table that follows from `TABLE`.
+`docs/trust/reliability.md` has the table that follows from `TABLE`.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.client.instance import ClientInstance
-from orbitmq.client.local_offsets import LocalOffsetTable
-from orbitmq.client.options import ClientOptions
+from orbitmq.client.consumer.local_offsets import LocalOffsetTable
+from orbitmq.client.core.instance import ClientInstance
+from orbitmq.client.core.options import ClientOptions
 from orbitmq.nameserver.options import NamesrvSettings
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.requests.route import GetKvConfig, PutKvConfig, UpdateNamesrvConfig
 from orbitmq.server.errors import StartError
-from orbitmq.server.namesrv import NamesrvServer
+from orbitmq.server.lifecycle.namesrv import NamesrvServer
 from tests.fault.bad_files import (
     KEPT,
     REFUSED,
@@ -196,7 +196,7 @@ async def test_a_torn_file_of_a_broadcasting_consumer_never_becomes_the_backup(
 
     offsets.set(SECOND, 8)
     with monkeypatch.context() as patch:
-        patch.setattr("orbitmq.client.local_offsets.os.replace", replace_until_killed)
+        patch.setattr("orbitmq.client.consumer.local_offsets.os.replace", replace_until_killed)
         await offsets.commit([SECOND])
     assert not offsets.path.exists(), "the write ended between its two steps"
     assert await offsets.stored(FIRST) == 7

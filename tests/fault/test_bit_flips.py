@@ -1,6 +1,6 @@
 """Every bit of a stored record flipped in turn: nothing damaged is served, and the rest of the queue is.
 
-What Apache's record has no checksum over is in `UNCOVERED`, as docs/reliability.md lists it; with
+What Apache's record has no checksum over is in `UNCOVERED`, as docs/trust/reliability.md lists it; with
 enabledAppendPropCRC nothing is.
 """
 
@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.protocol.message_cy import decode_record, decode_records
+from orbitmq.protocol.records.message_cy import decode_record, decode_records
 from orbitmq.store import GetStatus, MessageStore
 from tests.fault.recorded_disk import RecordedDisk
-from tests.unit.store.kit import HOST, NOW, crash, message, options
+from tests.kit.store import HOST, NOW, crash, message, options
 
 COUNT = 5
 DAMAGED = 2
@@ -31,7 +31,7 @@ UNCOVERED = {
     "prepared transaction offset", "properties",
 }  # fmt: skip
 """Fields in which a flipped bit may go unseen in Apache's default layout."""
-DOCUMENT = Path(__file__).parents[2] / "docs" / "reliability.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "trust" / "reliability.md"
 BODY = b"a body of some bytes"
 
 
@@ -54,7 +54,7 @@ def filled_disk(root: Path, **values: object) -> tuple[RecordedDisk, list[int]]:
         ).physical_offset
         for number in range(COUNT)
     ]
-    store._sweep_chore(NOW + 120_000)
+    store._write_queues(NOW + 120_000)
     places.append(store.max_physical)
     store.close()
     return disk, places

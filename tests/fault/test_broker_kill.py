@@ -12,8 +12,8 @@ import pytest
 from orbitmq.net.errors import NetError
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.errors import BrokerRefused
-from orbitmq.protocol.message import StoredMessage
-from orbitmq.protocol.message_cy import decode_records
+from orbitmq.protocol.records.message import StoredMessage
+from orbitmq.protocol.records.message_cy import decode_records
 from orbitmq.protocol.requests.offset import GetMaxOffset
 from orbitmq.protocol.requests.pull import PullMessage
 from orbitmq.protocol.requests.send import SendMessageV2

@@ -24,7 +24,7 @@ from orbitmq import (
 )
 from orbitmq.admin.commands.topic_create import create_request
 from orbitmq.broker.options import BROKER_TABLE
-from orbitmq.client.errors import ClientError
+from orbitmq.client.core.errors import ClientError
 from orbitmq.nameserver.options import NAMESRV_TABLE
 from orbitmq.net.errors import NetError
 from orbitmq.net.pool import ConnectionPool
@@ -34,9 +34,9 @@ from orbitmq.protocol.bodies.topic import TopicConfig, TopicConfigAndMappingSeri
 from orbitmq.protocol.bodies.version import DataVersion
 from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.protocol.requests.route import GetRouteinfoByTopic, RegisterBroker
-from orbitmq.server.broker_server import BrokerServer
-from orbitmq.server.listener import free_ports
-from orbitmq.server.namesrv import NamesrvServer
+from orbitmq.server.lifecycle.broker_server import BrokerServer
+from orbitmq.server.lifecycle.namesrv import NamesrvServer
+from orbitmq.server.turn.listener import free_ports
 from orbitmq.testing import LocalBroker
 from orbitmq.testing.local_broker import SMALL_SEGMENTS
 from tests.client.naming import until
@@ -145,7 +145,9 @@ async def test_a_name_server_that_knows_a_broker_where_it_is_not_any_more(tmp_pa
     past = ConnectionPool()
     async with name_server(tmp_path / "namesrv", port + 2) as names:
         await past.call(names.address, registration("broker-a", f"127.0.0.1:{dead}"))
-        async with Producer("P", names.address, poll_name_server_interval_ms=50) as producer:
+        async with Producer(
+            "P", names.address, poll_name_server_interval_ms=50, delivery_timeout_ms=500
+        ) as producer:
             with pytest.raises(ClientError):  # and not for ever
                 await producer.send(Message("T", b"early"))
             async with broker_of(tmp_path / "store", port, names.address):
@@ -196,7 +198,11 @@ async def test_beside_a_broker_that_was_killed_the_live_one_takes_what_is_sent(t
         async with (
             # Two tries for each message: the one at the broker that is dead, and one at the other.
             Producer(
-                "P", live.namesrv, retry_times_when_send_failed=1, poll_name_server_interval_ms=50
+                "P",
+                live.namesrv,
+                retry_times_when_send_failed=1,
+                delivery_timeout_ms=0,
+                poll_name_server_interval_ms=50,
             ) as producer,
             reader,
         ):

@@ -9,7 +9,7 @@ TESTS = Path(__file__).parents[1]
 
 
 def test_each_fault_has_the_tests_that_the_document_names() -> None:
-    text = (TESTS.parent / "docs" / "reliability.md").read_text()
+    text = (TESTS.parent / "docs" / "trust" / "reliability.md").read_text()
     part = text.partition("### Each fault and its tests")[2].partition("\n## ")[0]
     rows = [line for line in part.splitlines() if line.startswith("| ")][2:]
     assert len(rows) > 20

@@ -32,7 +32,7 @@ TIMES_SLOWER, AT_LEAST_SECONDS = 50, 1.0
 """How much slower the half of all sends may be beside an offender, and what is no matter in any case."""
 ALONE = 30
 OPEN, NOT_READ = "open until they are idle for 120 s", "not read from any more"
-SYSTEM_ERROR, NOT_SUPPORTED, ILLEGAL = "1", "3", "13"
+SYSTEM_ERROR, BUSY, NOT_SUPPORTED, ILLEGAL = "1", "2", "3", "13"
 EXPECTED: dict[str, set[str]] = {
     "slow_readers": {NOT_READ},
     "readers_of_a_megabyte_a_second": {"0"},
@@ -80,7 +80,8 @@ def test_others_are_served_in_bounded_memory(broker: LocalBroker, name: str) -> 
             send(beside)
             most = max(most, memory_bytes(broker))
         send(beside)
-    assert set(outcomes[0]) == EXPECTED[name], outcomes
+    # On a busy machine a request may be too old when its turn comes.
+    assert set(outcomes[0]) - {BUSY} == EXPECTED[name], outcomes
     assert statistics.median(beside) < max(AT_LEAST_SECONDS, TIMES_SLOWER * statistics.median(alone))
     # Unfinished frames may take what all of them together are allowed.
     bound = READERS_BOUND_BYTES if "readers" in name else BOUND_BYTES

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.protocol.message_cy import decode_record
+from orbitmq.protocol.records.message_cy import decode_record
 from orbitmq.store import MessageStore, StoreOptions
 from orbitmq.store.config_files import read_text
-from tests.unit.store.kit import NOW, SEGMENT, read_queue
+from tests.kit.store import NOW, SEGMENT, read_queue
 
 ROOT = Path(__file__).parents[2]
 POINTS = sorted(
@@ -24,8 +24,10 @@ POINTS = sorted(
         point
         for path in (ROOT / "src" / "orbitmq" / "store").glob("*.py")
         for point in re.findall(r'failpoints\.hit\("([\w.]+)"\)', path.read_text())
+        if not point.startswith("truncation.")
     }
 )
+"""The failpoints that a store passes which only stores; the tests of truncation have theirs."""
 
 
 def options(root: Path) -> StoreOptions:

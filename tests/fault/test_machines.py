@@ -23,11 +23,11 @@ import pytest
 from orbitmq import Message, Producer
 from orbitmq.net.errors import CallTimeout, NetError
 from orbitmq.protocol.requests.send import SendMessageV2
-from orbitmq.server.clock import Clock
+from orbitmq.server.lifecycle.clock import Clock
 from orbitmq.testing import LocalBroker
 from tests.fault.faulty_machine import FaultyMachine
 from tests.fault.test_broker_kill import Load, everything, pool_of, records, send
-from tests.unit.store.kit import NOW, bodies, filled, message, opened
+from tests.kit.store import NOW, bodies, filled, message, opened
 
 STOP_SECONDS = float(os.environ.get("ORBITMQ_STOP_SECONDS", "3"))
 ROOT = Path(__file__).parents[2]
@@ -168,7 +168,7 @@ FILE_SIZES = """
 import resource, signal, sys
 from pathlib import Path
 from orbitmq.store import MessageStore, PutStatus
-from tests.unit.store.kit import NOW, SEGMENT, bodies, message, options
+from tests.kit.store import NOW, SEGMENT, bodies, message, options
 
 root = Path(sys.argv[1])
 store = MessageStore.open(options(root), NOW)
@@ -299,11 +299,11 @@ def test_a_clock_that_was_set_over_a_restart(tmp_path: Path, jump_ms: int) -> No
         os.utime(path, (NOW / 1000 - 47 * 3600,) * 2)
     store = opened(tmp_path, NOW + jump_ms, delete_when=EVERY_HOUR, delete_commit_log_files_interval=0)
     assert store.append(message(80), NOW + jump_ms).store_timestamp >= last, "store times do not go back"
-    for chore in store.chores():
-        chore.run(NOW + jump_ms)
+    for task in store.periodic_tasks():
+        task.run(NOW + jump_ms)
     assert len(store._log.segments) == segments, "nothing is deleted before its time"
     assert len(bodies(store)) == 81
     assert store.offset_by_time("T", 0, NOW + 40) == 40
-    store._retention_chore(NOW + 26 * HOUR_MS)
+    store._retention_task(NOW + 26 * HOUR_MS)
     assert len(store._log.segments) == 1, "and then it is"
     store.close()

@@ -1,6 +1,6 @@
 """Defects planted into store and rules, one at a time: crash points and failing disks find each of them.
 
-Each is a line or two that somebody could have written. `docs/reliability.md` lists them.
+Each is a line or two that somebody could have written. `docs/trust/reliability.md` lists them.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import Any
 
 import pytest
 
-from orbitmq.broker.delay import DelayDelivery
-from orbitmq.broker.offsets import OffsetTable
-from orbitmq.broker.transactions_loading import TransactionLoading
+from orbitmq.broker.delay.levels import DelayDelivery
+from orbitmq.broker.offset.offsets import OffsetTable
+from orbitmq.broker.transaction.recovery import TransactionLoading
 from orbitmq.store import FlushFailed, MessageStore, StoreCorrupt
-from orbitmq.store.commit_log import CommitLog
-from orbitmq.store.index import Index
-from orbitmq.store.recovery import Recovery
+from orbitmq.store.index.index_table import Index
+from orbitmq.store.log.commit_log import CommitLog
+from orbitmq.store.recovery.log_recovery import Recovery
 from tests.fault.recorded_broker import Recorded, check_after, recorded, with_small_wheel
 from tests.fault.recorded_disk import RecordedDisk, RecordedFile
 from tests.fault.test_failing_disk import SYNCS, Fault, failing_run
 
 ACTIONS = 45
 SEEDS = (1, 2, 3)
-DOCUMENT = Path(__file__).parents[2] / "docs" / "reliability.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "trust" / "reliability.md"
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -94,7 +94,7 @@ def recovery_that_forgets_units(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def an_index_that_is_not_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Index, "_first_position", lambda self, marks: self._log.max_physical)
+    monkeypatch.setattr(Index, "_first_position", lambda self, queue_checkpoint: self._log.max_physical)
 
 
 def consumer_offsets_that_go_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +116,7 @@ def delayed_messages_half_a_second_early(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def timers_a_second_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    from orbitmq.broker import timer_intake
+    from orbitmq.broker.delay import timer_intake
 
     before = timer_intake.Intake._read
 

@@ -10,9 +10,9 @@ import pytest
 from orbitmq.net.errors import NetError
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.errors import BrokerRefused
-from orbitmq.protocol.message_cy import decode_records
+from orbitmq.protocol.handles.pop import PopHandle, real_topic
 from orbitmq.protocol.names import POP_CK
-from orbitmq.protocol.pop import PopHandle, real_topic
+from orbitmq.protocol.records.message_cy import decode_records
 from orbitmq.protocol.requests.pop import AckMessage, PopMessage
 from orbitmq.protocol.requests.send import SendMessageV2
 from tests.fault.conftest import OwnProcess

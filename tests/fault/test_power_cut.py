@@ -9,7 +9,7 @@ import pytest
 
 from orbitmq.store import MessageStore, StoreOptions
 from tests.fault.recorded_disk import RecordedDisk
-from tests.unit.store.kit import NOW, SEGMENT, crash, message, read_queue
+from tests.kit.store import NOW, SEGMENT, crash, message, read_queue
 
 QUEUES = 3
 
@@ -26,7 +26,7 @@ def options(root: Path, flush: str) -> StoreOptions:
 
 
 def run(store: MessageStore, chance: random.Random, steps: int) -> dict[int, int]:
-    """Sends, flushes and sweeps at random; gives where each acknowledged message ends in the log."""
+    """Sends, flushes and writes queues at random; gives where each acknowledged message ends in the log."""
     ends: dict[int, int] = {}
     number = 0
     now = NOW
@@ -45,11 +45,11 @@ def run(store: MessageStore, chance: random.Random, steps: int) -> dict[int, int
         elif action < 0.85:
             store.flush_now()
         elif action < 0.95:
-            store._sweep_chore(now)
-            store._index_chore(now)
+            store._write_queues(now)
+            store._index_task(now)
         else:
             now += 120_000
-            store._sweep_chore(now)
+            store._write_queues(now)
         store.take_arrivals()
     return ends
 

@@ -16,7 +16,7 @@ from orbitmq.store import GetStatus, MessageStore, StoreOptions
 from tests.fault.faulty_machine import FaultyMachine
 from tests.fault.stubborn import Stubborn, names
 from tests.fault.test_broker_kill import everything, pool_of
-from tests.unit.store.kit import NOW, message
+from tests.kit.store import NOW, message
 
 TOTAL_BYTES = 200 << 20
 WORST_GAP_SECONDS = 0.25

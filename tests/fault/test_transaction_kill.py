@@ -72,6 +72,7 @@ async def until_killed(broker: LocalBroker, shop: Shop) -> None:
         send_msg_timeout_ms=2000,
         mq_client_api_timeout_ms=1000,
         retry_times_when_send_failed=0,
+        delivery_timeout_ms=0,
     ) as producer:
         senders = [asyncio.create_task(sender(producer)) for _ in range(SENDERS)]
         await enough.wait()

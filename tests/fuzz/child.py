@@ -10,9 +10,9 @@ import importlib.util
 import itertools
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -24,12 +24,12 @@ class _Interpreted(MetaPathFinder):
     """Finds the source of a hot module, though a compiled one lies beside it."""
 
     def find_spec(
-        self, name: str, path: object = None, target: ModuleType | None = None
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if not (name.startswith("orbitmq.") and name.endswith("_cy")):
             return None
-        package = PathFinder.find_spec(name.rpartition(".")[0], None) or sys.modules[name.rpartition(".")[0]]
-        places = getattr(package, "submodule_search_locations", None) or package.__path__  # type: ignore[union-attr]
+        # The parent's own path: a search by its bare name would find others of that name, such as `queue`.
+        places = path or sys.modules[name.rpartition(".")[0]].__path__
         source = Path(next(iter(places))) / f"{name.rpartition('.')[2]}.py"
         return importlib.util.spec_from_loader(name, SourceFileLoader(name, str(source)))
 

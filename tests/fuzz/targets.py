@@ -21,25 +21,24 @@ import pytest
 
 from orbitmq.broker.auth.policies import BadResource, parse_network, parse_resource
 from orbitmq.broker.broker import Broker
-from orbitmq.broker.identity import BrokerIdentity
+from orbitmq.broker.filter.sql92 import BadExpression, compile_filter
+from orbitmq.broker.filter.subscription import tag_codes
+from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.options import BROKER_TABLE
-from orbitmq.broker.sql92 import BadExpression, compile_filter
-from orbitmq.broker.subscription import tag_codes
 from orbitmq.net.address import parse_addresses
 from orbitmq.net.errors import BadAddress
 from orbitmq.options import OptionError
 from orbitmq.options.properties import parse_properties, update_properties
 from orbitmq.options.sources import read_file
-from orbitmq.protocol import fastjson, ids
-from orbitmq.protocol.batch_cy import encode_batch
-from orbitmq.protocol.command import Command
-from orbitmq.protocol.compression import CompressionError, deflate, inflate
-from orbitmq.protocol.declare import REQUESTS
+from orbitmq.protocol.bodies.registration import decode_compressed
 from orbitmq.protocol.errors import Malformed, MalformedFrame, MalformedJson, Refused
-from orbitmq.protocol.frame import MAX_FRAME_BYTES, FrameSplitter, encode_command
-from orbitmq.protocol.header_cy import decode_frames
-from orbitmq.protocol.message import BadRecord
-from orbitmq.protocol.message_cy import (
+from orbitmq.protocol.handles.pop import PopHandle
+from orbitmq.protocol.handles.recall import RecallHandle
+from orbitmq.protocol.records import ids
+from orbitmq.protocol.records.batch_cy import encode_batch
+from orbitmq.protocol.records.compression import CompressionError, deflate, inflate
+from orbitmq.protocol.records.message import BadRecord
+from orbitmq.protocol.records.message_cy import (
     Stop,
     decode_record,
     decode_records,
@@ -48,20 +47,22 @@ from orbitmq.protocol.message_cy import (
     scan_records,
     split_batch,
 )
-from orbitmq.protocol.pop import PopHandle
-from orbitmq.protocol.properties import decode_properties, encode_properties, find_property
-from orbitmq.protocol.properties_cy import index_hashes, index_keys, tags_code
-from orbitmq.protocol.recall import RecallHandle
-from orbitmq.protocol.registration import decode_compressed
+from orbitmq.protocol.records.properties import decode_properties, encode_properties, find_property
+from orbitmq.protocol.records.properties_cy import index_hashes, index_keys, tags_code
+from orbitmq.protocol.remoting.command import Command
+from orbitmq.protocol.remoting.frame import MAX_FRAME_BYTES, FrameSplitter, encode_command
+from orbitmq.protocol.remoting.header_cy import decode_frames
+from orbitmq.protocol.remoting.signing import Credentials, is_signed_with
 from orbitmq.protocol.requests import every as _every  # noqa: F401 (it fills REQUESTS)
-from orbitmq.protocol.signing import Credentials, is_signed_with
-from orbitmq.server.http import BadRequest, parse_head
+from orbitmq.protocol.schema import fastjson
+from orbitmq.protocol.schema.declare import REQUESTS
+from orbitmq.server.metrics.http import BadRequest, parse_head
 from orbitmq.store import MessageStore, StoreError
 from orbitmq.testing.simulation.disk import MemoryDisk
 from tests.fault.recorded_broker import with_small_wheel
-from tests.unit.broker.timer_world import NOW as TIMERS_BEGIN_MS
-from tests.unit.broker.timer_world import TimerWorld
-from tests.unit.store.kit import NOW, crash, message, options, read_queue
+from tests.kit.store import NOW, crash, message, options, read_queue
+from tests.kit.timer_world import NOW as TIMERS_BEGIN_MS
+from tests.kit.timer_world import TimerWorld
 from tests.wire.all_bodies import BODIES
 from tests.wire.vector_files import load
 
@@ -472,9 +473,7 @@ def _broker() -> Broker:
     identity = BrokerIdentity("c", "broker-a", 0, "127.0.0.1:10911", "127.0.0.1:10912", bytes(8))
     settings = BROKER_TABLE.load([])
     store = _empty_store()
-    return Broker(
-        identity, settings, store, now=0, new_unique_id=str, figures=store.figures, sync_flush=False
-    )
+    return Broker(identity, settings, store, now=0, new_unique_id=str, figures=store.figures)
 
 
 def _store_files() -> Iterator[bytes]:
@@ -493,8 +492,8 @@ def _made_store() -> dict[Path, bytes]:
     for number in range(120):
         store.append(message(number, queue_id=number % 2, keys="k", tag="t", body=b"x" * 300), NOW + number)
     store.flush_now()
-    for chore in store.chores():
-        chore.run(NOW + 100_000)
+    for task in store.periodic_tasks():
+        task.run(NOW + 100_000)
     files = {path.relative_to(root): bytes(content.data) for path, content in disk._files.items()}
     crash(store)
     shutil.rmtree(root)

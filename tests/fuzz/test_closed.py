@@ -17,15 +17,15 @@ from typing import Any
 
 import pytest
 
-from orbitmq.broker.auth.needs import NEEDS
-from orbitmq.broker.auth.sealing import SEALED
+from orbitmq.broker.auth.encryption import SEALED
+from orbitmq.broker.auth.permissions import NEEDS
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.protocol.bodies.auth import UserInfo
 from orbitmq.protocol.codes import ResponseCode
-from orbitmq.protocol.command import Command
-from orbitmq.protocol.declare import REQUESTS
-from orbitmq.protocol.frame import FrameSplitter, encode_command
-from orbitmq.protocol.message import TRANSACTION_COMMIT
+from orbitmq.protocol.records.message import TRANSACTION_COMMIT
+from orbitmq.protocol.remoting.command import Command
+from orbitmq.protocol.remoting.frame import FrameSplitter, encode_command
+from orbitmq.protocol.remoting.signing import Credentials
 from orbitmq.protocol.requests import every as _every  # noqa: F401 (it fills REQUESTS)
 from orbitmq.protocol.requests.admin import GetBrokerConfig
 from orbitmq.protocol.requests.auth import AuthCreateUser, AuthListAcl, AuthListUser
@@ -34,7 +34,7 @@ from orbitmq.protocol.requests.offset import GetAllConsumerOffset, GetMaxOffset
 from orbitmq.protocol.requests.send import SendMessageV2
 from orbitmq.protocol.requests.topic import GetAllTopicConfig, UpdateAndCreateTopic
 from orbitmq.protocol.requests.transaction import EndTransaction
-from orbitmq.protocol.signing import Credentials
+from orbitmq.protocol.schema.declare import REQUESTS
 from orbitmq.testing import LocalBroker
 
 SEED = int(os.environ.get("ORBITMQ_FUZZ_SEED", "1"))

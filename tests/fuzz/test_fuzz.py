@@ -9,7 +9,6 @@ runs it for hours, ORBITMQ_FUZZ_SECONDS makes this form longer.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import random
 import time
@@ -85,9 +84,8 @@ def test_input_that_was_changed(name: str) -> None:
         assert took < 10, f"ORBITMQ_FUZZ_SEED={SEED}, input {number}: {took:.0f} s of work"
 
 
+@pytest.mark.needs("atheris")
 @pytest.mark.timeout(SECONDS * 3 + 240)
 def test_guided_by_coverage(tmp_path: Path) -> None:
-    if importlib.util.find_spec("atheris") is None:
-        pytest.skip("atheris is not installed: no coverage-guided fuzzing")
     done = fuzz("all", SECONDS, tmp_path / "corpus", tmp_path / "found", seed=SEED, capture=True)
     assert done.returncode == 0, done.stderr[-6000:]

@@ -11,7 +11,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.peers.machine import LOOPBACK, Process, ended_on_error, free_port, jars, java, registered
+from tests.needs import java
+from tests.peers.machine import LOOPBACK, Process, ended_on_error, free_port, jars, registered
 
 POM = Path(__file__).parent / "judge" / "apache" / "pom.xml"
 
@@ -43,15 +44,22 @@ class Apache:
         self._processes: list[Process] = []
 
     @classmethod
-    def start(cls, store_dir: Path, broker_props: Mapping[str, object] | None = None) -> Apache:
+    def start(
+        cls, store_dir: Path, broker_props: Mapping[str, object] | None = None, namesrv: str = ""
+    ) -> Apache:
         """Starts both on `store_dir` (made if it is not there) and returns once the broker is registered.
 
-        `broker_props` are lines of broker.conf: they win over what is set here.
+        `broker_props` are lines of broker.conf: they win over what is set here. With the address of a name
+        server the broker alone is started, and registers there.
         """
         home = Path(tempfile.mkdtemp(prefix="apache-"))
         store_dir.mkdir(parents=True, exist_ok=True)
         started = cls(store_dir, home, free_port(), free_port((-2, 0, 1)))
-        started._run(broker_props or {})
+        if namesrv:
+            started.namesrv = namesrv
+            started._run_broker(broker_props or {})
+        else:
+            started._run(broker_props or {})
         return started
 
     def _run(self, broker_props: Mapping[str, object]) -> None:
@@ -68,39 +76,43 @@ class Apache:
         )
         with ended_on_error(namesrv):
             namesrv.wait_until("the name server boots", lambda: "boot success" in namesrv.tail(), 90)
-            broker = self._java(
-                "broker",
-                ["-Xmx1g", "-XX:MaxDirectMemorySize=2g", "org.apache.rocketmq.broker.BrokerStartup"],
-                {
-                    "brokerClusterName": "DefaultCluster",
-                    "brokerName": "broker-a",
-                    "brokerId": 0,
-                    "namesrvAddr": self.namesrv,
-                    "listenPort": self.broker.rpartition(":")[2],
-                    "haListenPort": int(self.broker.rpartition(":")[2]) + 1,
-                    "bindAddress": LOOPBACK,
-                    "brokerIP1": LOOPBACK,
-                    "brokerIP2": LOOPBACK,
-                    "storePathRootDir": self.store,
-                    "storePathCommitLog": self.store / "commitlog",
-                    "flushDiskType": "ASYNC_FLUSH",
-                    # A busy machine with a full disk is no reason to refuse a test's messages.
-                    "diskMaxUsedSpaceRatio": 95,
-                    "diskSpaceCleanForciblyRatio": 97,
-                    "diskSpaceWarningLevelRatio": 98,
-                    "waitTimeMillsInSendQueue": 10000,
-                    # Comparing the timer wheel with its file each second takes half a core.
-                    "timerFlushIntervalMs": 60_000,
-                    **broker_props,
-                },
-            )
-        with ended_on_error(broker, namesrv):
+            self._run_broker(broker_props)
+        self._processes.append(namesrv)
+
+    def _run_broker(self, broker_props: Mapping[str, object]) -> None:
+        broker = self._java(
+            "broker",
+            ["-Xmx1g", "-XX:MaxDirectMemorySize=2g", "org.apache.rocketmq.broker.BrokerStartup"],
+            {
+                "brokerClusterName": "DefaultCluster",
+                "brokerName": "broker-a",
+                "brokerId": 0,
+                "namesrvAddr": self.namesrv,
+                "listenPort": self.broker.rpartition(":")[2],
+                "haListenPort": int(self.broker.rpartition(":")[2]) + 1,
+                "bindAddress": LOOPBACK,
+                "brokerIP1": LOOPBACK,
+                "brokerIP2": LOOPBACK,
+                "storePathRootDir": self.store,
+                "storePathCommitLog": self.store / "commitlog",
+                "flushDiskType": "ASYNC_FLUSH",
+                # A busy machine with a full disk is no reason to refuse a test's messages.
+                "diskMaxUsedSpaceRatio": 95,
+                "diskSpaceCleanForciblyRatio": 97,
+                "diskSpaceWarningLevelRatio": 98,
+                "waitTimeMillsInSendQueue": 10000,
+                # Comparing the timer wheel with its file each second takes half a core.
+                "timerFlushIntervalMs": 60_000,
+                **broker_props,
+            },
+        )
+        with ended_on_error(broker):
             broker.wait_until(
                 "the broker boots and registers",
                 lambda: "boot success" in broker.tail() and registered(self.namesrv, self.broker),
                 120,
             )
-        self._processes = [broker, namesrv]
+        self._processes = [broker]
 
     def _java(self, name: str, what: list[str], settings: Mapping[str, object]) -> Process:
         conf = self.home / f"{name}.conf"
@@ -113,6 +125,11 @@ class Apache:
         path = f"{jars(POM, 'apache-5.4.0')}/*"
         command = [java(), *homes, *OPENS, *QUICK_START, "-cp", path, *what, "-c", str(conf)]
         return Process(command, self.home / f"{name}.out")
+
+    @property
+    def broker_process(self) -> Process:
+        """The broker's process."""
+        return self._processes[0]
 
     def alive(self) -> bool:
         """Whether both processes run."""

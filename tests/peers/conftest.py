@@ -6,11 +6,10 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
-from tests.peers.machine import need
+from tests.needs import need
 from tests.peers.orbitmq_process import NOTES
 from tests.peers.suites import SECOND_TRIES, Server, SuiteRun, chosen, running, under_test
-
-SECOND_TRY = "second try"
+from tests.telling import SECOND_TRY
 
 CASES_WANT = {
     "enablePropertyFilter": "true",
@@ -66,18 +65,3 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     while SECOND_TRIES:
         report.user_properties.append((SECOND_TRY, SECOND_TRIES.pop(0)))
     return report
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Lists the cases of the judge that needed a second try, so that none becomes a habit."""
-    reports = [report for kind in terminalreporter.stats.values() for report in kind]
-    lines = [
-        line
-        for report in reports
-        for name, line in getattr(report, "user_properties", ())
-        if name == SECOND_TRY
-    ]
-    if lines:
-        terminalreporter.section("CASES THAT FAILED AT FIRST", sep="!", yellow=True, bold=True)
-        for line in lines:
-            terminalreporter.write_line(line, yellow=True)

@@ -1,18 +1,12 @@
-"""What foreign peers need of this machine: tools, a place for downloads, free ports, processes.
-
-Tests that need a tool say so with `need("java", "mvn")`. Where one is missing they are skipped, and the
-end of the run says so in capitals; with ORBITMQ_REQUIRE_PEERS=1 they fail instead.
-"""
+"""What foreign peers have of this machine: a place for downloads, free ports, processes."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
-import functools
 import hashlib
 import json
 import os
-import re
 import shutil
 import signal
 import socket
@@ -21,17 +15,11 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
 
-import pytest
-
-from orbitmq.server.listener import free_ports
+from orbitmq.server.turn.listener import free_ports
 
 REPOSITORY = Path(__file__).parents[2]
 LOOPBACK = "127.0.0.1"
-
-MISSING = "foreign peers need "
-"""How the reason of a test begins that was skipped for want of a tool."""
 
 
 def cache() -> Path:
@@ -39,50 +27,6 @@ def cache() -> Path:
     path = Path(os.environ.get("ORBITMQ_PEERS_CACHE") or REPOSITORY / ".cache" / "peers")
     path.mkdir(parents=True, exist_ok=True)
     return path
-
-
-def java() -> str:
-    """The Java to start: JAVA_HOME's, else the one on PATH."""
-    home = os.environ.get("JAVA_HOME")
-    return str(Path(home, "bin", "java")) if home else "java"
-
-
-def need(*tools: str) -> None:
-    """Skips the test unless every tool (java, mvn, go) is there; fails it with ORBITMQ_REQUIRE_PEERS=1."""
-    absent = [what for what in map(_absent, tools) if what]
-    if absent:
-        do_without(" and ".join(absent))
-
-
-def do_without(what: str) -> NoReturn:
-    """Skips the test for want of `what`, loudly; fails it with ORBITMQ_REQUIRE_PEERS=1."""
-    reason = MISSING + what
-    if os.environ.get("ORBITMQ_REQUIRE_PEERS") == "1":
-        pytest.fail(reason, pytrace=False)
-    pytest.skip(reason)
-
-
-@functools.cache
-def _absent(tool: str) -> str | None:
-    """What is missing in words for a person, or None."""
-    if tool == "java":
-        version = _version([java(), "-version"], r'version "(\d+)')
-        compiler = shutil.which(str(Path(java()).with_name("javac")) if "/" in java() else "javac")
-        return None if version >= (17,) and compiler else "a JDK 17 or newer"
-    if tool == "mvn":
-        return None if shutil.which("mvn") else "Maven (mvn)"
-    if tool == "go":
-        return None if _version(["go", "version"], r"go(\d+)\.(\d+)") >= (1, 25) else "Go 1.25 or newer"
-    raise ValueError(f"unknown tool {tool}")
-
-
-def _version(command: Sequence[str], pattern: str) -> tuple[int, ...]:
-    try:
-        asked = subprocess.run(command, capture_output=True, text=True)
-    except OSError:
-        return ()
-    found = re.search(pattern, asked.stdout + asked.stderr)
-    return tuple(int(part) for part in found.groups()) if found else ()
 
 
 def jars(pom: Path, name: str) -> Path:

@@ -278,7 +278,7 @@ ROWS: dict[str, Row] = {
 }
 """Command -> what is run and compared."""
 
-_CONTROLLER = "it asks a controller, of which there is none yet"
+_CONTROLLER = "it asks a controller, of which this suite has none"
 _AUTH = "users and access rules have tests of their own (`tests/peers`), with a broker that is guarded"
 _CONTAINER = "a process of OrbitMQ holds one broker: there is no container"
 _ROCKSDB = "OrbitMQ keeps nothing in RocksDB"

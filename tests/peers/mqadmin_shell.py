@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.peers.machine import jars, java
+from tests.needs import java
+from tests.peers.machine import jars
 
 SOURCE = Path(__file__).parent / "mqadmin" / "Shell.java"
 POM = Path(__file__).parent / "judge" / "java" / "pom.xml"

@@ -3,7 +3,7 @@
     python -m tests.peers.recording FILE standalone --data-dir ...
 
 Tests start it in place of `orbitmq` with ORBITMQ_PEERS_RECORD=1. The notes become `docs/seen.json`, and that
-a column of the request codes in `docs/compatibility.md`.
+a column of the request codes in `docs/reference/compatibility.md`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from orbitmq.cli import main
 from orbitmq.protocol.codes import LanguageCode
-from orbitmq.server.dispatcher import Dispatcher
+from orbitmq.server.turn.dispatcher import Dispatcher
 
 SEEN = Path(__file__).parents[2] / "docs" / "seen.json"
 PEERS = {"remoting": "java", "files": "java", "mqadmin": "mqadmin", "go4": "go"}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import uuid
 from collections.abc import Iterator
@@ -16,8 +15,9 @@ from collections.abc import Iterator
 import pytest
 
 from orbitmq import Message, sync
-from orbitmq.server.listener import free_ports
-from tests.peers.machine import MISSING, REPOSITORY
+from orbitmq.server.turn.listener import free_ports
+from tests.needs import container_engine, do_without, need
+from tests.peers.machine import REPOSITORY
 
 DOCKERFILE = REPOSITORY / "deploy" / "Dockerfile"
 NAMESRV_PORT, BROKER_PORT = 9876, 10911
@@ -45,18 +45,17 @@ class Engine:
 
 @pytest.fixture(scope="module")
 def engine() -> Engine:
-    for program in filter(shutil.which, ("docker", "podman")):
-        found = Engine(program)
-        if found.tried("info").returncode == 0:
-            return found
-    pytest.skip(MISSING + "a container engine (docker or podman): the image is neither built nor run")
+    need("container")
+    program = container_engine()
+    assert program is not None
+    return Engine(program)
 
 
 @pytest.fixture(scope="module")
 def image(engine: Engine) -> Iterator[str]:
     for base in dict.fromkeys(re.findall(r"^FROM (\S+)", DOCKERFILE.read_text(), re.MULTILINE)):
         if engine.tried("image", "inspect", base).returncode and engine.tried("pull", base).returncode:
-            pytest.skip(f"{MISSING}the image {base}, which cannot be pulled: ours is neither built nor run")
+            do_without(f"the image {base}, which cannot be pulled: ours is neither built nor run")
     name = f"orbitmq-test-{uuid.uuid4().hex[:8]}"
     # Images of podman's own format have no health check.
     flags = ["--format=docker"] if engine.program == "podman" else []

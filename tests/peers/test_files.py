@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.needs import need
 from tests.peers import suites
 from tests.peers.apache import Apache
-from tests.peers.machine import cache, need
+from tests.peers.machine import cache
 from tests.peers.suites import JUDGE, Server, SuiteRun
 
 SERVERS = {"apache": Apache, "orbitmq": suites.under_test()}

@@ -9,7 +9,7 @@ import pytest
 
 from orbitmq import Message, Producer
 from tests.client.naming import fresh, until
-from tests.peers.machine import need
+from tests.needs import need
 from tests.peers.mqadmin_shell import Shell
 from tests.peers.orbitmq_process import OrbitMQ
 

@@ -19,8 +19,8 @@ from time import monotonic, sleep
 
 import pytest
 
+from tests.needs import need
 from tests.peers.apache import Apache
-from tests.peers.machine import need
 from tests.peers.mqadmin_rows import LEFT_OUT, ROWS
 from tests.peers.mqadmin_shell import Printed, Shell, plain
 from tests.peers.orbitmq_process import OrbitMQ

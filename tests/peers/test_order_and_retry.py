@@ -15,8 +15,8 @@ import pytest
 
 from orbitmq import Message, Producer, PullConsumer, ReceivedMessage, TopicNotFound
 from tests.client.naming import fresh
+from tests.needs import need
 from tests.peers.apache import Apache
-from tests.peers.machine import need
 from tests.peers.mqadmin_shell import Shell
 from tests.peers.orbitmq_process import OrbitMQ
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.needs import java, need
 from tests.peers import suites
 from tests.peers.apache import Apache
-from tests.peers.machine import jars, java, need
+from tests.peers.machine import jars
 from tests.peers.mqadmin_shell import POM
 
 PROGRAM = Path(__file__).parent / "pop" / "PopClient.java"

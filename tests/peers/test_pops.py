@@ -15,10 +15,10 @@ import pytest
 
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.bodies.pop import BatchAck, BatchAckMessageRequestBody
-from orbitmq.protocol.message import StoredMessage
-from orbitmq.protocol.message_cy import decode_records
+from orbitmq.protocol.handles.pop import PopHandle, real_topic
 from orbitmq.protocol.names import POP_CK
-from orbitmq.protocol.pop import PopHandle, real_topic
+from orbitmq.protocol.records.message import StoredMessage
+from orbitmq.protocol.records.message_cy import decode_records
 from orbitmq.protocol.requests.pop import (
     AckMessage,
     BatchAckMessage,
@@ -27,9 +27,9 @@ from orbitmq.protocol.requests.pop import (
     PopReply,
 )
 from orbitmq.protocol.requests.send import SendMessageV2
+from tests.needs import need
 from tests.peers import suites
 from tests.peers.apache import Apache
-from tests.peers.machine import need
 from tests.peers.suites import Server
 
 pytestmark = pytest.mark.timeout(900)

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.needs import need
 from tests.peers.apache import POM
-from tests.peers.machine import jars, need
+from tests.peers.machine import jars
 
 pytestmark = pytest.mark.timeout(300)
 

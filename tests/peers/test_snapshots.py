@@ -10,9 +10,10 @@ import pytest
 
 from orbitmq import Message
 from orbitmq.store.snapshot import take_snapshot
+from tests.needs import need
 from tests.peers import suites
 from tests.peers.apache import Apache
-from tests.peers.machine import cache, need
+from tests.peers.machine import cache
 from tests.peers.orbitmq_process import OrbitMQ
 from tests.peers.suites import JUDGE
 from tests.peers.test_files import SOON_ASKED, write

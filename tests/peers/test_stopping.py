@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from orbitmq.cli.app import run
-from tests.peers.machine import LOOPBACK, Process, ended_on_error, free_port, java, need
+from tests.needs import java, need
+from tests.peers.machine import LOOPBACK, Process, ended_on_error, free_port
 from tests.peers.orbitmq_process import program
 from tests.peers.suites import JUDGE, environment
 

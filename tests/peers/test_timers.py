@@ -14,13 +14,13 @@ from typing import NamedTuple
 import pytest
 
 from orbitmq.net.pool import ConnectionPool
-from orbitmq.protocol.message import StoredMessage
-from orbitmq.protocol.message_cy import decode_records
+from orbitmq.protocol.records.message import StoredMessage
+from orbitmq.protocol.records.message_cy import decode_records
 from orbitmq.protocol.requests.pull import PullMessage
 from orbitmq.protocol.requests.send import RecallMessage, SendMessageV2
+from tests.needs import need
 from tests.peers import suites
 from tests.peers.apache import Apache
-from tests.peers.machine import need
 from tests.peers.suites import Server
 
 pytestmark = pytest.mark.timeout(600)

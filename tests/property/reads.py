@@ -4,10 +4,30 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
+
+on_lasting_brokers = settings(phases=[Phase.explicit, Phase.generate])
+"""For tests whose examples share their brokers. Once those differ, each example fails, so none shrinks."""
 
 Damage: TypeAlias = tuple[int, int] | None
 """A place and what is there instead."""
+
+
+def without_repeats(properties: str) -> str:
+    """The properties, each name once.
+
+    Of a name that is there twice the general way stores the last entry alone, as Apache does; the short ways
+    store what was sent, which readers take for the same.
+    """
+    seen: set[str] = set()
+    entries = []
+    for entry in properties.split("\x02"):
+        name = entry.partition("\x01")[0]
+        if not entry or name not in seen:
+            entries.append(entry)
+        seen.add(name)
+    return "\x02".join(entries)
 
 
 def damages(within: int) -> st.SearchStrategy[Damage]:

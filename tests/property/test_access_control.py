@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from orbitmq.broker.auth.policies import Access, Action, Decision, Kind, Pattern, Rules
 from orbitmq.protocol.bodies.auth import Acl, Environment, Policy, PolicyEntry, Resource, User
-from orbitmq.protocol.command import Command
-from orbitmq.protocol.frame import FrameSplitter, encode_command
-from orbitmq.protocol.signing import Credentials, is_signed_with
+from orbitmq.protocol.remoting.command import Command
+from orbitmq.protocol.remoting.frame import FrameSplitter, encode_command
+from orbitmq.protocol.remoting.signing import Credentials, is_signed_with
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
 NAMES = st.text("abcXYZ_019", min_size=1, max_size=12).filter(lambda name: name != "Signature")

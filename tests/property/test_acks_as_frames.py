@@ -13,17 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orbitmq.broker import acks_cy
+from orbitmq.broker.pop import acks_cy
 from orbitmq.protocol.bodies.topic import TopicConfig
-from orbitmq.protocol.command import FLAG_ONEWAY
 from orbitmq.protocol.errors import MalformedFrame
-from orbitmq.protocol.frame import MAX_FRAME_BYTES, encode_command
-from orbitmq.protocol.header_cy import decode_frames, encode_success
-from orbitmq.protocol.pop import ORDER_REVIVE_QUEUE, PopHandle
+from orbitmq.protocol.handles.pop import ORDER_REVIVE_QUEUE, PopHandle
+from orbitmq.protocol.remoting.command import FLAG_ONEWAY
+from orbitmq.protocol.remoting.frame import MAX_FRAME_BYTES, encode_command
+from orbitmq.protocol.remoting.header_cy import decode_frames, encode_success
 from orbitmq.protocol.requests.pop import AckMessage
-from tests.property.reads import damaged, damages
-from tests.unit.broker.handlers.real_broker import NOW, PEER, RealBroker, two_brokers
-from tests.unit.broker.pop_kit import GROUP, TOPIC, PopWorld, bodies
+from tests.kit.pop import GROUP, TOPIC, PopWorld, bodies
+from tests.kit.real_broker import NOW, PEER, RealBroker, two_brokers
+from tests.property.reads import damaged, damages, on_lasting_brokers
 
 IS_COMPILED = not acks_cy.__file__.endswith(".py")
 compiled_only = pytest.mark.skipif(not IS_COMPILED, reason="interpreted, all go the ordinary way")
@@ -116,6 +116,7 @@ def acknowledged(broker: RealBroker, begin: int, but: bytes | None = None) -> Co
     return said
 
 
+@on_lasting_brokers
 @given(READS, damages(900))
 def test_frames_come_to_the_same_as_requests(brokers, read, damage) -> None:  # type: ignore[no-untyped-def]
     data = damaged(b"".join(frame(number, fields) for number, fields in enumerate(read)), damage)
@@ -159,6 +160,7 @@ def in_both_ways(alike: tuple[RealBroker, RealBroker], data: bytes, now: int = N
 
 
 @compiled_only
+@on_lasting_brokers
 @given(st.lists(USUAL, min_size=1, max_size=70))
 def test_the_usual_ones_make_the_same_records(alike, read) -> None:  # type: ignore[no-untyped-def]
     in_both_ways(alike, b"".join(frame(number, fields) for number, fields in enumerate(read)))
@@ -171,6 +173,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PopWorld]:
     world.close()
 
 
+@on_lasting_brokers
 @given(st.sets(st.integers(0, 7)))
 def test_what_is_acknowledged_does_not_come_back_and_all_else_does(world: PopWorld, acked: set[int]) -> None:
     world.send(8)

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orbitmq.broker import batches_cy
-from orbitmq.protocol.batch_cy import encode_batch
-from orbitmq.protocol.command import Command
+from orbitmq.broker.send import batches_cy
 from orbitmq.protocol.errors import MalformedFrame
-from orbitmq.protocol.frame import MAX_FRAME_BYTES, encode_command
-from orbitmq.protocol.header_cy import decode_frames
+from orbitmq.protocol.records.batch_cy import encode_batch
+from orbitmq.protocol.remoting.command import Command
+from orbitmq.protocol.remoting.frame import MAX_FRAME_BYTES, encode_command
+from orbitmq.protocol.remoting.header_cy import decode_frames
 from orbitmq.protocol.requests.send import SendBatchMessage
-from tests.property.reads import damaged, damages
-from tests.unit.broker.handlers.real_broker import NOW, PEER, RealBroker, message, two_brokers
+from tests.kit.real_broker import NOW, PEER, RealBroker, message, two_brokers
+from tests.property.reads import damaged, damages, on_lasting_brokers
 
 REQUESTS = json.loads(
     (Path(__file__).parent.parent / "wire" / "vectors" / "client_requests.json").read_text()
@@ -32,7 +32,8 @@ ENTRIES = st.tuples(
 MESSAGES = st.tuples(
     st.integers(-(1 << 31), (1 << 31) - 1),
     st.binary(max_size=20) | st.sampled_from([bytes(600), b"x" * 5000]),
-    st.lists(ENTRIES, max_size=3).map(lambda entries: "\x02".join(entries).encode()),
+    st.lists(ENTRIES, max_size=3).map(lambda entries: "\x02".join(entries).encode())
+    | st.integers(32_700, 32_767).map(lambda n: b"K\x01" + b"x" * (n - 3) + b"\x02"),
 )
 BATCHES = st.fixed_dictionaries(
     {
@@ -52,6 +53,7 @@ BATCHES = st.fixed_dictionaries(
                 "UNIQ_KEY\x01one\x02UNIQ_KEY\x01two\x02",
                 "UNIQ_KEY\x01a-b\x02",
                 "UNIQ_KEY\x01\x02",
+                "UNIQ_KEY\x017F\n",
                 "UNIQ_KEY\x02",
                 "UNIQ_KEYS\x011",
                 "K\x01UNIQ_KEY\x017F\x02",
@@ -94,6 +96,7 @@ def known(broker: RealBroker) -> list[object]:
     ]
 
 
+@on_lasting_brokers
 @given(
     st.lists(BATCHES, min_size=1, max_size=3),
     damages(500),

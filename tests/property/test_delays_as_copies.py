@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from orbitmq.protocol.names import SCHEDULE_TOPIC
 from orbitmq.store import PendingMessage
-from tests.unit.broker.handlers.real_broker import HOST, NOW, RealBroker
+from tests.kit.real_broker import HOST, NOW, RealBroker
+from tests.property.reads import on_lasting_brokers
 
 ENTRIES = st.sampled_from(
     [
@@ -89,6 +90,7 @@ def wait_and_come(broker: RealBroker, waiting: list[dict[str, Any]], now: int, *
     )
 
 
+@on_lasting_brokers
 @given(st.lists(WAITING, min_size=1, max_size=6), st.integers(0, 3))
 def test_copies_are_what_comes_one_by_one(brokers, waiting, later) -> None:  # type: ignore[no-untyped-def]
     now = brokers[0].store.last_timestamp_ms + 1000 + later

@@ -8,12 +8,12 @@ import json
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from orbitmq.protocol import fastjson
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.stats import ConsumeStats, OffsetWrapper
 from orbitmq.protocol.bodies.topic import TopicConfig, TopicFilterType
 from orbitmq.protocol.errors import MalformedJson
-from orbitmq.protocol.fastjson import ObjectKey
+from orbitmq.protocol.schema import fastjson
+from orbitmq.protocol.schema.fastjson import ObjectKey
 from tests.wire.all_bodies import BODIES
 
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)

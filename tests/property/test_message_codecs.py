@@ -7,17 +7,10 @@ from datetime import UTC, datetime
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from orbitmq.protocol import ids
-from orbitmq.protocol.compression import InflatedTooLarge, deflate, inflate
-from orbitmq.protocol.consume_queue import (
-    BatchUnit,
-    pack_batch_unit,
-    pack_unit,
-    unpack_batch_unit,
-    unpack_unit,
-)
-from orbitmq.protocol.hashing import index_hash, java_hash
-from orbitmq.protocol.message_cy import (
+from orbitmq.protocol.records import ids
+from orbitmq.protocol.records.compression import InflatedTooLarge, deflate, inflate
+from orbitmq.protocol.records.hashing import index_hash, java_hash
+from orbitmq.protocol.records.message_cy import (
     Stop,
     crc32,
     decode_record,
@@ -31,7 +24,7 @@ from orbitmq.protocol.message_cy import (
     scan_records,
     split_batch,
 )
-from orbitmq.protocol.properties import (
+from orbitmq.protocol.records.properties import (
     decode_properties,
     encode_properties,
     find_property,
@@ -39,9 +32,9 @@ from orbitmq.protocol.properties import (
     index_keys,
     tags_code,
 )
+from orbitmq.protocol.records.queue_units import pack_unit, unpack_unit
 from tests.property.strategies import (
     HOSTS,
-    INT16,
     INT32,
     INT64,
     PROPERTY_BYTES,
@@ -261,11 +254,6 @@ def test_month(moment: datetime) -> None:
 @given(INT64, INT32, INT64)
 def test_unit(physical_offset: int, size: int, code: int) -> None:
     assert unpack_unit(pack_unit(physical_offset, size, code)) == (physical_offset, size, code)
-
-
-@given(st.builds(BatchUnit, INT64, INT32, INT64, INT64, INT64, INT16, INT32, INT32))
-def test_batch_unit(unit: BatchUnit) -> None:
-    assert unpack_batch_unit(pack_batch_unit(unit)) == unit
 
 
 @given(st.binary(max_size=100))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from orbitmq.protocol.errors import Refused
-from tests.unit.broker.pop_kit import Got, PopWorld
+from tests.kit.pop import Got, PopWorld
 
 QUEUES = 2
 INVISIBLE = [1_500, 4_000, 20_000, 90_000]

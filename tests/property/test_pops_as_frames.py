@@ -10,17 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orbitmq.protocol.call import Call, Outcome, Wait
-from orbitmq.protocol.command import FLAG_ONEWAY, Command
-from orbitmq.protocol.declare import REQUESTS
+from orbitmq.handling.call import Outcome, Wait
 from orbitmq.protocol.errors import MalformedFrame, Refused
-from orbitmq.protocol.frame import MAX_FRAME_BYTES, FrameSplitter, encode_command
-from orbitmq.protocol.header_cy import decode_frames
+from orbitmq.protocol.remoting.command import FLAG_ONEWAY, Command
+from orbitmq.protocol.remoting.frame import MAX_FRAME_BYTES, FrameSplitter, encode_command
+from orbitmq.protocol.remoting.header_cy import decode_frames
 from orbitmq.protocol.requests.pop import AckMessage, PopMessage
-from tests.property.reads import damaged, damages
+from tests.kit.pop import GROUP, TOPIC
+from tests.kit.real_broker import NOW, PEER, RealBroker, as_sent
+from tests.property.reads import damaged, damages, on_lasting_brokers
 from tests.property.test_acks_as_frames import ANY, IS_COMPILED, POPS, USUAL, acknowledged, filled, frame
-from tests.unit.broker.handlers.real_broker import NOW, PEER, RealBroker, as_sent
-from tests.unit.broker.pop_kit import GROUP, TOPIC
 
 POP = st.fixed_dictionaries(
     {"queue_id": st.sampled_from([-1, 0, 1, 2])},
@@ -88,16 +87,7 @@ def ended(result: Any, command: Command) -> tuple[Any, Any]:
 def one_by_one(broker: RealBroker, commands: list[Command]) -> dict[int, Any]:
     results: dict[int, Any] = {}
     for command in commands:
-        result: Any
-        try:
-            if command.code == AckMessage.CODE:
-                (result,) = broker._many[command.code]([command], PEER, NOW)
-            else:
-                request = REQUESTS[command.code].from_command(command)
-                result = broker._handlers[command.code](Call(request, command, PEER), NOW)
-        except Exception as error:
-            result = error
-        results[command.opaque] = ended(result, command)
+        results[command.opaque] = ended(broker.by_rules(command), command)
     return results
 
 
@@ -116,6 +106,7 @@ def as_frames(broker: RealBroker, data: bytes) -> tuple[dict[int, Any], int]:
     return results, taken.end
 
 
+@on_lasting_brokers
 @given(READS, damages(900))
 def test_frames_come_to_the_same_as_requests(brokers, read, damage) -> None:  # type: ignore[no-untyped-def]
     group = next(GROUPS)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orbitmq.handling.call import Outcome, Wait
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.bodies.heartbeat import (
     ConsumeFromWhere,
@@ -19,15 +20,14 @@ from orbitmq.protocol.bodies.heartbeat import (
     SubscriptionData,
 )
 from orbitmq.protocol.bodies.topic import TopicConfig
-from orbitmq.protocol.call import Outcome, Wait
-from orbitmq.protocol.command import Command
 from orbitmq.protocol.errors import MalformedFrame
-from orbitmq.protocol.frame import MAX_FRAME_BYTES, encode_command
-from orbitmq.protocol.header_cy import decode_frames
+from orbitmq.protocol.remoting.command import Command
+from orbitmq.protocol.remoting.frame import MAX_FRAME_BYTES, encode_command
+from orbitmq.protocol.remoting.header_cy import decode_frames
 from orbitmq.protocol.requests.pull import PullMessage
 from orbitmq.protocol.requests.topic import DeleteTopicInBroker
-from tests.property.reads import damaged, damages
-from tests.unit.broker.handlers.real_broker import NOW, PEER, RealBroker, as_sent, two_brokers
+from tests.kit.real_broker import NOW, PEER, RealBroker, as_sent, two_brokers
+from tests.property.reads import damaged, damages, on_lasting_brokers
 
 QUEUES = range(3)
 MESSAGES = 41
@@ -208,7 +208,7 @@ def known(broker: RealBroker) -> list[object]:
         (totals.get_found_times, totals.get_miss_times, totals.get_messages),
         [None if one is None else (one[0].messages, one[0].size_bytes, one[0].calls) for one in found],
         sorted(rules.groups.by_name),
-        rules.unsaved.take_all(),
+        rules.dirty_tables.drain_all(),
     ]
 
 
@@ -217,6 +217,7 @@ def endings(held: dict[int, Wait], timed_out: bool) -> dict[int, Command]:
     return {opaque: as_sent(wait.then(Outcome(timed_out), NOW + 7), opaque) for opaque, wait in held.items()}
 
 
+@on_lasting_brokers
 @given(
     st.lists(PULLS, min_size=1, max_size=4),
     damages(500),

@@ -7,8 +7,8 @@ import contextlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orbitmq.protocol.command import Command
 from orbitmq.protocol.errors import MalformedJson, MalformedReply, Refused
+from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.requests.every import REQUESTS
 
 CLASSES = sorted(REQUESTS.values(), key=lambda request: request.CODE)

@@ -10,16 +10,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from orbitmq.protocol.message_cy import decode_records, encode_batch
+from orbitmq.protocol.records.message_cy import decode_records, encode_batch
 from orbitmq.store import GetStatus, MessageStore, PendingMessage, PutStatus
-from tests.unit.store.kit import NOW, crash, message, opened
+from tests.kit.store import NOW, crash, message, opened
 
 TOPICS = ("T", "%RETRY%G")
 QUEUES = [(topic, queue_id) for topic in TOPICS for queue_id in (0, 1)]
 
 
 class StoreAndModel(RuleBasedStateMachine):
-    """Appends, reads, sweeps, restarts, kills."""
+    """Appends, reads, writes queues, restarts, kills."""
 
     @initialize(sync=st.booleans())
     def start(self, sync: bool) -> None:
@@ -84,11 +84,11 @@ class StoreAndModel(RuleBasedStateMachine):
         self.all_shown()
 
     @rule(later=st.sampled_from([0, 1000, 70_000]))
-    def chores(self, later: int) -> None:
+    def periodic_tasks(self, later: int) -> None:
         self.now += later
-        for chore in self.store.chores():
-            if chore.name != "retention":
-                chore.run(self.now)
+        for task in self.store.periodic_tasks():
+            if task.name != "retention":
+                task.run(self.now)
         if self.store.durable_offset == self.store.max_physical:
             self.all_shown()
 

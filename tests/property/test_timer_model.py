@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from tests.unit.broker.timer_world import NOW, TimerWorld
+from tests.kit.timer_world import NOW, TimerWorld
 
 LOG_UNITS = 12
 WINDOW_SLOTS = 6

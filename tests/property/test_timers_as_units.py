@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from orbitmq.protocol.names import TIMER_TOPIC
 from orbitmq.store import PendingMessage
-from tests.unit.broker.timer_world import HOST, NOW, TimerWorld
+from tests.kit.timer_world import HOST, NOW, TimerWorld
 
 TIMES = st.sampled_from([NOW - 5000, NOW, NOW + 700, NOW + 1000, NOW + 2500, NOW + 2501, NOW + 90_000])
 ENTRIES = st.one_of(

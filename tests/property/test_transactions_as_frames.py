@@ -13,12 +13,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from orbitmq.broker.transactions_records import op_offsets
-from orbitmq.protocol.command import FLAG_ONEWAY
-from orbitmq.protocol.frame import encode_command
+from orbitmq.broker.transaction.records import op_offsets
 from orbitmq.protocol.names import OP_HALF_TOPIC
+from orbitmq.protocol.remoting.command import FLAG_ONEWAY
+from orbitmq.protocol.remoting.frame import encode_command
 from orbitmq.protocol.requests.transaction import EndTransaction
-from tests.unit.broker.handlers.real_broker import NOW, RealBroker, message
+from tests.kit.real_broker import NOW, RealBroker, message
+from tests.property.reads import on_lasting_brokers, without_repeats
 
 NAMES = st.sampled_from(
     [
@@ -37,7 +38,9 @@ WHAT = st.sampled_from(
     ]
 )
 PROPERTIES = st.tuples(WHAT, st.lists(ENTRIES, max_size=2, unique_by=lambda entry: entry[0])).map(
-    lambda parts: "\x02".join([parts[0] + "UNIQ_KEY\x017F000001ABCD", *map("\x01".join, parts[1])])
+    lambda parts: without_repeats(
+        "\x02".join([parts[0] + "UNIQ_KEY\x017F000001ABCD", *map("\x01".join, parts[1])])
+    )
 )
 SENDS = st.fixed_dictionaries(
     {"properties": PROPERTIES, "queue_id": st.sampled_from([0, 1, 1, 2, 3, 4, -1])},
@@ -173,6 +176,7 @@ def brokers(
         broker.close()
 
 
+@on_lasting_brokers
 @given(READS)
 @example([[{"properties": "UNIQ_KEY\x017F000001ABCD\x02TAGS\x01", "queue_id": 0}]])
 @example([[{"properties": "UNIQ_KEY\x017F000001ABCD\x02\x02X\x02\x01a\x02", "queue_id": 0}]])

@@ -25,8 +25,8 @@ from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.send import SendReply
 from orbitmq.protocol.requests.transaction import CheckTransactionState, EndTransaction
 from orbitmq.store import Appended, PendingMessage
-from tests.unit.broker.transacting import COMMIT, INTERVAL, ROLLBACK, Transacting
-from tests.unit.store.kit import crash
+from tests.kit.store import crash
+from tests.kit.transactions import COMMIT, INTERVAL, ROLLBACK, Transacting
 
 PICKED = st.tuples(st.integers(0, 99), st.booleans(), st.booleans())
 """Which transaction, whether it is a commit, and whether it answers a question."""

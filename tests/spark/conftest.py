@@ -20,10 +20,9 @@ from orbitmq.protocol.requests.offset import GetMaxOffset
 from orbitmq.protocol.requests.route import GetRouteinfoByTopic
 from orbitmq.protocol.requests.send import SendMessage
 from orbitmq.protocol.requests.topic import UpdateAndCreateTopic
-from orbitmq.spark.errors import JavaNotFound
-from orbitmq.spark.java import find_java_home
+from tests.needs import need
 from tests.peers.apache import Apache
-from tests.peers.machine import do_without, jars
+from tests.peers.machine import jars
 from tests.peers.object_store import local_s3
 from tests.spark.standalone import SparkCluster
 
@@ -52,10 +51,7 @@ class Outgoing:
 def java_for_spark() -> None:
     """Skips, loudly, where Spark has no Java to run on."""
     pytest.importorskip("pyspark")
-    try:
-        find_java_home()
-    except JavaNotFound:
-        do_without("a Java for Spark")
+    need("spark")
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """Reads the data guide as a reader would: its commands and its Python, in its order, in the working folder.
 
-    python -m tests.spark.guide docs/data-guide.md examples/data_notebook.py
+    python -m tests.spark.guide docs/data/data-guide.md examples/data_notebook.py
 
 Commands of `orbitmq job` run in this process, where the guide's Python has a session already. What comes
 after the guide is run as it is, on the same JVM, which takes longer to start than the notebook to run.

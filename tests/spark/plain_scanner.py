@@ -12,13 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from orbitmq.spark.columns import arrow_schema
+from orbitmq.spark.read.columns import arrow_schema
 
 V2_MAGIC = -626843477
 
 
 class PlainScanner:
-    """The interface of `orbitmq.spark.arrow_cy.RecordScanner`."""
+    """The interface of `orbitmq.spark.read.arrow_cy.RecordScanner`."""
 
     def __init__(self, columns: tuple[str, ...], *, topic: str | None = None, tags: Any = None) -> None:
         self._columns = columns

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from orbitmq.spark.java import find_java_home
+from orbitmq.spark.session.java import find_java_home
 from tests.peers.machine import LOOPBACK, REPOSITORY, Process, ended_on_error, free_port
 
 WORKERS = 2

@@ -264,10 +264,10 @@ def rows_of(path: Path) -> Iterator[Message]:
 
 def stored(broker: LocalBroker) -> dict[Message, bytes]:
     """Every message of the topic, as the broker hands it out."""
-    from orbitmq.spark.cluster import Cluster
-    from orbitmq.spark.options import ReadOptions
-    from orbitmq.spark.planning import OffsetRange
-    from orbitmq.spark.reading import read_range
+    from orbitmq.spark.read.cluster import Cluster
+    from orbitmq.spark.read.options import ReadOptions
+    from orbitmq.spark.read.planning import OffsetRange
+    from orbitmq.spark.read.reading import read_range
 
     options = ReadOptions.parse({"namesrv": broker.namesrv, "subscribe": TOPIC})
     found = {}

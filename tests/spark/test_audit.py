@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
-from orbitmq.protocol.consume_queue import pack_unit
-from orbitmq.protocol.hashing import index_hash
 from orbitmq.protocol.names import HALF_TOPIC, OP_HALF_TOPIC
+from orbitmq.protocol.records.hashing import index_hash
+from orbitmq.protocol.records.queue_units import pack_unit
+from tests.kit.store_files import StoreFiles
 from tests.peers.apache import Apache
 from tests.spark.conftest import Outgoing, Server, publish
-from tests.unit.spark.offline.store_files import StoreFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

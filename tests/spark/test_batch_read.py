@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from orbitmq.spark.cluster import queue_bounds, readable_queues
-from orbitmq.spark.columns import NAMES, arrow_schema
-from orbitmq.spark.options import ReadOptions
-from orbitmq.spark.planning import ranges_to_read
-from orbitmq.spark.pulling import QueuePuller, refuse_loss
+from orbitmq.spark.read.cluster import queue_bounds, readable_queues
+from orbitmq.spark.read.columns import NAMES, arrow_schema
+from orbitmq.spark.read.options import ReadOptions
+from orbitmq.spark.read.planning import ranges_to_read
+from orbitmq.spark.read.pulling import QueuePuller, refuse_loss
 from tests.spark.conftest import Outgoing, Server, create_topic, publish
 from tests.spark.plain_scanner import PlainScanner
 
@@ -206,6 +206,6 @@ def test_spark_and_arrow_mean_the_same_types() -> None:
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType
 
-    from orbitmq.spark.columns import ddl
+    from orbitmq.spark.read.columns import ddl
 
     assert to_arrow_schema(StructType.fromDDL(ddl()), timezone="UTC").equals(arrow_schema())

@@ -14,11 +14,11 @@ import pytest
 
 import orbitmq.spark
 from orbitmq.spark.errors import DataLost
-from orbitmq.spark.options import ReadOptions
-from orbitmq.spark.planning import OffsetRange, Queue
-from orbitmq.spark.reading import read_range
+from orbitmq.spark.read.options import ReadOptions
+from orbitmq.spark.read.planning import OffsetRange, Queue
+from orbitmq.spark.read.reading import read_range
 from orbitmq.testing import LocalBroker
-from tests.peers.machine import need
+from tests.needs import need
 from tests.spark.conftest import Outgoing, Server, create_topic, publish
 
 if TYPE_CHECKING:

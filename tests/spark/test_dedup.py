@@ -16,13 +16,13 @@ import pytest
 pytest.importorskip("pyspark")
 
 from orbitmq.cli.app import run as cli
-from orbitmq.spark.jobs.beforehand import was_written
 from orbitmq.spark.jobs.dedup import AuditOptions, DedupOptions, audit, claim, duration, run
 from orbitmq.spark.jobs.dedup_tables import business_key, consumed_repeatedly, deduplicated
 from orbitmq.spark.jobs.job import JobFailed, JobSetup
+from orbitmq.spark.jobs.preflight import was_written
 from orbitmq.spark.lake.storage import LakeLocation
+from tests.kit.interrupting import interrupted_after
 from tests.spark.conftest import Outgoing, Server, create_topic, publish
-from tests.unit.spark.interrupting import interrupted_after
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,10 +13,10 @@ import pytest
 pytest.importorskip("pyspark")
 
 from orbitmq.spark.jobs import JOBS
-from orbitmq.spark.jobs.patience import TOO_BUSY
+from orbitmq.spark.session.start_query import TOO_BUSY
 from tests.peers.machine import REPOSITORY
 
-GUIDE = REPOSITORY / "docs" / "data-guide.md"
+GUIDE = REPOSITORY / "docs" / "data" / "data-guide.md"
 NOTEBOOK = REPOSITORY / "examples" / "data_notebook.py"
 pytestmark = [pytest.mark.timeout(1800), pytest.mark.usefixtures("java_for_spark")]
 

@@ -18,7 +18,7 @@ from orbitmq.protocol.requests.group import UpdateAndCreateSubscriptiongroup
 from orbitmq.protocol.requests.offset import UpdateConsumerOffset
 from orbitmq.spark.jobs.job import JobFailed, JobSetup
 from orbitmq.spark.jobs.lag import LagOptions, run
-from orbitmq.spark.jobs.lag_tables import SAMPLE_DDL, by_queue, over_time, standing
+from orbitmq.spark.jobs.lag_tables import SAMPLE_DDL, by_queue, current_lag, over_time
 from orbitmq.spark.jobs.ui import JobUi
 from tests.spark.conftest import Outgoing, Server, create_topic, publish
 
@@ -66,7 +66,7 @@ def samples(spark: SparkSession) -> DataFrame:
 @pytest.fixture(scope="module")
 def told(spark: SparkSession) -> dict[str, Any]:
     """What is told of each case: that they do not mix is part of the test."""
-    return {row.topic: row for row in standing(samples(spark), GAP_S).collect()}
+    return {row.topic: row for row in current_lag(samples(spark), GAP_S).collect()}
 
 
 def test_lag_waiting_and_lost_of_a_queue(spark: SparkSession) -> None:
@@ -121,21 +121,23 @@ def test_a_group_that_lags_and_catches_up(server: Server, topic: str, tmp_path: 
     publish(server, topic, [Outgoing(b"x", queue_id=n % 2) for n in range(20)])
     for queue_id in range(2):
         commit(server, group, topic, queue_id, 4)
-    (row,) = run(options(server, table, groups=(group,), topics=(topic,), dry_run=True)).standing
+    (row,) = run(options(server, table, groups=(group,), topics=(topic,), dry_run=True)).current_lag
     assert (row.lag, row.clientGroup, row.topic) == (12, group, topic)
     assert not table.exists(), "a dry run writes nothing"
     before = time.time()
     done = run(options(server, table, groups=(group,), topics=(topic,)))
-    (row,) = done.standing
+    (row,) = done.current_lag
     assert (row.lag, row.lost, done.samples) == (12, 0, 4), "one sample of each queue"
     assert 0 <= row.waitingSeconds < time.time() - before + 900
     for queue_id in range(2):
         commit(server, group, topic, queue_id, 10)
     done = run(options(server, table, groups=(group,), topics=(topic,), report=page))
-    (row,) = done.standing
+    (row,) = done.current_lag
     assert (row.lag, row.lagMost, row.waitingSeconds) == (0, 12, 0), "the table holds both runs"
-    assert page.read_text().count("<svg") == 3
-    (again,) = run(LagOptions(table, samples=0)).standing
+    text = page.read_text()
+    assert text.count("<svg") == 2, "two lines, and no bars of nothing"
+    assert "No group is behind." in text
+    (again,) = run(LagOptions(table, samples=0)).current_lag
     assert again.lagMost == 12
 
 
@@ -154,7 +156,7 @@ def test_a_group_that_nobody_knows_is_named(
             run(options(orbitmq_server, tmp_path / "none", groups=groups, topics=topics))
     capsys.readouterr()
     both = options(orbitmq_server, tmp_path / "one", groups=("nobody", f"{topic}_g"), topics=(topic,))
-    assert [row.lag for row in run(both, JobUi(quiet=True)).standing] == [1]
+    assert [row.lag for row in run(both, JobUi(quiet=True)).current_lag] == [1]
     assert capsys.readouterr().err == f"orbitmq: no broker knows how far nobody is in {topic}\n"
 
 

@@ -38,16 +38,16 @@ pytestmark = pytest.mark.timeout(0 if TOPIC_MB > 256 else 600)
 TASK = """
 import json, resource, sys
 import pyarrow as pa
-from orbitmq.spark.columns import NAMES
+from orbitmq.spark.read.columns import NAMES
 from orbitmq.spark.jobs.archive.tasks import PieceTask
 from orbitmq.spark.lake.storage import LakeLocation
 from orbitmq.spark.lake.writing import IN_PATH, ParquetForm
 from orbitmq.spark.offline.options import OfflineOptions
 from orbitmq.spark.offline.planning import plan
 from orbitmq.spark.offline.reader import read_work
-from orbitmq.spark.options import ReadOptions
-from orbitmq.spark.planning import OffsetRange, Queue
-from orbitmq.spark.reading import read_range
+from orbitmq.spark.read.options import ReadOptions
+from orbitmq.spark.read.planning import OffsetRange, Queue
+from orbitmq.spark.read.reading import read_range
 
 what, namesrv, broker, store, lake, high, limit_mb = sys.argv[1:]
 pa.set_cpu_count(1)
@@ -112,7 +112,7 @@ def messages() -> int:
     return TOPIC_MB * (1 << 20) // BODY
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="its limits are Linux's")
+@pytest.mark.needs("linux")
 @pytest.mark.parametrize("what", ["source", "files", "archive"])
 def test_a_long_topic_goes_through_little_memory(broker: LocalBroker, what: str, tmp_path: Path) -> None:
     """`source` is what batches and streams read with."""
@@ -134,7 +134,9 @@ def test_a_long_topic_goes_through_little_memory(broker: LocalBroker, what: str,
         assert written > TOPIC_MB << 20
 
 
-@pytest.mark.skipif(TOPIC_MB < 10 * EXECUTOR_MB, reason="a topic of 5 GB takes minutes")
+@pytest.mark.skipif(
+    TOPIC_MB < 10 * EXECUTOR_MB, reason="ORBITMQ_MEMORY_MB asks for a topic of 5 GB, which takes minutes"
+)
 def test_a_topic_of_ten_times_its_memory_goes_through_an_executor(
     spark_cluster: SparkCluster, broker: LocalBroker, tmp_path: Path
 ) -> None:

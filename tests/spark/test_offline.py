@@ -14,9 +14,9 @@ import pytest
 
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.protocol.requests.offset import GetMaxOffset
-from orbitmq.spark.columns import NAMES
 from orbitmq.spark.jobs.audit import auditing
 from orbitmq.spark.jobs.job import JobSetup
+from orbitmq.spark.read.columns import NAMES
 from orbitmq.store.snapshot import take_snapshot
 from tests.peers.apache import Apache
 from tests.peers.object_store import KEYS

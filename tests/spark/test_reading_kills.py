@@ -22,11 +22,11 @@ from orbitmq.spark.jobs.search import running
 from orbitmq.spark.jobs.search.matching import Wanted
 from orbitmq.spark.jobs.search.running import SearchOptions
 from orbitmq.spark.lake.storage import LakeLocation
+from tests.kit.store_files import StoreFiles
 from tests.spark import reading_process
 from tests.spark.conftest import Outgoing, create_topic, publish
 from tests.spark.killing import kill_when
 from tests.spark.test_audit import crc, healthy, wrong_size
-from tests.unit.spark.offline.store_files import StoreFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,11 +13,11 @@ import pytest
 pytest.importorskip("pyspark")
 
 from orbitmq.cli.app import run as run_command
-from orbitmq.spark.cluster import Cluster
 from orbitmq.spark.jobs.dlq.audit import Audit
 from orbitmq.spark.jobs.dlq.running import DlqOptions
 from orbitmq.spark.jobs.dlq.running import run as run_dlq
 from orbitmq.spark.jobs.job import JobSetup
+from orbitmq.spark.read.cluster import Cluster
 from tests.spark.conftest import Outgoing, Server, create_topic, ends, publish
 from tests.spark.test_resend_jobs import CutOff, _cut_off, billing, dlq_options, orders, stored
 

@@ -81,7 +81,7 @@ def test_a_run_that_was_killed_is_gone_on_with(
     setup = JobSetup(orbitmq_server.namesrv)
     if job == "lag":
         done = run_lag(LagOptions(folder, setup, samples=1, timeout_ms=60_000))
-        (row,) = [row for row in done.standing if row.topic == topic]
+        (row,) = [row for row in done.current_lag if row.topic == topic]
         assert (row.lag, row.clientGroup) == (6, f"{topic}_g")
         added = done.samples
     else:

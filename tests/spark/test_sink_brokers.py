@@ -9,14 +9,14 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from orbitmq.client.routes import TopicRoute
+from orbitmq.client.core.routes import TopicRoute
 from orbitmq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
-from orbitmq.spark.connecting import PLAIN
+from orbitmq.spark.read.connecting import PLAIN
 from orbitmq.spark.sink.counts import Counts
 from orbitmq.spark.sink.encoding import Outgoing
 from orbitmq.spark.sink.errors import WriteFailed
-from orbitmq.spark.sink.lanes import Lanes
 from orbitmq.spark.sink.options import WriteOptions
+from orbitmq.spark.sink.queue_senders import QueueSenders
 from orbitmq.spark.sink.routes import Routes
 from orbitmq.testing import LocalBroker
 from tests.spark.conftest import create_topic
@@ -59,23 +59,23 @@ def message(row: int, key: str | None = None) -> Outgoing:
     return Outgoing(TOPIC, key, 0, f"row {row}".encode(), properties, unique_id, row, b"", None)
 
 
-def lanes_of(brokers: tuple[LocalBroker, ...], counts: Counts, **given: str) -> Lanes:
+def senders_of(brokers: tuple[LocalBroker, ...], counts: Counts, **given: str) -> QueueSenders:
     options = WriteOptions.parse({"namesrv": "127.0.0.1:1", "batchSize": "10"} | given)
-    return Lanes(options, RoutesOfBoth(brokers), counts)
+    return QueueSenders(options, RoutesOfBoth(brokers), counts)
 
 
 def test_what_one_broker_does_not_take_goes_to_the_other(pair: tuple[LocalBroker, LocalBroker]) -> None:
     counts = Counts()
-    lanes = lanes_of(pair, counts)
+    senders = senders_of(pair, counts)
     try:
         for row in range(ROWS):
             if row == ROWS // 2:
-                lanes.finish()
+                senders.finish()
                 pair[1].kill()
-            lanes.add(message(row))
-        lanes.finish()
+            senders.add(message(row))
+        senders.finish()
     finally:
-        lanes.close()
+        senders.close()
     assert counts.messages == ROWS
     assert counts.retries > 0
     pair[1].start()
@@ -89,15 +89,15 @@ def test_a_sharding_key_stays_with_its_queue_and_fails_with_it(
 ) -> None:
     pair[1].kill()
     routes = RoutesOfBoth(pair)
-    from orbitmq.client.queue_choice import queue_of_key
+    from orbitmq.client.sending.queue_choice import queue_of_key
 
     queues = routes.queues(TOPIC)
     lost = next(key for key in map(str, range(100)) if queue_of_key(queues, key).broker_name == "broker-1")
-    lanes = lanes_of(pair, Counts(), timeoutMs="1000")
+    senders = senders_of(pair, Counts(), timeoutMs="1000")
     try:
-        lanes.add(message(0, lost))
+        senders.add(message(0, lost))
         with pytest.raises(WriteFailed, match=f"1 messages to {TOPIC} not sent after"):
-            lanes.finish()
+            senders.finish()
     finally:
-        lanes.close()
+        senders.close()
     assert not stored(pair[0], TOPIC)

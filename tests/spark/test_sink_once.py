@@ -16,8 +16,8 @@ pytest.importorskip("pyspark")
 
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.net.errors import ConnectionLost
-from orbitmq.protocol.command import Command
-from orbitmq.protocol.message_cy import decode_records
+from orbitmq.protocol.records.message_cy import decode_records
+from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.requests.offset import GetMaxOffset
 from orbitmq.protocol.requests.pull import PullMessage
 from orbitmq.spark.sink import writer

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from orbitmq.client.trace_records import (
+from orbitmq.client.trace.records import (
     Handled,
     MessageKind,
     after_handling,

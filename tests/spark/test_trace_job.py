@@ -19,7 +19,7 @@ from orbitmq.cli.app import run as cli
 from orbitmq.spark.errors import BadOption
 from orbitmq.spark.jobs.job import JobFailed, JobSetup
 from orbitmq.spark.jobs.trace import TraceOptions, committed_offsets, run
-from tests.peers.machine import need
+from tests.needs import need
 from tests.spark.conftest import Outgoing, Server, create_topic, publish
 
 if TYPE_CHECKING:

@@ -1,6 +1,5 @@
 """Who a program is to servers: from flags, variables and arguments."""
 
-import shutil
 import ssl
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,8 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from orbitmq.access import Access, access_flags, context_of, credentials_of
-from orbitmq.client.options import ProducerOptions
-from orbitmq.protocol.signing import Credentials
+from orbitmq.client.core.options import ProducerOptions
+from orbitmq.protocol.remoting.signing import Credentials
 from tests.certificates import Authority
 
 KEYS = {"ORBITMQ_ACCESS_KEY": "ann", "ORBITMQ_SECRET_KEY": "from-variable"}
@@ -87,7 +86,7 @@ def test_tls_checks_whom_it_ends_at_unless_told_not_to() -> None:
     assert found.ssl.verify_mode is ssl.CERT_NONE
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the program openssl")
+@pytest.mark.needs("openssl")
 def test_authorities_and_certificates_of_files(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     pair, locked = authority.issue("mine"), authority.issue("locked", password="x")

@@ -6,7 +6,7 @@ import pkgutil
 from enum import Enum
 
 from orbitmq.protocol import bodies
-from orbitmq.protocol.json_body import JsonBody
+from orbitmq.protocol.schema.json_body import JsonBody
 
 _SUBJECTS = [
     importlib.import_module(f"{bodies.__name__}.{one.name}") for one in pkgutil.iter_modules(bodies.__path__)

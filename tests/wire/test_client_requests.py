@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.protocol.command import Command
+from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.requests.every import REQUESTS
 
 SENT = json.loads((Path(__file__).parent / "vectors" / "client_requests.json").read_text())["requests"]

@@ -6,19 +6,17 @@ from typing import Any
 
 import pytest
 
-from orbitmq.protocol import ids
-from orbitmq.protocol.compression import InflatedTooLarge, deflate, inflate
-from orbitmq.protocol.consume_queue import (
-    BATCH_UNIT_BYTES,
-    pack_batch_unit,
-    pack_unit,
-    unpack_batch_unit,
-    unpack_unit,
-    unpack_units,
+from orbitmq.protocol.records import ids
+from orbitmq.protocol.records.compression import InflatedTooLarge, deflate, inflate
+from orbitmq.protocol.records.hashing import index_hash, java_hash
+from orbitmq.protocol.records.message_cy import (
+    crc32,
+    decode_records,
+    encode_batch,
+    split_batch,
 )
-from orbitmq.protocol.hashing import index_hash, java_hash
-from orbitmq.protocol.message_cy import crc32, decode_record, decode_records, encode_batch, split_batch
-from orbitmq.protocol.properties import decode_properties, encode_properties, find_property, tags_code
+from orbitmq.protocol.records.properties import decode_properties, encode_properties, find_property, tags_code
+from orbitmq.protocol.records.queue_units import UNIT_BYTES, pack_unit, unpack_unit
 from tests.wire.vector_files import load
 
 HASHES = load("hashes")["cases"]
@@ -111,9 +109,8 @@ def test_units_point_at_their_records() -> None:
         if name.startswith("batchconsumequeue"):
             continue
         _, topic, queue_id = name.split("/")
-        units = list(unpack_units(raw))
+        units = [unpack_unit(raw, at) for at in range(0, len(raw), UNIT_BYTES)]
         assert b"".join(pack_unit(*unit) for unit in units) == raw
-        assert unpack_unit(raw, len(raw) - 20) == units[-1]
         for queue_offset, unit in enumerate(units):
             record = records[unit.physical_offset]
             assert unit.is_written
@@ -123,19 +120,6 @@ def test_units_point_at_their_records() -> None:
                 assert unit.tags_code == record.store_timestamp + 10_000
             else:
                 assert unit.tags_code == tags_code(record.properties)
-
-
-def test_batch_unit() -> None:
-    (vector,) = (v for v in load("store_messages")["records"] if v["name"] == "inner_batch_3")
-    record = decode_record(bytes.fromhex(vector["record_hex"]))
-    raw = bytes.fromhex(QUEUES["units"]["batchconsumequeue/BatchTopic/0/00000000000000000000"])
-    unit = unpack_batch_unit(raw)
-    assert len(raw) == BATCH_UNIT_BYTES
-    assert pack_batch_unit(unit) == raw
-    assert (unit.physical_offset, unit.size) == (record.physical_offset, record.size)
-    assert unit.store_timestamp == record.store_timestamp
-    assert (unit.base_queue_offset, unit.batch_size, unit.compact_offset) == (0, 3, -1)
-    assert unit.tags_code == java_hash("TB")
 
 
 @pytest.mark.parametrize(("tag", "code"), QUEUES["string_hash"].items())

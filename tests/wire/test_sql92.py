@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from orbitmq.broker.sql92 import BadExpression, EvaluationError, compile_filter
-from orbitmq.protocol.properties import encode_properties
+from orbitmq.broker.filter.sql92 import BadExpression, EvaluationError, compile_filter
+from orbitmq.protocol.records.properties import encode_properties
 from tests.wire.vector_files import load
 
 RESULTS = {None: "null", True: "true", False: "false"}

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from orbitmq.protocol.ids import pack_host
+from orbitmq.protocol.records.ids import pack_host
 from orbitmq.store import MessageStore, PendingMessage, PutStatus, StoreOptions
-from orbitmq.store.checkpoint import CHECKPOINT_BYTES, Checkpoint
-from orbitmq.store.consume_queue import QueueTable
-from orbitmq.store.extension import ExtensionFiles
 from orbitmq.store.files import RealDisk
+from orbitmq.store.queue.consume_queue import QueueTable
+from orbitmq.store.queue.extension import ExtensionFiles
+from orbitmq.store.recovery.checkpoint import CHECKPOINT_BYTES, Checkpoint
 
 VECTORS = Path(__file__).parent / "vectors"
 SEGMENT_BYTES = 1 << 20

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from orbitmq.protocol.compression import deflate, inflate
-from orbitmq.protocol.hashing import java_hash
-from orbitmq.protocol.ids import host_text, offset_message_id, pack_host
-from orbitmq.protocol.inner_batch import plain_messages
-from orbitmq.protocol.message import StoredMessage
-from orbitmq.protocol.message_cy import (
+from orbitmq.protocol.records.compression import deflate, inflate
+from orbitmq.protocol.records.hashing import java_hash
+from orbitmq.protocol.records.ids import host_text, offset_message_id, pack_host
+from orbitmq.protocol.records.inner_batch import plain_messages
+from orbitmq.protocol.records.message import StoredMessage
+from orbitmq.protocol.records.message_cy import (
     Stop,
     crc32,
     decode_record,
@@ -24,7 +24,7 @@ from orbitmq.protocol.message_cy import (
     scan_records,
     split_batch,
 )
-from orbitmq.protocol.properties import decode_properties, encode_properties, tags_code
+from orbitmq.protocol.records.properties import decode_properties, encode_properties, tags_code
 from tests.wire.vector_files import load
 
 RECORDS: list[dict[str, Any]] = load("store_messages")["records"]

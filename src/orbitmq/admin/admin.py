@@ -1,4 +1,4 @@
-"""What all administration stands on: name servers to ask or tell, and the brokers they know."""
+"""The base of all administration: name servers to ask or notify, and the brokers they know."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from orbitmq.net.address import default_namesrv, parse_address, parse_addresses
 from orbitmq.net.errors import BadAddress, ConnectFailed, NetError
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.bodies.route import ClusterInfo, TopicRouteData
-from orbitmq.protocol.declare import Reply, Request
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.protocol.requests.route import GetBrokerClusterInfo, GetRouteinfoByTopic
+from orbitmq.protocol.schema.declare import Reply, Request
 
 ReplyT = TypeVar("ReplyT", bound=Reply)
 T = TypeVar("T")
@@ -41,7 +41,7 @@ class BrokerAt:
 
     @property
     def is_master(self) -> bool:
-        """Whether it takes changes."""
+        """True if it accepts changes."""
         return self.broker_id == 0
 
 
@@ -166,7 +166,7 @@ class Admin:
         return found
 
     async def route(self, topic: str) -> TopicRouteData:
-        """Where the queues of a topic are. Raises TopicNotExist."""
+        """The route of a topic. Raises TopicNotExist."""
         return (await self.ask(GetRouteinfoByTopic(topic))).body
 
     async def brokers_of(self, topic: str) -> list[BrokerAt]:

@@ -23,7 +23,7 @@ Examples:
   orbitmq admin message key flights 2013-1-1-UA-1545-EWR"""
 )
 def admin() -> None:
-    """Ask and change brokers, topics, groups and messages, of OrbitMQ and of Apache RocketMQ alike."""
+    """Inspect and change brokers, topics, groups and messages, of OrbitMQ and of Apache RocketMQ."""
 
 
 for _subject, _line in SUBJECTS.items():

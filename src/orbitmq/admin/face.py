@@ -18,14 +18,15 @@ Face = Callable[..., Awaitable[Result]]
 
 SUBJECTS = {
     "cluster": "Clusters and their brokers",
-    "broker": "One broker: figures and options",
+    "broker": "One broker: metrics and options",
     "topic": "Topics",
-    "group": "Consumer groups and how far they have got",
-    "message": "Look messages up",
+    "group": "Consumer groups and their progress",
+    "message": "Look up messages",
+    "controller": "Controllers, and the masters that they elect",
     "kv": "The name servers' key-value configuration",
     "stats": "Rates and backlogs",
     "user": "Users of brokers with access control",
-    "acl": "What users may do",
+    "acl": "Permissions of users",
 }
 COMMANDS: dict[str, dict[str, click.Command]] = {subject: {} for subject in SUBJECTS}
 """Subject -> name -> command, filled by importing `orbitmq.admin.commands`."""
@@ -80,7 +81,7 @@ def _common_flags() -> list[click.Parameter]:
             default=5.0,
             show_default=True,
             metavar="SECONDS",
-            help="Time for one question to a server.",
+            help="Timeout of one request to a server.",
         ),
         click.Option(["--json", "as_json"], is_flag=True, help="Print JSON."),
     ]
@@ -133,7 +134,7 @@ def cluster_flags(function: Face) -> Face:
 
 def yes_flag(function: Face) -> Face:
     """--yes: do not ask before something is lost."""
-    return click.option("-y", "--yes", is_flag=True, help="Do not ask.")(function)
+    return click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")(function)
 
 
 def confirm(question: str, yes: bool) -> None:

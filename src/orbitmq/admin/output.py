@@ -1,4 +1,4 @@
-"""What commands say: tables for people, JSON for programs. A command returns one of these."""
+"""Results of commands: tables for people, JSON for programs. A command returns one of these."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a change did, in one line."""
+    """The effect of a change, in one line."""
 
     text: str
     values: Mapping[str, Any] = field(default_factory=dict)

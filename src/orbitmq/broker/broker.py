@@ -9,66 +9,75 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import partial
 from typing import Any
 
-from orbitmq.broker import handlers as subjects
+import orbitmq.broker as broker_package
+from orbitmq.broker.admin.config import BrokerConfig
+from orbitmq.broker.assignment.request_modes import RequestModes
+from orbitmq.broker.auth.config_values import first_user, own_credentials
 from orbitmq.broker.auth.gate import guard
-from orbitmq.broker.auth.reading import first_user, own_credentials
+from orbitmq.broker.auth.permissions import PUB
 from orbitmq.broker.auth.records import RecordAccess
 from orbitmq.broker.auth.table import AuthTable
-from orbitmq.broker.broadcasts import BroadcastOffsets
-from orbitmq.broker.clients import ClientTable
-from orbitmq.broker.config import BrokerConfig
-from orbitmq.broker.delay import DelayDelivery, DelayLevels
-from orbitmq.broker.filters import FilterTable
-from orbitmq.broker.groups import GroupTable
-from orbitmq.broker.handlers import handlers
-from orbitmq.broker.handlers.pop import PopTables
-from orbitmq.broker.handlers.pop_ack import ACK_BEGINS, PopAckTables, ack_many, take_ack_frames
-from orbitmq.broker.handlers.pop_frames import POP_BEGINS, take_pop_frames
-from orbitmq.broker.handlers.pull import PULL_BEGINS, PullTables, ShortWay
-from orbitmq.broker.handlers.send import ManyResult, send_many
-from orbitmq.broker.handlers.send_frames import (
+from orbitmq.broker.client.clients import ClientTable
+from orbitmq.broker.client.locks import QueueLocks
+from orbitmq.broker.client.outbox import Outbox
+from orbitmq.broker.delay.levels import DelayDelivery, DelayLevels
+from orbitmq.broker.delay.timer import Timers
+from orbitmq.broker.filter.filters import FilterTable
+from orbitmq.broker.ha.links import Links
+from orbitmq.broker.ha.promise import Promise
+from orbitmq.broker.ha.replication import REFUSED_BY_SLAVES, Replication, flow_control
+from orbitmq.broker.ha.role import RoleRequests
+from orbitmq.broker.metadata.groups import GroupTable
+from orbitmq.broker.metadata.identity import BrokerIdentity
+from orbitmq.broker.metadata.routes import RouteTable
+from orbitmq.broker.metadata.snapshots import Snapshot
+from orbitmq.broker.metadata.topics import TopicTable
+from orbitmq.broker.offset.offsets import IsGone, OffsetTable
+from orbitmq.broker.offset.upkeep import ExpiredOffsets, SlowReaders
+from orbitmq.broker.options import BROKER_TABLE
+from orbitmq.broker.pop.ack_handlers import ACK_BEGINS, PopAckTables, ack_many, take_ack_frames
+from orbitmq.broker.pop.acks import PopAcks
+from orbitmq.broker.pop.check_points import CheckPoints
+from orbitmq.broker.pop.frames import POP_BEGINS, take_pop_frames
+from orbitmq.broker.pop.handlers import PopTables
+from orbitmq.broker.pop.in_flight import InFlight
+from orbitmq.broker.pop.order import OrderTable
+from orbitmq.broker.pop.polling import HeldCalls
+from orbitmq.broker.pop.pops import Pops
+from orbitmq.broker.pop.records import ReviveRecords
+from orbitmq.broker.pop.revive import Reviver
+from orbitmq.broker.pop.timers import TimerProgress, TimerQueue
+from orbitmq.broker.pull.broadcasts import BroadcastOffsets
+from orbitmq.broker.pull.handlers import PULL_BEGINS, PullTables, ShortWay
+from orbitmq.broker.registry import handlers
+from orbitmq.broker.send.frames import (
     BATCHES_BEGIN,
     FRAMES_BEGIN,
     take_batch_frames,
     take_frames,
 )
-from orbitmq.broker.handlers.send_tables import SendTables
-from orbitmq.broker.handlers.transaction import TransactionTables, end_many
-from orbitmq.broker.identity import BrokerIdentity
-from orbitmq.broker.locks import QueueLocks
-from orbitmq.broker.offsets import IsGone, OffsetTable
-from orbitmq.broker.options import BROKER_TABLE
-from orbitmq.broker.outbox import Outbox
-from orbitmq.broker.pop import Pops
-from orbitmq.broker.pop_acks import PopAcks
-from orbitmq.broker.pop_in_flight import InFlight
-from orbitmq.broker.pop_order import OrderTable
-from orbitmq.broker.pop_points import CheckPoints
-from orbitmq.broker.pop_polling import HeldCalls
-from orbitmq.broker.pop_records import ReviveRecords
-from orbitmq.broker.pop_revive import Reviver
-from orbitmq.broker.pop_timers import TimerProgress, TimerQueue
-from orbitmq.broker.request_modes import RequestModes
-from orbitmq.broker.routes import RouteTable
-from orbitmq.broker.snapshots import Snapshot
-from orbitmq.broker.stats import BrokerStats
-from orbitmq.broker.timer import Timers
-from orbitmq.broker.topics import TopicTable
-from orbitmq.broker.transactions import Transactions
-from orbitmq.broker.transactions_check import CheckBack
-from orbitmq.broker.transactions_loading import TransactionLoading
-from orbitmq.broker.unsaved import Unsaved
-from orbitmq.protocol.call import BoundHandler, Peer, Signal, TakeFrames
-from orbitmq.protocol.command import Command
+from orbitmq.broker.send.handlers import send_many
+from orbitmq.broker.send.tables import SendTables
+from orbitmq.broker.stats.counters import BrokerStats
+from orbitmq.broker.transaction.check_back import CheckBack
+from orbitmq.broker.transaction.handlers import TransactionTables, end_many
+from orbitmq.broker.transaction.recovery import TransactionLoading
+from orbitmq.broker.transaction.transactions import Transactions
+from orbitmq.handling.call import BoundHandler, Call, Peer, Result, Signal, TakeFrames
+from orbitmq.handling.dirty_tables import DirtyTables
+from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.requests.pop import AckMessage, PopMessage
 from orbitmq.protocol.requests.pull import PullMessage
 from orbitmq.protocol.requests.send import SendBatchMessage, SendMessageV2
 from orbitmq.store import MessageStore, StoreFigures
+from orbitmq.store.timer.check_point import TimerMark
 
-for _module in pkgutil.iter_modules(subjects.__path__):
-    importlib.import_module(f"{subjects.__name__}.{_module.name}")
+# Handlers register themselves when their module is imported: each subject's folder has modules `…handlers`.
+for _module in pkgutil.walk_packages(broker_package.__path__, f"{broker_package.__name__}."):
+    if _module.name.endswith("handlers"):
+        importlib.import_module(_module.name)
 
-ManyHandler = Callable[[Sequence[Command], Peer, int], list[ManyResult]]
+ManyHandler = Callable[[Sequence[Command], Peer, int], Sequence["Result | Exception | bytes"]]
 
 SEND_CODES = (10, 310, 320)
 END_TRANSACTION = 37
@@ -90,7 +99,6 @@ class Broker:
         now: int,
         new_unique_id: Callable[[int], str],
         figures: Callable[[], StoreFigures],
-        sync_flush: bool,
     ) -> None:
         self.identity = identity
         self.settings = settings
@@ -98,25 +106,32 @@ class Broker:
         self.boot_ms = now
         self.new_unique_id = new_unique_id
         self.figures = figures
-        self.sync_flush = sync_flush
-        self.unsaved = Unsaved()
+        links = Links()
+        self.promise = Promise(settings, store, links)
+        self.replication = Replication(settings, store, links)
+        self.replication.own_addresses = frozenset((identity.address, identity.ha_address))
+        self.replication.slave_id = identity.broker_id
+        self.role_requests = RoleRequests()
+        self.dirty_tables = DirtyTables()
         self.outbox = Outbox()
-        self.topics = TopicTable(identity, settings, self.unsaved, now)
-        self.groups = GroupTable(settings, self.unsaved, now)
-        self.offsets = OffsetTable(self.unsaved, now, settings.consumer_offset_update_version_step)
+        self.topics = TopicTable(identity, settings, self.dirty_tables, now)
+        self.groups = GroupTable(settings, self.dirty_tables, now)
+        self.offsets = OffsetTable(self.dirty_tables, now, settings.consumer_offset_update_version_step)
         self.clients = ClientTable(self.outbox)
-        self.filters = FilterTable(settings, self.unsaved, now)
+        self.filters = FilterTable(settings, self.dirty_tables, now)
         store.filter_bits = self.filters.bit_map
         self.broadcasts = BroadcastOffsets(settings, self.clients, self.offsets, store)
+        self.slow_readers = SlowReaders(settings, self.groups, self.offsets, store)
+        self.expired_offsets = ExpiredOffsets(settings, self.clients, self.offsets, store)
         self.locks = QueueLocks()
-        self.auth = AuthTable(self.unsaved)
+        self.auth = AuthTable(self.dirty_tables)
         self.gate = guard(settings, self.auth, identity.cluster)
         self.record_access = RecordAccess(self.gate)
         self.levels = DelayLevels(settings.message_delay_level)
         self.delay = DelayDelivery(
-            self.levels, store, self.unsaved, now, settings.delay_offset_update_version_step
+            self.levels, store, self.dirty_tables, now, settings.delay_offset_update_version_step
         )
-        self.config = BrokerConfig(BROKER_TABLE, settings, self.unsaved, now, store.options)
+        self.config = BrokerConfig(BROKER_TABLE, settings, self.dirty_tables, now, store.options)
         self.config.found = {
             "brokerIP1": identity.address.rpartition(":")[0],
             "brokerIP2": identity.ha_address.rpartition(":")[0],
@@ -127,14 +142,17 @@ class Broker:
         self.stats.is_system = self.topics.is_system
         self.delay.on_delivered = self.stats.put_delivered
         self.transactions = Transactions(
-            identity, settings, store, self.offsets, self.stats, self.unsaved, now
+            identity, settings, store, self.offsets, self.stats, self.dirty_tables, now
         )
         self.check_back = CheckBack(
             identity, settings, self.transactions, self.topics, self.clients, self.outbox, now
         )
-        self.timer = Timers(settings, store, self.unsaved, self.stats, now)
+        self.check_back.may_see = lambda client, topic: self.record_access.allows(
+            client.user, client.host, topic, PUB
+        )
+        self.timer = Timers(settings, store, self.dirty_tables, self.stats, now)
         self.modes = RequestModes(
-            self.unsaved, settings.default_message_request_mode, settings.default_pop_share_queue_num
+            self.dirty_tables, settings.default_message_request_mode, settings.default_pop_share_queue_num
         )
         self.routes = RouteTable(identity.name, has_name_servers=bool(settings.namesrv_addr))
         self._make_pop(now)
@@ -142,7 +160,7 @@ class Broker:
     def _make_pop(self, now: int) -> None:
         identity, settings, store = self.identity, self.settings, self.store
         topics, groups, offsets = self.topics, self.groups, self.offsets
-        self.order = OrderTable(self.unsaved)
+        self.order = OrderTable(self.dirty_tables)
         self.in_flight = in_flight = InFlight(now)
         records = ReviveRecords(identity.cluster, identity.host, TimerQueue(settings.timer_precision_ms))
         self.points = CheckPoints(settings, records, store, offsets)
@@ -187,18 +205,75 @@ class Broker:
         for credentials in (first_user(self.settings), own_credentials(self.settings)):
             if credentials is not None:
                 self.auth.ensure_super_user(credentials.access_key, credentials.secret_key)
+        if not self.replication.is_slave:
+            self._start_deliveries()
+
+    def _start_deliveries(self) -> None:
         self.delay.start()
         self.timer.start(list(self.topics.by_name))
 
+    def end_mastership(self, now: int) -> TimerMark | None:
+        """Lets go of the work that only a master does; gives where timers stopped, for the store."""
+        mark = self.timer.stop(now)
+        self.timer.close()
+        self.delay.stop()
+        self.transactions.forget()
+        self.check_back.forget(now)
+        self.points.forget()
+        self.in_flight.forget(now)
+        self.reviver.forget()
+        self.timer_progress.forget()
+        return mark
+
+    def held_signals(self) -> list[Signal]:
+        """The signals of all pops and notifications that are held."""
+        return self.held_pops.signals() + self.held_notices.signals()
+
+    def truncate(self, physical_offset: int, now: int) -> int:
+        """Cuts the log, and has offsets of groups and positions of delayed messages follow; gives where it
+        ends. See `MessageStore.truncate_to`.
+        """
+        store = self.store
+        before = {
+            (group, topic, queue_id): store.max_offset(topic, queue_id)
+            for group, topic, queues in self.offsets
+            for queue_id in queues
+        }
+        self.timer.close()
+        end = store.truncate_to(physical_offset, now)
+        for (group, topic, queue_id), last in before.items():
+            cut_to = store.max_offset(topic, queue_id)
+            if cut_to < last and self.offsets.get(group, topic, queue_id) > cut_to:
+                self.offsets.store(group, topic, queue_id, cut_to, now)
+        self.delay.follow_truncation(store.segment_bytes)
+        self.dirty_tables.mark(self.offsets.NAME)
+        return end
+
+    def begin_mastership(self, now: int) -> Iterator[None]:
+        """Takes up a master's work where the log and the tables say that it stands, a slice at a step. The
+        store has opened the files of timers anew before.
+        """
+        self.timer.open(now)
+        self._start_deliveries()
+        yield from self._load_transactions(now)
+
     def take_up(self, now: int) -> Iterator[None]:
-        """Takes up the work that the log holds, a slice at a step; call once, after `start`."""
+        """Takes up the work that the log holds, a slice at a step; call once, after `start`.
+
+        A slave leaves it to its master: it begins with all this when it is started as one.
+        """
+        if not self.replication.is_slave:
+            yield from self._load_transactions(now)
+
+    def _load_transactions(self, now: int) -> Iterator[None]:
         loading = TransactionLoading(self.transactions, self.settings, self.store, self.offsets)
         yield from loading.run(now)
 
     def stop(self, now: int) -> None:
         """Stores what is in memory only; call once, before the tables are saved for the last time."""
-        self.points.store_all(now)
-        self.store.timer_mark = self.timer.stop(now)
+        if not self.replication.is_slave:
+            self.points.store_all(now)
+            self.store.timer_mark = self.timer.stop(now)
 
     def oldest_waiting(self) -> int | None:
         """The physical offset of the oldest message that waits for something; None if none does."""
@@ -236,7 +311,7 @@ class Broker:
         """Has messages delivered again that were not acknowledged; whether there is more to do at once."""
         return self.reviver.run(now, self.timer_progress.settled_ms(now))
 
-    def sweep_order(self, now: int) -> None:
+    def expire_order_locks(self, now: int) -> None:
         """Forgets what is known of ordered pops of queues and groups that are gone."""
         topics, groups = self.topics, self.groups
 
@@ -244,7 +319,7 @@ class Broker:
             config = topics.get(topic)
             return config is not None and queue_id < config.read_queue_nums and groups.get(group) is not None
 
-        self.order.sweep(now, exists)
+        self.order.expire(now, exists)
 
     def bind(self) -> tuple[dict[int, BoundHandler], dict[int, ManyHandler], Sequence[TakeFrames]]:
         """The handlers by request code, those that take one call and those that take many; and what takes
@@ -267,7 +342,17 @@ class Broker:
             # Through a port on which no pops are served.
             TakeFrames((ACK_BEGINS,), partial(take_ack_frames, tables[PopAckTables]), AckMessage.CODE),
         )
-        return handlers.bind(tables), many, takers
+        bound = handlers.bind(tables)
+        if self.replication.is_slave:
+            for request in REFUSED_BY_SLAVES:
+                bound[request.CODE] = _refuse
+            return bound, {}, [taker for taker in takers if taker.code == PullMessage.CODE]
+        return bound, many, takers
+
+
+def _refuse(call: Call[Any], now: int) -> Result:
+    """Handles what a slave does not take."""
+    raise flow_control()
 
 
 class _Tables(dict[type, Any]):

@@ -15,8 +15,6 @@ NOT_SERVED: dict[int, str] = {
     355: _ROCKSDB,
     513: "static topics are not served yet",
     905: _REPLICATION,
-    906: _REPLICATION,
-    908: _REPLICATION,
     1007: _REPLICATION,
     1008: _REPLICATION,
     2001: _COLD,

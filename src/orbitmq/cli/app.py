@@ -20,24 +20,34 @@ Examples:
   orbitmq admin topic status greetings
 
 \b
-Exit codes: 0 done, 1 it did not work, 2 wrong usage or option, 3 port taken,
+Exit codes: 0 done, 1 failed, 2 wrong usage or option, 3 port taken,
 4 data folder locked, 5 data folder unusable, 6 disk full."""
 
 PLACES = {
     "standalone": ("orbitmq.cli.serving:standalone", "Name server and broker in one process"),
     "namesrv": ("orbitmq.cli.serving:namesrv", "A name server"),
     "broker": ("orbitmq.cli.serving:broker", "A broker"),
-    "ping": ("orbitmq.cli.ping:ping", "Ask a name server or broker whether it is well"),
+    "controller": (
+        "orbitmq.cli.controller:controller",
+        "A controller: elects the masters of broker groups",
+    ),
+    "cluster": (
+        "orbitmq.cli.cluster:cluster",
+        "Name servers, masters and slaves on this machine",
+    ),
+    "ping": ("orbitmq.cli.ping:ping", "Check that a name server or broker is healthy"),
     "produce": ("orbitmq.cli.produce:produce", "Send messages"),
     "consume": ("orbitmq.cli.consume:consume", "Read messages"),
-    "admin": ("orbitmq.admin.app:admin", "Ask and change brokers, topics, groups, messages"),
+    "admin": ("orbitmq.admin.app:admin", "Inspect and change brokers, topics, groups, messages"),
+    "why": ("orbitmq.admin.commands.group_why:show", "Tell why a consumer group is behind"),
+    "console": ("orbitmq.cli.console:console", "Web pages to see and change clusters"),
     "job": ("orbitmq.cli.job:job", "Jobs on Spark: archive topics, search them, and more"),
-    "prove": ("orbitmq.cli.prove:prove", "Kill a broker of your configuration, and tell what was lost"),
+    "prove": ("orbitmq.cli.prove:prove", "Kill a broker with your configuration, and report lost messages"),
     "completion": ("orbitmq.cli.completion:completion", "Print a script that completes commands in a shell"),
 }
 
 
-SERVERS = frozenset({"standalone", "namesrv", "broker"})
+SERVERS = frozenset({"standalone", "namesrv", "broker", "controller", "cluster"})
 
 
 class Commands(LazyGroup):
@@ -46,8 +56,8 @@ class Commands(LazyGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in SERVERS and not sys.platform.startswith("linux"):
             raise click.ClickException(
-                f"`orbitmq {cmd_name}` runs on Linux only, for it needs reserved blocks and "
-                "record locks as Linux has them. Clients and administration work here too."
+                f"`orbitmq {cmd_name}` runs on Linux only: it needs fallocate and "
+                "Linux record locks. Clients and administration commands work here too."
             )
         return super().get_command(ctx, cmd_name)
 
@@ -58,9 +68,28 @@ class Commands(LazyGroup):
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(__version__, "-V", "--version", prog_name="orbitmq")
+@click.option(
+    "-V",
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=lambda ctx, _, given: _show_version(ctx) if given else None,
+    help="Show the version, and the compiled or interpreted build.",
+)
 def app() -> None:
     """OrbitMQ: a message broker that speaks Apache RocketMQ's protocol."""
+
+
+def _show_version(ctx: click.Context) -> None:
+    import platform
+
+    from orbitmq.compiled import hot_modules
+
+    compiled = all(hot_modules().values())
+    build = "compiled" if compiled else "interpreted: slower, for it was installed without a C compiler"
+    click.echo(f"orbitmq, version {__version__} (Python {platform.python_version()}, {build})")
+    ctx.exit()
 
 
 def run(arguments: list[str] | None = None) -> int:

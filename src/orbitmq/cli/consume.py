@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import sys
+from collections.abc import AsyncIterator
 
 import click
 
 from orbitmq.access import Access, access_flags
-from orbitmq.client.consumer import PushConsumer
-from orbitmq.client.message import ReceivedMessage
-from orbitmq.client.options import FIRST_OFFSET, LAST_OFFSET
-from orbitmq.client.subscription import Sql, tags_of
+from orbitmq.client.consumer.consumer import PushConsumer
+from orbitmq.client.core.message import ReceivedMessage
+from orbitmq.client.core.options import FIRST_OFFSET, LAST_OFFSET
+from orbitmq.client.core.subscription import Sql, tags_of
+from orbitmq.plurals import counted
+from orbitmq.protocol.errors import NoPermission
 
 
 @click.command(
@@ -23,18 +27,20 @@ Examples:
   orbitmq consume --topic flights --sql "origin = 'JFK' AND dest IN ('LAX', 'SFO')"
   orbitmq consume --topic flights --group export --from first --no-follow --json > flights.jsonl"""
 )
-@click.option("-t", "--topic", required=True, metavar="NAME", help="The topic to read.")
+@click.option("-t", "--topic", required=True, metavar="NAME", help="Topic to read.")
 @click.option(
     "-g",
     "--group",
     default="orbitmq-consume",
     show_default=True,
     metavar="NAME",
-    help="The group whose share is read; it goes on where it ended.",
+    help="Consumer group. It continues where it stopped; members that run at the same time share the queues.",
 )
-@click.option("--tag", "tags", default="*", metavar="TAG[ || TAG...]", help="Only messages with such a tag.")
 @click.option(
-    "--sql", metavar="EXPRESSION", help="Only messages whose properties this SQL92 expression chooses."
+    "--tag", "tags", default="*", metavar="TAG[ || TAG...]", help="Only messages with one of these tags."
+)
+@click.option(
+    "--sql", metavar="EXPRESSION", help="Only messages whose properties match this SQL92 expression."
 )
 @click.option(
     "--from",
@@ -42,11 +48,17 @@ Examples:
     type=click.Choice(["first", "last"]),
     default="last",
     show_default=True,
-    help="Where a group begins that has not read the topic before.",
+    help="Position of a group without offsets: the first message of each queue, or the end. Brokers also "
+    "choose the first message for `last` while they hold all of a queue in memory, as on a young topic.",
 )
-@click.option("--max", "limit", type=click.IntRange(1), help="End after so many messages.")
 @click.option(
-    "--follow/--no-follow", default=True, show_default=True, help="Wait for more, or end when none come."
+    "--max", "limit", type=click.IntRange(1), help="Number of messages to read before the command ends."
+)
+@click.option(
+    "--follow/--no-follow",
+    default=True,
+    show_default=True,
+    help="Wait for more messages, or end when no more arrive.",
 )
 @click.option(
     "--idle",
@@ -54,10 +66,10 @@ Examples:
     default=5.0,
     show_default=True,
     metavar="SECONDS",
-    help="With --no-follow: end after so long without a message.",
+    help="With --no-follow: time without a message after which the command ends.",
 )
 @access_flags
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per message and line.")
+@click.option("--json", "as_json", is_flag=True, help="Print each message as a JSON object, one per line.")
 def consume(
     topic: str,
     group: str,
@@ -71,7 +83,11 @@ def consume(
     access: Access,
     as_json: bool,
 ) -> None:
-    """Print the messages of a topic, a body per line. Ctrl-C ends it; what was printed counts as read."""
+    """Print the messages of a topic, one body per line.
+
+    Printed messages count as read by the group. Ctrl-C ends the command, and so does a broker that refuses
+    to let the group read.
+    """
     if sql is not None and tags != "*":
         raise click.UsageError("--tag or --sql, not both: in SQL92 the tag is the property TAGS")
     try:
@@ -82,15 +98,21 @@ def consume(
 
     async def run() -> int:
         where = FIRST_OFFSET if start == "first" else LAST_OFFSET
-        consumer = PushConsumer(group, namesrv, consume_from_where=where, **access.options)
+        refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def on_error(error: Exception) -> None:
+            if isinstance(error, NoPermission) and not refused.done():
+                refused.set_exception(error)
+                refused.exception()  # the consumer's start raises it too, before anybody waits for this one
+
+        consumer = PushConsumer(group, namesrv, consume_from_where=where, on_error=on_error, **access.options)
         consumer.subscribe(topic, wanted)
         printed = 0
         async with consumer:
             messages = aiter(consumer)
             while limit is None or printed < limit:
                 try:
-                    async with asyncio.timeout(None if follow else idle):
-                        message = await anext(messages, None)
+                    message = await _next(messages, refused, None if follow else idle)
                 except TimeoutError:
                     if not printed and consumer.trouble:
                         raise next(iter(consumer.trouble.values())) from None
@@ -102,12 +124,32 @@ def consume(
                 printed += 1
         return printed
 
+    # The refusal is the one error line of the command; the client logs it as well.
+    handler = logging.StreamHandler()
+    handler.addFilter(lambda record: not isinstance(getattr(record, "error", None), NoPermission))
+    logging.basicConfig(handlers=[handler], format="%(message)s")
     try:
         printed = asyncio.run(run())
     except KeyboardInterrupt:
         return
     if sys.stderr.isatty():
-        click.echo(f"{printed} messages", err=True)
+        click.echo(counted(printed, "message"), err=True)
+
+
+async def _next(
+    messages: AsyncIterator[ReceivedMessage], refused: asyncio.Future[None], idle_seconds: float | None
+) -> ReceivedMessage | None:
+    """The next message, or None at the end. Raises TimeoutError, and NoPermission once `refused` has it."""
+    asking = asyncio.ensure_future(anext(messages, None))
+    try:
+        await asyncio.wait((asking, refused), timeout=idle_seconds, return_when=asyncio.FIRST_COMPLETED)
+        if asking.done():
+            return asking.result()
+        if refused.done():
+            refused.result()
+        raise TimeoutError
+    finally:
+        asking.cancel()
 
 
 def _print(message: ReceivedMessage, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""How a command ends: one line for a person, and a code for a script.
+"""The end of a command: one line for a person, and a code for a script.
 
   0  done; for a server: it was asked to stop, and did
   1  it did not work: a peer refused, could not be reached, or did not answer in time
@@ -18,7 +18,7 @@ from enum import IntEnum
 
 from orbitmq.net.errors import BadAddress
 from orbitmq.options import OptionError
-from orbitmq.protocol.errors import OrbitError
+from orbitmq.protocol.errors import NoPermission, OrbitError
 
 
 class ExitCode(IntEnum):
@@ -49,6 +49,9 @@ def explain(error: BaseException) -> tuple[ExitCode, str] | None:
         return ExitCode.DATA_LOCKED, _line(error)
     if kinds & {"StoreError", "StartError"}:
         return ExitCode.DATA_UNUSABLE, _line(error)
+    refused = _refused(error)
+    if refused is not None:
+        return ExitCode.FAILED, f"{_line(refused)}{_advice(refused)}"
     if isinstance(error, OrbitError):
         return ExitCode.FAILED, _line(error)
     if isinstance(error, BrokenPipeError):
@@ -65,6 +68,25 @@ def _disk_full(error: BaseException) -> OSError | None:
             return at
         at = at.__cause__ or at.__context__
     return None
+
+
+def _refused(error: BaseException) -> NoPermission | None:
+    """The refusal behind an error: after several tries it stands in the cause, once for each of them."""
+    at: BaseException | None = error
+    while at is not None and not isinstance(at, NoPermission):
+        at = at.__cause__
+    return at
+
+
+def _advice(refused: NoPermission) -> str:
+    if refused.wants_signature:
+        return (
+            "; the broker has access control: give --access-key USER, with the secret in "
+            "ORBITMQ_SECRET_KEY or in the file of --secret-file"
+        )
+    if "check signature failed" in (refused.remark or ""):
+        return "; the secret does not belong to the user of --access-key"
+    return ""
 
 
 def _line(error: BaseException) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
@@ -67,7 +67,7 @@ BROKER_PORT = click.IntRange(3, 65534)
 
 @dataclass(frozen=True, slots=True)
 class ServerFlags:
-    """What every server can be told on its command line, beside what it alone takes."""
+    """The command-line flags that all servers share."""
 
     listen: str | None = None
     advertise: tuple[str, int | None] | None = None
@@ -77,6 +77,15 @@ class ServerFlags:
     """Of `--set`, as they were given."""
     ready_file: Path | None = None
     log_level: str | None = None
+    init: bool = False
+    """The data folder may hold other files."""
+
+    def check_folder(self, folder: Path, names: Iterable[str]) -> None:
+        """Raises ForeignFolder for a folder of something else, unless `--init` was given."""
+        from orbitmq.cli.starting import check_data_folder
+
+        if not self.init:
+            check_data_folder(folder, names, (self.config, self.ready_file))
 
     def layers(self, environment: Mapping[str, str] | None = None) -> list[Layer]:
         """The sources that every server reads, the weakest first; flags come on top. Raises OptionError."""
@@ -98,7 +107,8 @@ FLAGS = (
     click.option(
         "--listen",
         metavar="HOST",
-        help="Address to listen on; 0.0.0.0 for all of IPv4, :: for all. [default: 127.0.0.1]",
+        help="Address to listen on: 0.0.0.0 for all IPv4 addresses, :: for all addresses. [default: "
+        "127.0.0.1]",
     ),
     click.option(
         "--config",
@@ -110,10 +120,15 @@ FLAGS = (
         "assignments",
         metavar="NAME=VALUE",
         multiple=True,
-        help="Set an option by the name Apache gives it. Repeatable.",
+        help="Set an option by its name in Apache RocketMQ. Repeatable.",
     ),
     click.option(
         "--ready-file", type=click.Path(path_type=Path), help="File that exists while the server is ready."
+    ),
+    click.option(
+        "--init",
+        is_flag=True,
+        help="Start in a data folder that holds other files but no broker data yet.",
     ),
     click.option(
         "--log-level",
@@ -131,7 +146,7 @@ FLAGS = (
 
 
 def server_flags(
-    advertise_help: str = "Address that clients are told, if it is not the one listened on.",
+    advertise_help: str = "Address given to clients, if it differs from the listen address.",
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Adds what every server takes: the command gets it as one ServerFlags, with logging set up by then."""
 

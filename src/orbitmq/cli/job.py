@@ -8,7 +8,7 @@ from orbitmq.cli.lazy import LazyGroup
 from orbitmq.spark.jobs import JOBS
 
 NEEDED = frozenset({"pyspark", "py4j", "pyarrow", "pandas"})
-"""What the extra `spark` brings."""
+"""Packages of the extra `spark`."""
 
 
 class SparkMissing(click.ClickException):

@@ -54,7 +54,7 @@ class JournalFormatter(logging.Formatter):
 
 
 def under_journald(stream: TextIO) -> bool:
-    """Whether `stream` goes to systemd's journal: it says in JOURNAL_STREAM which file that is."""
+    """True if `stream` goes to systemd's journal, whose file JOURNAL_STREAM names."""
     try:
         device, _, inode = os.environ["JOURNAL_STREAM"].partition(":")
         status = os.fstat(stream.fileno())

@@ -1,4 +1,4 @@
-"""`orbitmq ping`: is a name server, or a broker, there and well. For probes: the exit code says it."""
+"""`orbitmq ping`: is a server there and well. For probes: the exit code says it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from orbitmq.access import Access, access_flags
 from orbitmq.net.address import parse_addresses
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.net.errors import BadAddress, NetError
+from orbitmq.plurals import counted
 from orbitmq.protocol.errors import BrokerRefused, OrbitError
 from orbitmq.protocol.requests.admin import GetBrokerRuntimeInfo
+from orbitmq.protocol.requests.controller import ControllerGetMetadataInfo
 from orbitmq.protocol.requests.route import GetBrokerClusterInfo
 
 BETWEEN_SECONDS = 0.1
@@ -29,18 +31,18 @@ class NotWell(OrbitError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Somebody is well."""
+    """A healthy server."""
 
     kind: str
     address: str
     told: str
     values: Mapping[str, object]
-    """What was told, for programs."""
+    """Values of the answer, for programs."""
     took_ms: float
 
     def as_line(self) -> str:
         """For people."""
-        return f"{self.kind} {self.address} is well: {self.told}, {self.took_ms:.1f} ms"
+        return f"{self.kind} {self.address} is healthy: {self.told}, {self.took_ms:.1f} ms"
 
     def as_json(self) -> str:
         """For programs."""
@@ -53,12 +55,18 @@ Examples:
   orbitmq ping
   orbitmq ping --wait 30 && ./start-the-application
   orbitmq ping --broker 127.0.0.1:10911 --timeout 1
+  orbitmq ping --controller 127.0.0.1:19876 --wait 30
   orbitmq ping --namesrv "ns1:9876;ns2:9876" --json
 
 \b
-Exit code 0: all that were asked are well; 1: one is not."""
+Exit code 0: every server is healthy; 1: at least one is not."""
 )
-@click.option("-b", "--broker", metavar="HOST:PORT", help="Ask this broker, and no name server unless named.")
+@click.option("-b", "--broker", metavar="HOST:PORT", help="Check this broker; name servers only if given.")
+@click.option(
+    "--controller",
+    metavar="HOST:PORT",
+    help="Check this controller: it is healthy if it knows who leads. Name servers only if given.",
+)
 @access_flags
 @click.option(
     "--timeout",
@@ -66,22 +74,22 @@ Exit code 0: all that were asked are well; 1: one is not."""
     default=3.0,
     show_default=True,
     metavar="SECONDS",
-    help="Time for one question.",
+    help="Timeout of one request.",
 )
 @click.option(
     "--wait",
     type=click.FloatRange(0, min_open=True),
     metavar="SECONDS",
-    help="Ask until all are well, at most so long. A name server is well then once it knows a broker.",
+    help="Repeat until all are healthy, at most this long. A name server counts as healthy once "
+    "it knows a broker.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing if all is well.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="One JSON object for each that was asked, one per line."
-)
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing if all are healthy.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per server, one per line.")
 @click.pass_context
 def ping(
     ctx: click.Context,
     broker: str | None,
+    controller: str | None,
     namesrv: str,
     access: Access,
     timeout: float,
@@ -89,11 +97,15 @@ def ping(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Ask a name server, or a broker, whether it is well."""
+    """Check that name servers, a broker or a controller are healthy."""
     asked: list[Callable[[], Answer]] = []
     if broker is not None:
         asked.append(partial(_ask_broker, broker, access, timeout))
-    if broker is None or ctx.get_parameter_source("namesrv") is ParameterSource.COMMANDLINE:
+    if controller is not None:
+        asked.append(partial(_ask_controller, controller, access, timeout))
+    if (broker is None and controller is None) or ctx.get_parameter_source(
+        "namesrv"
+    ) is ParameterSource.COMMANDLINE:
         for address in parse_addresses(namesrv):
             asked.append(partial(_ask_namesrv, address, access, timeout, 0 if wait is None else 1))
     deadline = time.monotonic() + (wait or 0)
@@ -128,10 +140,19 @@ def _ask_namesrv(address: str, access: Access, timeout: float, least: int) -> An
     with _connect(address, access, timeout) as connection:
         info = connection.call(GetBrokerClusterInfo(), timeout * 1000).body
     brokers = sum(len(data.broker_addrs or {}) for data in (info.broker_addr_table or {}).values())
-    known = f"{brokers} broker{'' if brokers == 1 else 's'}"
+    known = counted(brokers, "broker")
     if brokers < least:
         raise NotWell(f"name server {address} answers, but knows {known}")
     return Answer("name server", address, f"knows {known}", {"brokers": brokers}, _ms_since(started))
+
+
+def _ask_controller(address: str, access: Access, timeout: float) -> Answer:
+    started = time.monotonic()
+    with _connect(address, access, timeout) as connection:
+        leader = connection.call(ControllerGetMetadataInfo(), timeout * 1000).controller_leader_address
+    if not leader:
+        raise NotWell(f"controller {address} answers, but no controller leads")
+    return Answer("controller", address, f"{leader} leads", {"leader": leader}, _ms_since(started))
 
 
 def _ask_broker(address: str, access: Access, timeout: float) -> Answer:

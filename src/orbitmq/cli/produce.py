@@ -10,18 +10,46 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from orbitmq.access import Access, access_flags
-from orbitmq.client.message import Message, SendResult
-from orbitmq.client.producer import Producer
+from orbitmq.client.core.message import Message, SendResult
+from orbitmq.client.producer.producer import Producer
+from orbitmq.plurals import counted
 
 AT_ONCE = 64
 """Sends under way at a time, where order does not matter."""
 CHUNK_BYTES = 64 << 10
 QUEUED_CHUNKS = 4
 MAX_LINE_BYTES = 16 << 20
+
+
+HIGHEST_DELAY_LEVEL = 18
+"""Of brokers with their default delays; a level above it would be taken for the highest without a word."""
+
+if TYPE_CHECKING:
+    _LevelType = click.ParamType[int]
+else:  # older releases have no parameter there
+    _LevelType = click.ParamType
+
+
+class DelayLevel(_LevelType):
+    """A delay level of a broker with its default delays."""
+
+    name = "LEVEL"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value).strip()
+        if not text.isdecimal() or int(text) > HIGHEST_DELAY_LEVEL:
+            self.fail(
+                f"{text!r} is not a delay level: 0 delivers at once, 1 to {HIGHEST_DELAY_LEVEL} after "
+                "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
+                param,
+                ctx,
+            )
+        return int(text)
 
 
 @click.command(
@@ -33,38 +61,46 @@ Examples:
   orbitmq produce --topic load --body x --count 100000 --rate 2000"""
 )
 @click.option("-t", "--topic", required=True, metavar="NAME", help="The topic to send to.")
-@click.option("--body", metavar="TEXT", help="The body; without it every line of standard input is one.")
-@click.option("--tag", metavar="TEXT", help="What consumers can filter by.")
-@click.option("--key", "keys", metavar="TEXT", multiple=True, help="What it can be found by. Repeatable.")
+@click.option(
+    "--body",
+    metavar="TEXT",
+    help="Body of the message. [default: one message for each line of standard input]",
+)
+@click.option("--tag", metavar="TEXT", help="Tag, for filters of consumers.")
+@click.option(
+    "--key", "keys", metavar="TEXT", multiple=True, help="Key, for finding the message later. Repeatable."
+)
 @click.option(
     "--property",
     "properties",
     metavar="NAME=VALUE",
     multiple=True,
-    help="A property of your own, which --sql can choose by. Repeatable.",
+    help="User property, for filters with --sql. Repeatable.",
 )
-@click.option("--sharding-key", metavar="TEXT", help="Messages with the same one keep their order.")
+@click.option("--sharding-key", metavar="TEXT", help="Messages with the same sharding key keep their order.")
 @click.option(
     "--delay-level",
-    type=click.IntRange(0),
+    type=DelayLevel(),
     default=0,
     show_default=True,
-    help="When it is delivered: 0 at once, 1 after 1 s, 2 after 5 s, ... 18, the last, after 2 h.",
+    help="Delay level: 0 delivers at once, 1 after 1 s, 2 after 5 s, up to 18 after 2 h.",
 )
-@click.option("--count", type=click.IntRange(1), default=1, show_default=True, help="Send the body so often.")
-@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Messages per second at most.")
+@click.option(
+    "--count", type=click.IntRange(1), default=1, show_default=True, help="Number of times to send the body."
+)
+@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Maximum of messages per second.")
 @click.option(
     "--group",
     default="orbitmq-produce",
     show_default=True,
     metavar="NAME",
-    help="The producer group that brokers are told.",
+    help="Producer group sent to brokers.",
 )
 @access_flags
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print what became of each message as JSON, one per line."
+    "--json", "as_json", is_flag=True, help="Print the result of each send as a JSON object, one per line."
 )
-@click.option("-q", "--quiet", is_flag=True, help="Print only the sum, on standard error.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only the totals, on standard error.")
 def produce(
     topic: str,
     body: str | None,
@@ -81,7 +117,7 @@ def produce(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Send messages to a topic, which the broker creates if it may."""
+    """Send messages to a topic. The broker creates it if its options allow that."""
     if body is None and count != 1:
         raise click.UsageError("--count needs --body")
     own = {}
@@ -105,6 +141,7 @@ def produce(
     bodies = _repeated(body.encode(), count) if body is not None else _lines()
 
     async def run() -> int:
+        # A broker that is started again costs a pipe nothing: messages are tried for as long as in programs.
         async with Producer(group, namesrv, **access.options) as producer:
             return await _send_all(
                 producer,
@@ -117,7 +154,9 @@ def produce(
     sent = asyncio.run(run())
     if sent != 1 or quiet:
         seconds = time.monotonic() - started
-        click.echo(f"{sent} messages in {seconds:.1f} s, {sent / max(seconds, 1e-9):.0f}/s", err=True)
+        click.echo(
+            f"{counted(sent, 'message')} in {seconds:.1f} s, {sent / max(seconds, 1e-9):.0f}/s", err=True
+        )
 
 
 async def _send_all(
@@ -150,7 +189,8 @@ async def _send_all(
                 under_way.put_nowait(task)
             under_way.put_nowait(None)
     except ExceptionGroup as failed:
-        raise failed.exceptions[0] from None
+        first = failed.exceptions[0]
+        raise first from first.__cause__
     return telling.result()
 
 

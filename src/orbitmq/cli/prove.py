@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from orbitmq.cli.exits import ExitCode
+from orbitmq.plurals import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,7 +44,7 @@ Examples:
 Exit code 0: every promise was kept; 1: one was broken, and what the broker left is kept.
 What the broker beside it breaks is counted and does not change the exit code."""
 )
-@click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="A broker's file of options.")
+@click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="Option file of the broker.")
 @click.option(
     "--set",
     "assignments",
@@ -53,11 +54,11 @@ What the broker beside it breaks is counted and does not change the exit code.""
 )
 @click.option(
     "--for", "seconds", default="1m", show_default=True, metavar="TIME", callback=_seconds,
-    help="How long: 90s, 10m, 2h. What was begun is brought to its end.",
+    help="Duration: 90s, 10m, 2h. A round in progress is finished.",
 )  # fmt: skip
-@click.option("--seed", type=click.IntRange(0), help="Chance of the run. [default: any]")
+@click.option("--seed", type=click.IntRange(0), help="Seed of the random choices. [default: random]")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
-@click.option("--beside", type=click.Choice(["apache"]), help="Kill this broker in the same way as well.")
+@click.option("--beside", type=click.Choice(["apache"]), help="Also kill this broker in the same way.")
 @click.option(
     "--apache-home",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
@@ -74,7 +75,7 @@ def prove(
     beside: str | None,
     apache_home: Path | None,
 ) -> None:
-    """Kill a broker of your configuration again and again, and tell what was lost.
+    """Kill a broker with your configuration again and again, and report lost messages.
 
     It runs in a temporary folder on ports of its own; your broker and its data are not touched. Clients send
     plain, batched, delayed, timed, popped and transactional messages while the broker is killed, stopped, and
@@ -111,7 +112,7 @@ def prove(
 
 
 def _quiet(share: float, line: str) -> None:
-    """Where nobody watches."""
+    """A display that shows nothing."""
 
 
 class _Bar:
@@ -165,7 +166,9 @@ def _print(found: Findings) -> None:
     promises = Table("promise", "held")
     for rule, text in RULES.items():
         times = found.broken.get(rule, 0)
-        promises.add_row(text, f"[red]broken {times} times: {found.examples[rule]}" if times else "yes")
+        promises.add_row(
+            text, f"[red]broken {counted(times, 'time')}: {found.examples[rule]}" if times else "yes"
+        )
     out.print(promises)
     if found.settings.get("flushDiskType") == "ASYNC_FLUSH" and ends["cut"] and not lost:
         out.print(
@@ -183,7 +186,11 @@ def _print(found: Findings) -> None:
 
 
 def _print_simulated(out: Console, found: Simulated) -> None:
-    lost = f", {found.lost_to_power_cuts:,} messages lost to power cuts" if found.lost_to_power_cuts else ""
+    lost = (
+        f", {counted(found.lost_to_power_cuts, 'message')} lost to power cuts"
+        if found.lost_to_power_cuts
+        else ""
+    )
     kept = f"{found.promises_kept:,} promises kept{lost}"
     out.print(f"{found.seeds:,} simulated runs, from seed {found.first}: {kept}")
     for seed, broken in found.failed.items():

@@ -23,17 +23,26 @@ from orbitmq.cli.flags import (
 )
 from orbitmq.cli.logs import set_up
 from orbitmq.cli.settings import broker_settings, namesrv_settings, standalone_settings
+from orbitmq.cli.starting import (
+    NAMESRV_NAMES,
+    STORE_NAMES,
+    announce,
+    broker_listeners,
+    namesrv_listeners,
+)
 from orbitmq.nameserver.options import NAMESRV_TABLE
 from orbitmq.net.address import format_address
+from orbitmq.options.sources import NAMESRV_PREFIX
 
 MAX_SHARDS = 256
-STORE_DIR = data_dir_flag("storePathRootDir", "Folder of messages and tables. [default: ~/store]")
+STORE_DIR = data_dir_flag("storePathRootDir", "Folder for messages and tables. [default: ~/store]")
 
 
 @click.command(
     epilog="""\b
 Examples:
   orbitmq standalone --data-dir ./data
+  orbitmq standalone --data-dir ./data --console
   orbitmq standalone --data-dir ./data --namesrv-port 19876 --broker-port 20911
   orbitmq standalone --data-dir ./data --listen 0.0.0.0 --advertise broker.example.com
   orbitmq standalone --config broker.conf --set flushDiskType=SYNC_FLUSH"""
@@ -44,25 +53,40 @@ Examples:
     "--broker-port",
     "listenPort",
     type=BROKER_PORT,
-    help="Port of the broker; the one 2 below is used, too. [default: 10911]",
+    help="Port of the broker. The port 2 below it is used too. [default: 10911]",
 )
+@click.option("--console", "with_console", is_flag=True, help="Serve the web console, on the loopback.")
+@click.option("--console-port", type=PORT, default=8080, show_default=True, help="Port of the web console.")
 @server_flags()
-def standalone(flags: ServerFlags, namesrv_port: int | None, **given: object) -> None:
+def standalone(
+    flags: ServerFlags, namesrv_port: int | None, with_console: bool, console_port: int, **given: object
+) -> None:
     """A name server and a broker in one process, over one data folder."""
     broker_settings, namesrv_settings = standalone_settings(flags, namesrv_port, given)
+    announce(
+        [("", BROKER_TABLE, broker_settings), (NAMESRV_PREFIX, NAMESRV_TABLE, namesrv_settings)],
+        dict.fromkeys([*namesrv_listeners(namesrv_settings), *broker_listeners(broker_settings)]),
+    )
     warn_misspelt(os.environ, BROKER_TABLE, NAMESRV_TABLE)
     warn_without_effect(BROKER_TABLE, broker_settings)
     warn_without_effect(NAMESRV_TABLE, namesrv_settings)
+    from orbitmq.cli.console import StandaloneWithConsole, add_console
     from orbitmq.cli.shards import check_not_sharded
-    from orbitmq.server.process import run, serve
-    from orbitmq.server.standalone import StandaloneServer
+    from orbitmq.server.lifecycle.process import run, serve
+    from orbitmq.server.lifecycle.standalone import StandaloneServer
 
-    check_not_sharded(Path(broker_settings.store_path_root_dir))
+    root = Path(broker_settings.store_path_root_dir).expanduser()
+    check_not_sharded(root)
+    flags.check_folder(root, STORE_NAMES)
     ready_line = (
         "ready: name server {server.namesrv.address}, broker {server.broker.address}, "
         f"data folder {_literal(broker_settings.store_path_root_dir)}"
     )
-    server = StandaloneServer(broker_settings, namesrv_settings)
+    both = StandaloneServer(broker_settings, namesrv_settings)
+    server: StandaloneServer | StandaloneWithConsole = both
+    if with_console:
+        server = add_console(both, root, console_port)
+        ready_line += ", console {server.console.url}"
     followed = (broker_settings, namesrv_settings)
     run(serve(server, ready_line=ready_line, ready_file=flags.ready_file, settings=followed))
 
@@ -74,16 +98,21 @@ Examples:
   orbitmq namesrv --port 9876 --listen 0.0.0.0 --data-dir /var/lib/orbitmq-namesrv"""
 )
 @click.option("--port", "listenPort", type=PORT, help="Port to listen on. [default: 9876]")
-@data_dir_flag("data_dir", "Folder of its key-value file. [default: ~/namesrv]")
-@server_flags("Address that the readiness line shows. Nothing else: no peer is told a name server's address.")
+@data_dir_flag("data_dir", "Folder of the key-value file. [default: ~/namesrv]")
+@server_flags(
+    "Address in the readiness line. It has no other effect: a name server's address is not sent to peers."
+)
 def namesrv(flags: ServerFlags, data_dir: str | None, **given: object) -> None:
-    """A name server: it tells clients where topics are. Several may run side by side."""
+    """A name server: it gives clients the brokers of each topic. Several can run side by side."""
     settings = namesrv_settings(flags, given)
+    announce([("", NAMESRV_TABLE, settings)], namesrv_listeners(settings))
     warn_misspelt(os.environ, NAMESRV_TABLE)
     warn_without_effect(NAMESRV_TABLE, settings)
-    from orbitmq.server.namesrv import NamesrvServer
-    from orbitmq.server.process import run, serve
+    from orbitmq.server.lifecycle.namesrv import NamesrvServer
+    from orbitmq.server.lifecycle.process import run, serve
 
+    if data_dir is not None:
+        flags.check_folder(Path(data_dir), NAMESRV_NAMES)
     ready_line = "ready: name server {server.address}"
     if flags.advertise is not None:
         host, port = flags.advertise
@@ -110,13 +139,16 @@ Examples:
     "--port",
     "listenPort",
     type=BROKER_PORT,
-    help="Port to listen on; the one 2 below is used, too. [default: 10911]",
+    help="Port to listen on. The port 2 below it is used too. [default: 10911]",
 )
 @STORE_DIR
 @click.option("--name", "brokerName", help="Name of the broker group. [default: broker-a]")
 @click.option("--cluster", "brokerClusterName", help="Name of the cluster. [default: DefaultCluster]")
 @click.option(
-    "--broker-id", "brokerId", type=click.IntRange(0), help="0 is the master of its group. [default: 0]"
+    "--broker-id",
+    "brokerId",
+    type=click.IntRange(0),
+    help="Id in the broker group; 0 is the master. [default: 0]",
 )
 @click.option(
     "--shards",
@@ -128,14 +160,15 @@ Examples:
 @click.option("--supervised", is_flag=True, hidden=True)
 @server_flags()
 def broker(flags: ServerFlags, shards: int | None, supervised: bool, **given: object) -> None:
-    """A broker: it stores messages and hands them out."""
+    """A broker: it stores and delivers messages."""
     settings = broker_settings(flags, given)
     if supervised:
         log_format = click.get_current_context().params["log_format"]
         set_up(flags.log_level or "info", log_format, origin=settings.broker_name)
         # The file is that of all shards: a change sent to one lasts until its next start.
         settings.broker_config_path = None
-    else:
+    announce([("", BROKER_TABLE, settings)], broker_listeners(settings))
+    if not supervised:
         # Of shards their supervisor warns, once.
         warn_misspelt(os.environ, BROKER_TABLE)
         warn_without_effect(BROKER_TABLE, settings)
@@ -143,11 +176,13 @@ def broker(flags: ServerFlags, shards: int | None, supervised: bool, **given: ob
         _run_shards(settings, flags, shards)
         return
     from orbitmq.cli.shards import check_not_sharded
-    from orbitmq.server.broker_server import BrokerServer
-    from orbitmq.server.process import run, serve
-    from orbitmq.server.shards import when_supervisor_is_gone
+    from orbitmq.server.lifecycle.broker_server import BrokerServer
+    from orbitmq.server.lifecycle.process import run, serve
+    from orbitmq.server.lifecycle.shards import when_supervisor_is_gone
 
-    check_not_sharded(Path(settings.store_path_root_dir))
+    root = Path(settings.store_path_root_dir).expanduser()
+    check_not_sharded(root)
+    flags.check_folder(root, STORE_NAMES)
     ready_line = (
         "ready: broker {server.address}, "
         f"data folder {_literal(settings.store_path_root_dir)}, "
@@ -168,11 +203,12 @@ def broker(flags: ServerFlags, shards: int | None, supervised: bool, **given: ob
 
 def _run_shards(settings: BrokerSettings, flags: ServerFlags, count: int) -> None:
     from orbitmq.cli.shards import check_folder, shard_commands
-    from orbitmq.server.process import run, serve
-    from orbitmq.server.shards import ShardEnded, ShardSupervisor
+    from orbitmq.server.lifecycle.process import run, serve
+    from orbitmq.server.lifecycle.shards import ShardEnded, ShardSupervisor
 
     root = Path(settings.store_path_root_dir)
     check_folder(root, count)
+    flags.check_folder(root, STORE_NAMES)
     log_format = click.get_current_context().params["log_format"]
     supervisor = ShardSupervisor(shard_commands(settings, flags, log_format, count))
     ready_line = (

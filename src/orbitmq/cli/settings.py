@@ -1,4 +1,4 @@
-"""What flags, --set, environment and file make of a server's settings."""
+"""Settings of servers from flags, --set, environment and file."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Mapping
 
 from orbitmq.broker.options import BROKER_TABLE, BrokerSettings
 from orbitmq.cli.flags import ServerFlags, flag_layer
+from orbitmq.controller.options import CONTROLLER_TABLE, ControllerSettings
 from orbitmq.nameserver.options import NAMESRV_TABLE, NamesrvSettings
 from orbitmq.net.address import format_address, parse_addresses
+from orbitmq.net.errors import BadAddress
 from orbitmq.options import Layer, OptionError, declared
 from orbitmq.options.tls import TlsSettings
 
@@ -29,6 +31,21 @@ def broker_settings(flags: ServerFlags, given: Given) -> BrokerSettings:
 def namesrv_settings(flags: ServerFlags, given: Given) -> NamesrvSettings:
     """The settings of a name server. Raises OptionError."""
     return _namesrv(flags, given, [layer.for_namesrv() for layer in flags.layers()])
+
+
+def controller_settings(flags: ServerFlags, given: Given) -> ControllerSettings:
+    """The settings of a controller. Raises OptionError."""
+    layers = [Layer(one.source, one.values, one.lenient, lines=one.lines) for one in flags.layers()]
+    settings = CONTROLLER_TABLE.load([*layers, flag_layer({**given, "bindAddress": flags.listen})])
+    if not settings.store_address:
+        raise OptionError(
+            "a controller needs a consensus store: --store etcd://HOST:PORT (Debian's package etcd-server "
+            "has one)"
+        )
+    if flags.advertise is not None:
+        host, port = flags.advertise
+        settings.advertised_address = format_address(host, port or settings.listen_port)
+    return settings
 
 
 def standalone_settings(
@@ -56,7 +73,7 @@ def standalone_settings(
 
 
 def _share_tls(broker: BrokerSettings, namesrv: NamesrvSettings) -> None:
-    """Who protects the broker's connections means the name server's, too, and those between the two."""
+    """TLS options of the broker apply to the name server, too, and to connections between the two."""
     for row in declared(TlsSettings):
         if row.name in broker.sources and row.name not in namesrv.sources:
             setattr(namesrv, row.key, getattr(broker, row.key))
@@ -70,7 +87,10 @@ def _broker(flags: ServerFlags, given: Given, layers: list[Layer]) -> BrokerSett
     own = flag_layer({**given, "bindAddress": flags.listen, "brokerIP1": host, "advertisedPort": port})
     settings = BROKER_TABLE.load([*layers, own])
     if settings.namesrv_addr:
-        parse_addresses(settings.namesrv_addr)
+        try:
+            parse_addresses(settings.namesrv_addr)
+        except BadAddress as error:
+            raise OptionError(f"{settings.sources['namesrvAddr']}: namesrvAddr: {error}") from None
     if flags.config is not None and flags.config.suffix != ".toml":
         settings.broker_config_path = str(flags.config.absolute())
     return settings
@@ -81,5 +101,5 @@ def _namesrv(flags: ServerFlags, given: Given, layers: list[Layer]) -> NamesrvSe
 
 
 def _reachable(listen: str) -> str:
-    """Where this process itself reaches what listens on `listen`."""
+    """The address at which this process reaches a server that listens on `listen`."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(listen, listen)

@@ -10,7 +10,7 @@ from orbitmq.broker.options import VIP_DISTANCE, BrokerSettings
 from orbitmq.cli.flags import ServerFlags
 from orbitmq.options import OptionError
 from orbitmq.server.errors import StartError
-from orbitmq.server.shards import ShardCommand
+from orbitmq.server.lifecycle.shards import ShardCommand
 
 PORT_STRIDE = 10
 """Every port of a shard is this far above the same port of the shard before."""
@@ -19,7 +19,7 @@ _FOLDER = re.compile(r"shard-(0|[1-9][0-9]*)")
 
 
 def shard_folder(root: Path, number: int) -> Path:
-    """Where a shard's data are."""
+    """The data folder of a shard."""
     return root / f"shard-{number}"
 
 
@@ -61,7 +61,7 @@ def check_not_sharded(root: Path) -> None:
 def shard_commands(
     settings: BrokerSettings, flags: ServerFlags, log_format: str, count: int
 ) -> list[ShardCommand]:
-    """How each shard is started. Raises OptionError for settings that `count` brokers cannot have.
+    """The command that starts each shard. Raises OptionError for settings that `count` brokers cannot have.
 
     `settings` are those of a broker with the same command line but for `--shards`.
     """

@@ -1,20 +1,29 @@
 """Producers and consumers for every RocketMQ cluster, asyncio-native; `orbitmq.sync` is their other face."""
 
-from orbitmq.client.consumer import PushConsumer
-from orbitmq.client.errors import (
+from orbitmq.client.consumer.consumer import PushConsumer
+from orbitmq.client.consumer.handlers import RETRY, BatchHandler, Handler, Reply, Retry
+from orbitmq.client.consumer.pull_consumer import PullConsumer, Pulled
+from orbitmq.client.core.dead_letter_policy import DeadLetterPolicy
+from orbitmq.client.core.errors import (
     CannotIterate,
     ClientError,
+    DeserializationFailed,
+    HandlerTimeout,
     IllegalMessage,
+    InvalidArgument,
+    InvalidResult,
     MessageTooLarge,
     NoNameServer,
     NotRunning,
     RequestTimeout,
+    SeekFailed,
     SendFailed,
     TopicNotFound,
+    WrongEventLoop,
 )
-from orbitmq.client.handlers import RETRY, Handler, Reply, Retry
-from orbitmq.client.message import Message, ReceivedMessage, SendResult, SendStatus
-from orbitmq.client.options import (
+from orbitmq.client.core.events import ClientEvent, ClientEventKind
+from orbitmq.client.core.message import Message, ReceivedMessage, SendResult, SendStatus
+from orbitmq.client.core.options import (
     FIRST_OFFSET,
     LAST_OFFSET,
     TIMESTAMP,
@@ -23,29 +32,47 @@ from orbitmq.client.options import (
     ConsumerOptions,
     ProducerOptions,
 )
-from orbitmq.client.producer import BatchPartlySent, Producer
-from orbitmq.client.pull_consumer import PullConsumer, Pulled
-from orbitmq.client.subscription import Sql
-from orbitmq.client.transactions import TransactionProducer, TransactionResult, TransactionState
+from orbitmq.client.core.subscription import Sql
+from orbitmq.client.producer.producer import BatchPartlySent, Producer
+from orbitmq.client.producer.submitting import Delivery
+from orbitmq.client.producer.transactions import TransactionProducer, TransactionResult, TransactionState
+from orbitmq.client.running import run, serve
+from orbitmq.client.sending.attempts import BrokerUnknown
+from orbitmq.net.errors import BadAddress
 from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.errors import NoPermission
+from orbitmq.protocol.names import IllegalName
 
 __all__ = [
     "FIRST_OFFSET",
     "LAST_OFFSET",
     "RETRY",
     "TIMESTAMP",
+    "BadAddress",
+    "BatchHandler",
     "BatchPartlySent",
+    "BrokerUnknown",
     "CannotIterate",
     "ClientError",
+    "ClientEvent",
+    "ClientEventKind",
     "ClientOptions",
     "Compression",
     "ConsumerOptions",
+    "DeadLetterPolicy",
+    "Delivery",
+    "DeserializationFailed",
     "Handler",
+    "HandlerTimeout",
     "IllegalMessage",
+    "IllegalName",
+    "InvalidArgument",
+    "InvalidResult",
     "Message",
     "MessageQueue",
     "MessageTooLarge",
     "NoNameServer",
+    "NoPermission",
     "NotRunning",
     "Producer",
     "ProducerOptions",
@@ -56,6 +83,7 @@ __all__ = [
     "Reply",
     "RequestTimeout",
     "Retry",
+    "SeekFailed",
     "SendFailed",
     "SendResult",
     "SendStatus",
@@ -64,4 +92,7 @@ __all__ = [
     "TransactionProducer",
     "TransactionResult",
     "TransactionState",
+    "WrongEventLoop",
+    "run",
+    "serve",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orbitmq.nameserver.unsaved import Unsaved
+from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.protocol.bodies.route import KVConfigSerializeWrapper
 from orbitmq.protocol.errors import MalformedJson
 
@@ -11,20 +11,20 @@ ORDER_TOPICS = "ORDER_TOPIC_CONFIG"
 
 
 class KVConfig:
-    """All namespaces. A change is marked in `unsaved`; the file is whoever's business owns the disk."""
+    """All namespaces. A change is marked in `dirty_tables`; the file is whoever's business owns the disk."""
 
     NAME = "kvConfig"
 
-    def __init__(self, unsaved: Unsaved) -> None:
+    def __init__(self, dirty_tables: DirtyTables) -> None:
         self.namespaces: dict[str, dict[str, str]] = {}
-        self._unsaved = unsaved
+        self._dirty_tables = dirty_tables
 
     def put(self, namespace: str, key: str, value: str) -> None:
         """Sets a value."""
         values = self.namespaces.setdefault(namespace, {})
         if values.get(key) != value:
             values[key] = value
-            self._unsaved.mark(self.NAME)
+            self._dirty_tables.mark(self.NAME)
 
     def get(self, namespace: str, key: str) -> str | None:
         """A value, None if it was never set."""
@@ -33,7 +33,7 @@ class KVConfig:
     def delete(self, namespace: str, key: str) -> None:
         """Removes a value, if it is there."""
         if self.namespaces.get(namespace, {}).pop(key, None) is not None:
-            self._unsaved.mark(self.NAME)
+            self._dirty_tables.mark(self.NAME)
 
     def namespace(self, namespace: str) -> dict[str, str] | None:
         """All values of a namespace, None if nothing was ever set in it."""

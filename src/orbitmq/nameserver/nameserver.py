@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from orbitmq.handling.call import BoundHandler
+from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.nameserver.handlers import handlers
 from orbitmq.nameserver.handlers.config import OPTIONS_FILE
 from orbitmq.nameserver.kv import KVConfig
 from orbitmq.nameserver.options import NAMESRV_TABLE, NamesrvSettings
 from orbitmq.nameserver.routes import Notice, RouteTable
 from orbitmq.nameserver.tables import ConfigTables, RouteTables
-from orbitmq.nameserver.unsaved import Unsaved
 from orbitmq.options.properties import format_properties
-from orbitmq.protocol.call import BoundHandler
 
 
 class NameServer:
     """All rules of one name server. It knows no other: brokers register with each.
 
     Whoever runs it calls `expire` every `scan_not_active_broker_interval` ms, `connection_closed` for every
-    connection that ends, sends what `take_notices` gives, and writes the `files` that `unsaved` names.
+    connection that ends, sends what `take_notices` gives, and writes the `files` that `dirty_tables` names.
     """
 
     def __init__(self, settings: NamesrvSettings, now: int) -> None:
         self.settings = settings
-        self.unsaved = Unsaved()
+        self.dirty_tables = DirtyTables()
         self.routes = RouteTable()
-        self.kv = KVConfig(self.unsaved)
+        self.kv = KVConfig(self.dirty_tables)
         self._route_tables = RouteTables(self.routes, self.kv, settings, now)
-        self._config_tables = ConfigTables(self.kv, settings, self.unsaved)
+        self._config_tables = ConfigTables(self.kv, settings, self.dirty_tables)
 
     def bind(self) -> dict[int, BoundHandler]:
         """The handlers by request code."""
@@ -36,7 +36,7 @@ class NameServer:
 
     @property
     def files(self) -> dict[str, Callable[[], str]]:
-        """The text of each table that has a file, by the name that `unsaved` uses."""
+        """The text of each table that has a file, by the name that `dirty_tables` uses."""
         return {
             KVConfig.NAME: self.kv.to_text,
             OPTIONS_FILE: lambda: format_properties(NAMESRV_TABLE.as_properties(self.settings, hidden=None)),

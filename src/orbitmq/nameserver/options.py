@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from orbitmq.options import InvalidValue, Option, OptionTable, option, refused, without_effect
+from orbitmq.options import InvalidValue, Long, Option, OptionTable, option, refused, without_effect
 from orbitmq.options.network import NETWORK_ROWS, NetworkSettings
 from orbitmq.options.reporting import ReportingSettings
 
@@ -13,123 +13,55 @@ _OWNER = "NamesrvConfig"
 
 
 @dataclass(kw_only=True)
-class NamesrvSettings(NetworkSettings, ReportingSettings):
-    """What one name server is told; handlers read it at every request, so that updates count at once."""
+class NamesrvSettings(NetworkSettings, ReportingSettings, owner="NamesrvConfig"):
+    """Options of a name server; handlers read them at every request, so updates take effect at once."""
 
     listen_port: int = option(
-        "listenPort",
-        "int",
-        9876,
-        "The port that brokers and clients use.",
-        owner="NettyServerConfig",
-        minimum=1,
-        maximum=65535,
+        9876, "The port that brokers and clients use.", minimum=1, maximum=65535, owner="NettyServerConfig"
     )
     kv_config_path: str = option(
-        "kvConfigPath",
-        "String",
         "~/namesrv/kvConfig.json",
-        "The file of the key-value configuration.",
-        owner=_OWNER,
+        "File of the key-value configuration.",
         apache_default="$HOME/namesrv/kvConfig.json",
     )
     config_store_path: str = option(
-        "configStorePath",
-        "String",
         "~/namesrv/namesrv.properties",
-        "The file that updates of options are written to.",
-        owner=_OWNER,
+        "File to which updates of options are written.",
         apache_default="$HOME/namesrv/namesrv.properties",
     )
     config_black_list: str = option(
-        "configBlackList",
-        "String",
         "configBlackList;configStorePath;kvConfigPath",
-        "Properties that may not be changed over the network, with `;` between.",
-        owner=_OWNER,
+        "Options that may not be changed over the network, separated by `;`.",
     )
-    scan_not_active_broker_interval: int = option(
-        "scanNotActiveBrokerInterval",
-        "long",
-        5000,
-        "How often it is looked for brokers that are silent.",
-        owner=_OWNER,
-        unit="ms",
-        minimum=1,
+    scan_not_active_broker_interval: Long = option(
+        5000, "Interval of checks for silent brokers.", unit="ms", minimum=1
     )
     order_message_enable: bool = option(
-        "orderMessageEnable",
-        "boolean",
-        False,
-        "Add a topic's order configuration to its route.",
-        owner=_OWNER,
-        mutable=True,
+        False, "Add a topic's order configuration to its route.", mutable=True
     )
     return_order_topic_config_to_broker: bool = option(
-        "returnOrderTopicConfigToBroker",
-        "boolean",
-        True,
-        "Answer registrations with the order configuration of topics.",
-        owner=_OWNER,
-        mutable=True,
+        True, "Answer registrations with the order configuration of topics.", mutable=True
     )
     delete_topic_with_broker_registration: bool = option(
-        "deleteTopicWithBrokerRegistration",
-        "boolean",
-        False,
-        "Forget a broker's topics that its registration does not name.",
-        owner=_OWNER,
-        mutable=True,
+        False, "Remove topics of a broker that its registration does not contain.", mutable=True
     )
-    enable_all_topic_list: bool = option(
-        "enableAllTopicList",
-        "boolean",
-        True,
-        "Answer requests for the names of all topics.",
-        owner=_OWNER,
-        mutable=True,
-    )
+    enable_all_topic_list: bool = option(True, "Answer requests for the names of all topics.", mutable=True)
     enable_topic_list: bool = option(
-        "enableTopicList",
-        "boolean",
-        True,
-        "Answer requests for the topics of a cluster, of the system or of units.",
-        owner=_OWNER,
-        mutable=True,
+        True, "Answer requests for the topics of a cluster, of the system or of units.", mutable=True
     )
     support_acting_master: bool = option(
-        "supportActingMaster",
-        "boolean",
         False,
-        "Give the slave with the lowest id as the master of a group without one.",
-        owner=_OWNER,
+        "Put the slave with the lowest id into routes as the master of a group without a master.",
         mutable=True,
     )
     notify_min_broker_id_changed: bool = option(
-        "notifyMinBrokerIdChanged",
-        "boolean",
-        False,
-        "Tell the brokers of a group when its lowest id changes.",
-        owner=_OWNER,
-        mutable=True,
+        False, "Notify the brokers of a group when its lowest id changes.", mutable=True
     )
     need_wait_for_service: bool = option(
-        "needWaitForService",
-        "boolean",
-        False,
-        "Give no routes during the first seconds, while brokers come.",
-        owner=_OWNER,
-        mutable=True,
+        False, "Refuse route requests in the first seconds, while brokers register.", mutable=True
     )
     wait_seconds_for_service: int = option(
-        "waitSecondsForService",
-        "int",
-        45,
-        "How long that is.",
-        owner=_OWNER,
-        unit="s",
-        mutable=True,
-        minimum=0,
+        45, "Duration of needWaitForService.", unit="s", mutable=True, minimum=0
     )
 
     def complete(self) -> None:
@@ -164,7 +96,7 @@ _OTHER_ROWS: list[Option] = [
         ("productEnvName", "String", "center"),
     ),
     *refused(
-        "there is no controller yet",
+        "a controller is a process of its own: orbitmq controller",
         "NamesrvConfig",
         ("enableControllerInNamesrv", "boolean", False),
     ),

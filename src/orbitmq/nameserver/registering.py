@@ -7,25 +7,44 @@ its row is written: for 10,000 topics that is 10 ms instead of 60.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
+from orbitmq.handling.call import READ_ON_LOOP_BYTES, Call
 from orbitmq.nameserver.routes import Registration
-from orbitmq.protocol import fastjson
+from orbitmq.protocol.bodies.registration import decode_compressed
 from orbitmq.protocol.bodies.topic import TopicConfig, TopicQueueMappingInfo
 from orbitmq.protocol.bodies.version import DataVersion
-from orbitmq.protocol.call import Call
 from orbitmq.protocol.codes import ResponseCode
-from orbitmq.protocol.errors import Malformed, MalformedJson, Refused
-from orbitmq.protocol.registration import decode_compressed
+from orbitmq.protocol.errors import BodyTooLong, Malformed, MalformedJson, Refused
 from orbitmq.protocol.requests.route import RegisterBroker
+from orbitmq.protocol.schema import fastjson
+from orbitmq.protocol.schema.declare import BYTES_PER_ELEMENT
 
 _ZLIB = 0x78
 """The first byte of what zlib writes."""
 
 
+def is_long(call: Call[RegisterBroker]) -> bool:
+    """Whether reading a registration takes more than a ms or two: a compressed one may be of any length."""
+    body = call.command.body
+    return (
+        body is not None and len(body) > 0 and (_is_compressed(call, body) or len(body) > READ_ON_LOOP_BYTES)
+    )
+
+
+def _is_compressed(call: Call[RegisterBroker], body: bytes | memoryview) -> bool:
+    return call.request.compressed or body[0] == _ZLIB
+
+
+def reading(call: Call[RegisterBroker]) -> Generator[None, None, Registration]:
+    """`read_registration` as work for a thread."""
+    yield from ()
+    return read_registration(call)
+
+
 def read_registration(call: Call[RegisterBroker]) -> Registration:
-    """What a broker registers. Raises Refused for a body that is damaged or cannot be read."""
+    """The registration in a request body. Raises Refused for a body that is damaged or cannot be read."""
     request = call.request
     body = call.command.body
     if request.body_crc32 and request.body_crc32 != zlib.crc32(body or b"") & 0x7FFFFFFF:
@@ -45,7 +64,7 @@ def read_registration(call: Call[RegisterBroker]) -> Registration:
     )
     if body:
         try:
-            if request.compressed or body[0] == _ZLIB:
+            if _is_compressed(call, body):
                 _read_compressed(registration, body, call.command.version)
             else:
                 _read_json(registration, body)
@@ -64,6 +83,9 @@ def _read_compressed(registration: Registration, body: bytes | memoryview, versi
 
 
 def _read_json(registration: Registration, body: bytes | memoryview) -> None:
+    most = RegisterBroker.MAX_BODY // BYTES_PER_ELEMENT
+    if fastjson.count_elements(body) > most:
+        raise BodyTooLong("too many elements", f"the {most} that {RegisterBroker.NAME} may have")
     fields = _object(fastjson.parse(body))
     wrapper = _object(fields.get("topicConfigSerializeWrapper"))
     registration.version = DataVersion.from_value(_object(wrapper.get("dataVersion")))

@@ -9,6 +9,7 @@ Nothing here is kept over a restart: brokers register again within half a minute
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -20,9 +21,11 @@ from orbitmq.protocol.codes import PERM_READ, PERM_WRITE
 from orbitmq.protocol.errors import Malformed
 from orbitmq.protocol.requests.ha import NotifyMinBrokerIdChange
 
+log = logging.getLogger(__name__)
+
 MASTER_ID = 0
 LIVE_MS = 120_000
-"""How long a broker lives after its last sign, if it does not say otherwise."""
+"""Time in ms after its last heartbeat at which a broker expires, unless it asks for another one."""
 NEVER_ACTED_FOR = "rmq_sys_SYNC_BROKER_MEMBER_"
 """Topics with this prefix are about one member each: no slave stands in for their master."""
 
@@ -43,7 +46,7 @@ class LiveBroker:
     ha_address: str
 
     def is_expired(self, now: int) -> bool:
-        """Whether its last sign is too long ago."""
+        """True if its last heartbeat is too long ago."""
         return self.last_ms + self.timeout_ms < now
 
 
@@ -59,11 +62,11 @@ class BrokerGroup:
 
     @property
     def has_master(self) -> bool:
-        """Whether somebody has id 0."""
+        """True if a member has id 0."""
         return MASTER_ID in self.addresses
 
     def to_data(self) -> BrokerData:
-        """What routes and cluster lists show."""
+        """The group as routes and cluster lists show it."""
         return BrokerData(
             self.cluster, self.name, dict(self.addresses), self.zone_name, self.enable_acting_master
         )
@@ -71,7 +74,7 @@ class BrokerGroup:
 
 @dataclass(slots=True)
 class Registration:
-    """What a broker says of itself and its topics."""
+    """A broker's registration: its addresses and topics."""
 
     cluster: str
     broker_name: str
@@ -89,12 +92,12 @@ class Registration:
     """None: the broker is too old to know of acting masters."""
     connection_id: int = 0
     may_write: bool = True
-    """Whether its topics take messages: not those of a slave that stands in for its master."""
+    """True if its topics accept messages; false for a slave that acts as master."""
 
 
 @dataclass(slots=True, frozen=True)
 class Master:
-    """Where a slave finds its living master."""
+    """Addresses of a slave's living master."""
 
     address: str
     ha_address: str
@@ -151,6 +154,8 @@ class RouteTable:
         known = group.addresses.get(registration.broker_id)
         if known is None and len(registration.topics) == 1:
             raise RegistrationRefused(registration.broker_name)
+        if known is not None and known != registration.address:
+            self._warn_of_two(registration, known)
         self._join(group, registration)
         first = known is None
         is_master = registration.broker_id == MASTER_ID
@@ -191,12 +196,26 @@ class RouteTable:
         return not waiting
 
     def _is_outdated(self, group: BrokerGroup, registration: Registration) -> bool:
-        """Whether another address holds the id, with a newer state version."""
+        """True if another address holds the id, with a newer state version."""
         holder = group.addresses.get(registration.broker_id)
         if holder is None or holder == registration.address:
             return False
         live = self.live.get((registration.cluster, holder))
         return live is not None and live.version.state_version > registration.version.state_version
+
+    def _warn_of_two(self, registration: Registration, known: str) -> None:
+        """Warns where a broker comes under the id of another that lives: the later one counts, as Apache's
+        name servers have it, so that a broker may move; two that go on would take turns in the routes.
+        """
+        if (registration.cluster, known) in self.live:
+            log.warning(
+                "%s registers as id %d of broker group %s, as %s did, whose last sign is not long ago: the "
+                "later one counts. If both run, give one another brokerName (or, of slaves, brokerId)",
+                registration.address,
+                registration.broker_id,
+                registration.broker_name,
+                known,
+            )
 
     def _join(self, group: BrokerGroup, registration: Registration) -> None:
         self.groups[group.name] = group
@@ -246,7 +265,7 @@ class RouteTable:
         return None if address is None or live is None else Master(address, live.ha_address)
 
     def is_changed(self, cluster: str, address: str, version: DataVersion | None) -> bool:
-        """Whether the table of topics that a broker has now is not the one it registered."""
+        """True if a broker's table of topics differs from the one it registered."""
         live = self.live.get((cluster, address))
         return live is None or live.version != version
 
@@ -320,7 +339,7 @@ class RouteTable:
                 self._notices.append(Notice(address, notice))
 
     def take_notices(self) -> list[Notice]:
-        """What has to be told to brokers since the last call."""
+        """Notifications for brokers since the last call."""
         notices, self._notices = self._notices, []
         return notices
 
@@ -383,7 +402,7 @@ class RouteTable:
     # Views.
 
     def route(self, topic: str, *, support_acting_master: bool = False) -> TopicRouteData | None:
-        """Where a topic's queues are; None without queues, or without a broker that is known."""
+        """The route of a topic; None without queues, or without a known broker."""
         rows = self.topics.get(topic)
         if not rows:
             return None

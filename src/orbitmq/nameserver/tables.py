@@ -1,14 +1,14 @@
-"""What the handlers of the name server work on, and the registry they are in."""
+"""Tables that the handlers of the name server are given, and their registry."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from orbitmq.handling.call import Handlers
+from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.nameserver.kv import KVConfig
 from orbitmq.nameserver.options import NamesrvSettings
 from orbitmq.nameserver.routes import RouteTable
-from orbitmq.nameserver.unsaved import Unsaved
-from orbitmq.protocol.call import Handlers
 
 handlers = Handlers()
 """`@handlers(GetRouteinfoByTopic)` registers a handler of the name server."""
@@ -31,4 +31,4 @@ class ConfigTables:
 
     kv: KVConfig
     settings: NamesrvSettings
-    unsaved: Unsaved
+    dirty_tables: DirtyTables

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Sequence
 
 from orbitmq.net.errors import BadAddress
 
 NAMESRV_VARIABLE = "NAMESRV_ADDR"
 """The variable of the environment in which RocketMQ's clients and tools look for name servers."""
 DEFAULT_NAMESRV = "127.0.0.1:9876"
+_HOST = re.compile(r"[^\s/@]+")
 
 
 def default_namesrv() -> str:
@@ -18,8 +21,17 @@ def default_namesrv() -> str:
 
 def parse_address(text: str) -> tuple[str, int]:
     """Host and port of `host:port`. Raises BadAddress."""
+    if "://" in text:
+        raise BadAddress(f"{text!r} is a URL: an address is host:port, without {text.partition('://')[0]}://")
     host, colon, port = text.strip().rpartition(":")
-    if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+    if (
+        not _HOST.fullmatch(host)
+        or not colon
+        or not host
+        or not port.isascii()
+        or not port.isdigit()
+        or not 0 < int(port) < 65536
+    ):
         raise BadAddress(f"{text!r} is not an address of the form host:port")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
@@ -29,9 +41,13 @@ def format_address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def parse_addresses(text: str) -> list[str]:
-    """The addresses of a `;` or `,` separated list, in order, each checked. Raises BadAddress."""
-    addresses = [part.strip() for part in text.replace(",", ";").split(";") if part.strip()]
+def parse_addresses(text: str | Sequence[str]) -> list[str]:
+    """The addresses of a `;` or `,` separated text, or a list of such, in order, each checked.
+
+    Raises BadAddress.
+    """
+    listed = text if isinstance(text, str) else ";".join(text)
+    addresses = [part.strip() for part in listed.replace(",", ";").split(";") if part.strip()]
     if not addresses:
         raise BadAddress("no address given")
     for address in addresses:

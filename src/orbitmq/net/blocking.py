@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from orbitmq.net.address import parse_address
 from orbitmq.net.errors import CallTimeout, Closed, ConnectFailed, ConnectionLost, why_not_connected
 from orbitmq.net.replies import read_reply
-from orbitmq.protocol.command import Command
 from orbitmq.protocol.errors import MalformedFrame
-from orbitmq.protocol.frame import MAX_FRAME_BYTES, encode_command
-from orbitmq.protocol.header_cy import decode_frames
+from orbitmq.protocol.remoting.command import Command
+from orbitmq.protocol.remoting.frame import MAX_FRAME_BYTES, encode_command
+from orbitmq.protocol.remoting.header_cy import decode_frames
 
 if TYPE_CHECKING:
-    from orbitmq.protocol.declare import Reply, Request
-    from orbitmq.protocol.signing import Credentials
+    from orbitmq.protocol.remoting.signing import Credentials
+    from orbitmq.protocol.schema.declare import Reply, Request
 
 ReplyT = TypeVar("ReplyT", bound="Reply")
 
@@ -60,7 +60,7 @@ class BlockingConnection:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it can no longer be used."""
+        """True once it can no longer be used."""
         return self._socket is None
 
     def send(self, request: Request[Any]) -> int:

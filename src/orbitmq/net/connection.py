@@ -16,20 +16,20 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from orbitmq.handling.call import Peer
 from orbitmq.net.address import format_address
 from orbitmq.net.errors import CallTimeout, ConnectionLost
 from orbitmq.net.replies import read_reply
-from orbitmq.protocol.call import Peer
-from orbitmq.protocol.command import FLAG_ONEWAY, Command
 from orbitmq.protocol.errors import MalformedFrame
-from orbitmq.protocol.frame import FRAME_HEAD_BYTES, MAX_FRAME_BYTES, FrameSplitter
-from orbitmq.protocol.header_cy import encode_head
-from orbitmq.protocol.ids import pack_host
+from orbitmq.protocol.records.ids import pack_host
+from orbitmq.protocol.remoting.command import FLAG_ONEWAY, Command
+from orbitmq.protocol.remoting.frame import MAX_FRAME_BYTES, FrameSplitter, needed_bytes
+from orbitmq.protocol.remoting.header_cy import encode_head
 
 if TYPE_CHECKING:
     from orbitmq.net.unfinished import Unfinished
-    from orbitmq.protocol.declare import Reply, Request
-    from orbitmq.protocol.signing import Credentials
+    from orbitmq.protocol.remoting.signing import Credentials
+    from orbitmq.protocol.schema.declare import Reply, Request
 
 log = logging.getLogger(__name__)
 
@@ -65,13 +65,6 @@ def _joined(pieces: list[Buffer]) -> Iterator[Buffer]:
     yield run[0] if len(run) == 1 else b"".join(run)
 
 
-def _begins_with_frame(data: bytes, start: int) -> bool:
-    """Whether there is a whole frame at `start`."""
-    return len(data) - start >= FRAME_HEAD_BYTES and len(data) - start >= 4 + int.from_bytes(
-        data[start : start + 4], "big"
-    )
-
-
 class Flushes:
     """Connections that got something to send while it was not their turn: they are flushed together.
 
@@ -82,7 +75,7 @@ class Flushes:
         self._loop = asyncio.get_running_loop()
         self._waiting: list[Connection] = []
         self.turns = 0
-        """How many have theirs: more than one where a turn leads to another."""
+        """Number of turns under way; more than one if a turn leads to another."""
         self._soon = False
 
     def add(self, connection: Connection) -> None:
@@ -114,7 +107,8 @@ class Connection(asyncio.Protocol):
     `on_requests(connection, commands)` gets the requests of one read, in order, never an empty list.
     `on_frames(connection, data)` is asked first, where there is one: it may handle whole frames at the start
     of what a read brought, and says how many bytes that were; of what is left it is asked again, until it
-    takes nothing. `on_closed(connection)` is called once.
+    takes nothing. With `admit(connection, data)` it is offered no more than that many bytes of a read.
+    `on_closed(connection)` is called once.
     """
 
     def __init__(
@@ -123,7 +117,9 @@ class Connection(asyncio.Protocol):
         on_closed: Callable[[Connection], None] | None = None,
         *,
         on_frames: Callable[[Connection, bytes], int] | None = None,
+        admit: Callable[[Connection, bytes], int] | None = None,
         max_frame_bytes: int = MAX_FRAME_BYTES,
+        max_body: Callable[[int], int] | None = None,
         unfinished: Unfinished | None = None,
         flushes: Flushes | None = None,
     ) -> None:
@@ -132,21 +128,26 @@ class Connection(asyncio.Protocol):
         self.local_port = 0
         self.is_closed = False
         self.credentials: Credentials | None = None
-        """What requests sent from here are signed with."""
+        """Credentials that sign requests sent over this connection."""
         self.last_active = 0.0
         """Loop time of the last byte read or written, in seconds."""
         self.last_heard = 0.0
         """Loop time of the last byte read, in seconds."""
+        self._arrived = 0.0
+        """Loop time of the read whose requests are handled."""
         self._on_requests = on_requests
         self._on_frames = on_frames
+        self._admit = admit
         self._take = None if on_frames is None else self._take_frames
         self._on_closed = on_closed
-        self._splitter = FrameSplitter(max_frame_bytes)
+        self._splitter = FrameSplitter(max_frame_bytes, max_body)
         self._unfinished = unfinished
         self._is_unfinished = False
         self._goes_on = False
         self._transport: asyncio.Transport | None = None
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop = asyncio.get_running_loop()
+        # uvloop's time is that of its last look at the sockets: what is read behind others has waited.
+        self._clock = loop.time if isinstance(loop, asyncio.BaseEventLoop) else time.monotonic
         self._pending: dict[int, _Asked] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf
@@ -181,8 +182,10 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Cuts what came into commands; answers settle their calls, requests go to `on_requests`."""
-        self.last_active = self.last_heard = self._loop.time()
+        self.last_active = self.last_heard = now = self._loop.time()
         inbox = self._inbox
+        if not inbox:
+            self._arrived = now
         splitter = self._splitter
         # What waits in the inbox came first.
         take = self._take if not inbox and self._writable else None
@@ -215,13 +218,17 @@ class Connection(asyncio.Protocol):
         between, and others have their turn.
         """
         assert self._on_frames is not None
+        if self._admit is not None:
+            data = data[: self._admit(self, data)]
+            if not data:
+                return 0
         self._in_turn = True
         self._flushes.turns += 1
         end, late = 0, 0.0
         try:
             while taken := self._on_frames(self, data[end:] if end else data):
                 end += taken
-                if not _begins_with_frame(data, end):
+                if len(data) - end < needed_bytes(data, end):
                     break
                 if self._out_bytes >= JOIN_BYTES:
                     self.flush()
@@ -369,6 +376,11 @@ class Connection(asyncio.Protocol):
                 transport.write(buffer)
 
     @property
+    def age_ms(self) -> float:
+        """Time in ms since the requests that are handled now were read."""
+        return (self._clock() - self._arrived) * 1000
+
+    @property
     def unsent_bytes(self) -> int:
         """Bytes that wait for the peer to take them."""
         waiting = self._transport.get_write_buffer_size() if self._transport is not None else 0
@@ -376,7 +388,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_writable(self) -> bool:
-        """Whether the peer keeps up with what it is sent."""
+        """True while the peer keeps up with what it is sent."""
         return self._writable
 
     async def drain(self) -> None:

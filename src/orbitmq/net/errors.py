@@ -1,4 +1,4 @@
-"""What can go wrong between two peers before a reply is read."""
+"""Errors between two peers before a reply is read."""
 
 from __future__ import annotations
 

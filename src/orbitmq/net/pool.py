@@ -14,11 +14,11 @@ from orbitmq.net.errors import CallTimeout, Closed, ConnectFailed, why_not_conne
 from orbitmq.net.replies import read_reply
 from orbitmq.net.shared import result_of
 from orbitmq.protocol.codes import ResponseCode
-from orbitmq.protocol.command import Command
+from orbitmq.protocol.remoting.command import Command
 
 if TYPE_CHECKING:
-    from orbitmq.protocol.declare import Reply, Request
-    from orbitmq.protocol.signing import Credentials
+    from orbitmq.protocol.remoting.signing import Credentials
+    from orbitmq.protocol.schema.declare import Reply, Request
 
 ReplyT = TypeVar("ReplyT", bound="Reply")
 
@@ -44,9 +44,11 @@ class ConnectionPool:
         ssl: tls.SSLContext | None = None,
         credentials: Credentials | None = None,
         on_lost: Callable[[str], None] | None = None,
+        on_open: Callable[[str], None] | None = None,
     ) -> None:
         self._on_requests = on_requests or _ignore
         self._on_lost = on_lost
+        self._on_open = on_open
         self._connect_timeout_ms = connect_timeout_ms
         self._ssl = ssl
         self._credentials = credentials
@@ -97,6 +99,8 @@ class ConnectionPool:
             connection.abort("pool closed")
             raise Closed("this pool of connections is closed")
         self._connections[address] = connection
+        if self._on_open is not None:
+            self._on_open(address)
         return connection
 
     async def call(self, address: str, request: Request[ReplyT], timeout_ms: float = 3000) -> ReplyT:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from orbitmq.protocol.command import Command
 from orbitmq.protocol.errors import broker_refused
+from orbitmq.protocol.remoting.command import Command
 
 if TYPE_CHECKING:
-    from orbitmq.protocol.declare import Reply, Request
+    from orbitmq.protocol.schema.declare import Reply, Request
 
 ReplyT = TypeVar("ReplyT", bound="Reply")
 

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 async def result_of(task: asyncio.Task[T], closed: str) -> T:
-    """What the task gives. Raises Closed, with this text, where not the caller was cancelled but the task."""
+    """The result of the task. Raises Closed with this text if the task was cancelled, not the caller."""
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:

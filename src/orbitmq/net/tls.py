@@ -27,7 +27,7 @@ ENCRYPT_BYTES = 256 << 10
 
 
 class Contexts(Protocol):
-    """Where contexts come from, and whether connections without TLS are taken."""
+    """The source of TLS contexts, and whether plain connections are accepted."""
 
     @property
     def takes_plain(self) -> bool: ...
@@ -40,7 +40,7 @@ class Contexts(Protocol):
 
 
 class FirstByte(asyncio.Protocol):
-    """What a connection begins with on a port that takes TLS: it waits for the byte that tells."""
+    """The first protocol of a connection on a port with TLS: the first byte selects TLS or plain."""
 
     def __init__(self, connection: Connection, contexts: Contexts) -> None:
         self._connection = connection
@@ -141,16 +141,21 @@ class TlsChannel(asyncio.Transport, asyncio.Protocol):
         return True
 
     def _decrypt(self) -> tuple[bytes, bool]:
-        """What has come, and whether the peer has said that nothing more will."""
+        """The decrypted bytes, and true if the peer has ended the stream."""
         pieces = []
-        said_goodbye = True
+        said_goodbye = False
         try:
-            while piece := self._object.read(RECORD_BYTES):
+            # To ask once more than there is something takes as long as to decrypt a small record.
+            while self._incoming.pending or self._object.pending():
+                piece = self._object.read(RECORD_BYTES)
+                if not piece:
+                    said_goodbye = True
+                    break
                 pieces.append(piece)
         except ssl.SSLWantReadError:
-            said_goodbye = False
-        except ssl.SSLZeroReturnError:
             pass
+        except ssl.SSLZeroReturnError:
+            said_goodbye = True
         return pieces[0] if len(pieces) == 1 else b"".join(pieces), said_goodbye
 
     def pause_writing(self) -> None:

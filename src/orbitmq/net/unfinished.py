@@ -1,4 +1,4 @@
-"""What peers have begun to send and not ended: bounded for all of them together.
+"""Limit on partially received frames, over all connections.
 
 Each may send a frame of 16 MiB; some hundreds that stop halfway would take all memory until they are idle for
 long enough to be closed.
@@ -6,14 +6,21 @@ long enough to be closed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from orbitmq.net.connection import Connection
+from typing import Protocol
 
 MOST_BYTES = 256 << 20
 COUNTED_BYTES = 64 << 10
 """Less than this of an unfinished frame is not counted: what one read brings."""
+
+
+class Cuttable(Protocol):
+    """A connection, as far as the limit is concerned."""
+
+    last_heard: float
+    """When its peer last sent something."""
+
+    def cut(self, reason: str) -> None:
+        """Closes the connection at once."""
 
 
 class Unfinished:
@@ -24,15 +31,15 @@ class Unfinished:
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most_bytes = most_bytes
-        self._held: dict[Connection, int] = {}
+        self._held: dict[Cuttable, int] = {}
         self._total = 0
 
     @property
     def held_bytes(self) -> int:
-        """How much is held now."""
+        """Number of bytes held now."""
         return self._total
 
-    def note(self, connection: Connection, size_bytes: int) -> bool:
+    def note(self, connection: Cuttable, size_bytes: int) -> bool:
         """Says how much of an unfinished frame a connection holds; whether that is counted."""
         before = self._held.get(connection, 0)
         if size_bytes < COUNTED_BYTES:

@@ -1,6 +1,6 @@
 """Options: rows, the sources values come from, and what they become."""
 
-from orbitmq.options.declare import Settings, declared, option, refused, without_effect
+from orbitmq.options.declare import Long, Settings, declared, option, refused, without_effect
 from orbitmq.options.errors import (
     InvalidValue,
     NotAtRunTime,
@@ -16,6 +16,7 @@ from orbitmq.options.table import OptionTable
 __all__ = [
     "InvalidValue",
     "Layer",
+    "Long",
     "NotAtRunTime",
     "Option",
     "OptionError",

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import MISSING, dataclass, field, fields, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from inspect import get_annotations
+from types import UnionType
+from typing import Annotated, ClassVar, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from orbitmq.options.option import Option, Status, Value
 
+Long: TypeAlias = Annotated[int, "long"]
+"""The type of a field whose option has 64 bits; `int` has 32."""
+
 _ROW = "option"
+_JAVA_TYPES: dict[object, str] = {bool: "boolean", int: "int", Long: "long", float: "double", str: "String"}
 _GUARDED = re.compile(r"Path|Home|Dir$|PlugIn|Addr|Address|Provider|Credentials|User$|Whitelist")
 """Names of options that say where files or peers are, or who may do what: no update over the network."""
 
 
+_VALUE = TypeVar("_VALUE", bound=Value)
+
+
 def option(
-    name: str,
-    kind: str,
-    default: Value,
+    default: _VALUE,
     doc: str,
     *,
-    owner: str = "BrokerConfig",
+    name: str | None = None,
+    java_type: str | None = None,
+    owner: str | None = None,
     unit: str = "",
     apache_default: str | None = None,
     mutable: bool = False,
@@ -31,29 +40,47 @@ def option(
     maximum: int | None = None,
     status: Status = Status.HONOURED,
     secret: bool = False,
-) -> Any:
-    """A field of a settings class: an option that code reads. The field is called `name` in snake case.
+) -> _VALUE:
+    """A field of a settings class: an option that code reads.
 
-    `status` is another one where code reads it only to show it, or to refuse values by it.
+    Unless given, name, type and owner follow from the field, its annotation and its class: `pull_size: Long`
+    of a class with `owner="BrokerConfig"` is `pullSize`, a long of Apache's BrokerConfig. Code may read an
+    option only to show it, or to refuse values by it: `status` says so.
     """
-    row = Option(
-        name,
-        kind,
-        default,
-        doc,
-        owner,
-        unit,
-        apache_default,
-        mutable,
-        status,
-        reason,
-        choices,
-        only,
-        minimum,
-        maximum,
-        secret,
-    )
-    return field(default=default, metadata={_ROW: row})
+
+    def row(settings: type[Settings], key: str, annotation: object) -> Option:
+        return Option(
+            name or _camel_case(key),
+            java_type or _java_type(annotation),
+            default,
+            doc,
+            settings.owner if owner is None else owner,
+            unit,
+            apache_default,
+            mutable,
+            status,
+            reason,
+            choices,
+            only,
+            minimum,
+            maximum,
+            secret,
+        )
+
+    declared: _VALUE = field(default=default, metadata={_ROW: row})
+    return declared
+
+
+def _camel_case(key: str) -> str:
+    first, *others = key.split("_")
+    return first + "".join(word.capitalize() for word in others)
+
+
+def _java_type(annotation: object) -> str:
+    """Apache's name for the type of a field; a field that may be None has the type of its values."""
+    if get_origin(annotation) in (Union, UnionType):
+        annotation = next(one for one in get_args(annotation) if one is not type(None))
+    return _JAVA_TYPES[annotation]
 
 
 @dataclass(kw_only=True)
@@ -63,8 +90,14 @@ class Settings:
     `unused` holds what was set and has no effect; `sources` tells where each option that was set comes from.
     """
 
+    owner: ClassVar[str] = ""
+    """Apache's class whose properties the fields are; empty for OrbitMQ's own options."""
+
     unused: dict[str, Value] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
+
+    def __init_subclass__(cls, owner: str = "") -> None:
+        cls.owner = owner
 
     def complete(self) -> None:
         """Fills in what follows from other values. Raises OptionError for values that do not go together."""
@@ -72,14 +105,15 @@ class Settings:
 
 def declared(settings: type[Settings]) -> list[Option]:
     """The rows that a settings class declares by its fields, inherited ones included."""
+    annotations = get_type_hints(settings, include_extras=True)
     rows = []
     for one in fields(settings):
-        row = one.metadata.get(_ROW)
-        if row is None:
-            continue
-        if row.key != one.name or one.default is MISSING:
-            raise TypeError(f"{settings.__name__}.{one.name} is not the option {row.name}")
-        rows.append(row)
+        if row_of := one.metadata.get(_ROW):
+            base = next(base for base in settings.__mro__ if one.name in get_annotations(base))
+            row = row_of(base, one.name, annotations[one.name])
+            if row.key != one.name:
+                raise TypeError(f"{settings.__name__}.{one.name} is not the option {row.name}")
+            rows.append(row)
     return rows
 
 

@@ -1,4 +1,4 @@
-"""What can be wrong with an option; each is one line for the person who set it."""
+"""Errors of options; each is one line for the person who set the option."""
 
 from __future__ import annotations
 

@@ -12,41 +12,21 @@ _OWNER = "NettyServerConfig"
 
 
 @dataclass(kw_only=True)
-class NetworkSettings(TlsSettings):
-    """What a server listens on, and how much of it."""
+class NetworkSettings(TlsSettings, owner="NettyServerConfig"):
+    """Address and limits of a server's connections."""
 
     bind_address: str = option(
-        "bindAddress",
-        "String",
-        "127.0.0.1",
-        "The address listened on; 0.0.0.0 or :: for all of them.",
-        owner=_OWNER,
-        apache_default="0.0.0.0",
+        "127.0.0.1", "Address to listen on; 0.0.0.0 or :: for all addresses.", apache_default="0.0.0.0"
     )
     server_channel_max_idle_time_seconds: int = option(
-        "serverChannelMaxIdleTimeSeconds",
-        "int",
-        120,
-        "A connection on which nothing moves for this long is closed.",
-        owner=_OWNER,
-        unit="s",
-        minimum=1,
+        120, "Time without traffic after which a connection is closed.", unit="s", mutable=True, minimum=1
     )
-    server_socket_backlog: int = option(
-        "serverSocketBacklog",
-        "int",
-        1024,
-        "Connections that may wait to be accepted.",
-        owner=_OWNER,
-        minimum=1,
-    )
+    server_socket_backlog: int = option(1024, "Connections that may wait to be accepted.", minimum=1)
     max_connections: int = option(
-        "maxConnections",
-        "int",
         20_000,
-        "Connections held at once; one more is closed as soon as it is accepted.",
-        owner="",
+        "Maximum of open connections. Further ones are closed as soon as they are accepted.",
         minimum=1,
+        owner="",
     )
 
 

@@ -9,11 +9,11 @@ from enum import Enum
 from orbitmq.options.errors import InvalidValue, RefusedValue
 
 Value = bool | int | float | str | None
-"""What an option can hold. None: not set, where the option has no default of its own."""
+"""Values of options. None: not set, for an option without a default."""
 
 
 class Status(Enum):
-    """What OrbitMQ makes of a property of Apache's broker or name server."""
+    """The treatment of a property of Apache's broker or name server."""
 
     HONOURED = "honoured"
     NO_EFFECT = "accepted without effect"
@@ -43,7 +43,7 @@ class Option:
     choices: tuple[str, ...] = ()
     """Every value of an enumeration, refused ones included."""
     only: tuple[Value, ...] = ()
-    """Where not empty: the values accepted; others are refused with `reason`."""
+    """If not empty: the accepted values; others are refused with `reason`."""
     minimum: int | None = None
     maximum: int | None = None
     secret: bool = False
@@ -95,7 +95,7 @@ class Option:
 
     @property
     def expected(self) -> str:
-        """What a value has to be, in words."""
+        """The form of a valid value, in words."""
         if self.choices:
             return " or ".join(self.choices)
         if self.kind == "boolean":

@@ -22,11 +22,16 @@ def parse_properties(data: bytes, source: str) -> dict[str, str]:
 
     Raises UnreadableSource for a malformed `\uXXXX`, as Java does.
     """
+    return {key: value for key, (value, _) in parse_numbered(data, source).items()}
+
+
+def parse_numbered(data: bytes, source: str) -> dict[str, tuple[str, int]]:
+    """The same pairs, each value with the number of the line on which its key stands."""
     pairs = {}
     for number, line in _logical_lines(data.decode("latin-1")):
         key, value = _split(line)
         try:
-            pairs[_unescape(key)] = _unescape(value)
+            pairs[_unescape(key)] = _unescape(value), number
         except ValueError:
             raise UnreadableSource(f"{source} line {number}", "malformed \\uXXXX encoding") from None
     return pairs
@@ -69,7 +74,7 @@ def update_properties(data: bytes, changes: Mapping[str, str]) -> str:
 
 
 def _goes_on(natural: str) -> bool:
-    """Whether a line ends with a backslash that makes the next one a part of it."""
+    """True if a line ends with a backslash that joins the next line to it."""
     return (len(natural) - len(natural.rstrip("\\"))) % 2 == 1
 
 

@@ -25,28 +25,16 @@ class ReportingSettings(Settings):
     """OrbitMQ's own options; brokers and name servers have them in common."""
 
     health_port: int = option(
-        "healthPort",
-        "int",
         0,
-        "Serve /health/live and /health/ready over HTTP on this port; 0: on none of its own.",
-        owner="",
+        "Port for /health/live and /health/ready over HTTP; 0: no port of its own.",
         minimum=0,
         maximum=65535,
     )
-    health_host: str = option(
-        "healthHost",
-        "String",
-        "",
-        "The address of that port; bindAddress if empty.",
-        owner="",
-    )
+    health_host: str = option("", "The address of that port; bindAddress if empty.")
     log_level: str = option(
-        "logLevel",
-        "String",
         "info",
-        "debug, info, warning or error; or several with `,` between, of parts of the program: "
+        "debug, info, warning or error; or a list separated by `,` with levels of modules: "
         "info,orbitmq.store=debug.",
-        owner="",
         mutable=True,
     )
 

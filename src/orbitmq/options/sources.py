@@ -1,7 +1,8 @@
-"""Where options come from: a file, the environment, `--set`, and flags. Each source becomes one layer."""
+"""Sources of options: a file, the environment, `--set`, and flags. Each source becomes one layer."""
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,17 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from orbitmq.options.errors import OptionError, UnreadableSource
-from orbitmq.options.properties import parse_properties
+from orbitmq.options.properties import parse_numbered
 
 MAX_FILE_BYTES = 1 << 20
 NAMESRV_PREFIX = "namesrv."
 """Before a name: the option of the name server, in a process that runs a broker as well."""
 _ENVIRONMENT_PREFIX = "ORBITMQ_"
+_TOML_TABLE = re.compile(r"\s*\[\s*([\w-]+)\s*\]")
+_TOML_KEY = re.compile(r"""\s*["']?([\w.-]+)["']?\s*=""")
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What one source says: values by name, text or as TOML has them."""
+    """Values of one source by name, as text or as TOML has them."""
 
     source: str
     values: Mapping[str, Any]
@@ -28,14 +31,28 @@ class Layer:
     broker: Mapping[str, Any] = field(default_factory=dict)
     namesrv: Mapping[str, Any] = field(default_factory=dict)
     """Values that are meant for one of the two servers alone."""
+    lines: Mapping[str, int] = field(default_factory=dict)
+    """The line of a file on which a name stands, in `values`, `broker` or `namesrv`."""
+
+    def place(self, name: str) -> str:
+        """The source of one value, as errors name it: a file with the line, where that is known."""
+        line = self.lines.get(name)
+        return self.source if line is None else f"{self.source} line {line}"
 
     def for_broker(self) -> Layer:
         """The layer as a process that is nothing but a broker reads it."""
-        return Layer(self.source, {**self.values, **self.broker}, self.lenient)
+        return Layer(self.source, {**self.values, **self.broker}, self.lenient, lines=self._lines("broker."))
 
     def for_namesrv(self) -> Layer:
         """The layer as a process that is nothing but a name server reads it."""
-        return Layer(self.source, {**self.values, **self.namesrv}, self.lenient)
+        return Layer(
+            self.source, {**self.values, **self.namesrv}, self.lenient, lines=self._lines("namesrv.")
+        )
+
+    def _lines(self, prefix: str) -> Mapping[str, int]:
+        """The lines by name, where a name with `prefix` wins over the one without."""
+        of_one = {name.removeprefix(prefix): n for name, n in self.lines.items() if name.startswith(prefix)}
+        return {**self.lines, **of_one}
 
     def split(
         self, is_broker: Callable[[str], bool], is_namesrv: Callable[[str], bool]
@@ -49,8 +66,8 @@ class Layer:
         }
         of_broker = {name: value for name, value in self.values.items() if name not in of_namesrv}
         return (
-            Layer(self.source, {**of_broker, **self.broker}, self.lenient),
-            Layer(self.source, {**of_namesrv, **self.namesrv}, self.lenient),
+            Layer(self.source, {**of_broker, **self.broker}, self.lenient, lines=self._lines("broker.")),
+            Layer(self.source, {**of_namesrv, **self.namesrv}, self.lenient, lines=self._lines("namesrv.")),
         )
 
 
@@ -68,12 +85,15 @@ def read_file(path: Path) -> Layer:
         raise UnreadableSource(source, "is no file of options: it holds zero bytes")
     if path.suffix == ".toml":
         return _from_toml(source, data)
-    return _split_prefixed(source, parse_properties(data, source).items())
+    found = parse_numbered(data, source)
+    lines = {name: number for name, (_, number) in found.items()}
+    return _split_prefixed(source, ((name, value) for name, (value, _) in found.items()), lines)
 
 
 def _from_toml(source: str, data: bytes) -> Layer:
     try:
-        document = tomllib.loads(data.decode("utf-8"))
+        text = data.decode("utf-8")
+        document = tomllib.loads(text)
     except UnicodeDecodeError:
         raise UnreadableSource(source, "is not UTF-8, as TOML has to be") from None
     except tomllib.TOMLDecodeError as error:
@@ -87,7 +107,21 @@ def _from_toml(source: str, data: bytes) -> Layer:
             tables[name] = {key: _plain(source, f"{name}.{key}", inner) for key, inner in value.items()}
         else:
             raise UnreadableSource(source, f"table [{name}] is none of [broker] and [namesrv]")
-    return Layer(source, values, broker=tables["broker"], namesrv=tables["namesrv"])
+    return Layer(
+        source, values, broker=tables["broker"], namesrv=tables["namesrv"], lines=_lines_of_toml(text)
+    )
+
+
+def _lines_of_toml(text: str) -> dict[str, int]:
+    """The line of each key by its dotted name; keys in unusual notation are left out."""
+    lines: dict[str, int] = {}
+    table = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := _TOML_TABLE.match(line):
+            table = f"{header[1]}."
+        elif key := _TOML_KEY.match(line):
+            lines.setdefault(table + key[1], number)
+    return lines
 
 
 def _plain(source: str, name: str, value: Any) -> Any:
@@ -123,7 +157,9 @@ def from_environment(environment: Mapping[str, str]) -> Layer:
     return Layer("environment", values, lenient=True, namesrv=namesrv)
 
 
-def _split_prefixed(source: str, pairs: Iterable[tuple[str, str]]) -> Layer:
+def _split_prefixed(
+    source: str, pairs: Iterable[tuple[str, str]], lines: Mapping[str, int] | None = None
+) -> Layer:
     values = {}
     namesrv = {}
     for name, value in pairs:
@@ -131,4 +167,4 @@ def _split_prefixed(source: str, pairs: Iterable[tuple[str, str]]) -> Layer:
             namesrv[name.removeprefix(NAMESRV_PREFIX)] = value
         else:
             values[name] = value
-    return Layer(source, values, namesrv=namesrv)
+    return Layer(source, values, namesrv=namesrv, lines=lines or {})

@@ -14,7 +14,7 @@ from orbitmq.options.sources import Layer
 S = TypeVar("S", bound=Settings)
 
 HIDDEN = "******"
-"""What is shown in the place of a secret."""
+"""Text that is shown in the place of a secret."""
 
 
 class OptionTable(Generic[S]):
@@ -36,7 +36,7 @@ class OptionTable(Generic[S]):
         return self._by_name.get(name)
 
     def has(self, name: str) -> bool:
-        """Whether an option has this name."""
+        """True if an option has this name."""
         return name in self._by_name
 
     @property
@@ -53,9 +53,9 @@ class OptionTable(Generic[S]):
                 if row is None:
                     if layer.lenient:
                         continue
-                    raise UnknownOption(name, layer.source, self.names)
-                self._put(settings, row, row.parse(raw, layer.source))
-                settings.sources[row.name] = layer.source
+                    raise UnknownOption(name, layer.place(name), self.names)
+                self._put(settings, row, row.parse(raw, layer.place(name)))
+                settings.sources[row.name] = layer.place(name)
         settings.complete()
         return settings
 
@@ -66,7 +66,7 @@ class OptionTable(Generic[S]):
             settings.unused[row.name] = value
 
     def value(self, settings: S, row: Option) -> Value:
-        """What a row holds at the moment."""
+        """The present value of a row."""
         if row.name in self._declared:
             held: Value = getattr(settings, row.key)
             return held
@@ -81,6 +81,14 @@ class OptionTable(Generic[S]):
             and row.name in settings.sources
             and self.value(settings, row) not in (row.default, "" if row.default is None else row.default)
         ]
+
+    def changed(self, settings: S) -> dict[str, str]:
+        """The options that were set and differ from their defaults, as text by name; secrets are hidden."""
+        return {
+            row.name: HIDDEN if row.secret else to_text(self.value(settings, row))
+            for row in self.rows
+            if row.name in settings.sources and self.value(settings, row) != row.default
+        }
 
     def as_properties(self, settings: S, *, hidden: str | None = HIDDEN) -> dict[str, str]:
         """Every property and its value as text, sorted: what GET_BROKER_CONFIG answers.

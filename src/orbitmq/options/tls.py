@@ -9,114 +9,81 @@ from orbitmq.options.declare import Settings, option
 
 @dataclass(kw_only=True)
 class TlsSettings(Settings):
-    """How connections are encrypted."""
+    """Encryption of connections."""
 
     tls_server_mode: str = option(
-        "tls.server.mode",
-        "String",
         "permissive",
-        "permissive: plain and TLS connections on one port, told apart by their first byte; enforcing: TLS"
-        " only; disabled: plain only.",
-        owner="",
+        "permissive: plain and TLS connections on one port; enforcing: TLS only; disabled: plain only.",
+        name="tls.server.mode",
         choices=("permissive", "enforcing", "disabled"),
     )
     tls_server_cert_path: str | None = option(
-        "tls.server.certPath",
-        "String",
         None,
-        "The server's certificate with its chain, PEM. Files are looked at again every second: a renewed"
-        " certificate counts for new connections without a start.",
-        owner="",
+        "The server's certificate with its chain, PEM. The files are checked every second: new "
+        "connections use a renewed certificate without a restart.",
+        name="tls.server.certPath",
     )
     tls_server_key_path: str | None = option(
-        "tls.server.keyPath", "String", None, "The server's private key, PEM.", owner=""
+        None, "The server's private key, PEM.", name="tls.server.keyPath"
     )
     tls_server_key_password: str | None = option(
-        "tls.server.keyPassword",
-        "String",
-        None,
-        "What the private key is encrypted with.",
-        owner="",
-        secret=True,
+        None, "Password of the private key.", name="tls.server.keyPassword", secret=True
     )
     tls_server_need_client_auth: str = option(
-        "tls.server.need.client.auth",
-        "String",
         "none",
-        "Whether clients show a certificate: none, optional or require. It is always checked, so"
-        " tls.server.authClient has to be true as well.",
-        owner="",
+        "Client certificates: none, optional or require. They are always checked, so "
+        "tls.server.authClient has to be true as well.",
+        name="tls.server.need.client.auth",
         choices=("none", "optional", "require"),
     )
     tls_server_auth_client: bool = option(
-        "tls.server.authClient",
-        "boolean",
         False,
         "Check the certificates of clients against tls.server.trustCertPath.",
-        owner="",
+        name="tls.server.authClient",
     )
     tls_server_trust_cert_path: str | None = option(
-        "tls.server.trustCertPath",
-        "String",
         None,
-        "The certificates, PEM, that clients' have to be signed with; those of the system if not set.",
-        owner="",
+        "Trusted certificates for clients, PEM; those of the system if not set.",
+        name="tls.server.trustCertPath",
     )
     tls_test_mode_enable: bool = option(
-        "tls.test.mode.enable",
-        "boolean",
         True,
-        "Without a certificate of its own a server makes a self-signed one when it first needs it; that"
-        " needs the program openssl, and clients that check nothing.",
-        owner="",
+        "Create a self-signed certificate if the server has none. This needs the program "
+        "openssl, and clients that do not check certificates.",
+        name="tls.test.mode.enable",
     )
     tls_enable: bool = option(
-        "tls.enable", "boolean", False, "Use TLS for the server's own connections to other servers.", owner=""
+        False, "Use TLS for the server's own connections to other servers.", name="tls.enable"
     )
     tls_client_auth_server: bool = option(
-        "tls.client.authServer",
-        "boolean",
-        False,
-        "Check the certificates and names of other servers.",
-        owner="",
+        False, "Check the certificates and names of other servers.", name="tls.client.authServer"
     )
     tls_client_trust_cert_path: str | None = option(
-        "tls.client.trustCertPath",
-        "String",
         None,
-        "The certificates, PEM, that other servers' have to be signed with; those of the system if not set.",
-        owner="",
+        "Trusted certificates for other servers, PEM; those of the system if not set.",
+        name="tls.client.trustCertPath",
     )
     tls_client_cert_path: str | None = option(
-        "tls.client.certPath", "String", None, "The certificate shown to other servers, PEM.", owner=""
+        None, "The certificate shown to other servers, PEM.", name="tls.client.certPath"
     )
     tls_client_key_path: str | None = option(
-        "tls.client.keyPath", "String", None, "The private key to tls.client.certPath, PEM.", owner=""
+        None, "The private key to tls.client.certPath, PEM.", name="tls.client.keyPath"
     )
     tls_client_key_password: str | None = option(
-        "tls.client.keyPassword", "String", None, "What that key is encrypted with.", owner="", secret=True
+        None, "Password of tls.client.keyPath.", name="tls.client.keyPassword", secret=True
     )
     tls_ciphers: str | None = option(
-        "tls.ciphers",
-        "String",
         None,
-        "Cipher suites with `,` between, by Java's or OpenSSL's names. Without one of TLS 1.3 among them TLS"
-        " 1.3 is off; with one all of its suites are on.",
-        owner="",
+        "Cipher suites separated by `,`, with Java's or OpenSSL's names. If none is of TLS "
+        "1.3, TLS 1.3 is off; if one is, all suites of TLS 1.3 are on.",
+        name="tls.ciphers",
     )
     tls_protocols: str | None = option(
-        "tls.protocols",
-        "String",
-        None,
-        "TLSv1.2, TLSv1.3, or both with `,` between: both if not set.",
-        owner="",
+        None, "TLSv1.2, TLSv1.3, or both separated by `,`. Both if not set.", name="tls.protocols"
     )
     tls_config_file: str | None = option(
-        "tls.config.file",
-        "String",
         None,
-        "A properties file with the options above, which wins over them, but for tls.server.mode and"
-        " tls.enable.",
-        owner="",
+        "Properties file with the options above. It overrides them, except tls.server.mode and tls.enable.",
+        name="tls.config.file",
         apache_default="/etc/rocketmq/tls.properties, where it is there",
     )

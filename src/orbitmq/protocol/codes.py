@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ResponseCode(IntEnum):
-    """How a request ended. What each means for a caller is the table in `orbitmq.protocol.errors`."""
+    """Response codes. The table in `orbitmq.protocol.errors` gives their meaning for a caller."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1

@@ -8,7 +8,8 @@
     ├── Refused              raised by rules: the answer is an error with the protocol's code
     │   ├── MissingField     a request without a header field (or body) that it has to have
     │   ├── MalformedField   a header field that is not of its type
-    │   └── MalformedBody    a JSON body that cannot be read
+    │   ├── MalformedBody    a JSON body that cannot be read
+    │   └── BodyTooLong      a body longer than its request may have
     └── BrokerRefused        raised at the caller: the peer answered with an error; one subclass per code
 
 `Refused` travels from a handler to the process around it, which answers with `to_command()`.
@@ -20,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orbitmq.protocol.codes import ResponseCode
-from orbitmq.protocol.command import FLAG_RESPONSE, Command
+from orbitmq.protocol.remoting.command import FLAG_RESPONSE, Command
 
 
 class OrbitError(Exception):
@@ -85,6 +86,13 @@ class MalformedBody(Refused):
         super().__init__(ResponseCode.SYSTEM_ERROR, f"the request body cannot be read: {reason}")
 
 
+class BodyTooLong(Refused):
+    """A request's body is longer, or holds more, than any of its kind has to."""
+
+    def __init__(self, found: str, most: str) -> None:
+        super().__init__(ResponseCode.SYSTEM_ERROR, f"the request body has {found}, more than {most}")
+
+
 class BrokerRefused(OrbitError):
     """The peer answered with an error code. Subclasses name the codes; `code` is always there.
 
@@ -100,7 +108,7 @@ class BrokerRefused(OrbitError):
         self.code = code
         self.remark = remark
         self.address = address
-        """Who answered, `host:port`; empty where that is not known."""
+        """The address that answered, `host:port`; empty if unknown."""
         self.extra = extra
         """Header fields of the answer."""
 
@@ -152,6 +160,18 @@ class NoPermission(BrokerRefused):
     """The topic, group, broker or user does not allow this."""
 
     retriable = True
+
+    def __init__(
+        self, code: int, remark: str | None = None, address: str = "", extra: dict[str, str] | None = None
+    ) -> None:
+        super().__init__(code, remark, address, extra)
+        if self.wants_signature:
+            self.add_note("The broker serves known users only: give access_key= and secret_key=.")
+
+    @property
+    def wants_signature(self) -> bool:
+        """The broker has access control, and the request was not signed: no other try would do better."""
+        return (self.remark or "").startswith("username cannot be null")
 
 
 class TopicNotExist(BrokerRefused):

@@ -164,22 +164,22 @@ class IllegalName(OrbitError, ValueError):
 
 
 def retry_topic(group: str) -> str:
-    """Where a group's failed messages wait for their next delivery."""
+    """The topic in which a group's failed messages wait for their next delivery."""
     return RETRY_PREFIX + group
 
 
 def dlq_topic(group: str) -> str:
-    """Where a group's messages end that were delivered too often."""
+    """The topic of a group's messages that were delivered too often."""
     return DLQ_PREFIX + group
 
 
 def is_system_topic(topic: str) -> bool:
-    """Whether a topic belongs to the system in every cluster."""
+    """True if a topic belongs to the system in every cluster."""
     return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)
 
 
 def is_system_group(group: str) -> bool:
-    """Whether a group belongs to the system in every cluster."""
+    """True if a group belongs to the system in every cluster."""
     return group.startswith(SYSTEM_GROUP_PREFIX)
 
 

@@ -1,4 +1,4 @@
-"""The requests as a document: what `docs/wire.md` shows, from the declarations alone."""
+"""The requests as a document: what `docs/reference/wire.md` shows, from the declarations alone."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import inspect
 import sys
 from typing import Any
 
-from orbitmq.protocol.declare import FieldRow, Request
 from orbitmq.protocol.requests.every import REQUESTS, UNUSED
+from orbitmq.protocol.schema.declare import FieldRow, Request
 
 _HEAD = (
     "| code | request | to | header fields | body | answer: header fields | body |\n"

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from orbitmq.spark.decoding import decoded
-    from orbitmq.spark.progress import ProgressListener, commit_progress, queue_progress
-    from orbitmq.spark.session import local_session, spark_session
+    from orbitmq.spark.read.decoding import decoded
+    from orbitmq.spark.session.sessions import local_session, spark_session
+    from orbitmq.spark.session.start_query import started
     from orbitmq.spark.source import DefaultSource
-    from orbitmq.spark.starting import started
+    from orbitmq.spark.stream.progress import ProgressListener, commit_progress, queue_progress
 
 __all__ = [
     "DefaultSource",
@@ -33,13 +33,13 @@ __all__ = [
 
 _HOMES = {
     "DefaultSource": "source",
-    "ProgressListener": "progress",
-    "commit_progress": "progress",
-    "decoded": "decoding",
-    "local_session": "session",
-    "queue_progress": "progress",
-    "spark_session": "session",
-    "started": "starting",
+    "ProgressListener": "stream.progress",
+    "commit_progress": "stream.progress",
+    "decoded": "read.decoding",
+    "local_session": "session.sessions",
+    "queue_progress": "stream.progress",
+    "spark_session": "session.sessions",
+    "started": "session.start_query",
 }
 
 

@@ -1,4 +1,4 @@
-"""What a Spark job can be told. The useful sentence comes first: Spark shows little more."""
+"""Errors of Spark jobs. The useful sentence comes first: Spark shows little more."""
 
 from __future__ import annotations
 

@@ -7,22 +7,22 @@ it is first needed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from orbitmq.spark.columns import columns_asked, ddl
 from orbitmq.spark.errors import BadOption
-from orbitmq.spark.options import ReadOptions, columns_of
-from orbitmq.spark.planning import OffsetRange, split
+from orbitmq.spark.read.columns import columns_asked, ddl
+from orbitmq.spark.read.options import ReadOptions, columns_of
+from orbitmq.spark.read.partition import QueuePartition
+from orbitmq.spark.read.planning import split
 
 if TYPE_CHECKING:
-    from orbitmq.spark.pushdown import Pushed
+    from orbitmq.spark.read.pushdown import Pushed
     from orbitmq.spark.sink.writer import BatchWriter, StreamWriter
-    from orbitmq.spark.streaming import StreamReader
+    from orbitmq.spark.stream.streaming import StreamReader
 
 
 class DefaultSource(DataSource):
@@ -30,13 +30,13 @@ class DefaultSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What stands in `format(...)`."""
+        """The name for `format(...)`."""
         return "orbitmq"
 
     def schema(self) -> str | StructType:
         """All columns, or those of the option `columns`; asked for only when the user gives no schema."""
         if "provider" in self.options:
-            from orbitmq.spark.tables import schema_of_new
+            from orbitmq.spark.read.tables import schema_of_new
 
             table = schema_of_new(self.options)
             if table is not None:
@@ -58,7 +58,7 @@ class DefaultSource(DataSource):
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 -- Spark's name
         """The same, following the topics."""
-        from orbitmq.spark.streaming import StreamReader
+        from orbitmq.spark.stream.streaming import StreamReader
 
         options = _read_options(self.options, schema)
         if _reads_files(options):
@@ -66,13 +66,13 @@ class DefaultSource(DataSource):
         return StreamReader(ReadOptions.parse(options, streaming=True), columns_asked(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
-        """What writes a data frame to topics."""
+        """The writer of a data frame to topics."""
         from orbitmq.spark.sink.writer import batch_writer
 
         return batch_writer(_write_options(self.options, schema), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 -- Spark's name
-        """What writes a stream to topics."""
+        """The writer of a stream to topics."""
         from orbitmq.spark.sink.writer import stream_writer
 
         return stream_writer(_write_options(self.options, schema), schema, overwrite)
@@ -94,27 +94,20 @@ class PushdownSource(DefaultSource):
 
 
 def _reads_files(options: Mapping[str, str]) -> bool:
-    """Whether a store's folder is to be read, and no broker to be asked."""
+    """True if a store's folder is to be read without a broker."""
     return any(name.lower() in ("path", "paths") for name in options)
 
 
 def _read_options(given: Mapping[str, str], schema: StructType) -> Mapping[str, str]:
-    from orbitmq.spark.tables import read_options
+    from orbitmq.spark.read.tables import read_options
 
     return read_options(given, schema)
 
 
 def _write_options(given: Mapping[str, str], schema: StructType) -> Mapping[str, str]:
-    from orbitmq.spark.tables import write_options
+    from orbitmq.spark.read.tables import write_options
 
     return write_options(given, schema)
-
-
-@dataclass(slots=True)
-class QueuePartition(InputPartition):
-    """The offsets one task reads."""
-
-    work: OffsetRange
 
 
 class BatchReader(DataSourceReader):
@@ -130,8 +123,8 @@ class BatchReader(DataSourceReader):
 
         Raises BadOption, DataLost, SparkSourceError, NetError, BrokerRefused.
         """
-        from orbitmq.spark.cluster import Cluster
-        from orbitmq.spark.selecting import ranges_of_batch, selected_queues
+        from orbitmq.spark.read.cluster import Cluster
+        from orbitmq.spark.read.selecting import ranges_of_batch, selected_queues
 
         options, pushed = self._options, self._pushed
         with Cluster(options.namesrv, options.connecting) as cluster:
@@ -149,7 +142,7 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition, in queue order, in batches of about `maxBatchBytes`."""
-        from orbitmq.spark.reading import read_range
+        from orbitmq.spark.read.reading import read_range
 
         options = self._options if self._pushed is None else self._pushed.options(self._options)
         # Spark has a stand-in for a plan without partitions; and tags may exclude each other.
@@ -162,7 +155,7 @@ class PushdownReader(BatchReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 -- Spark's name
         """Takes what chooses queues, offsets, store times and tags; gives back what Spark has to apply."""
-        from orbitmq.spark.pushdown import Pushed
+        from orbitmq.spark.read.pushdown import Pushed
 
         self._pushed = Pushed()
         return list(self._pushed.take(filters))

@@ -1,9 +1,8 @@
 """The store room: files. Commit log, consume queues, index, checkpoint, recovery and retention.
 
-It owns no thread, no timer and no socket: what has to come round is handed out as chores.
+It owns no thread, no timer and no socket: its periodic tasks are run by the process around it.
 """
 
-from orbitmq.store.chores import Chore
 from orbitmq.store.errors import (
     FlushFailed,
     StoreCorrupt,
@@ -11,20 +10,23 @@ from orbitmq.store.errors import (
     StoreLocked,
     StoreUnavailable,
 )
-from orbitmq.store.figures import StoreFigures
-from orbitmq.store.messages import Appended, GetResult, GetStatus, PendingMessage, PutStatus, QueryResult
+from orbitmq.store.log.messages import Appended, GetResult, GetStatus, PendingMessage, PutStatus, QueryResult
+from orbitmq.store.metrics import StoreFigures
 from orbitmq.store.options import StoreOptions
-from orbitmq.store.scan_cy import QueueCursor
+from orbitmq.store.periodic import PeriodicTask
+from orbitmq.store.queue.lookup import Lookup
+from orbitmq.store.queue.scan_cy import QueueCursor
 from orbitmq.store.store import MessageStore
 
 __all__ = [
     "Appended",
-    "Chore",
     "FlushFailed",
     "GetResult",
     "GetStatus",
+    "Lookup",
     "MessageStore",
     "PendingMessage",
+    "PeriodicTask",
     "PutStatus",
     "QueryResult",
     "QueueCursor",

@@ -22,14 +22,14 @@ _REAL_DISK = RealDisk()
 
 @dataclass(slots=True, frozen=True)
 class ConfigText:
-    """What was read. `source` is the file it came from; both are None where there was nothing."""
+    """A text that was read. `source` is its file; both are None if there was none."""
 
     text: str | None
     source: Path | None
 
 
 def backup_path(path: Path) -> Path:
-    """Where the one before is kept."""
+    """Path of the previous version."""
     return path.with_name(path.name + ".bak")
 
 

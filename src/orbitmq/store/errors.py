@@ -1,4 +1,4 @@
-"""What can be wrong with a data folder, and what a person can do about it.
+"""Errors of a data folder, with advice to the operator.
 
 StoreError
 ├── StoreLocked        another process, or another store of this one, works in the folder
@@ -6,7 +6,9 @@ StoreError
 ├── StoreUnsupported   files of features that this store does not have
 ├── StoreUnavailable   the store takes no writes any more, or is closed
 ├── FlushFailed        the disk did not take what was written; never tried again as if it had
-└── DiskStalled        the disk does not answer, and more would wait for it; it may come back
+├── DiskStalled        the disk does not answer, and more would wait for it; it may come back
+├── NotTheMasters      bytes for a slave's log that cannot be the continuation of it
+└── CannotTruncate     the log has nothing left where it was to end
 """
 
 from __future__ import annotations
@@ -55,3 +57,11 @@ class FlushFailed(StoreError):
 
 class DiskStalled(StoreError):
     """The disk has not done for a while what it was asked, and more would have to wait for it."""
+
+
+class CannotTruncate(StoreError):
+    """The log begins behind the physical offset at which it was to end; nothing was changed."""
+
+
+class NotTheMasters(StoreError):
+    """Bytes that a slave was sent do not continue its log; nothing of them was stored."""

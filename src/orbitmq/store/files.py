@@ -26,7 +26,7 @@ SCARCE = NO_SPACE | {errno.ENOMEM}
 _MINCORE = ctypes.CDLL(None).mincore if sys.platform == "linux" else None
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 _SCRATCH = memoryview(bytearray(64 << 10))
-"""Where bytes go that are read only to learn whether they can be; nobody looks at it."""
+"""Target of reads whose bytes are not needed: they only show whether the range is readable."""
 
 
 class NoFile(OSError):
@@ -69,7 +69,7 @@ class StoreFile(Protocol):
         ...
 
     def resident_bytes(self, position: int, length: int) -> int:
-        """How much of a range, from its beginning on, is in memory: reading it does not wait for the disk."""
+        """Bytes at the beginning of a range that are in memory: reading them does not wait for the disk."""
         ...
 
     def write(self, position: int, data: bytes | memoryview) -> None:
@@ -90,7 +90,7 @@ class StoreFile(Protocol):
 
 
 class Disk(Protocol):
-    """Where files are."""
+    """The file system of a store."""
 
     def open(self, path: Path, size: int | None = None, mode: int = 0o644) -> StoreFile:
         """Opens a file for reading and writing; with `size`, makes it or lengthens it to that size. `mode` is
@@ -103,7 +103,7 @@ class Disk(Protocol):
         ...
 
     def size(self, path: Path) -> int:
-        """How many bytes a file has. Raises FileNotFoundError if there is none."""
+        """Size of a file in bytes. Raises FileNotFoundError if there is none."""
         ...
 
     def names(self, folder: Path) -> list[str]:
@@ -145,12 +145,11 @@ class Disk(Protocol):
 class RealFile:
     """A file of the operating system."""
 
-    __slots__ = ("_fd", "_small_syncs", "_view", "path", "size")
+    __slots__ = ("_fd", "_view", "path", "size")
 
-    def __init__(self, path: Path, fd: int, size: int, small_syncs: bool = False) -> None:
+    def __init__(self, path: Path, fd: int, size: int) -> None:
         self.path = path
         self.size = size
-        self._small_syncs = small_syncs
         self._fd = fd
         self._view: memoryview | None = None
 
@@ -158,9 +157,10 @@ class RealFile:
         if self._view is None:
             # The map closes itself when nobody holds a view any more.
             whole = mmap.mmap(self._fd, self.size)
-            if self._small_syncs and hasattr(mmap, "MADV_RANDOM"):
-                # Or else the kernel reads ahead of the writer in blocks of many pages, and a sync writes all
-                # of a block of which a page was touched: 660 KB for 24 on the way to the disk.
+            if hasattr(mmap, "MADV_RANDOM"):
+                # Or else the kernel reads ahead of the writer: the first write to a page waits until it has
+                # cleared up to 8 MiB (20 ms), and a sync writes all of a block of which a page was touched:
+                # 660 KB for 24 on the way to the disk.
                 whole.madvise(mmap.MADV_RANDOM)
             self._view = memoryview(whole)
         return self._view
@@ -228,10 +228,7 @@ class RealFile:
 
 
 class RealDisk:
-    """The disks of this machine. With `small_syncs` files are synced after every few pages."""
-
-    def __init__(self, small_syncs: bool = False) -> None:
-        self._small_syncs = small_syncs
+    """The disks of this machine."""
 
     def open(self, path: Path, size: int | None = None, mode: int = 0o644) -> StoreFile:
         require_file(path)
@@ -244,7 +241,7 @@ class RealDisk:
         except OSError:
             os.close(fd)
             raise
-        return RealFile(path, fd, found, self._small_syncs)
+        return RealFile(path, fd, found)
 
     def content(self, path: Path) -> bytes:
         require_file(path)
@@ -300,7 +297,7 @@ class RealDisk:
 
 
 def is_segment_name(name: str) -> bool:
-    """Whether a file is named as segments are: twenty decimal digits, its start."""
+    """True for names of segments: the start as twenty decimal digits."""
     return len(name) == 20 and name.isdigit() and name.isascii()
 
 

@@ -79,7 +79,7 @@ class StoreLock:
 
 
 def _owner(root: Path) -> str:
-    """Who may hold the lock: the file `abort` has the process id of a running broker."""
+    """The possible holder of the lock: the file `abort` has the process id of a running broker."""
     path = root / "abort"
     try:
         require_file(path)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from orbitmq.options import (
     InvalidValue,
+    Long,
     Option,
     RefusedValue,
     Settings,
@@ -21,508 +22,245 @@ _OWNER = "MessageStoreConfig"
 
 
 @dataclass(kw_only=True)
-class StoreSettings(Settings):
-    """Where messages are kept, for how long, and how surely."""
+class StoreSettings(Settings, owner="MessageStoreConfig"):
+    """Place, retention and durability of messages."""
 
     # Places and sizes.
     store_path_root_dir: str = option(
-        "storePathRootDir",
-        "String",
         "~/store",
         "The data folder: commit log, consume queues, index and tables.",
-        owner=_OWNER,
         apache_default="$HOME/store",
     )
     store_path_commit_log: str | None = option(
-        "storePathCommitLog",
-        "String",
         None,
-        "Where the commit log is: the folder commitlog of the data folder.",
-        owner=_OWNER,
+        "Folder of the commit log: always commitlog in the data folder.",
         apache_default="storePathRootDir/commitlog",
         status=Status.REFUSED,
         reason="the commit log has to be in the folder commitlog of storePathRootDir",
     )
     mapped_file_size_commit_log: int = option(
-        "mappedFileSizeCommitLog",
-        "int",
         1 << 30,
         "Size of a segment of the commit log. The segments of one folder all have the same size.",
-        owner=_OWNER,
         unit="bytes",
         minimum=64 * 1024,
     )
     mapped_file_size_consume_queue: int = option(
-        "mappedFileSizeConsumeQueue",
-        "int",
         6_000_000,
         "Size of a file of a consume queue, rounded up to whole units of 20 bytes.",
-        owner=_OWNER,
         unit="bytes",
         minimum=20,
     )
-    max_hash_slot_num: int = option(
-        "maxHashSlotNum", "int", 5_000_000, "Slots of an index file.", owner=_OWNER, minimum=1
-    )
-    max_index_num: int = option(
-        "maxIndexNum", "int", 20_000_000, "Entries of an index file.", owner=_OWNER, minimum=2
-    )
-    message_index_enable: bool = option(
-        "messageIndexEnable", "boolean", True, "Whether messages can be found by their keys.", owner=_OWNER
-    )
+    max_hash_slot_num: int = option(5_000_000, "Slots of an index file.", minimum=1)
+    max_index_num: int = option(20_000_000, "Entries of an index file.", minimum=2)
+    message_index_enable: bool = option(True, "Make messages searchable by their keys.")
 
-    index_file_write_enable: bool = option(
-        "indexFileWriteEnable", "boolean", True, "Whether keys are written into index files.", owner=_OWNER
-    )
-    index_file_read_enable: bool = option(
-        "indexFileReadEnable", "boolean", True, "Whether keys are looked up in index files.", owner=_OWNER
-    )
+    index_file_write_enable: bool = option(True, "Write keys into index files.")
+    index_file_read_enable: bool = option(True, "Look up keys in index files.")
 
     # How surely.
     flush_disk_type: str = option(
-        "flushDiskType",
-        "FlushDiskType",
         "ASYNC_FLUSH",
-        "SYNC_FLUSH: a send is answered, and seen by consumers, once it is on the disk.",
-        owner=_OWNER,
+        "SYNC_FLUSH: a message is acknowledged, and visible to consumers, once it is on the disk.",
+        java_type="FlushDiskType",
         choices=("ASYNC_FLUSH", "SYNC_FLUSH"),
     )
     sync_flush_timeout: int = option(
-        "syncFlushTimeout",
-        "int",
         5000,
-        "How long a send waits for the disk under SYNC_FLUSH.",
-        owner=_OWNER,
+        "Timeout of a send that waits for the disk under SYNC_FLUSH.",
         unit="ms",
         mutable=True,
         minimum=1,
     )
     flush_interval_commit_log: int = option(
-        "flushIntervalCommitLog",
-        "int",
-        500,
-        "How often the commit log is flushed under ASYNC_FLUSH.",
-        owner=_OWNER,
-        unit="ms",
-        minimum=1,
+        500, "Interval of flushes of the commit log under ASYNC_FLUSH.", unit="ms", minimum=1
     )
     flush_commit_log_least_pages: int = option(
-        "flushCommitLogLeastPages",
-        "int",
-        4,
-        "Pages of 4 KiB that have to wait before a flush is made for them.",
-        owner=_OWNER,
-        mutable=True,
-        unit="pages",
-        minimum=0,
+        4, "Minimum of dirty pages of 4 KiB for a flush.", mutable=True, unit="pages", minimum=0
     )
     flush_commit_log_thorough_interval: int = option(
-        "flushCommitLogThoroughInterval",
-        "int",
         10_000,
-        "How often the commit log is flushed whatever waits.",
-        owner=_OWNER,
+        "Interval of flushes of the commit log regardless of the number of dirty pages.",
         mutable=True,
         unit="ms",
         minimum=1,
     )
     flush_interval_consume_queue: int = option(
-        "flushIntervalConsumeQueue",
-        "int",
-        1000,
-        "How often consume queues are written.",
-        owner=_OWNER,
-        unit="ms",
-        minimum=1,
+        1000, "Interval at which consume queues are written.", unit="ms", minimum=1
     )
     flush_consume_queue_least_pages: int = option(
-        "flushConsumeQueueLeastPages",
-        "int",
         2,
-        "Pages of 4 KiB after which a consume queue is flushed to the disk before its time; 0: never.",
-        owner=_OWNER,
+        "Dirty pages of 4 KiB after which a consume queue is flushed ahead of its interval; 0: never.",
         unit="pages",
         minimum=0,
     )
     flush_consume_queue_thorough_interval: int = option(
-        "flushConsumeQueueThoroughInterval",
-        "int",
         60_000,
-        "How often all consume queues are flushed to the disk, and the checkpoint after them; sooner where "
-        "the log has grown by 128 MiB.",
-        owner=_OWNER,
+        "Interval at which all consume queues, and then the checkpoint, are flushed to the "
+        "disk; sooner if the log has grown by 128 MiB.",
         mutable=True,
         unit="ms",
         minimum=1,
     )
     check_crc_on_recover: bool = option(
-        "checkCRCOnRecover", "boolean", True, "Whether recovery checks the bodies it reads.", owner=_OWNER
+        True, "Verify the checksums of bodies during recovery.", name="checkCRCOnRecover"
     )
-    os_page_cache_busy_time_out_mills: int = option(
-        "osPageCacheBusyTimeOutMills",
-        "long",
+    os_page_cache_busy_time_out_mills: Long = option(
         1000,
-        "A flush of the commit log that takes longer, while a tenth of the machine's memory waits for it, "
-        "makes senders go elsewhere (SYSTEM_BUSY).",
+        "If a flush of the commit log takes longer than this while a tenth of the machine's "
+        "memory is dirty, sends are refused with SYSTEM_BUSY.",
         unit="ms",
-        owner=_OWNER,
         minimum=1,
     )
     enabled_append_prop_crc: bool = option(
-        "enabledAppendPropCRC",
-        "boolean",
-        False,
-        "Whether records end with a check sum over the whole of them.",
-        owner=_OWNER,
+        False, "Store a checksum of the whole record at its end.", name="enabledAppendPropCRC"
     )
     force_verify_prop_crc: bool = option(
-        "forceVerifyPropCRC",
-        "boolean",
-        False,
-        "Whether recovery looks at that check sum, in records that have it.",
-        owner=_OWNER,
+        False, "Verify that checksum during recovery, in records that have it.", name="forceVerifyPropCRC"
     )
     commit_log_recover_max_num: int = option(
-        "commitLogRecoverMaxNum",
-        "int",
-        10,
-        "Segments that recovery after a crash goes back at most.",
-        owner=_OWNER,
-        unit="segments",
-        minimum=1,
+        10, "Maximum of segments that recovery after a crash goes back.", unit="segments", minimum=1
     )
 
     # For how long.
     file_reserved_time: int = option(
-        "fileReservedTime",
-        "int",
-        72,
-        "How long a segment is kept after it was last written.",
-        owner=_OWNER,
-        mutable=True,
-        unit="h",
-        minimum=0,
+        72, "Retention of a segment after its last write.", mutable=True, unit="h", minimum=0
     )
     delete_when: str = option(
-        "deleteWhen",
-        "String",
-        "04",
-        "Hours of the day, with `;` between, at which old segments go.",
-        owner=_OWNER,
-        mutable=True,
+        "04", "Hours of the day, separated by `;`, at which expired segments are deleted.", mutable=True
     )
     disk_max_used_space_ratio: int = option(
-        "diskMaxUsedSpaceRatio",
-        "int",
         75,
-        "Disk use above which old segments go at once.",
-        owner=_OWNER,
+        "Disk use above which expired segments are deleted at once.",
         mutable=True,
         unit="%",
         minimum=10,
         maximum=99,
     )
     disk_space_clean_forcibly_ratio: int = option(
-        "diskSpaceCleanForciblyRatio",
-        "int",
         85,
-        "Disk use above which segments go before their time.",
-        owner=_OWNER,
+        "Disk use above which segments are deleted before they expire.",
         mutable=True,
         unit="%",
         minimum=30,
         maximum=99,
     )
     disk_space_warning_level_ratio: int = option(
-        "diskSpaceWarningLevelRatio",
-        "int",
-        90,
-        "Disk use above which sends are refused.",
-        owner=_OWNER,
-        mutable=True,
-        unit="%",
-        minimum=35,
-        maximum=99,
+        90, "Disk use above which sends are refused.", mutable=True, unit="%", minimum=35, maximum=99
     )
     clean_file_forcibly_enable: bool = option(
-        "cleanFileForciblyEnable",
-        "boolean",
-        True,
-        "Whether a full disk makes segments go before their time.",
-        owner=_OWNER,
-        mutable=True,
+        True, "Delete segments before they expire if the disk is full.", mutable=True
     )
     clean_resource_interval: int = option(
-        "cleanResourceInterval",
-        "int",
-        10_000,
-        "How often the store looks for segments to delete.",
-        owner=_OWNER,
-        unit="ms",
-        minimum=1,
+        10_000, "Interval of checks for segments to delete.", unit="ms", minimum=1
     )
     delete_file_batch_max: int = option(
-        "deleteFileBatchMax",
-        "int",
-        10,
-        "Segments deleted in one round.",
-        owner=_OWNER,
-        mutable=True,
-        unit="segments",
-        minimum=1,
+        10, "Segments deleted in one round.", mutable=True, unit="segments", minimum=1
     )
     delete_commit_log_files_interval: int = option(
-        "deleteCommitLogFilesInterval",
-        "int",
-        100,
-        "Pause between two segments that are deleted.",
-        owner=_OWNER,
-        mutable=True,
-        unit="ms",
-        minimum=0,
+        100, "Pause between the deletion of two segments.", mutable=True, unit="ms", minimum=0
     )
 
     # Limits.
     max_message_size: int = option(
-        "maxMessageSize",
-        "int",
-        4 << 20,
-        "The largest body of a message.",
-        owner=_OWNER,
-        unit="bytes",
-        mutable=True,
-        minimum=1,
-        maximum=128 << 20,
+        4 << 20, "The largest body of a message.", unit="bytes", mutable=True, minimum=1, maximum=128 << 20
     )
-    max_topic_length: int = option(
-        "maxTopicLength", "int", 127, "The longest name of a topic.", owner=_OWNER, mutable=True, unit="bytes"
-    )
+    max_topic_length: int = option(127, "The longest name of a topic.", mutable=True, unit="bytes")
     auto_message_version_on_topic_len: bool = option(
-        "autoMessageVersionOnTopicLen",
-        "boolean",
-        True,
-        "Store names of topics beyond 127 bytes in the second format of records.",
-        owner=_OWNER,
+        True, "Store topic names longer than 127 bytes in version 2 of the record format."
     )
     max_msgs_num_batch: int = option(
-        "maxMsgsNumBatch",
-        "int",
-        64,
-        "Messages that a query by key gives at most.",
-        owner=_OWNER,
-        mutable=True,
-        minimum=1,
+        64, "Maximum of messages in the answer to a query by key.", mutable=True, minimum=1
     )
     default_query_max_num: int = option(
-        "defaultQueryMaxNum",
-        "int",
-        32,
-        "Messages that a query by unique key gives at most.",
-        owner=_OWNER,
-        mutable=True,
-        minimum=1,
+        32, "Maximum of messages in the answer to a query by unique key.", mutable=True, minimum=1
     )
     max_filter_message_size: int = option(
-        "maxFilterMessageSize",
-        "int",
         16_000,
-        "Bytes of consume-queue units that one pull looks through at most, unless it asks for more messages.",
-        owner=_OWNER,
+        "Maximum of consume-queue bytes that one pull scans, unless it asks for more messages.",
         mutable=True,
         unit="bytes",
         minimum=20,
     )
     enable_consume_queue_ext: bool = option(
-        "enableConsumeQueueExt",
-        "boolean",
         False,
-        "Keep more about each message beside its queue: with enableCalcFilterBitMap, which filters want it. "
-        "Apache's broker reads and writes the same files.",
-        owner=_OWNER,
+        "Keep extension files beside each consume queue. With enableCalcFilterBitMap they hold "
+        "the filters that match a message. The files are compatible with Apache's broker.",
     )
     mapped_file_size_consume_queue_ext: int = option(
-        "mappedFileSizeConsumeQueueExt",
-        "int",
-        50_331_648,
-        "Size of the files of these extensions.",
-        owner=_OWNER,
-        unit="bytes",
-        minimum=65_536,
+        50_331_648, "Size of a consume queue extension file.", unit="bytes", minimum=65_536
     )
     travel_cq_file_num_when_get_message: int = option(
-        "travelCqFileNumWhenGetMessage",
-        "int",
-        1,
-        "Files of a consume queue that one pull looks through at most.",
-        owner=_OWNER,
-        mutable=True,
-        unit="files",
-        minimum=1,
+        1, "Maximum of consume queue files that one pull scans.", mutable=True, unit="files", minimum=1
     )
     max_transfer_bytes_on_message_in_memory: int = option(
-        "maxTransferBytesOnMessageInMemory",
-        "int",
-        256 * 1024,
-        "Bytes of recent messages in one pull.",
-        owner=_OWNER,
-        mutable=True,
-        unit="bytes",
-        minimum=1,
+        256 * 1024, "Maximum of bytes in one pull of recent messages.", mutable=True, unit="bytes", minimum=1
     )
     max_transfer_count_on_message_in_memory: int = option(
-        "maxTransferCountOnMessageInMemory",
-        "int",
-        32,
-        "Recent messages in one pull.",
-        owner=_OWNER,
-        mutable=True,
-        minimum=1,
+        32, "Maximum of messages in one pull of recent messages.", mutable=True, minimum=1
     )
     max_transfer_bytes_on_message_in_disk: int = option(
-        "maxTransferBytesOnMessageInDisk",
-        "int",
-        64 * 1024,
-        "Bytes of old messages in one pull.",
-        owner=_OWNER,
-        mutable=True,
-        unit="bytes",
-        minimum=1,
+        64 * 1024, "Maximum of bytes in one pull of old messages.", mutable=True, unit="bytes", minimum=1
     )
     max_transfer_count_on_message_in_disk: int = option(
-        "maxTransferCountOnMessageInDisk",
-        "int",
-        8,
-        "Old messages in one pull.",
-        owner=_OWNER,
-        mutable=True,
-        minimum=1,
+        8, "Maximum of messages in one pull of old messages.", mutable=True, minimum=1
     )
     access_message_in_memory_max_ratio: int = option(
-        "accessMessageInMemoryMaxRatio",
-        "int",
         40,
-        "Messages are recent within this share of the machine's memory from the end of the log.",
-        owner=_OWNER,
+        "Size of the end of the log that counts as recent, as a share of the machine's memory.",
         unit="%",
-        minimum=1,
+        minimum=0,
         maximum=100,
     )
 
     # Delayed messages.
     message_delay_level: str = option(
-        "messageDelayLevel",
-        "String",
         "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
-        "The delays of levels 1, 2, 3 ...: numbers with s, m, h or d, blanks between.",
-        owner=_OWNER,
+        "Delays of levels 1, 2, 3 ...: numbers with s, m, h or d, separated by blanks.",
     )
-    flush_delay_offset_interval: int = option(
-        "flushDelayOffsetInterval",
-        "long",
-        10_000,
-        "How often it is saved how far delayed messages were delivered.",
-        owner=_OWNER,
-        unit="ms",
-        minimum=1,
+    flush_delay_offset_interval: Long = option(
+        10_000, "Interval at which the progress of delayed delivery is saved.", unit="ms", minimum=1
     )
     timer_wheel_enable: bool = option(
-        "timerWheelEnable",
-        "boolean",
-        True,
-        "Whether messages with a time are taken and delivered; what waits meanwhile is kept.",
-        owner=_OWNER,
+        True, "Accept and deliver timer messages. While it is off, waiting messages are kept."
     )
     timer_precision_ms: int = option(
-        "timerPrecisionMs",
-        "int",
         1000,
-        "The width of a slot of the timer wheel. Messages are due to the millisecond all the same.",
-        owner=_OWNER,
+        "Width of a slot of the timer wheel. Due times keep their precision of one millisecond.",
         unit="ms",
         minimum=10,
         maximum=60_000,
     )
     timer_max_delay_sec: int = option(
-        "timerMaxDelaySec",
-        "int",
-        259_200,
-        "How far away the time of a message may be; up to 68 years.",
-        owner=_OWNER,
-        unit="s",
-        mutable=True,
-        minimum=0,
+        259_200, "Maximum delay of a timer message; up to 68 years.", unit="s", mutable=True, minimum=0
     )
     timer_roll_window_slot: int = option(
-        "timerRollWindowSlot",
-        "int",
         172_800,
-        "Messages that are due further ahead are stored again when this is over, or half of what the commit "
-        "log is kept for.",
-        owner=_OWNER,
+        "Messages with a longer delay are stored again after this time, or after half of the "
+        "retention of the commit log.",
         unit="slots",
         mutable=True,
     )
     timer_congest_num_each_slot: int = option(
-        "timerCongestNumEachSlot",
-        "int",
         2_147_483_647,
-        "Sends for a slot with more messages are refused, the more the fuller it is, all at twice as many.",
-        owner=_OWNER,
+        "Messages in a slot above which sends for it are refused at random, more often the "
+        "fuller it is; all are refused at twice the number.",
         mutable=True,
         minimum=1,
     )
     timer_stop_enqueue: bool = option(
-        "timerStopEnqueue",
-        "boolean",
-        False,
-        "Takes no message with a time into the wheel; they are stored and wait.",
-        owner=_OWNER,
-        mutable=True,
+        False, "Do not move timer messages into the wheel; they are stored and wait.", mutable=True
     )
     timer_stop_dequeue: bool = option(
-        "timerStopDequeue",
-        "boolean",
-        False,
-        "Delivers no message with a time, until it is set back.",
-        owner=_OWNER,
-        mutable=True,
+        False, "Do not deliver timer messages until this is switched off.", mutable=True
     )
     timer_flush_interval_ms: int = option(
-        "timerFlushIntervalMs",
-        "int",
-        1000,
-        "How often timer log, wheel and checkpoint are brought to the disk.",
-        owner=_OWNER,
-        unit="ms",
-        minimum=1,
+        1000, "Interval of flushes of timer log, wheel and timer checkpoint.", unit="ms", minimum=1
     )
     mapped_file_size_timer_log: int = option(
-        "mappedFileSizeTimerLog",
-        "int",
-        104_857_600,
-        "Size of a segment of the timer log.",
-        owner=_OWNER,
-        unit="bytes",
-        minimum=4096,
+        104_857_600, "Size of a segment of the timer log.", unit="bytes", minimum=4096
     )
     append_topic_for_timer_delete_key: bool = option(
-        "appendTopicForTimerDeleteKey",
-        "boolean",
-        False,
-        "A recall names its message by topic and id, not by id alone.",
-        owner=_OWNER,
-    )
-
-    # Replication.
-    ha_listen_port: int | None = option(
-        "haListenPort",
-        "int",
-        None,
-        "The port that routes name for slaves.",
-        owner=_OWNER,
-        apache_default="listenPort + 1",
-        minimum=1,
-        maximum=65535,
+        False, "Identify the message of a recall by topic and id, not by id alone."
     )
 
     def complete(self) -> None:
@@ -693,42 +431,6 @@ STORE_ROWS: list[Option] = [
         ("sampleCountThreshold", "int", 5000),
         ("sampleSteps", "int", 32),
     ),
-    *without_effect(
-        "there are no slaves and no controller yet",
-        "MessageStoreConfig",
-        Option("storePathEpochFile", "String", None, apache_default="storePathRootDir/epochFileCheckpoint"),
-        Option("storePathBrokerIdentity", "String", None, apache_default="storePathRootDir/brokerIdentity"),
-        ("haSendHeartbeatInterval", "int", 5000),
-        ("haHousekeepingInterval", "int", 20_000),
-        ("haTransferBatchSize", "int", 32_768),
-        ("haMasterAddress", "String", None),
-        ("haMaxGapNotInSync", "int", 268_435_456),
-        ("slaveTimeout", "int", 3000),
-        ("offsetCheckInSlave", "boolean", False),
-        ("totalReplicas", "int", 1),
-        ("minInSyncReplicas", "int", 1),
-        ("allAckInSyncStateSet", "boolean", False),
-        ("enableAutoInSyncReplicas", "boolean", False),
-        ("haFlowControlEnable", "boolean", False),
-        ("maxHaTransferByteInSecond", "long", 104_857_600),
-        ("haMaxTimeSlaveNotCatchup", "long", 15_000),
-        ("syncMasterFlushOffsetWhenStartup", "boolean", False),
-        ("maxChecksumRange", "long", 1_073_741_824),
-        ("maxSlaveResendLength", "long", 268_435_456),
-        ("syncFromLastFile", "boolean", False),
-        ("asyncLearner", "boolean", False),
-    ),
-    *refused(
-        "replication is not implemented yet",
-        "MessageStoreConfig",
-        Option(
-            "brokerRole",
-            "BrokerRole",
-            "ASYNC_MASTER",
-            choices=("ASYNC_MASTER", "SYNC_MASTER", "SLAVE"),
-        ),
-        ("inSyncReplicas", "int", 1),
-    ),
     *refused(
         "records with a copy mark need a store of their own kind",
         "MessageStoreConfig",
@@ -803,7 +505,6 @@ STORE_ROWS: list[Option] = [
         ("dataReadAheadEnable", "boolean", True),
         ("accessMessageInMemoryHotRatio", "int", 26),
         ("readUnCommitted", "boolean", False),
-        ("enableCleanExpiredOffset", "boolean", False),
         ("replicasPerDiskPartition", "int", 1),
         ("logicalDiskSpaceCleanForciblyThreshold", "double", 0.8),
         ("correctLogicMinOffsetSleepInterval", "int", 1),

@@ -1,4 +1,4 @@
-"""What a store has to know: the values of its option rows, with the folder as a path."""
+"""Options of a store: the values of its rows, with the folder as a path."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class StoreOptions:
 
     @property
     def sync_flush(self) -> bool:
-        """Whether a message counts as stored only once it is on the disk."""
+        """True if a message counts as stored only once it is on the disk."""
         return self.flush_disk_type == "SYNC_FLUSH"
 
     @classmethod

@@ -5,7 +5,7 @@ folder after kill -9. Nothing is asked of the broker that works there; what make
 order in which it is taken. What says how far something has got comes first, what it points to later, the
 commit log last, so that nothing in the copy points beyond the copy's log:
 
-    checkpoint and queue marks; tables (offsets, delays, timers); timer wheel; timer log; queues; index;
+    checkpoint and queue checkpoint; tables (offsets, delays, timers); timer wheel; timer log; queues; index;
     the commit log; topics and groups, of which the log may have made new ones in between
 
 Segments that are full are never written again: they are brought to the disk and linked, and cost no space.
@@ -23,10 +23,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orbitmq.protocol.errors import OrbitError
-from orbitmq.store.checkpoint import mark_of, vouching_for
 from orbitmq.store.files import is_segment_name
-from orbitmq.store.index_cy import HEADER_BYTES
-from orbitmq.store.index_file import end_timestamp_of
+from orbitmq.store.index.index_cy import HEADER_BYTES
+from orbitmq.store.index.index_file import end_timestamp_of
+from orbitmq.store.recovery.checkpoint import mark_of, vouching_for
 
 COMMIT_LOG = "commitlog"
 QUEUES = ("consumequeue", "consumequeue_ext", "batchconsumequeue")
@@ -47,7 +47,7 @@ class SnapshotFailed(OrbitError):
 
 @dataclass(slots=True)
 class SnapshotFigures:
-    """What a copy consists of."""
+    """Figures of a copy."""
 
     linked_files: int = 0
     linked_bytes: int = 0
@@ -101,7 +101,7 @@ class _Copy:
 
     def run(self) -> None:
         """All of it, in the order that makes it consistent."""
-        checkpoint, marks = self._checkpoint_and_marks()
+        checkpoint, queue_checkpoint = self._checkpoints()
         later = {*LAST, *(f"{name}.bak" for name in LAST)}
         self._folder("config", skip=later)
         self._file("timerwheel")
@@ -109,7 +109,7 @@ class _Copy:
         for name in QUEUES:
             self._segments(name)
         self._segments("index", newest=2)
-        self._put_checkpoint_and_marks(checkpoint, marks)
+        self._put_checkpoints(checkpoint, queue_checkpoint)
         for name in self._names(""):
             if name not in OF_THE_PROCESS and name != COMMIT_LOG:
                 self._folder(name)
@@ -140,8 +140,8 @@ class _Copy:
             if name not in skip:
                 self._file(name)
 
-    def _checkpoint_and_marks(self) -> list[bytes | None]:
-        """The two belong together: the marks count beside their checkpoint only."""
+    def _checkpoints(self) -> list[bytes | None]:
+        """The two belong together: the queue checkpoint counts beside its checkpoint only."""
         self._done.update(FIRST)
         for _ in range(TRIES):
             before = [self._content(name) for name in FIRST]
@@ -149,16 +149,18 @@ class _Copy:
                 break
         return before
 
-    def _put_checkpoint_and_marks(self, checkpoint: bytes | None, marks: bytes | None) -> None:
+    def _put_checkpoints(self, checkpoint: bytes | None, queue_checkpoint: bytes | None) -> None:
         """As they were at first, but for the index: its copy is on the disk now, further than they say."""
         newest = max((self._target / "index").glob("[0-9]*"), default=None)
         if checkpoint is not None and newest is not None:
             with newest.open("rb") as file:
                 vouching = vouching_for(checkpoint, end_timestamp_of(file.read(HEADER_BYTES)))
-            if marks is not None:
-                marks = marks.replace(mark_of(checkpoint).encode(), mark_of(vouching).encode(), 1)
+            if queue_checkpoint is not None:
+                queue_checkpoint = queue_checkpoint.replace(
+                    mark_of(checkpoint).encode(), mark_of(vouching).encode(), 1
+                )
             checkpoint = vouching
-        for name, content in zip(FIRST, (checkpoint, marks), strict=True):
+        for name, content in zip(FIRST, (checkpoint, queue_checkpoint), strict=True):
             if content is not None:
                 (self._target / name).write_bytes(content)
                 self._synced(self._target / name)
@@ -184,7 +186,7 @@ class _Copy:
                 self._file(name)
 
     def _is_full(self, name: str) -> bool:
-        """Whether a file of a queue, or of the index, has no room at its end."""
+        """True if a file of a queue, or of the index, has no room at its end."""
         try:
             with (self._source / name).open("rb") as file:
                 size = os.fstat(file.fileno()).st_size

@@ -1,6 +1,6 @@
 """The store of a broker: one folder, one owner.
 
-The owner's thread appends and reads. Chores (`chores()`) and `flush_now`, `read_cold` may run in other
+The owner's thread appends and reads. `periodic_tasks()`, `flush_now` and `read_cold` may run in other
 threads beside it; they change nothing that the owner reads halfway. See ARCHITECTURE.md for who changes what.
 """
 
@@ -8,39 +8,44 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 
-from orbitmq.protocol.message import BLANK_BYTES, StoredMessage
 from orbitmq.protocol.names import TIMER_TOPIC
-from orbitmq.protocol.properties_cy import tags_code
+from orbitmq.protocol.records.message import BLANK_BYTES, StoredMessage
+from orbitmq.protocol.records.properties_cy import tags_code
 from orbitmq.store import failpoints
-from orbitmq.store.append_cy import Limits, append_messages
-from orbitmq.store.arrivals import Arrival, Arrivals
-from orbitmq.store.checkpoint import Checkpoint
-from orbitmq.store.chores import Chore
-from orbitmq.store.commit_log import CommitLog, Segment
-from orbitmq.store.consume_queue import UNIT, UNIT_BYTES, ConsumeQueue, QueueTable, due_time
-from orbitmq.store.errors import DiskStalled, FlushFailed, StoreCorrupt, StoreUnavailable
-from orbitmq.store.extension import ExtensionFiles
-from orbitmq.store.figures import StoreFigures
+from orbitmq.store.errors import CannotTruncate, DiskStalled, FlushFailed, StoreCorrupt, StoreUnavailable
 from orbitmq.store.files import NO_SPACE, Disk, NoFile, RealDisk
-from orbitmq.store.filtering import Accept, MessageFilter
-from orbitmq.store.index import Index
+from orbitmq.store.index.index_table import Index
 from orbitmq.store.lock import StoreLock
-from orbitmq.store.lookup import Lookup
-from orbitmq.store.marks import Marks
-from orbitmq.store.messages import Appended, GetResult, GetStatus, PendingMessage, PutStatus, QueryResult
+from orbitmq.store.log.append_cy import Limits, append_messages
+from orbitmq.store.log.commit_log import CommitLog, Segment
+from orbitmq.store.log.confirm import Confirm
+from orbitmq.store.log.messages import Appended, GetResult, GetStatus, PendingMessage, PutStatus, QueryResult
+from orbitmq.store.log.raw_append import QueueFollower, RawAppend
+from orbitmq.store.log.retention import Retention
+from orbitmq.store.metrics import StoreFigures
 from orbitmq.store.options import StoreOptions, delays_ms
-from orbitmq.store.queue_loading import load_queues
-from orbitmq.store.queue_reader import QueueReader, memory_bytes
-from orbitmq.store.recovery import Recovered, Recovery
-from orbitmq.store.retention import Retention
-from orbitmq.store.room import Room
-from orbitmq.store.scan_cy import QueueCursor, properties_of
-from orbitmq.store.sweep import Sweep
-from orbitmq.store.timer_check import TimerMark
-from orbitmq.store.timer_files import TimerFiles
+from orbitmq.store.periodic import PeriodicTask
+from orbitmq.store.queue.arrivals import Arrival, Arrivals
+from orbitmq.store.queue.consume_queue import UNIT, UNIT_BYTES, ConsumeQueue, QueueTable, due_time
+from orbitmq.store.queue.extension import ExtensionFiles
+from orbitmq.store.queue.filtering import Accept, MessageFilter
+from orbitmq.store.queue.loading import load_queues
+from orbitmq.store.queue.lookup import Lookup
+from orbitmq.store.queue.reader import QueueReader, memory_bytes
+from orbitmq.store.queue.room import Room
+from orbitmq.store.queue.scan_cy import QueueCursor, properties_of
+from orbitmq.store.queue.writer import QueueWriter
+from orbitmq.store.recovery.checkpoint import Checkpoint
+from orbitmq.store.recovery.log_recovery import Recovered, Recovery
+from orbitmq.store.recovery.queue_checkpoint import QueueCheckpoint
+from orbitmq.store.recovery.truncation import boundary, completed, intend, intended, truncate
+from orbitmq.store.timer.check_point import TimerMark
+from orbitmq.store.timer.files import TimerFiles
 
 log = logging.getLogger(__name__)
 
@@ -49,16 +54,16 @@ RECORD_OVERHEAD_BYTES = 64 << 10
 PAGE_BYTES = 4096
 BUSY_SHARE_OF_MEMORY = 10
 """A tenth of memory that waits for the disk is much: at a fifth Linux stops who writes (vm.dirty_ratio)."""
-SWEPT_PER_CALL = 1_000
+TRIMMED_PER_CALL = 1_000
 """Queues whose units in files are dropped from memory in one call: some ms."""
 INDEX_SLICES_AT_CLOSE = 512
 INDEX_SLICES_AT_QUERY = 8
 INDEX_INTERVAL_MS = 100
 MARKED_EVERY_BYTES = 128 << 20
-"""By how much the log may grow before its queues and the marks are brought to the disk: a start after a crash
-reads it again from there."""
+"""By how much the log may grow before its queues and the queue checkpoint are brought to the disk: a start
+after a crash reads it again from there."""
 MARKED_EVERY_BYTES_PER_QUEUE = 8 << 10
-"""With many queues it may grow by more: the marks name each."""
+"""With many queues it may grow by more: the queue checkpoint names each."""
 FAR_AHEAD_MS = 366 * 24 * 3600_000
 """Store times do not go back where the clock was set back, by up to so much."""
 _OUT_OF_MEMORY = MemoryError("an append ended halfway")
@@ -80,7 +85,9 @@ class MessageStore:
         self._sync = options.sync_flush
         self._delays = delays_ms(options.message_delay_level)
         self._checkpoint = Checkpoint.load(disk, root / "checkpoint")
-        self._log = CommitLog.load(disk, root / "commitlog", options.mapped_file_size_commit_log)
+        self._cut = intended(disk, root)
+        """Target end of a truncation that the last process did not complete."""
+        self._log = CommitLog.load(disk, root / "commitlog", options.mapped_file_size_commit_log, self._cut)
         self._queues = QueueTable(
             disk, root / "consumequeue", options.mapped_file_size_consume_queue, self._sync
         )
@@ -88,7 +95,9 @@ class MessageStore:
         self._extension = ExtensionFiles(
             disk, root / "consumequeue_ext", options.mapped_file_size_consume_queue_ext, self._queues
         )
-        self._sweep = Sweep(disk, self._queues, self._extension, options.flush_consume_queue_least_pages)
+        self._queue_writer = QueueWriter(
+            disk, self._queues, self._extension, options.flush_consume_queue_least_pages
+        )
         self.filter_bits: Callable[[str, bytes], bytes] = _no_bits
         """(topic, properties) -> the bit map of a unit's extension; set by whoever knows the filters."""
         self._index = Index(
@@ -102,16 +111,25 @@ class MessageStore:
         )
         self._retention = Retention(options, disk, self._log, self._follow_log)
         self._limits = Limits(options.enabled_append_prop_crc)
-        self._arrivals = Arrivals(self._log, self._queues, self._extension)
+        self._confirm = Confirm(self._log, self._sync)
+        self._arrivals = Arrivals(self._log, self._queues, self._extension, self._confirm)
         self._lookup = Lookup(
             self._log, self._queues, self._arrivals, self._extension, options.enabled_append_prop_crc
         )
         self._reader = QueueReader(options, self._log, self._queues, self._arrivals, self._extension)
+        self._raw = RawAppend(self._log, options.max_message_size + RECORD_OVERHEAD_BYTES)
+        self._follower = QueueFollower(self._queues, self._extension, self._delays, self._arrivals.dirty)
         self._room = Room(self._queues.by_topic)
+        self.takes_messages = True
+        """Whether anything but a master's log is stored: only while this broker is master itself."""
         self._last_timestamp = 0
         self._last_record = -1
         self._half_done: BaseException | None = None
-        """What ended an append that could not be taken back: the store takes nothing more."""
+        """The error that ended an append or a truncation halfway; the store then accepts nothing more."""
+        self._marking = threading.Lock()
+        """Held while the queue checkpoint is made and written: it is of one log, not half of the one before a
+        cut.
+        """
         self._last_thorough = 0
         self._last_queue_sync = 0
         self._queues_synced_to = 0
@@ -125,7 +143,7 @@ class MessageStore:
         self.timers: TimerFiles | None = None
         """The files of timer messages; None where they are switched off."""
         self.timer_mark: TimerMark | None = None
-        """Where timers stood when their owner stopped; `close` makes it last."""
+        """State of the timers when their owner stopped; `close` writes it."""
 
     # Opening and closing.
 
@@ -144,7 +162,7 @@ class MessageStore:
             ) from None
         lock = StoreLock.acquire(root)
         try:
-            store = cls(options, disk or RealDisk(small_syncs=options.sync_flush), lock)
+            store = cls(options, disk or RealDisk(), lock)
             store._start(now_ms)
         except FileExistsError as error:
             lock.release()
@@ -169,8 +187,13 @@ class MessageStore:
         disk = self._disk
         disk.make_folder(root / "consumequeue")
         disk.make_folder(root / "config")
-        clean = "abort" not in disk.names(root)
+        cut = self._cut
+        clean = "abort" not in disk.names(root) and cut is None
         self._write_abort()
+        if cut is not None:
+            log.warning("%s: a truncation of the log to %d had not ended: it is carried out now", root, cut)
+            self._log.truncate(cut)
+            self._checkpoint.index_timestamp_ms = 0  # the newest index file may be half cut
         self._queues.batch_topics = frozenset(disk.names(root / "batchconsumequeue"))
         if self._queues.batch_topics:
             log.warning(
@@ -178,18 +201,24 @@ class MessageStore:
                 ", ".join(sorted(self._queues.batch_topics)),
             )
         load_queues(self._queues)
-        marks = Marks.load(disk, root, self._checkpoint.mark)
+        queue_checkpoint = QueueCheckpoint.load(disk, root, self._checkpoint.mark) if cut is None else None
         recovery = Recovery(
-            self.options, self._log, self._queues, self._sweep, self._checkpoint, marks, clean
+            self.options,
+            self._log,
+            self._queues,
+            self._queue_writer,
+            self._checkpoint,
+            queue_checkpoint,
+            clean,
         )
         self.recovered = found = recovery.run()
         try:
-            self._sweep.run()
+            self._queue_writer.run()
         except OSError as error:
             if error.errno not in NO_SPACE:
                 raise
             log.error("rebuilt consume queues cannot be written: %s; no messages are taken", error)
-        self._sweep.take_in()
+        self._queue_writer.trim_tails()
         if found.scanned:
             log.info(
                 "%s: recovered%s; the log was read from %d on and ends at %d, %d queue entries were put "
@@ -203,8 +232,8 @@ class MessageStore:
         self._last_timestamp = found.last_timestamp_ms if is_time else now_ms
         for physical_offset in found.bad_records:
             self._reader.note_bad(physical_offset, "", -1, -1)
-        self._sweep.raise_min_offsets(self._log.min_physical)
-        self._index.load(clean, recovery.marks, anew=recovery.is_other_log)
+        self._queue_writer.raise_min_offsets(self._log.min_physical)
+        self._index.load(clean, recovery.queue_checkpoint, anew=recovery.is_other_log)
         self._reader.opened_end = self._log.max_physical
         self._arrivals.begin()
         self._last_thorough = self._last_queue_sync = now_ms
@@ -214,6 +243,11 @@ class MessageStore:
         self._log.reserve_ahead()
         if self.options.timer_wheel_enable:
             self._open_timers(clean, now_ms)
+            if cut is not None:
+                self._cut_timers(now_ms)
+        if cut is not None:
+            self._save_checkpoints(self._last_record, self._last_timestamp, with_index=True)
+            completed(disk, root)
 
     def _open_timers(self, clean: bool, now_ms: int) -> None:
         first = max(0, self.min_offset(TIMER_TOPIC, 0))
@@ -257,20 +291,23 @@ class MessageStore:
         self._closed = True
         try:
             self._log.flush()
-            self._arrivals.show_durable()
-            self._sweep.run()
-            self._sweep.take_in()
+            # Units go to their files, whatever replicas have: what is in the log counts at the next start.
+            self.replicas_reached(None)
+            self._arrivals.show_confirmed()
+            self._queue_writer.run()
+            self._queue_writer.trim_tails()
             self._index.build(self._log.max_physical, self._last_timestamp, INDEX_SLICES_AT_CLOSE)
-            self._save_marks(self._last_record, self._last_timestamp, with_index=True)
+            if self._half_done is None:
+                self._save_checkpoints(self._last_record, self._last_timestamp, with_index=True)
             if self.timers is not None:
                 self.timers.close(self.timer_mark)
-            if self._log.flush_error is None and self._index.sync_error is None:
+            if self._log.flush_error is None and self._index.sync_error is None and self._half_done is None:
                 self._disk.remove(self.options.root / "abort")
         except (OSError, FlushFailed) as error:
             log.error("the store could not be closed in order: %s", error)
         finally:
             self._room.view = memoryview(b"")
-            self._sweep.close()
+            self._queue_writer.close()
             self._queues.close()
             self._extension.close()
             self._index.close()
@@ -299,16 +336,15 @@ class MessageStore:
         results: list[Appended] = [] if answers is None else answers
         if not messages:
             return results
-        refused = self._refusal()
-        if refused:
+        if not self.takes_messages or self._refusal():
             results += [Appended(PutStatus.SERVICE_NOT_AVAILABLE) for _ in messages]
             return results
         if self.is_page_cache_busy:
             self.busy_refusals += len(messages)
             results += [Appended(PutStatus.OS_PAGE_CACHE_BUSY) for _ in messages]
             return results
-        if self._sweep.swept:
-            self._sweep.take_in(SWEPT_PER_CALL)
+        if self._queue_writer.written:
+            self._queue_writer.trim_tails(TRIMMED_PER_CALL)
         if now_ms > self._last_timestamp:
             self._last_timestamp = now_ms
         commit_log = self._log
@@ -347,7 +383,7 @@ class MessageStore:
             if not needed:
                 break
             try:
-                segment = commit_log.make_room(needed, self.options.os_page_cache_busy_time_out_mills)
+                segment = commit_log.make_room(needed)
             except DiskStalled:
                 self.busy_refusals += len(messages) - index
                 results += [Appended(PutStatus.OS_PAGE_CACHE_BUSY) for _ in messages[index:]]
@@ -365,14 +401,18 @@ class MessageStore:
                 break
         return results
 
-    def room(self, now_ms: int) -> Room | None:
-        """Where the owner may write records itself, at once; None where `append_many` has to decide."""
-        if failpoints.armed or self.options.enabled_append_prop_crc:
+    def room(self, now_ms: int, *, with_property_crc: bool = False) -> Room | None:
+        """Space in which the owner may write records itself; None if `append_many` has to decide.
+
+        `with_property_crc`: the caller ends records with a checksum where `Room.property_crc` asks for it.
+        """
+        property_crc = self.options.enabled_append_prop_crc
+        if failpoints.armed or (property_crc and not with_property_crc):
             return None
-        if self._refusal() or self.is_page_cache_busy:
+        if not self.takes_messages or self._refusal() or self.is_page_cache_busy:
             return None
-        if self._sweep.swept:
-            self._sweep.take_in(SWEPT_PER_CALL)
+        if self._queue_writer.written:
+            self._queue_writer.trim_tails(TRIMMED_PER_CALL)
         if now_ms > self._last_timestamp:
             self._last_timestamp = now_ms
         segment = self._log.segments[-1]
@@ -383,6 +423,7 @@ class MessageStore:
         room.segment_start = segment.start
         room.store_timestamp = self._last_timestamp
         room.dirty = self._arrivals.dirty
+        room.property_crc = property_crc
         most = self.options.max_message_size
         if most != room.max_body_bytes:
             room.max_body_bytes = most
@@ -400,6 +441,134 @@ class MessageStore:
         self._take_back(list(room.dirty), self._log.segments[-1])
         self._half_done = None
 
+    # Following a master.
+
+    @property
+    def replica_end(self) -> int:
+        """The physical offset behind everything received of a master's log, a record that is not whole
+        too.
+        """
+        return self._raw.end
+
+    def drop_partial_record(self) -> None:
+        """Forgets the beginning of a record whose rest has not come from the master."""
+        self._raw.drop_partial()
+
+    def append_raw(self, physical_offset: int, data: bytes) -> None:
+        """Appends bytes of a master's log, cut anywhere; queues follow from whole records at once.
+
+        Raises NotTheMasters for bytes that do not continue this log, StoreUnavailable where nothing is
+        taken now, OSError where the disk has no room. What is whole by then is stored.
+        """
+        refused = self._refusal()
+        if refused:
+            raise StoreUnavailable(refused)
+        if self._queue_writer.written:
+            self._queue_writer.trim_tails(TRIMMED_PER_CALL)
+        records = self._raw.append(physical_offset, data)
+        if failpoints.armed:
+            failpoints.hit("commitlog.after_append")
+        if not records:
+            return
+        self._last_record = records[-1][0]
+        self._last_timestamp = max(self._last_timestamp, records[-1][4])
+        follower = self._follower
+        follower.dirty = self._arrivals.dirty
+        follower.bits_of = self.filter_bits
+        done = follower.follow(records)
+        while done < len(records):
+            # The topic was deleted at the master and made anew, and this is its first message there.
+            self.delete_queues(records[done][6])
+            records = records[done:]
+            done = follower.follow(records)
+
+    def truncate_to(self, physical_offset: int, now_ms: int) -> int:
+        """Makes the log end at a physical offset, now and after any crash; gives where it ends.
+
+        What is behind the offset is taken away, acknowledged or not: the caller has decided that another
+        broker's log counts, and says so to its operators. An offset within a record counts as the beginning
+        of that record; one at or behind the end of the log takes away nothing but a partial record.
+
+        Queues, index, timer files, checkpoint and the confirm offset are then those of a store that never had
+        more. For the owner's thread, of a broker that is not master: rules that hold state of their own begin
+        anew when it becomes one (timers from `timers`, which is another object afterwards). Views that were
+        given out of what is cut off see zeros, so answers that are still being sent are to be ended before.
+        Other threads may go on flushing, writing queues, indexing and reading. It blocks as long as the
+        disk does, some ms where the tail is short.
+
+        Raises CannotTruncate for an offset before the beginning of the log, StoreUnavailable where the store
+        is closed or has failed, OSError or FlushFailed where the disk does. After the latter two the store
+        takes nothing more, and the next start completes the truncation.
+        """
+        if self._closed or self._half_done is not None or self._log.flush_error is not None:
+            raise StoreUnavailable(self._refusal())
+        if physical_offset < self._log.min_physical:
+            raise CannotTruncate(
+                f"the log begins at {self._log.min_physical}, and was to end at {physical_offset}: "
+                "start with an empty store"
+            )
+        self._raw.drop_partial()
+        before = self._log.max_physical
+        end = boundary(self._log, min(physical_offset, before))
+        if end == before:
+            return end
+        try:
+            with self._marking:
+                self._truncate(end, now_ms)
+        except BaseException as error:
+            self._half_done = error
+            raise
+        log.warning("%s: the log was cut from %d to %d, as it was told to", self.options.root, before, end)
+        return end
+
+    def _truncate(self, end: int, now_ms: int) -> None:
+        intend(self._disk, self.options.root, end)
+        for queue in truncate(self._log, self._queue_writer, self._index, end):
+            self._reader.forget(queue)
+        self._log.reserve_ahead()
+        last = self._log.last_record_before(end)
+        self._last_record = -1 if last is None else last[0]
+        self._last_timestamp = 0 if last is None else last[4]
+        self._arrivals.cut_to(end)
+        self._reader.opened_end = min(self._reader.opened_end, end)
+        self._queues_synced_to = min(self._queues_synced_to, end)
+        if self.timers is not None:
+            self._cut_timers(now_ms)
+        if failpoints.armed:
+            failpoints.hit("truncation.timers")
+        self._checkpoint.index_timestamp_ms = min(self._checkpoint.index_timestamp_ms, self._last_timestamp)
+        self._queue_writer.run()
+        self._queue_writer.trim_tails()
+        self._write_marks(self._last_record, self._last_timestamp, with_index=True)
+        completed(self._disk, self.options.root)
+
+    def reopen_timers(self, now_ms: int, mark: TimerMark | None = None) -> None:
+        """Closes the files of timers, at the mark where their owner stopped if it tells one, and opens them
+        again: their owner goes on from `timers.start`. Blocks; while nobody else uses them. Raises OSError.
+        """
+        if self.timers is not None:
+            self.timers.close(mark)
+            self._open_timers(mark is not None, now_ms)
+
+    def _cut_timers(self, now_ms: int) -> None:
+        """Opens the files of timers anew, without what they know of messages that are not in the log."""
+        timers = self.timers
+        assert timers is not None
+        timers.go_back(self._log, self.max_offset(TIMER_TOPIC, 0))
+        timers.close(None)
+        self._open_timers(False, now_ms)
+
+    def read_log(self, physical_offset: int, size: int) -> bytes:
+        """Bytes of the log for a slave, up to the end of their segment; fewer where retention has taken
+        them.
+        """
+        return self._log.read(physical_offset, size)
+
+    @property
+    def segment_bytes(self) -> int:
+        """The size of the log's segments."""
+        return self._log.segment_bytes
+
     def _queues_of(self, messages: Iterable[PendingMessage]) -> Iterator[ConsumeQueue]:
         for message in messages:
             queue = self._queues.find(message.topic, message.queue_id)
@@ -411,13 +580,13 @@ class MessageStore:
         before, and so do the queues. Nobody was told of what is taken back.
         """
         end = segment.start + segment.wrote
-        with self._sweep.busy:
+        with self._queue_writer.busy:
             for queue in queues:
                 tail = queue.tail
                 while tail and UNIT.unpack_from(tail, len(tail) - UNIT_BYTES)[0] >= end:
                     del tail[-UNIT_BYTES:]
                 queue.max_offset = queue.tail_start + len(tail) // UNIT_BYTES
-                self._sweep.take_back(queue)
+                self._queue_writer.take_back(queue)
                 if queue.dirty and queue not in self._arrivals.dirty:
                     self._arrivals.dirty.append(queue)
         # A record that was whole would be found by recovery, between those that come now.
@@ -435,20 +604,20 @@ class MessageStore:
         if self._closed:
             return "the store is closed"
         if self._half_done is not None:
-            return f"an append ended halfway: {self._half_done!r}"
+            return f"an append or a truncation ended halfway: {self._half_done!r}"
         if self._log.flush_error is not None:
             return f"a flush of the commit log failed: {self._log.flush_error}"
         if self._retention.disk_is_full:
             return "the disk is too full"
-        if self._sweep.sync_error is not None:
-            return f"a flush of consume queues failed: {self._sweep.sync_error}"
-        if self._sweep.error is not None:
-            return f"consume queues cannot be written: {self._sweep.error}"
+        if self._queue_writer.sync_error is not None:
+            return f"a flush of consume queues failed: {self._queue_writer.sync_error}"
+        if self._queue_writer.error is not None:
+            return f"consume queues cannot be written: {self._queue_writer.error}"
         return ""
 
     @property
     def is_page_cache_busy(self) -> bool:
-        """Whether the disk has stalled: a flush takes too long, and much of what is in memory waits for it.
+        """True if the disk has stalled: a flush takes too long, and much memory is dirty.
 
         Who writes on then is stopped by the kernel sooner or later, and everybody with it. So senders are
         told to go elsewhere before.
@@ -461,7 +630,7 @@ class MessageStore:
 
     @property
     def is_writable(self) -> bool:
-        """Whether messages are taken now; `figures().refusal` says why not."""
+        """True if messages are accepted now; `figures().refusal` gives the reason if not."""
         return not self._refusal()
 
     def _make_queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
@@ -479,7 +648,7 @@ class MessageStore:
         return self._queues.make(topic, queue_id)
 
     def _special_code(self, message: PendingMessage, store_timestamp_ms: int) -> int:
-        """What stands in the unit of a message that is delayed, or whose queue has extensions."""
+        """The tags code of a delayed message, or of one whose queue has extensions."""
         topic, properties = message.topic, message.properties
         queue = self._queues.by_topic[topic][message.queue_id]
         if queue.is_schedule:
@@ -506,8 +675,8 @@ class MessageStore:
         limit but the store's. With `bulk` old messages have the limit of bytes of recent ones, and their
         number has none. A damaged record is stepped over and counted, never served.
         """
-        if self._sweep.swept:
-            self._sweep.take_in(SWEPT_PER_CALL)
+        if self._queue_writer.written:
+            self._queue_writer.trim_tails(TRIMMED_PER_CALL)
         cursor = self._reader.cursor(topic, queue_id, max_count, max_bytes, accept, bulk=bulk)
         if cursor is None:
             return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
@@ -526,20 +695,20 @@ class MessageStore:
         *,
         bulk: bool = False,
     ) -> QueueCursor | None:
-        """What `copy` reads a queue with, as `get` would, into memory of `room` bytes.
+        """A cursor with which `copy` reads a queue, as `get` would, into memory of `room` bytes.
 
         None where there is no such queue. Worth keeping by who reads on and on, until options change.
         """
         return self._reader.cursor(topic, queue_id, max_count, max_bytes, accept, room, bulk=bulk)
 
     def copy(self, cursor: QueueCursor, queue_offset: int, into: bytearray) -> GetResult | None:
-        """What `get` gives, but for the records: they are in `into`, one behind the other from its begin on.
+        """The result of `get`, but with the records in `into`, one behind the other from its start.
 
         None where they have no room there (of a cursor for bulk: where the first one has none), and where the
         queue was removed.
         """
-        if self._sweep.swept:
-            self._sweep.take_in(SWEPT_PER_CALL)
+        if self._queue_writer.written:
+            self._queue_writer.trim_tails(TRIMMED_PER_CALL)
         return None if cursor.queue.removed else self._reader.read(cursor, queue_offset, into)
 
     def read_cold(self, offset: int, size: int, queue: object | None = None) -> None:
@@ -547,7 +716,7 @@ class MessageStore:
         self._reader.read_cold(offset, size, queue)
 
     def is_resident(self, physical_offset: int, size: int) -> bool:
-        """Whether a range of the log can be read without waiting for the disk."""
+        """True if a range of the log can be read without waiting for the disk."""
         return self._reader.resident_to(physical_offset, size) >= physical_offset + size
 
     @property
@@ -557,8 +726,12 @@ class MessageStore:
 
     @property
     def bad_record_count(self) -> int:
-        """How many damaged records were met since the start."""
+        """Number of damaged records met since the start."""
         return self._reader.bad_record_count
+
+    def search(self, queues: Iterable[tuple[str, int]] = ()) -> Lookup:
+        """A search for a thread beside the owner: it sees these queues as they are now."""
+        return self._lookup.frozen(self._queues, queues)
 
     def record_at(self, physical_offset: int) -> memoryview | None:
         """The record that begins at a physical offset; None if none does, or if it is damaged."""
@@ -583,15 +756,14 @@ class MessageStore:
         return self._lookup.units(topic, queue_id, queue_offset, count)
 
     def matches_at(self, topic: str, queue_id: int, queue_offset: int, wanted: MessageFilter) -> bool:
-        """Whether a filter wants a message of a queue; one that is not there it does not."""
+        """True if a filter wants a message of a queue; false for a message that is not there."""
         unit = self._lookup.unit(topic, queue_id, queue_offset)
         record = None if unit is None else self.record_at(unit[0])
         return record is not None and wanted.matches(properties_of(record, 0, len(record)))
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         """The first queue offset that is still there; -1 for a queue that does not exist."""
-        queue = self._queues.find(topic, queue_id)
-        return -1 if queue is None else queue.min_offset
+        return self._lookup.min_offset(topic, queue_id)
 
     def max_offset(self, topic: str, queue_id: int) -> int:
         """The queue offset behind the last message that readers see; 0 for a queue that does not exist."""
@@ -600,8 +772,7 @@ class MessageStore:
 
     def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int:
         """When a message was stored, in ms; -1 if it is not there."""
-        unit = self._lookup.unit(topic, queue_id, queue_offset)
-        return -1 if unit is None else self._lookup.store_time_at(unit[0], unit[1])
+        return self._lookup.store_time(topic, queue_id, queue_offset)
 
     def store_time_at(self, physical_offset: int, size: int) -> int:
         """When a record was stored, in ms; -1 if none is there. May be called in a thread; may block."""
@@ -609,7 +780,11 @@ class MessageStore:
 
     def earliest_time(self, topic: str, queue_id: int) -> int:
         """When the first message of a queue was stored, in ms; -1 without one."""
-        return self.store_time(topic, queue_id, max(0, self.min_offset(topic, queue_id)))
+        return self._lookup.earliest_time(topic, queue_id)
+
+    def store_time_from(self, physical_offset: int) -> int:
+        """When the first record from a physical offset on was stored, in ms; -1 if none begins there."""
+        return self._lookup.store_time_from(physical_offset)
 
     def earliest_store_time(self) -> int:
         """When the first message in the log was stored, in ms; -1 without one."""
@@ -623,7 +798,7 @@ class MessageStore:
         return self._lookup.offset_by_time(topic, queue_id, time_ms, upper)
 
     def is_in_memory(self, topic: str, queue_id: int, queue_offset: int) -> bool:
-        """Whether a message is recent enough to count as in memory; False if it is not there."""
+        """True if a message is recent enough to count as in memory; false if it is not there."""
         unit = self._lookup.unit(topic, queue_id, queue_offset)
         return unit is not None and self._log.max_physical - unit[0] <= self._reader.memory_bytes
 
@@ -656,6 +831,11 @@ class MessageStore:
         return self._log.max_physical
 
     @property
+    def last_record(self) -> int:
+        """The physical offset of the newest record; -1 without one."""
+        return self._last_record
+
+    @property
     def last_timestamp_ms(self) -> int:
         """The store time of the newest record; the machine's clock may have been set back since."""
         return self._last_timestamp
@@ -666,22 +846,43 @@ class MessageStore:
         return self._log.durable
 
     @property
+    def confirm_offset(self) -> int:
+        """Everything below this physical offset is as safe as the broker promises: on the disk, at
+        replicas.
+        """
+        return self._confirm.offset
+
+    def replicas_reached(self, replicated: int | None) -> None:
+        """Takes over the physical offset up to which enough replicas hold the log; None: none has to."""
+        if replicated is not None or self._confirm.replicated is not None:
+            self._arrivals.replicas_reached(replicated)
+
+    @property
     def visible_physical(self) -> int:
         """The physical offset up to which readers see the log."""
         return self._arrivals.end_of_log
 
     @property
     def wants_flush(self) -> bool:
-        """Whether readers wait for a flush: something was stored under SYNC_FLUSH and is not on the disk."""
+        """True if readers wait for a flush: something was stored under SYNC_FLUSH and is not on the disk."""
         return self._sync and self.unflushed_bytes > 0 and self._log.flush_error is None
+
+    def reserve_in(self, reserver: Executor) -> None:
+        """Has this thread, and no other, reserve room in front of the writer. Without one the owner does."""
+        self._log.reserve_in(reserver)
+
+    def reserve_soon(self) -> None:
+        """Has the thread that reserves begin now, where half of what was reserved is used up."""
+        if self._log.wants_room and not self._log.is_without_room:
+            self._log.reserve_soon()
 
     @property
     def unflushed_bytes(self) -> int:
-        """How much was stored and is not on the disk."""
+        """Bytes that were stored and are not on the disk."""
         return max(0, self._log.max_physical - self._log.durable)
 
     def unflushed(self, now_ms: int) -> tuple[int, int]:
-        """What was stored and is not on the disk: bytes, and for how many ms the oldest of it has waited."""
+        """Bytes that were stored and are not on the disk, and the age of the oldest in ms."""
         since = self._unflushed_since()
         waiting = self.unflushed_bytes
         return waiting, max(0, now_ms - since) if waiting and since >= 0 else 0
@@ -708,42 +909,54 @@ class MessageStore:
             self._checkpoint.physical_timestamp_ms = timestamp
         return durable
 
-    # Chores.
+    # Periodic tasks.
 
-    def chores(self) -> list[Chore]:
-        """What has to be run again and again for this store."""
+    def periodic_tasks(self) -> list[PeriodicTask]:
+        """The periodic tasks of this store."""
         options = self.options
-        timers = self.timers
         flush_timers = (
             []
-            if timers is None
+            if self.timers is None
             else [
-                Chore(
+                PeriodicTask(
                     "flush timers",
                     options.timer_flush_interval_ms,
-                    lambda now: timers.flush(),
+                    self._flush_timers_task,
                     in_thread=True,
                 )
             ]
         )
         return [
             *flush_timers,
-            Chore("flush", options.flush_interval_commit_log, self._flush_chore, in_thread=True),
-            Chore(
-                "reserve", 100, self._reserve_chore, in_thread=True, is_wanted=lambda: self._log.wants_room
+            PeriodicTask(
+                "flush",
+                options.flush_interval_commit_log,
+                self._flush_task,
+                in_thread=True,
+                thread="flush",
             ),
-            Chore("sweep", options.flush_interval_consume_queue, self._sweep_chore, in_thread=True),
-            Chore(
+            PeriodicTask(
+                "reserve",
+                100,
+                self._reserve_task,
+                in_thread=True,
+                thread="reserve",
+                is_wanted=lambda: self._log.wants_room or self._log.is_without_room,
+            ),
+            PeriodicTask(
+                "write queues", options.flush_interval_consume_queue, self._write_queues, in_thread=True
+            ),
+            PeriodicTask(
                 "index",
                 INDEX_INTERVAL_MS,
-                self._index_chore,
+                self._index_task,
                 in_thread=True,
                 is_wanted=lambda: self._index.behind(self._arrivals.end_of_log) > 0,
             ),
-            Chore("retention", options.clean_resource_interval, self._retention_chore, in_thread=True),
+            PeriodicTask("retention", options.clean_resource_interval, self._retention_task, in_thread=True),
         ]
 
-    def _flush_chore(self, now_ms: int) -> None:
+    def _flush_task(self, now_ms: int) -> None:
         if self._closed:
             return
         waiting = self.unflushed_bytes
@@ -756,13 +969,22 @@ class MessageStore:
         if thorough:
             self._last_thorough = now_ms
 
-    def _reserve_chore(self, now_ms: int) -> None:
+    def _flush_timers_task(self, now_ms: int) -> None:
+        timers = self.timers
+        if timers is not None:
+            timers.flush()
+
+    def _reserve_task(self, now_ms: int) -> None:
         if not self._closed:
             self._log.reserve_ahead()
 
-    def _sweep_chore(self, now_ms: int) -> None:
+    def _write_queues(self, now_ms: int) -> None:
         if self._closed:
             return
+        with self._marking:
+            self._write_and_mark(now_ms)
+
+    def _write_and_mark(self, now_ms: int) -> None:
         thorough = now_ms - self._last_queue_sync >= self.options.flush_consume_queue_thorough_interval
         timestamp = self._last_timestamp
         # The last record may not be shown yet: then one begins where that ends which is.
@@ -770,47 +992,52 @@ class MessageStore:
         end = self._arrivals.shown_to
         to_sync = thorough or end - self._queues_synced_to >= self._marked_every
         if thorough:
-            # Not at the end: whoever deletes a topic meanwhile asks for marks that do not name it.
+            # Not at the end: a deletion of a topic meanwhile asks for a queue checkpoint without it.
             self._last_queue_sync = now_ms
-        self._sweep.run(None if to_sync else self._arrivals.take_stirred)
+        self._queue_writer.run(None if to_sync else self._arrivals.drain_unwritten)
         if to_sync:
-            self._save_marks(min(last_record, end), timestamp, with_index=thorough)
+            self._write_marks(min(last_record, end), timestamp, with_index=thorough)
             self._queues_synced_to = end
 
     @property
     def _marked_every(self) -> int:
-        """By how many bytes the log may grow before the marks are written again."""
+        """Number of bytes that the log may grow before the queue checkpoint is written again."""
         queues = sum(map(len, list(self._queues.by_topic.values())))
-        # Without marks recovery goes back only so many segments.
+        # Without a queue checkpoint recovery goes back only so many segments.
         segments = max(1, self.options.commit_log_recover_max_num // 2)
         return min(
             max(MARKED_EVERY_BYTES, MARKED_EVERY_BYTES_PER_QUEUE * queues), segments * self._log.segment_bytes
         )
 
-    def _index_chore(self, now_ms: int) -> None:
+    def _index_task(self, now_ms: int) -> None:
         if not self._closed:
             self._index.build(self._arrivals.end_of_log, now_ms)
 
-    def _retention_chore(self, now_ms: int) -> None:
+    def _retention_task(self, now_ms: int) -> None:
         if not self._closed:
             self._retention.run(now_ms)
 
     def _follow_log(self, min_physical: int) -> None:
         """Queues and index let go of what is not in the log any more."""
-        self._sweep.raise_min_offsets(min_physical)
+        self._queue_writer.raise_min_offsets(min_physical)
         self._index.remove_before(min_physical)
-        # Marks that name what is gone would have the next start after a crash look for it in all of the log.
+        # A queue checkpoint that names what is gone would have the next start after a crash look for it in
+        # all of the log.
         self._last_queue_sync = 0
 
-    def _save_marks(self, replay_from: int, timestamp: int, with_index: bool) -> None:
-        """Brings queues, checkpoint and marks to the disk, in this order. The units of all before the record
-        at `replay_from` were written to files, and that record to the log.
+    def _save_checkpoints(self, replay_from: int, timestamp: int, with_index: bool) -> None:
+        with self._marking:
+            self._write_marks(replay_from, timestamp, with_index)
+
+    def _write_marks(self, replay_from: int, timestamp: int, with_index: bool) -> None:
+        """Brings queues, checkpoint and queue checkpoint to the disk, in this order. The units of all before
+        the record at `replay_from` were written to files, and that record to the log.
 
         The index may be left out: its slots are spread over all of a file, and a start does not wait for it.
         """
         self._log.flush()
-        self._sweep.sync_all()
-        marks = Marks(
+        self._queue_writer.sync_all()
+        queue_checkpoint = QueueCheckpoint(
             durable=self._log.durable,
             end=self._log.max_physical,
             last_record=self._last_record,
@@ -819,21 +1046,21 @@ class MessageStore:
         )
         if with_index:
             self._index.sync()
-        self._index.note_in(marks)
+        self._index.note_in(queue_checkpoint)
         self._checkpoint.physical_timestamp_ms = timestamp
         self._checkpoint.logics_timestamp_ms = timestamp
         self._checkpoint.save()
-        marks.checkpoint = self._checkpoint.mark
-        marks.note_records(self._log)
-        marks.take_queues(self._queues.all())
-        marks.save(self._disk, self.options.root)
+        queue_checkpoint.checkpoint = self._checkpoint.mark
+        queue_checkpoint.note_records(self._log)
+        queue_checkpoint.note_queues(self._queues.all())
+        queue_checkpoint.save(self._disk, self.options.root)
 
     # Administration.
 
     def delete_queues(self, topic: str) -> int:
-        """Deletes the queues of a topic, their files with the next sweep; gives how many there were."""
+        """Deletes the queues of a topic, their files with the next write of queues; returns their number."""
         queues = self._queues.remove_topic(topic)
-        self._sweep.doom(queues)
+        self._queue_writer.mark_deleted(queues)
         for queue in queues:
             self._extension.forget(queue)
         self._last_queue_sync = 0
@@ -845,7 +1072,7 @@ class MessageStore:
 
     @property
     def is_pressed(self) -> bool:
-        """Whether the disk is so full that messages may have to go that still wait: take no more of them."""
+        """True if the disk is so full that waiting messages may be deleted: accept no more of them."""
         return self._retention.is_pressed
 
     def keep_from(self, physical_offset: int | None) -> None:
@@ -859,23 +1086,42 @@ class MessageStore:
     def query(
         self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, index_type: str = "K"
     ) -> QueryResult:
+        """All of `find_by_key` at once: for whoever may block."""
+        steps = self.find_by_key(topic, key, max_count, begin_ms, end_ms, index_type)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as done:
+                found: QueryResult = done.value
+                return found
+
+    def find_by_key(
+        self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, index_type: str = "K"
+    ) -> Generator[None, None, QueryResult]:
         """Messages of a topic by key (K), unique id (U) or tag (T), stored within a range of times, oldest
-        first.
+        first. It is work for a thread, in steps: chains of the index may be long, and on the disk.
 
         The index finds hashes: whoever needs certainty compares the key of each message.
         """
-        if not self.options.index_file_read_enable:
-            return QueryResult([], 0, 0)
-        # What was stored a moment ago is found too, as long as that is not much.
-        self._index.build(self._arrivals.end_of_log, self._last_timestamp, INDEX_SLICES_AT_QUERY)
+        end, timestamp, search = self._arrivals.end_of_log, self._last_timestamp, self.search()
         text = f"{topic}#T#{key}" if index_type == "T" else f"{topic}#{key}"
         most = max(1, min(max_count, self.options.max_msgs_num_batch))
-        records: list[memoryview] = []
-        for physical_offset in self._index.find(text, begin_ms, end_ms, most):
-            record = self.record_at(physical_offset)
-            if record is not None:
-                records.append(record)
-        return QueryResult(records, *self._index.last)
+
+        def steps() -> Generator[None, None, QueryResult]:
+            if not self.options.index_file_read_enable:
+                return QueryResult([], 0, 0)
+            # What was stored a moment ago is found too, as long as that is not much.
+            self._index.build(end, timestamp, INDEX_SLICES_AT_QUERY)
+            records: list[memoryview] = []
+            found = yield from self._index.find(text, begin_ms, end_ms, most)
+            for physical_offset in found:
+                yield
+                record = search.record_at(physical_offset)
+                if record is not None:
+                    records.append(record)
+            return QueryResult(records, *self._index.last)
+
+        return steps()
 
     def figures(self) -> StoreFigures:
         """Plain numbers about the store now."""
@@ -886,7 +1132,7 @@ class MessageStore:
             min_physical_offset=commit_log.min_physical,
             max_physical_offset=commit_log.max_physical,
             durable_offset=commit_log.durable,
-            dispatch_behind_bytes=self.unflushed_bytes if self._sync else 0,
+            dispatch_behind_bytes=max(0, commit_log.max_physical - self._confirm.offset),
             index_behind_bytes=self._index.behind(commit_log.max_physical),
             unflushed_bytes=self.unflushed_bytes,
             unflushed_since_ms=self._unflushed_since(),
@@ -896,7 +1142,7 @@ class MessageStore:
             disk_total_bytes=total,
             disk_free_bytes=free,
             bad_records=self.bad_record_count,
-            open_queue_files=len(self._queues.reading) + len(self._sweep.files),
+            open_queue_files=len(self._queues.reading) + len(self._queue_writer.files),
             queues=sum(map(len, self._queues.by_topic.values())),
             writable=self.is_writable,
             refusal=self._refusal(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import signal
 import subprocess
@@ -17,10 +18,15 @@ from typing import ClassVar, Self
 
 from orbitmq.broker.options import BROKER_TABLE
 from orbitmq.nameserver.options import NAMESRV_TABLE
+from orbitmq.net.blocking import BlockingConnection
 from orbitmq.options import Layer
-from orbitmq.server.listener import free_ports
-from orbitmq.server.process import run
-from orbitmq.server.standalone import StandaloneServer
+from orbitmq.protocol.errors import TopicNotExist
+from orbitmq.protocol.names import AUTO_CREATE_TOPIC
+from orbitmq.protocol.requests.route import GetRouteinfoByTopic
+from orbitmq.protocol.requests.topic import UpdateAndCreateTopic
+from orbitmq.server.lifecycle.process import run
+from orbitmq.server.lifecycle.standalone import StandaloneServer
+from orbitmq.server.turn.listener import free_ports
 
 START_SECONDS = 20.0
 SMALL_SEGMENTS: Mapping[str, str] = {
@@ -32,7 +38,7 @@ SMALL_SEGMENTS: Mapping[str, str] = {
     "diskSpaceCleanForciblyRatio": "99",
     "diskSpaceWarningLevelRatio": "99",
 }
-"""What a test's broker has unless told otherwise: files that cost next to nothing, and no word about a disk
+"""Default options of a test's broker: files that cost next to nothing, and no warning about a disk
 that others have filled.
 """
 
@@ -51,7 +57,7 @@ class LocalBroker:
     """
 
     PROGRAM: ClassVar[tuple[str, ...]] = ("-m", "orbitmq")
-    """What Python runs as a process of its own; a test may put something in between."""
+    """Arguments of Python for a broker in a process of its own; a test may put others in between."""
 
     def __init__(
         self,
@@ -81,6 +87,26 @@ class LocalBroker:
         """Address of the broker."""
         return f"127.0.0.1:{self._broker_port}"
 
+    def create_topic(self, name: str, queues: int = 4) -> None:
+        """Makes a topic, or changes its number of queues. Returns when clients can find it."""
+        request = UpdateAndCreateTopic(name, AUTO_CREATE_TOPIC, queues, queues, 6, "SINGLE_TAG", False)
+        with BlockingConnection(self.broker) as broker:
+            broker.call(request)
+        deadline = time.monotonic() + self._patience_seconds
+        with BlockingConnection(self.namesrv) as names:
+            while not self._is_routed(names, name, queues):
+                if time.monotonic() > deadline:
+                    raise StartFailed(f"the name server does not know topic {name}")
+                time.sleep(0.005)
+
+    @staticmethod
+    def _is_routed(names: BlockingConnection, topic: str, queues: int) -> bool:
+        try:
+            route = names.call(GetRouteinfoByTopic(topic, True)).body
+        except TopicNotExist:
+            return False
+        return any(row.write_queue_nums == queues for row in route.queue_datas)
+
     def start(self) -> Self:
         """Starts both; returns when the broker takes messages. Raises StartFailed."""
         if self.own_process:
@@ -105,7 +131,7 @@ class LocalBroker:
         ready.unlink(missing_ok=True)
         command = [
             *(sys.executable, *self.PROGRAM, "standalone"),
-            *("--data-dir", str(self.data_dir), "--ready-file", str(ready)),
+            *("--data-dir", str(self.data_dir), "--init", "--ready-file", str(ready)),
             *("--namesrv-port", str(self._namesrv_port), "--broker-port", str(self._broker_port)),
         ]
         for name, value in self._properties.items():
@@ -128,7 +154,7 @@ class LocalBroker:
 
     @property
     def is_running(self) -> bool:
-        """Whether a broker of its own process is alive."""
+        """True if a broker in a process of its own is alive."""
         return self._process is not None and self._process.poll() is None
 
     def kill(self) -> None:
@@ -169,6 +195,40 @@ class LocalBroker:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+_numbers = itertools.count(1)
+
+
+class Isolated:
+    """One test's part of a broker that tests share: topics and groups that no other test has."""
+
+    def __init__(self, shared: LocalBroker) -> None:
+        self._shared = shared
+        self._number = next(_numbers)
+        self._topics: set[str] = set()
+
+    @property
+    def namesrv(self) -> str:
+        """Address of the name server: what clients are given."""
+        return self._shared.namesrv
+
+    @property
+    def broker(self) -> str:
+        """Address of the broker."""
+        return self._shared.broker
+
+    def topic(self, name: str = "topic", queues: int = 4) -> str:
+        """An empty topic that no other test has; asked for again it is the same."""
+        own = f"{name}-{self._number}"
+        if own not in self._topics:
+            self._shared.create_topic(own, queues)
+            self._topics.add(own)
+        return own
+
+    def group(self, name: str = "group") -> str:
+        """A group that no other test has."""
+        return f"{name}-{self._number}"
 
 
 class _ServerThread:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from orbitmq.testing.local_broker import LocalBroker
+    from orbitmq.testing.local_broker import Isolated, LocalBroker
+    from orbitmq.testing.local_cluster import LocalCluster
 
 
 @pytest.fixture(scope="session")
@@ -18,3 +19,24 @@ def rocketmq() -> Iterator[LocalBroker]:
 
     with LocalBroker() as broker:
         yield broker
+
+
+@pytest.fixture
+def rocketmq_isolated(rocketmq: LocalBroker) -> Isolated:
+    """The same broker with topics and groups of the test's own.
+
+    `rocketmq_isolated.topic("orders")` is a new, empty topic, `rocketmq_isolated.group("billing")` a group
+    that has read nothing yet.
+    """
+    from orbitmq.testing.local_broker import Isolated
+
+    return Isolated(rocketmq)
+
+
+@pytest.fixture
+def rocketmq_cluster() -> Iterator[LocalCluster]:
+    """A synchronous master and its slave, as processes that a test may kill: anew for each test."""
+    from orbitmq.testing.local_cluster import LocalCluster
+
+    with LocalCluster(slaves=1, mode="sync-master") as cluster:
+        yield cluster

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.broker.delay import _identity
-from orbitmq.protocol.message_cy import decode_record
+from orbitmq.broker.delay.levels import _identity
+from orbitmq.protocol.records.message_cy import decode_record
 from orbitmq.store import MessageStore
-from orbitmq.store.consume_queue import UNIT
+from orbitmq.store.queue.consume_queue import UNIT
 from orbitmq.testing.load.history import History
 from orbitmq.testing.simulation.disk import MemoryDisk
-from tests.unit.store.kit import NOW, SEGMENT, crash, filled, message, opened, options, read_queue
+from tests.kit.store import NOW, SEGMENT, crash, filled, message, opened, options, read_queue
 
 
 @pytest.mark.parametrize("second_is_empty", [False, True])
@@ -23,9 +23,9 @@ def test_a_queue_whose_first_file_is_gone_and_whose_second_is_not(
     """A power cut may also leave the second one without the units that were written to it."""
     store = opened(tmp_path)
     filled(store, 150)
-    for chore in store.chores():
-        if chore.name == "sweep":
-            chore.run(NOW + 1000)
+    for task in store.periodic_tasks():
+        if task.name == "write queues":
+            task.run(NOW + 1000)
     crash(store)
     first, second = sorted((tmp_path / "consumequeue" / "T" / "0").iterdir())
     first.unlink()
@@ -41,14 +41,14 @@ def test_a_log_that_grew_by_more_segments_than_recovery_goes_back_to(tmp_path: P
     disk = MemoryDisk(random.Random(1))
     given = options(tmp_path, timer_wheel_enable=False, commit_log_recover_max_num=4)
     store = MessageStore.open(given, NOW, disk)
-    sweep = next(chore for chore in store.chores() if chore.name == "sweep")
+    write_queues = next(task for task in store.periodic_tasks() if task.name == "write queues")
     count = 0
     while store.max_physical < 12 * SEGMENT:
         # Recovery trusts the checkpoint for what is three seconds older.
         store.append(message(count, body=bytes(8000)), NOW + count * 1000)
         count += 1
         store.flush_now()
-        sweep.run(NOW + count)
+        write_queues.run(NOW + count)
     crash(store)
     for content in disk._files.values():
         if content.synced is None:
@@ -80,8 +80,8 @@ def test_what_a_start_wiped_of_a_queue_does_not_come_back(tmp_path: Path) -> Non
     disk = MemoryDisk(random.Random(1))
     store = MessageStore.open(options(tmp_path), NOW, disk)
     filled(store, 3)
-    sweep = next(chore for chore in store.chores() if chore.name == "sweep")
-    sweep.run(NOW + 1000)
+    write_queues = next(task for task in store.periodic_tasks() if task.name == "write queues")
+    write_queues.run(NOW + 1000)
     store.flush_now()
     end = store.max_physical
     crash(store)

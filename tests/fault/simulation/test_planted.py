@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from orbitmq.broker.delay import DelayDelivery
-from orbitmq.broker.offsets import OffsetTable
-from orbitmq.broker.pop_acks import PopAcks
-from orbitmq.broker.pop_revive import Reviver
-from orbitmq.broker.transactions import Transactions
-from orbitmq.server.waits import Waits
-from orbitmq.store.commit_log import CommitLog
-from orbitmq.store.recovery import Recovery
+from orbitmq.broker.delay.levels import DelayDelivery
+from orbitmq.broker.offset.offsets import OffsetTable
+from orbitmq.broker.pop.acks import PopAcks
+from orbitmq.broker.pop.revive import Reviver
+from orbitmq.broker.transaction.transactions import Transactions
+from orbitmq.server.turn.pending_replies import Waits
+from orbitmq.store.log.commit_log import CommitLog
+from orbitmq.store.recovery.log_recovery import Recovery
 from orbitmq.testing.simulation import loop, world
 from orbitmq.testing.simulation.world import run
 

@@ -4,7 +4,6 @@ from orbitmq.admin import Admin, NoBroker
 from orbitmq.net.errors import BadAddress, ConnectFailed
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
-from orbitmq.protocol.declare import Void
 from orbitmq.protocol.errors import PeerFailed, Refused, TopicNotExist
 from orbitmq.protocol.requests.route import (
     ClusterInfoReply,
@@ -13,7 +12,8 @@ from orbitmq.protocol.requests.route import (
     PutKvConfig,
     RouteReply,
 )
-from tests.unit.admin.scripted import Scripted
+from orbitmq.protocol.schema.declare import Void
+from tests.kit.scripted_admin import Scripted
 
 NOBODY = "127.0.0.1:1"
 

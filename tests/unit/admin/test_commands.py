@@ -23,10 +23,9 @@ from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.route import BrokerData, ClusterInfo, KVTable, QueueData, TopicRouteData
 from orbitmq.protocol.bodies.stats import BrokerStatsData, BrokerStatsItem, ConsumeStats, OffsetWrapper
 from orbitmq.protocol.codes import ResponseCode
-from orbitmq.protocol.declare import Void
 from orbitmq.protocol.errors import Refused
-from orbitmq.protocol.ids import MalformedId, pack_host
-from orbitmq.protocol.message_cy import encode_record
+from orbitmq.protocol.records.ids import MalformedId, pack_host
+from orbitmq.protocol.records.message_cy import encode_record
 from orbitmq.protocol.requests.admin import (
     BrokerConfigReply,
     BrokerStatsReply,
@@ -45,7 +44,8 @@ from orbitmq.protocol.requests.route import (
     GetRouteinfoByTopic,
     RouteReply,
 )
-from tests.unit.admin.scripted import Answer, Scripted
+from orbitmq.protocol.schema.declare import Void
+from tests.kit.scripted_admin import Answer, Scripted
 
 HOST = pack_host("127.0.0.1", 10911)
 

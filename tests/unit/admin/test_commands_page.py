@@ -5,7 +5,7 @@ from orbitmq.admin import app
 from orbitmq.admin.face import ALONE, COMMANDS
 from orbitmq.cli.app import PLACES
 
-PAGE = (Path(__file__).parents[3] / "docs" / "commands.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "operate" / "commands.md").read_text()
 
 
 def test_the_page_of_commands_names_every_command_and_no_other() -> None:

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from orbitmq.admin.output import Column, Done, Facts, Rows, show, time_text
-from orbitmq.protocol.versions import version_name
+from orbitmq.protocol.remoting.versions import version_name
 
 ROWS = Rows(
     (Column("name", "Name"), Column("count", "Count"), Column("at", "At", is_time=True), Column("on", "On")),

@@ -14,7 +14,7 @@ from orbitmq.admin.commands.users import NoSecret, NoSuchUser, copy_users, list_
 from orbitmq.cli.app import run
 from orbitmq.protocol.bodies.auth import PolicyEntryInfo
 from orbitmq.protocol.errors import BrokerRefused
-from orbitmq.protocol.signing import Credentials
+from orbitmq.protocol.remoting.signing import Credentials
 from tests.unit.options.running import Running, running
 
 ROOT = Credentials("root", "root-secret")
@@ -131,7 +131,7 @@ async def test_all_commands_sign(orbitmq: Commands, here: Running, tmp_path: Pat
     assert "SEND_OK" in (await orbitmq("produce", "--topic", "signed", "--body", "hello")).out
     reading = ["--topic", "signed", "--from", "first", "--max", "1"]
     assert (await orbitmq("consume", *reading)).out == "hello\n"
-    assert "is well" in (await orbitmq("ping", "--broker", here.address)).out
+    assert "is healthy" in (await orbitmq("ping", "--broker", here.address)).out
 
 
 async def test_copying(tmp_path: Path) -> None:

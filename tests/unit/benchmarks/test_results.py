@@ -105,6 +105,7 @@ def test_the_page_gets_the_newest_figures_of_every_row_between_its_markers(tmp_p
     book.close_run(run)
     _, later, _ = begin(tmp_path / "results.jsonl", rows=["sync16-128"])
     book.add_round(later, "sync16-128", 0, {"orbitmq": figures(999), "apache": figures(333)})
+    book.add_round(later, "sync64-128", 0, {"orbitmq": figures(100), "apache": figures(100)})
 
     assert write_report(list(book.read()), page) == [page, tmp_path / "performance-cpu.svg"]
     written = page.read_text()
@@ -113,6 +114,7 @@ def test_the_page_gets_the_newest_figures_of_every_row_between_its_markers(tmp_p
     assert "old" not in written
     assert "| sync send, 1 thread, 128 B | 3 | 200 | 80 | 2.50 x | ≥ 2 |" in written
     assert "| sync send, 16 threads, 128 B | 1 | 999 | 333 | 3.00 x | ≥ 2.2 |" in written
+    assert "| sync send, 64 threads, 128 B | 1 | 100 | 100 | 1.00 x | ≥ 2.5, missed |" in written
     assert "after kill -9: 1.00 s against 4.00 s" in written
     assert "</svg>" in (tmp_path / "performance-cpu.svg").read_text()
 

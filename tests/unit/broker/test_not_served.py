@@ -1,7 +1,7 @@
 import orbitmq.protocol.requests.every  # noqa: F401 (declares them)
 from orbitmq.broker.broker import handlers
 from orbitmq.broker.not_served import NOT_SERVED
-from orbitmq.protocol.declare import REQUESTS
+from orbitmq.protocol.schema.declare import REQUESTS
 
 SERVED = {request.CODE for request in handlers.by_request}
 

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq.cli.app import run
-from orbitmq.server.listener import free_ports
+from orbitmq.server.turn.listener import free_ports
 from orbitmq.testing.local_broker import LocalBroker
 
 SMALL = [
@@ -27,8 +28,11 @@ SMALL = [
 ]
 
 
+LOGGED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} (INFO|WARNING) ")
+
+
 def orbitmq(*arguments: object) -> tuple[int, list[str]]:
-    """The exit code and the lines on standard error."""
+    """The exit code and the lines on standard error, without those of the log."""
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("ORBITMQ_", "NAMESRV"))
     }
@@ -40,7 +44,7 @@ def orbitmq(*arguments: object) -> tuple[int, list[str]]:
         env=environment,
     )
     assert done.stdout == "", "nothing that could be taken for readiness"
-    return done.returncode, done.stderr.splitlines()
+    return done.returncode, [line for line in done.stderr.splitlines() if not LOGGED.match(line)]
 
 
 def standalone(folder: Path, *arguments: object) -> tuple[int, list[str]]:
@@ -178,9 +182,60 @@ def test_a_full_disk(
 
 def test_an_option_in_a_file_that_is_none(tmp_path: Path) -> None:
     config = tmp_path / "broker.conf"
-    config.write_text("brokerNane = x\n")
+    config.write_text("# mine\n\nbrokerNane = x\n")
     code, lines = orbitmq("standalone", "--config", config)
-    assert (code, lines) == (2, [f"orbitmq: {config}: unknown option brokerNane; did you mean brokerName?"])
+    assert (code, lines) == (
+        2,
+        [f"orbitmq: {config} line 3: unknown option brokerNane; did you mean brokerName?"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("broker.conf", "brokerName=a\nlistenPort=9z\n", "line 2: listenPort=9z is not valid; expected"),
+        ("broker.conf", "a\\\n=1\nlogLevel=loud\n", "line 1: unknown option a"),
+        ("broker.conf", "# x\nlogLevel=loud\n", "line 2: logLevel=loud is not valid"),
+        ("broker.conf", "\nnamesrvAddr=http://ns:9876/\n", "line 2: namesrvAddr: 'http://ns:9876/' is a URL"),
+        ("broker.conf", "x\n\nbrokerId=1", "line 1: unknown option x"),
+        ("broker.conf", "initAuthenticationUser=ann\n", "line 1: initAuthenticationUser has to be"),
+        ("broker.toml", '[broker]\n\nflush_disk_type = "SYNC"\n', "line 3: flushDiskType=SYNC is not valid"),
+        ("broker.toml", "listen_port = true\n", "line 1: listenPort=true is not valid"),
+    ],
+)
+def test_a_wrong_option_in_a_file_names_file_line_and_key(
+    tmp_path: Path, name: str, text: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / name
+    config.write_text(text)
+    assert run(["broker", "--config", str(config)]) == 2
+    assert capsys.readouterr().err.startswith(f"orbitmq: {config} {said}")
+
+
+@pytest.mark.parametrize("server", ["standalone", "namesrv"])
+def test_a_folder_of_something_else_is_left_alone_unless_init_is_given(tmp_path: Path, server: str) -> None:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    (folder / "beach.jpg").write_bytes(b"jpg")
+    start = standalone if server == "standalone" else namesrv
+    code, [line] = start(folder)
+    assert code == 5
+    assert line.startswith(f"orbitmq: {folder} is not empty and holds no data of OrbitMQ or RocketMQ")
+    assert "found beach.jpg" in line
+    assert "--init" in line
+    assert [entry.name for entry in folder.iterdir()] == ["beach.jpg"]
+    with taken() as port:
+        # It comes as far as to the port: the folder was taken.
+        named = "--namesrv-port" if server == "standalone" else "--port"
+        code, [line] = start(folder, "--init", named, port)
+    assert (code, line) == (
+        3,
+        f"orbitmq: cannot listen on 127.0.0.1:{port}: the port is taken by another process",
+    )
+
+
+def namesrv(folder: Path, *arguments: object) -> tuple[int, list[str]]:
+    return orbitmq("namesrv", "--data-dir", folder, "--port", free_ports(), *arguments)
 
 
 def test_a_ready_file_that_cannot_be(tmp_path: Path) -> None:

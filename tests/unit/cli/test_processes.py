@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq.cli.app import run
-from orbitmq.server.listener import free_ports
+from orbitmq.server.turn.listener import free_ports
 
 
 class Server:

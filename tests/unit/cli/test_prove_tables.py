@@ -33,7 +33,7 @@ def test_what_was_lost_is_not(capsys: pytest.CaptureFixture[str]) -> None:
     told = printed(capsys, "SYNC_FLUSH", place=600, is_there=False)
     assert "Cannot be lost" not in told
     assert told.count("see below") == 2
-    assert "broken 1 times" in told
+    assert "broken 1 time:" in told
 
 
 def test_what_a_power_cut_may_take_is_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq.cli.app import run
-from orbitmq.server.listener import free_ports
+from orbitmq.server.turn.listener import free_ports
 
 PATIENCE_SECONDS = 120
 SMALL = [

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.unit.client.fake_broker import FakeBroker
+from tests.kit.fake_broker import FakeBroker
 
 
 @pytest.fixture

@@ -11,12 +11,13 @@ import click
 import pytest
 import yaml
 
-from orbitmq.broker.metric_families import FAMILIES, HISTOGRAM
 from orbitmq.broker.options import BROKER_TABLE, BrokerSettings
+from orbitmq.broker.stats.metric_families import FAMILIES, HISTOGRAM
 from orbitmq.cli import serving
 from orbitmq.cli.app import app
 from orbitmq.nameserver.options import NAMESRV_TABLE
 from orbitmq.options import from_environment
+from orbitmq.server.controller.metrics import COMMON_LABELS, CONTROLLER_FAMILIES
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 
@@ -24,7 +25,7 @@ COMMON = {"cluster", "node_id", "node_type", "instance", "job", "le"}
 OF_PROMETHEUS = {"up"}
 WORDS = frozenset(
     {
-        *("sum", "max", "min", "avg", "count", "topk", "by", "on", "unless", "without"),
+        *("sum", "max", "min", "avg", "count", "topk", "by", "and", "on", "unless", "without"),
         *("rate", "increase", "predict_linear", "histogram_quantile", "label_values"),
     }
 )
@@ -55,6 +56,8 @@ def labels_of(metric: str) -> set[str] | None:
     """The labels that a metric has; None if nobody tells such a metric."""
     if metric in OF_PROMETHEUS:
         return COMMON
+    if metric in CONTROLLER_FAMILIES:
+        return {*COMMON_LABELS, *CONTROLLER_FAMILIES[metric].labels, "instance", "job"}
     family = FAMILIES.get(metric)
     if family is None:
         base, _, part = metric.rpartition("_")
@@ -106,6 +109,11 @@ def test_every_own_metric_of_a_broker_is_on_the_board_or_in_an_alert() -> None:
         "orbitmq_queues",
         "orbitmq_start_time_seconds",
     }
+
+
+def test_every_own_metric_of_a_controller_is_in_an_alert() -> None:
+    text = " ".join(expression for _, expression in expressions())
+    assert [name for name in CONTROLLER_FAMILIES if name.startswith("orbitmq_") and name not in text] == []
 
 
 def test_alerts_say_what_is_wrong_and_how_bad_it_is() -> None:
@@ -183,6 +191,23 @@ def test_the_services_of_compose_are_commands_with_their_ports_open() -> None:
     for name in ("prometheus", "grafana"):
         for volume in services[name]["volumes"]:
             assert (DEPLOY / volume.split(":")[0]).exists(), volume
+
+
+def test_compose_publishes_on_the_loopback_address_unless_told_otherwise() -> None:
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    for name, service in services.items():
+        for port in service["ports"]:
+            assert port.replace("${ORBITMQ_PUBLISH:-127.0.0.1}", "127.0.0.1").startswith("127.0.0.1:"), name
+
+
+def test_the_access_file_of_compose_turns_access_control_on() -> None:
+    [(name, service)] = yaml.safe_load((DEPLOY / "compose.access.yaml").read_text())["services"].items()
+    assert name == "broker"
+    given = dict(service["environment"])
+    assert given.pop("ORBITMQ_INIT_AUTHENTICATION_USER").startswith("${ORBITMQ_INIT_AUTHENTICATION_USER:?")
+    settings = BROKER_TABLE.load([from_environment(given).for_broker()])
+    assert settings.authentication_enabled
+    assert settings.authorization_enabled
 
 
 @pytest.mark.parametrize("unit", sorted((DEPLOY / "systemd").glob("*.service")), ids=lambda path: path.name)

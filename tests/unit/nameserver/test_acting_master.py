@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.requests.ha import NotifyMinBrokerIdChange
-from tests.unit.nameserver.story import Broker, Story, addresses, rows
+from tests.kit.nameserver_story import Broker, Story, addresses, rows
 
 
 def _group(story: Story, *ids: int) -> list[Broker]:

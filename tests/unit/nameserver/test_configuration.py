@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from orbitmq.nameserver.options import NAMESRV_TABLE
-from orbitmq.nameserver.unsaved import Unsaved
 from orbitmq.options.properties import parse_properties
 from orbitmq.protocol.errors import MalformedJson
 from orbitmq.protocol.requests.every import REQUESTS
@@ -20,7 +19,7 @@ from orbitmq.protocol.requests.route import (
     PutKvConfig,
     UpdateNamesrvConfig,
 )
-from tests.unit.nameserver.story import Story, refused
+from tests.kit.nameserver_story import Story, refused
 
 APACHE = Path(__file__).parents[2] / "wire" / "vectors" / "namesrv_config.csv"
 
@@ -66,25 +65,13 @@ def test_a_change_is_answered_when_it_is_saved() -> None:
     other = Story()
     other.server.kv.load_text(text)
     assert other.ask(GetKvConfig("ns", "k")).value == "v"
-    assert not other.server.unsaved.any_soon
+    assert not other.server.dirty_tables.any_soon
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"configTable":[]}', '{"configTable":{"ns":5}}'])
 def test_a_file_that_cannot_be_read(text: str) -> None:
     with pytest.raises(MalformedJson):
         Story().server.kv.load_text(text)
-
-
-def test_unsaved_tables() -> None:
-    unsaved = Unsaved()
-    assert not unsaved.any_soon
-    unsaved.mark("a")
-    unsaved.mark("b", soon=False)
-    assert unsaved.any_soon
-    assert unsaved.is_due("b")
-    assert unsaved.take("a")
-    assert not unsaved.take("a")
-    assert unsaved.take_all() == {"b"}
 
 
 def test_options_are_listed() -> None:

@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 
+from orbitmq.handling.call import Call, OffLoop, Outcome, Pause, Peer, Wait
 from orbitmq.nameserver.handlers.brokers import ROWS_PER_TURN
+from orbitmq.protocol.bodies.registration import encode_compressed
 from orbitmq.protocol.bodies.route import RegisterBrokerBody
 from orbitmq.protocol.bodies.topic import TopicConfig, TopicConfigAndMappingSerializeWrapper
 from orbitmq.protocol.bodies.version import DataVersion
-from orbitmq.protocol.call import Call, Outcome, Pause, Peer, Wait
+from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.route import RegisterBroker, RegisterBrokerReply, UnregisterBroker
-from tests.unit.nameserver.story import START, Story
+from orbitmq.protocol.schema.declare import BYTES_PER_ELEMENT
+from tests.kit.nameserver_story import START, Story, off_loop_done
 
 MANY = 2 * ROWS_PER_TURN + 500
 LAST = f"topic-{MANY - 1}"
@@ -24,11 +27,19 @@ def registration(names: list[str], counter: int = 1, queues: int = 4) -> Registe
     return RegisterBroker("broker-a", "b:10911", "C", "b:10912", 0, body=RegisterBrokerBody(wrapper, []))
 
 
-def begin(story: Story, request: Any) -> Any:
-    """What the first turn comes to."""
+def ask(story: Story, request: Any) -> Any:
+    """What the turn comes to in which the request arrives."""
     command = request.to_command()
     read = type(request).from_command(command)
     return story.handlers[request.CODE](Call(read, command, Peer(1, b"", "127.0.0.1:1", 493)), story.now)
+
+
+def begin(story: Story, request: Any) -> Any:
+    """What the first turn comes to in which a registration is taken in."""
+    result = ask(story, request)
+    if isinstance(result, Wait) and isinstance(result.on[0], OffLoop):
+        return off_loop_done(result, story.now)
+    return result
 
 
 def rest(result: Any, story: Story) -> Any:
@@ -91,3 +102,30 @@ def test_a_broker_that_goes_meanwhile_leaves_no_rows(story: Story, names: list[s
     story.ask(UnregisterBroker("broker-a", "b:10911", "C", 0))
     rest(first, story)
     assert story.server.routes.topics == {}
+
+
+def test_a_long_registration_is_read_in_a_thread_and_a_short_one_at_once(
+    story: Story, names: list[str]
+) -> None:
+    assert isinstance(ask(story, registration(names[:3])), RegisterBrokerReply)
+    result = ask(story, registration(names, counter=2))
+    assert [type(condition) for condition in result.on] == [OffLoop]
+    assert queues(story, LAST) is None
+    rest(off_loop_done(result, story.now), story)
+    assert queues(story, LAST) == 4
+
+
+def test_a_compressed_registration_is_read_in_a_thread_whatever_its_length(story: Story) -> None:
+    request = registration(["T"])
+    assert isinstance(request.body, RegisterBrokerBody)
+    request.body, request.compressed = encode_compressed(request.body), True
+    result = ask(story, request)
+    assert [type(condition) for condition in result.on] == [OffLoop]
+
+
+def test_a_registration_of_too_many_elements_is_refused(story: Story) -> None:
+    request = registration(["T"])
+    request.body = b"[" + b"," * (RegisterBroker.MAX_BODY // BYTES_PER_ELEMENT) + b"]"
+    with pytest.raises(Refused, match="too many elements"):
+        off_loop_done(ask(story, request), story.now)
+    assert queues(story, "T") is None

@@ -7,9 +7,9 @@ import zlib
 import pytest
 
 from orbitmq.nameserver.routes import LIVE_MS
+from orbitmq.protocol.bodies.registration import encode_compressed
 from orbitmq.protocol.bodies.topic import TopicConfig, TopicQueueMappingInfo
 from orbitmq.protocol.bodies.version import DataVersion
-from orbitmq.protocol.registration import encode_compressed
 from orbitmq.protocol.requests.ha import BrokerHeartbeat
 from orbitmq.protocol.requests.route import (
     GetBrokerClusterInfo,
@@ -17,7 +17,7 @@ from orbitmq.protocol.requests.route import (
     PutKvConfig,
     QueryDataVersion,
 )
-from tests.unit.nameserver.story import Broker, Story, addresses, refused, rows
+from tests.kit.nameserver_story import Broker, Story, addresses, refused, rows
 
 
 def test_a_master_registers_and_has_routes() -> None:
@@ -306,3 +306,25 @@ def test_the_list_of_brokers_and_clusters() -> None:
     assert info.cluster_addr_table == {"C": ["broker-a"], "D": ["broker-b"]}
     assert info.broker_addr_table["broker-b"].broker_addrs == {0: "broker-b-0:10911"}
     assert '{0:"broker-a-0:10911"}' in info.to_json_text()
+
+
+def test_a_second_broker_under_a_living_ones_id_counts_and_is_warned_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    story = Story()
+    Broker(story).register()
+    Broker(story).register()
+    assert caplog.text == ""
+    Broker(story, address="other:1").register()
+    assert addresses(story.route("TopicA"))["broker-a"] == {0: "other:1"}
+    assert "other:1 registers as id 0 of broker group broker-a, as broker-a-0:10911 did" in caplog.text
+    assert "give one another brokerName" in caplog.text
+
+
+def test_a_broker_that_moves_behind_its_end_is_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    story = Story()
+    Broker(story).register()
+    story.now += LIVE_MS + 1
+    story.server.expire(story.now)
+    Broker(story, address="other:1").register()
+    assert caplog.text == ""

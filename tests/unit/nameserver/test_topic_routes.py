@@ -22,7 +22,7 @@ from orbitmq.protocol.requests.route import (
     RegisterTopicInNamesrv,
     WipeWritePermOfBroker,
 )
-from tests.unit.nameserver.story import Broker, Story, refused, rows
+from tests.kit.nameserver_story import Broker, Story, refused, rows
 
 
 def _topics(story: Story, request) -> list[str]:

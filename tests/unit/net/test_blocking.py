@@ -5,10 +5,10 @@ import pytest
 
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.net.errors import CallTimeout, Closed, ConnectFailed, ConnectionLost
-from orbitmq.protocol.command import FLAG_RESPONSE, Command
 from orbitmq.protocol.errors import BrokerRefused, MalformedFrame
+from orbitmq.protocol.remoting.command import FLAG_RESPONSE, Command
 from orbitmq.protocol.requests.offset import GetMaxOffset
-from tests.unit.spark.fake_broker import Answer, FakeBroker
+from tests.kit.spark_broker import Answer, FakeBroker
 
 
 def answer_with(offset: int) -> Command:

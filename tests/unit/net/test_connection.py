@@ -23,11 +23,11 @@ from orbitmq.net.errors import CallTimeout, Closed, ConnectFailed, ConnectionLos
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.net.unfinished import Unfinished
 from orbitmq.protocol.codes import ResponseCode
-from orbitmq.protocol.command import FLAG_RESPONSE, Command
 from orbitmq.protocol.errors import BrokerRefused
-from orbitmq.protocol.frame import FrameSplitter, encode_command
+from orbitmq.protocol.remoting.command import FLAG_RESPONSE, Command
+from orbitmq.protocol.remoting.frame import FrameSplitter, encode_command
 from orbitmq.protocol.requests.offset import GetMaxOffset, QueryConsumerOffset
-from orbitmq.server.listener import Listener, free_ports
+from orbitmq.server.turn.listener import Listener, free_ports
 
 
 class Peer:
@@ -173,6 +173,24 @@ async def test_a_flood_of_requests_leaves_turns_to_others() -> None:
     assert await drain(lambda: len(taken) == 640) == 9
     assert taken == list(range(640)), "in the order in which they came"
     assert not transport.is_paused
+
+
+async def test_requests_that_wait_for_their_turn_grow_older() -> None:
+    ages: list[float] = []
+
+    def answer(connection: Connection, commands: list[Command]) -> None:
+        ages.append(connection.age_ms)
+        time.sleep(TURN_SECONDS * 1.2)
+
+    connection = Connection(answer)
+    connection.connection_made(Transport())  # type: ignore[arg-type]
+    flood = b"".join(encode_command(Command(1, opaque)) for opaque in range(3 * REQUESTS_PER_STEP))
+    connection.data_received(flood)
+    await drain(lambda: len(ages) == 3)
+    assert ages[1] >= TURN_SECONDS * 1000
+    assert ages[2] >= ages[1] + TURN_SECONDS * 1000
+    connection.data_received(encode_command(Command(1, 0)))
+    assert ages[3] < ages[2]
 
 
 async def test_a_connection_that_is_gone_takes_its_inbox_with_it() -> None:
@@ -496,12 +514,16 @@ async def test_frames_may_be_handled_before_requests_and_are_answered_with_them(
 class Takes:
     """An `on_frames` that takes a frame at a time, and answers each with so many bytes."""
 
-    def __init__(self, answer_bytes: int) -> None:
+    def __init__(self, answer_bytes: int, admitted: int | None = None) -> None:
         self.offered: list[int] = []
         self.requests: list[int] = []
         self.transport = Transport()
         self._answer = encode_command(Command(0, 1, FLAG_RESPONSE, body=bytes(answer_bytes)))
-        self.connection = Connection(self._on_requests, on_frames=self._on_frames)
+        self.connection = Connection(
+            self._on_requests,
+            on_frames=self._on_frames,
+            admit=None if admitted is None else lambda connection, data: admitted,
+        )
         self.connection.connection_made(self.transport)  # type: ignore[arg-type]
 
     def _on_frames(self, connection: Connection, data: bytes) -> int:
@@ -526,6 +548,15 @@ async def test_what_is_left_of_a_read_is_offered_again() -> None:
     assert takes.offered == [3 * size, 2 * size, size]
     assert not takes.requests
     assert len(takes.transport.written) == 1
+
+
+async def test_no_more_of_a_read_is_offered_than_is_admitted() -> None:
+    data, size = frames(3)
+    for admitted in (0, size, 2 * size, 3 * size):
+        takes = Takes(100, admitted)
+        takes.connection.data_received(data)
+        assert takes.offered == list(range(admitted, 0, -size))
+        assert takes.requests == [10, 11, 12][admitted // size :]
 
 
 async def test_half_a_frame_is_offered_once_it_is_whole() -> None:

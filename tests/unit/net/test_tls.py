@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import ssl
 from collections.abc import Callable
 from pathlib import Path
@@ -13,11 +12,11 @@ import pytest
 
 from orbitmq.net.connection import Connection
 from orbitmq.net.tls import FirstByte
-from orbitmq.protocol.command import FLAG_RESPONSE, Command
-from orbitmq.protocol.frame import FrameSplitter, encode_command
+from orbitmq.protocol.remoting.command import FLAG_RESPONSE, Command
+from orbitmq.protocol.remoting.frame import FrameSplitter, encode_command
 from tests.certificates import Authority, Pair
 
-pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the program openssl")
+pytestmark = pytest.mark.needs("openssl")
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +76,10 @@ class Server:
         self._context.load_cert_chain(pair.cert, pair.key)
         self.got: list[bytes] = []
         self.reads = 0
-        self.connection = Connection(self._answer)
+        self.connection = Connection(self._answer, on_frames=self._offered)
+        self.offered: list[bytes] = []
+        self.takes = 0
+        """Of what it is offered to handle as frames."""
         self.paper = Paper()
         self.paper.protocol = FirstByte(self.connection, self)
         self.paper.protocol.connection_made(self.paper)
@@ -95,6 +97,10 @@ class Server:
         for command in commands:
             self.got.append(bytes(command.body or b""))
             connection.send(Command(0, command.opaque, FLAG_RESPONSE, None, command.body))
+
+    def _offered(self, connection: Connection, data: bytes) -> int:
+        self.offered.append(data)
+        return min(self.takes, len(data))
 
     def feed(self, data: bytes) -> None:
         if data:
@@ -153,6 +159,17 @@ async def test_what_comes_in_one_read_is_handled_in_one_turn(pair: Pair) -> None
     assert server.got == bodies
     assert server.reads == 1
     assert client.hear(server.paper.take()) == bodies
+
+
+async def test_what_was_decrypted_may_be_handled_as_frames(pair: Pair) -> None:
+    server, client = Server(pair), Client()
+    client.shake_hands(server)
+    frames = [encode_command(Command(10, number, body=bytes(20_000))) for number in range(3)]
+    server.takes = len(frames[0])
+    said = client.say(*[bytes(20_000)] * 3)
+    server.feed(said)
+    assert server.offered == [b"".join(frames), b"".join(frames[1:]), frames[2]]
+    assert server.reads == 0
 
 
 @pytest.mark.parametrize("step", [1, 7, 100])

@@ -13,13 +13,13 @@ from orbitmq.broker.options import BROKER_TABLE
 from orbitmq.nameserver.options import NAMESRV_TABLE
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.options import Layer
-from orbitmq.protocol.declare import Reply, Request
 from orbitmq.protocol.errors import BrokerRefused
+from orbitmq.protocol.remoting.signing import Credentials
 from orbitmq.protocol.requests.send import SendMessage, SendReply
-from orbitmq.protocol.signing import Credentials
-from orbitmq.server.broker_server import BrokerServer
-from orbitmq.server.listener import free_ports
-from orbitmq.server.standalone import StandaloneServer
+from orbitmq.protocol.schema.declare import Reply, Request
+from orbitmq.server.lifecycle.broker_server import BrokerServer
+from orbitmq.server.lifecycle.standalone import StandaloneServer
+from orbitmq.server.turn.listener import free_ports
 from orbitmq.testing.local_broker import SMALL_SEGMENTS
 
 ReplyT = TypeVar("ReplyT", bound=Reply)
@@ -63,10 +63,10 @@ class Running:
         }
         return await self.ask(SendMessage(**{**fields, **values}, body=body))
 
-    def run_chore(self, name: str, now: int) -> None:
-        """Runs one of the broker's chores as if it were `now`."""
-        (chore,) = (chore for chore in self.broker.chores if chore.name == name)
-        chore.run(now)
+    def run_task(self, name: str, now: int) -> None:
+        """Runs one of the broker's tasks as if it were `now`."""
+        (task,) = (task for task in self.broker.periodic_tasks if task.name == name)
+        task.run(now)
 
     async def refusal(self, request: Request[Any]) -> BrokerRefused:
         try:

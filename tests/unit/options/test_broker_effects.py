@@ -21,7 +21,6 @@ from orbitmq.protocol.bodies.heartbeat import (
     ProducerData,
     SubscriptionData,
 )
-from orbitmq.protocol.declare import Void
 from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.protocol.requests.admin import UpdateBrokerConfig
 from orbitmq.protocol.requests.client import GetConsumerListByGroup, GetProducerConnectionList, Heartbeat
@@ -37,9 +36,10 @@ from orbitmq.protocol.requests.route import (
     UnregisterBroker,
 )
 from orbitmq.protocol.requests.topic import GetAllTopicConfig, UpdateAndCreateTopic
-from orbitmq.server.listener import BACKLOG
-from tests.unit.admin.scripted import Scripted
-from tests.unit.broker.world import NOW, World
+from orbitmq.protocol.schema.declare import Void
+from orbitmq.server.turn.listener import BACKLOG
+from tests.kit.scripted_admin import Scripted
+from tests.kit.world import NOW, World
 from tests.unit.options.running import running
 
 
@@ -123,13 +123,24 @@ async def test_no_more_connections_than_allowed(tmp_path: Path) -> None:
         assert [gone.is_set() for gone in ended[:2]] == [False, False]
 
 
+async def test_no_more_calls_are_held_than_allowed(tmp_path: Path) -> None:
+    async with running(tmp_path, maxHeldRequests=1) as here:
+        await here.send()
+        pulls = {asyncio.ensure_future(here.ask(pull(queue_offset=1))) for _ in range(2)}
+        done, held = await asyncio.wait(pulls, return_when=asyncio.FIRST_COMPLETED)
+        assert [one.result().code for one in done] == [19]  # PULL_NOT_FOUND, at once
+        assert here.broker.turns.waits.polls == 1
+        await here.send()
+        assert (await held.pop()).code == 0
+
+
 async def test_idle_connections_end_after_the_time_given(tmp_path: Path) -> None:
     async with running(tmp_path, serverChannelMaxIdleTimeSeconds=1) as here:
         await here.send()
         connection = await here.pool.connection(here.address)
         for held in here.broker.turns.listener.connections.values():
             held.last_active -= 2
-        here.run_chore("expire clients", here.broker._clock.now())
+        here.run_task("expire clients", here.broker._clock.now())
         async with asyncio.timeout(5):
             await connection.wait_closed()
 
@@ -192,23 +203,25 @@ async def test_without_force_a_name_server_that_knows_all_is_only_told_that_the_
         running(tmp_path, namesrvAddr=peer.address, forceRegister=False) as here,
     ):
         peer.asked.clear()
-        register = next(chore for chore in here.broker.chores if chore.name == "register")
+        register = next(task for task in here.broker.periodic_tasks if task.name == "register")
         register.run(0)
         await asyncio.gather(*here.broker._background)
         assert [type(request) for request in peer.asked] == [QueryDataVersion]
 
 
-async def test_intervals_are_those_of_the_chores(tmp_path: Path) -> None:
+async def test_intervals_are_those_of_the_tasks(tmp_path: Path) -> None:
     async with running(
         tmp_path,
         registerNameServerPeriod=12_345,
         flushConsumerOffsetInterval=111,
         flushDelayOffsetInterval=222,
     ) as here:
-        intervals = {chore.name: chore.interval_ms for chore in here.broker.chores}
+        intervals = {task.name: task.interval_ms for task in here.broker.periodic_tasks}
         assert intervals["register"] == 12_345
         assert intervals["save offsets"] == 111
         assert intervals["save delay"] == 222
+        assert intervals["disable slow readers"] == 180_000
+        assert intervals["remove expired offsets"] == 3_600_000
 
 
 # Sends.
@@ -327,10 +340,10 @@ async def test_silent_clients_are_cut_off_after_the_time_given(tmp_path: Path) -
     async with running(tmp_path, channelExpiredTimeout=5000) as here:
         await here.ask(heartbeat())
         now = here.broker._clock.now()
-        here.run_chore("expire clients", now + 4000)
+        here.run_task("expire clients", now + 4000)
         assert (await here.ask(GetConsumerListByGroup("G"))).body.consumer_id_list == ["c1"]
         connection = await here.pool.connection(here.address)
-        here.run_chore("expire clients", now + 6000)
+        here.run_task("expire clients", now + 6000)
         async with asyncio.timeout(5):
             await connection.wait_closed()
 
@@ -359,8 +372,10 @@ def test_members_hear_of_each_other_only_where_that_is_on() -> None:
     for enabled in (True, False):
         world = World(notify_consumer_ids_changed_enable=enabled)
         world.ask(heartbeat("c1"), world.peer(1))
+        world.clients.tell(NOW)
         world.outbox.take()
         world.ask(heartbeat("c2"), world.peer(2))
+        world.clients.tell(NOW)
         assert bool(world.outbox.take()) is enabled
 
 

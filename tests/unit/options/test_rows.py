@@ -7,12 +7,18 @@ from pathlib import Path
 import pytest
 
 from orbitmq.broker.options import BROKER_TABLE
+from orbitmq.controller.options import CONTROLLER_TABLE
 from orbitmq.nameserver.options import NAMESRV_TABLE
-from orbitmq.options import OptionTable, RefusedValue, Settings, Status
+from orbitmq.options import Layer, OptionTable, RefusedValue, Settings, Status
 from orbitmq.options.option import to_text
 
 DATA = Path(__file__).parent / "data"
-TABLES = [(BROKER_TABLE, "broker_properties.csv", 475), (NAMESRV_TABLE, "namesrv_properties.csv", 40)]
+TABLES = [
+    (BROKER_TABLE, "broker_properties.csv", 475),
+    (NAMESRV_TABLE, "namesrv_properties.csv", 40),
+    (CONTROLLER_TABLE, "controller_properties.csv", 52),
+]
+NAMES = ["broker", "namesrv", "controller"]
 Table = OptionTable[Settings]
 
 
@@ -21,7 +27,7 @@ def properties(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-@pytest.mark.parametrize(("table", "file", "count"), TABLES, ids=["broker", "namesrv"])
+@pytest.mark.parametrize(("table", "file", "count"), TABLES, ids=NAMES)
 def test_every_property_of_apache_is_there_once(table: Table, file: str, count: int) -> None:
     apache = [(row["class"], row["field"]) for row in properties(file)]
     ours = [(owner, row.name) for row in table.rows for owner in row.owner.split()]
@@ -29,7 +35,7 @@ def test_every_property_of_apache_is_there_once(table: Table, file: str, count: 
     assert Counter(ours) == Counter(apache)
 
 
-@pytest.mark.parametrize(("table", "file", "count"), TABLES, ids=["broker", "namesrv"])
+@pytest.mark.parametrize(("table", "file", "count"), TABLES, ids=NAMES)
 def test_types_and_defaults_are_apaches_or_say_so(table: Table, file: str, count: int) -> None:
     wrong = []
     for apache in properties(file):
@@ -43,7 +49,7 @@ def test_types_and_defaults_are_apaches_or_say_so(table: Table, file: str, count
     assert wrong == []
 
 
-@pytest.mark.parametrize("table", [BROKER_TABLE, NAMESRV_TABLE], ids=["broker", "namesrv"])
+@pytest.mark.parametrize("table", [BROKER_TABLE, NAMESRV_TABLE, CONTROLLER_TABLE], ids=NAMES)
 def test_rows_explain_themselves(table: Table) -> None:
     for row in table.rows:
         if row.status is Status.HONOURED:
@@ -56,7 +62,7 @@ def test_rows_explain_themselves(table: Table) -> None:
             assert row.default in row.only, row.name
 
 
-@pytest.mark.parametrize("table", [BROKER_TABLE, NAMESRV_TABLE], ids=["broker", "namesrv"])
+@pytest.mark.parametrize("table", [BROKER_TABLE, NAMESRV_TABLE, CONTROLLER_TABLE], ids=NAMES)
 def test_every_default_is_a_valid_value(table: Table) -> None:
     for row in table.rows:
         assert row.parse(row.default, "default") == row.default
@@ -68,9 +74,7 @@ def test_every_default_is_a_valid_value(table: Table) -> None:
         ("storeType", "defaultRocksDB"),
         ("enableDLegerCommitLog", "true"),
         ("brokerRole", "SLAVE"),
-        ("brokerRole", "SYNC_MASTER"),
         ("enableControllerMode", "true"),
-        ("enableSlaveActingMaster", "true"),
         ("authenticationProvider", "com.example.Provider"),
         ("authorizationMetadataProvider", "com.example.Provider"),
         ("authenticationStrategy", "com.example.Strategy"),
@@ -81,18 +85,21 @@ def test_every_default_is_a_valid_value(table: Table) -> None:
         ("readOnlyCommitLogStorePaths", "/other"),
         ("messageStorePlugIn", "com.example.Plug"),
         ("configManagerVersion", "v2"),
-        ("inSyncReplicas", "2"),
+        ("allAckInSyncStateSet", "true"),
+        ("lockInStrictMode", "true"),
+        ("useStaticSubscription", "true"),
+        ("popConsumerKVServiceEnable", "true"),
     ],
 )
 def test_what_would_change_the_meaning_is_refused(name: str, value: str) -> None:
-    row = BROKER_TABLE.find(name)
-    assert row is not None
     with pytest.raises(RefusedValue, match=name):
-        row.parse(value, "test")
+        BROKER_TABLE.load([Layer("test", {name: value})])
+    with pytest.raises(RefusedValue, match=name):
+        BROKER_TABLE.apply_update(BROKER_TABLE.load([]), {name: value})
 
 
 def test_nothing_that_names_a_place_can_be_changed_over_the_network() -> None:
-    for table in (BROKER_TABLE, NAMESRV_TABLE):
+    for table in (BROKER_TABLE, NAMESRV_TABLE, CONTROLLER_TABLE):
         for row in table.rows:
             if any(part in row.name for part in ("Path", "Home", "PlugIn", "Addr", "Provider", "Credential")):
                 assert not row.mutable, row.name

@@ -9,25 +9,25 @@ import pytest
 
 from orbitmq.store import GetStatus, MessageStore, PutStatus
 from orbitmq.store.files import RealFile
-from tests.unit.store.kit import NOW, SEGMENT, bodies, crash, filled, message, opened
+from tests.kit.store import NOW, SEGMENT, bodies, crash, filled, message, opened
 
 
-def chores(store: MessageStore) -> dict[str, Any]:
-    return {chore.name: chore for chore in store.chores()}
+def periodic_tasks(store: MessageStore) -> dict[str, Any]:
+    return {task.name: task for task in store.periodic_tasks()}
 
 
-def test_intervals_are_those_of_the_chores(tmp_path: Path) -> None:
+def test_intervals_are_those_of_the_tasks(tmp_path: Path) -> None:
     store = opened(
         tmp_path, flush_interval_commit_log=11, flush_interval_consume_queue=22, clean_resource_interval=33
     )
-    intervals = {name: chore.interval_ms for name, chore in chores(store).items()}
-    assert (intervals["flush"], intervals["sweep"], intervals["retention"]) == (11, 22, 33)
+    intervals = {name: task.interval_ms for name, task in periodic_tasks(store).items()}
+    assert (intervals["flush"], intervals["write queues"], intervals["retention"]) == (11, 22, 33)
     store.close()
 
 
 def test_few_pages_wait_for_the_thorough_flush(tmp_path: Path) -> None:
     store = opened(tmp_path, flush_commit_log_least_pages=2, flush_commit_log_thorough_interval=1000)
-    flush = chores(store)["flush"].run
+    flush = periodic_tasks(store)["flush"].run
     filled(store, 1, body=bytes(5000))
     flush(NOW + 1)
     assert store.unflushed_bytes, "less than two pages"
@@ -59,18 +59,18 @@ def test_few_units_of_a_queue_wait_for_the_thorough_flush(
         flush_consume_queue_least_pages=1,
         flush_consume_queue_thorough_interval=1000,
     )
-    sweep = chores(store)["sweep"].run
+    write_queues = periodic_tasks(store)["write queues"].run
     filled(store, 10)
     flushed.clear()
-    sweep(NOW + 1)
+    write_queues(NOW + 1)
     assert "consumequeue" not in flushed
     filled(store, 300)
-    sweep(NOW + 2)
+    write_queues(NOW + 2)
     assert flushed.count("consumequeue") == 1, "more than a page"
     filled(store, 10)
-    sweep(NOW + 999)
+    write_queues(NOW + 999)
     assert flushed.count("consumequeue") == 1
-    sweep(NOW + 1000)
+    write_queues(NOW + 1000)
     assert flushed.count("consumequeue") == 2, "the thorough flush"
     store.close()
 
@@ -79,7 +79,7 @@ def test_keys_are_written_and_read_only_where_that_is_on(tmp_path: Path) -> None
     def found(name: str, **values: Any) -> int:
         store = opened(tmp_path / name, **values)
         filled(store, 3, keys="k")
-        chores(store)["index"].run(NOW + 10)
+        periodic_tasks(store)["index"].run(NOW + 10)
         count = len(store.query("T", "k", 10, 0, NOW + 1000, "K").records)
         store.close()
         return count
@@ -93,7 +93,7 @@ def test_keys_are_written_and_read_only_where_that_is_on(tmp_path: Path) -> None
 def test_queries_give_no_more_than_allowed(tmp_path: Path) -> None:
     store = opened(tmp_path, max_msgs_num_batch=2)
     filled(store, 5, keys="k")
-    chores(store)["index"].run(NOW + 10)
+    periodic_tasks(store)["index"].run(NOW + 10)
     assert len(store.query("T", "k", 64, 0, NOW + 1000, "K").records) == 2
     store.close()
 
@@ -167,7 +167,7 @@ def test_recovery_looks_at_the_check_sum_of_whole_records_where_told(tmp_path: P
 def test_recovery_goes_back_so_many_segments_at_most(tmp_path: Path) -> None:
     store = opened(tmp_path)
     filled(store, 5 * SEGMENT // 3000, body=bytes(3000))
-    store._sweep.run()
+    store._queue_writer.run()
     newest = store.max_physical // SEGMENT
     crash(store)
     store = opened(tmp_path, NOW + 1000, commit_log_recover_max_num=2)

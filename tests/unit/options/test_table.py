@@ -7,6 +7,7 @@ from orbitmq.nameserver.options import NAMESRV_TABLE
 from orbitmq.options import (
     InvalidValue,
     Layer,
+    Long,
     NotAtRunTime,
     OptionTable,
     RefusedValue,
@@ -22,9 +23,9 @@ from orbitmq.options.table import HIDDEN
 
 @dataclass(kw_only=True)
 class Sample(Settings):
-    pull_size: int = option("pullSize", "int", 32, "How much.", mutable=True, minimum=1)
-    data_path: str = option("dataPath", "String", "/data", "Where.")
-    shown_only: int = option("shownOnly", "int", 7, "", status=Status.NO_EFFECT, reason="shown")
+    pull_size: int = option(32, "Messages of a pull.", mutable=True, minimum=1)
+    data_path: str = option("/data", "The data folder.")
+    shown_only: int = option(7, "", status=Status.NO_EFFECT, reason="shown")
 
 
 TABLE = OptionTable(
@@ -124,10 +125,33 @@ def test_a_name_has_one_row() -> None:
         OptionTable(Sample, without_effect("x", "Owner", ("pullSize", "int", 1)))
 
 
+def test_name_type_and_owner_follow_from_the_field_and_its_class() -> None:
+    @dataclass(kw_only=True)
+    class Base(Settings, owner="BrokerConfig"):
+        pull_size: int = option(1, "")
+        flush_interval: Long = option(1, "")
+        trace_on: bool = option(True, "")
+
+    @dataclass(kw_only=True)
+    class Derived(Base):
+        data_path: str | None = option(None, "")
+        check_crc: bool = option(True, "", name="checkCRC", owner="MessageStoreConfig")
+        role: str = option("MASTER", "", java_type="Role", choices=("MASTER", "SLAVE"))
+
+    assert [(row.name, row.kind, row.owner) for row in OptionTable(Derived).rows] == [
+        ("pullSize", "int", "BrokerConfig"),
+        ("flushInterval", "long", "BrokerConfig"),
+        ("traceOn", "boolean", "BrokerConfig"),
+        ("dataPath", "String", ""),
+        ("checkCRC", "boolean", "MessageStoreConfig"),
+        ("role", "Role", ""),
+    ]
+
+
 def test_a_field_is_called_as_its_option() -> None:
     @dataclass(kw_only=True)
     class Wrong(Settings):
-        pull: int = option("pullSize", "int", 1, "")
+        pull: int = option(1, "", name="pullSize")
 
     with pytest.raises(TypeError, match="pull is not the option pullSize"):
         OptionTable(Wrong)

@@ -38,4 +38,4 @@ def test_every_hot_module_runs_without_the_package() -> None:
         [sys.executable, "-c", PROGRAM, str(SOURCES)], capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 0, done.stderr
-    assert "orbitmq.protocol.message_cy" in done.stdout.split()
+    assert "orbitmq.protocol.records.message_cy" in done.stdout.split()

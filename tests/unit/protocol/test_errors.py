@@ -1,8 +1,8 @@
 import pytest
 
 from orbitmq.protocol.codes import LanguageCode, ResponseCode
-from orbitmq.protocol.command import LANGUAGES
 from orbitmq.protocol.errors import ERRORS, BrokerRefused, TopicNotExist, broker_refused, code_name
+from orbitmq.protocol.remoting.command import LANGUAGES
 
 
 def test_every_code_but_success_has_one_row() -> None:

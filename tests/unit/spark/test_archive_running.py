@@ -27,10 +27,10 @@ from orbitmq.spark.jobs.job import JobSetup
 from orbitmq.spark.lake.lake import load
 from orbitmq.spark.lake.state import HeldRange, LakeState, Manifest
 from orbitmq.spark.lake.storage import LakeLocation
-from orbitmq.spark.planning import Queue
+from orbitmq.spark.read.planning import Queue
 from orbitmq.sync import Message, Producer
 from orbitmq.testing import LocalBroker
-from tests.unit.spark.interrupting import interrupted_after
+from tests.kit.interrupting import interrupted_after
 
 LAKE = LakeLocation("lake")
 

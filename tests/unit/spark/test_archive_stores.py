@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.spark.offline.store_files import StoreFiles
+from tests.kit.store_files import StoreFiles
 
 pytest.importorskip("pyarrow")
 
@@ -15,7 +15,8 @@ from orbitmq.spark.jobs.archive.stores import LARGEST_PIECE_BYTES, SMALLEST_PIEC
 from orbitmq.spark.jobs.job import JobSetup
 from orbitmq.spark.jobs.ui import JobUi
 from orbitmq.spark.lake.storage import LakeLocation
-from orbitmq.spark.offline.planning import BadPlace, LogFile, LogRange, Work
+from orbitmq.spark.offline.log_ranges import LogFile, LogRange
+from orbitmq.spark.offline.planning import BadPlace, Work
 
 MIB = 1 << 20
 

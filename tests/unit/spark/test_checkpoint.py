@@ -19,7 +19,7 @@ from orbitmq.spark.jobs.failures import JobFailed
 from orbitmq.spark.jobs.search.live import stretches
 from orbitmq.spark.lake.errors import LakeBusy
 from orbitmq.spark.lake.storage import LakeLocation
-from orbitmq.spark.planning import Queue
+from orbitmq.spark.read.planning import Queue
 
 SCHEMA = pa.schema([("n", pa.int64())])
 

@@ -4,7 +4,7 @@ import pytest
 
 from docs import spark_source
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[3] / "docs" / "data"
 
 
 @pytest.mark.parametrize("page", ["data-guide.md"])

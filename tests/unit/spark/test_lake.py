@@ -15,7 +15,6 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq  # noqa: E402
 
-from orbitmq.spark.columns import NAMES, arrow_schema  # noqa: E402
 from orbitmq.spark.errors import BadOption, DataLost  # noqa: E402
 from orbitmq.spark.jobs.archive.planning import next_batch, pieces, what_is_new  # noqa: E402
 from orbitmq.spark.jobs.archive.tasks import Written  # noqa: E402
@@ -33,7 +32,8 @@ from orbitmq.spark.lake.writing import (  # noqa: E402
     schema_of,
     split_by_day,
 )
-from orbitmq.spark.planning import OffsetRange, Queue  # noqa: E402
+from orbitmq.spark.read.columns import NAMES, arrow_schema  # noqa: E402
+from orbitmq.spark.read.planning import OffsetRange, Queue  # noqa: E402
 
 COLUMNS = tuple(name for name in NAMES if name not in IN_PATH)
 DAY_US = 86_400_000_000

@@ -9,7 +9,7 @@ import pytest
 
 from orbitmq.store import MessageStore
 from orbitmq.store.snapshot import SnapshotFailed, take_snapshot
-from tests.unit.store.kit import NOW, SEGMENT, crash, filled, message, opened, read_queue
+from tests.kit.store import NOW, SEGMENT, crash, filled, message, opened, read_queue
 
 
 @pytest.fixture
@@ -20,9 +20,9 @@ def live(tmp_path: Path) -> Iterator[MessageStore]:
 
 
 def tend(store: MessageStore) -> None:
-    for chore in store.chores():
-        if chore.name in ("flush", "sweep", "index", "reserve"):
-            chore.run(NOW + 200_000)
+    for task in store.periodic_tasks():
+        if task.name in ("flush", "write queues", "index", "reserve"):
+            task.run(NOW + 200_000)
 
 
 def numbers(store: MessageStore, topic: str = "T") -> list[int]:
@@ -67,7 +67,7 @@ def test_a_copy_while_messages_come_is_whole_up_to_some_message(tmp_path: Path) 
     stored = [300]
 
     def send() -> None:
-        # The owner of the store: appends, and does its chores in between, as a broker does.
+        # The owner of the store: appends, and does its tasks in between, as a broker does.
         while not stop.is_set():
             number = stored[0]
             store.append(message(number), NOW + number)

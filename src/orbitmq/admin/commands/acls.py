@@ -9,6 +9,7 @@ import click
 from orbitmq.admin.admin import Admin, BrokerAt
 from orbitmq.admin.face import cluster_flags, confirm, face, yes_flag
 from orbitmq.admin.output import Column, Done, Rows
+from orbitmq.plurals import counted
 from orbitmq.protocol.bodies.auth import AclInfo, PolicyEntryInfo, PolicyInfo
 from orbitmq.protocol.requests.auth import (
     AuthCreateAcl,
@@ -104,12 +105,20 @@ def subject_of(user: str) -> str:
     "allows",
     default=True,
     show_default=True,
-    help="What the rule says of these actions. Where both are said, it is no.",
+    help="Allow or deny these actions. If two equally specific rules differ, deny wins.",
 )
 @click.option(
-    "--source-ip", "source_ips", multiple=True, help="Only from there: an address or range. Repeatable."
+    "--source-ip",
+    "source_ips",
+    multiple=True,
+    help="Limit the rule to this source address or range. Repeatable.",
 )
-@click.option("--default", "is_default", is_flag=True, help="Counts where no other rule fits.")
+@click.option(
+    "--default",
+    "is_default",
+    is_flag=True,
+    help="Make it a default rule: it applies where no other rule matches.",
+)
 @cluster_flags
 async def create(
     admin: Admin,
@@ -122,7 +131,7 @@ async def create(
     cluster: str | None,
     broker: str | None,
 ) -> Done:
-    """Allow USER something, or deny it, on all brokers; a rule about the same resource is replaced."""
+    """Allow or deny USER actions on resources, on all brokers. A rule for the same resource is replaced."""
     found = await admin.brokers(cluster, broker)
     decision, policy = "Allow" if allows else "Deny", "Default" if is_default else "Custom"
     await admin.each(
@@ -137,10 +146,8 @@ async def create(
 
 @face("acl", "delete", "orbitmq admin acl delete ann --resource 'Topic:orders*'")
 @click.argument("user")
-@click.option("--resource", metavar="TEXT", help="Only the rule about it.")
-@click.option(
-    "--default", "is_default", is_flag=True, help="With --resource: the rule among the default ones."
-)
+@click.option("--resource", metavar="TEXT", help="Remove only the rule for this resource.")
+@click.option("--default", "is_default", is_flag=True, help="With --resource: remove the default rule.")
 @yes_flag
 @cluster_flags
 async def delete(
@@ -177,8 +184,8 @@ async def get(admin: Admin, user: str, cluster: str | None, broker: str | None) 
 
 
 @face("acl", "list", "orbitmq admin acl list\norbitmq admin acl list --resource Topic:orders --json")
-@click.option("--subject", metavar="TEXT", help="Only users whose names hold it.")
-@click.option("--resource", metavar="TEXT", help="Only rules whose resources hold it.")
+@click.option("--subject", metavar="TEXT", help="Only users whose name contains this.")
+@click.option("--resource", metavar="TEXT", help="Only rules whose resource contains this.")
 @cluster_flags
 async def show_all(
     admin: Admin, subject: str | None, resource: str | None, cluster: str | None, broker: str | None
@@ -197,10 +204,10 @@ async def show_all(
 @click.argument("target")
 @click.argument("users", nargs=-1)
 async def copy(admin: Admin, source: str, target: str, users: tuple[str, ...]) -> Done:
-    """Copy rules from the broker at SOURCE to the one at TARGET: all, or those of USERS."""
+    """Copy rules from the broker at SOURCE to the broker at TARGET: all rules, or those of USERS."""
     copied = await copy_rules(admin, source, target, users)
     return Done(
-        f"copied the rules of {len(copied)} users from {source} to {target}",
+        f"copied the rules of {counted(len(copied), 'user')} from {source} to {target}",
         {"subjects": copied, "source": source, "target": target},
     )
 

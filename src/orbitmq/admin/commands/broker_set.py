@@ -21,21 +21,30 @@ async def update_broker_config(admin: Admin, address: str, options: Mapping[str,
     await admin.call(address, UpdateBrokerConfig(format_properties(options).encode()))
 
 
+async def set_options(admin: Admin, broker: str, options: Mapping[str, str]) -> list[str]:
+    """Sets options of the brokers of a name, or of the one at `host:port`; gives their addresses.
+
+    All of them, or none if one is refused. Raises OptionError for a name that there is not.
+    """
+    addresses = await admin.addresses(broker)
+    await _check_names(admin, addresses[0], options)
+    for address in addresses:
+        await update_broker_config(admin, address, options)
+    return addresses
+
+
 @face("broker", "set", "orbitmq admin broker set broker-a brokerPermission=4")
 @click.argument("broker")
 @click.argument("assignments", metavar="NAME=VALUE...", nargs=-1, required=True)
 async def show(admin: Admin, broker: str, assignments: tuple[str, ...]) -> Done:
-    """Set options of BROKER, a name or HOST:PORT; all of them, or none if one is refused."""
+    """Set options of BROKER, a name or HOST:PORT. If one is refused, none is set."""
     options = {}
     for text in assignments:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise click.UsageError(f"{text}: expected NAME=VALUE")
         options[name] = value
-    addresses = await admin.addresses(broker)
-    await _check_names(admin, addresses[0], options)
-    for address in addresses:
-        await update_broker_config(admin, address, options)
+    addresses = await set_options(admin, broker, options)
     return Done(
         f"set {', '.join(options)} on {', '.join(addresses)}", {"options": options, "brokers": addresses}
     )

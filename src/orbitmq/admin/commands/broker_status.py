@@ -18,6 +18,6 @@ async def broker_status(admin: Admin, address: str) -> dict[str, str]:
 @face("broker", "status", "orbitmq admin broker status broker-a\norbitmq admin broker status 127.0.0.1:10911")
 @click.argument("broker")
 async def show(admin: Admin, broker: str) -> Facts:
-    """All figures of BROKER, a name or HOST:PORT."""
+    """All metrics of BROKER, a name or HOST:PORT."""
     [address, *_] = await admin.addresses(broker)
     return Facts(await broker_status(admin, address))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from orbitmq.admin.admin import Admin, BrokerAt
 from orbitmq.admin.face import cluster_flags, face
@@ -33,7 +34,7 @@ async def cluster_figures(
 async def show(admin: Admin, cluster: str | None, broker: str | None) -> Rows:
     """All brokers with their version, rates and disk use.
 
-    A broker that does not answer is `down`; one that answers and does not tell its figures is `refusing`.
+    A broker that does not answer is `down`. A broker that answers but refuses its metrics is `refusing`.
     """
     figures = await cluster_figures(admin, cluster, broker)
     return Rows(
@@ -50,7 +51,22 @@ async def show(admin: Admin, cluster: str | None, broker: str | None) -> Rows:
             Column("outToday", "Out today"),
             Column("diskRatio", "Disk"),
         ),
-        [_row(one, info) for one, info in figures],
+        [
+            (
+                one.cluster,
+                one.name,
+                one.broker_id,
+                one.address,
+                found.version,
+                found.state,
+                found.in_tps,
+                found.out_tps,
+                found.in_today,
+                found.out_today,
+                found.disk_ratio,
+            )
+            for one, found in ((one, broker_state(one, info)) for one, info in figures)
+        ],
         why_not(figures),
     )
 
@@ -60,21 +76,60 @@ def why_not(figures: Sequence[tuple[BrokerAt, Figures | OrbitError]]) -> str:
     return "\n".join(f"{one.name}: {info}" for one, info in figures if isinstance(info, OrbitError))
 
 
-def _row(one: BrokerAt, info: Figures | OrbitError) -> tuple[object, ...]:
-    who = (one.cluster, one.name, one.broker_id, one.address)
+@dataclass(frozen=True, slots=True)
+class BrokerState:
+    """One broker with its rates; the figures are None where it gave none."""
+
+    at: BrokerAt
+    state: str
+    """`active`, `standby`, `down` (no answer) or `refusing` (an error for an answer)."""
+    error: str | None = None
+    version: str | None = None
+    in_tps: float | None = None
+    out_tps: float | None = None
+    in_today: int | None = None
+    out_today: int | None = None
+    disk_ratio: float | None = None
+    unflushed_bytes: int | None = None
+    """Acknowledged bytes that are not on the disk; None from brokers that do not report it."""
+    unflushed_seconds: float | None = None
+    """Age of the oldest of them."""
+    log_end: int | None = None
+    """Physical offset at which the commit log ends: a slave's distance to its master follows from both."""
+
+
+def broker_state(one: BrokerAt, info: Figures | OrbitError) -> BrokerState:
+    """The state of a broker from its runtime info, or from the error in place of it."""
     if isinstance(info, OrbitError):
-        state = "down" if isinstance(info, NetError) else "refusing"
-        return (*who, None, state, None, None, None, None, None)
-    return (
-        *who,
-        info.get("brokerVersionDesc"),
+        return BrokerState(one, "down" if isinstance(info, NetError) else "refusing", str(info))
+    waited_ms = whole(info, "unflushedTimeMillis")
+    return BrokerState(
+        one,
         "active" if info.get("brokerActive") == "true" else "standby",
+        None,
+        info.get("brokerVersionDesc"),
         first_rate(info.get("putTps")),
         first_rate(info.get("getTransferredTps")),
         _since(info, "msgPutTotal"),
         _since(info, "msgGetTotal"),
         _number(info.get("commitLogDiskRatio")),
+        whole(info, "unflushedBytes"),
+        None if waited_ms is None else waited_ms / 1000,
+        whole(info, "commitLogMaxOffset"),
     )
+
+
+async def broker_states(
+    admin: Admin, cluster: str | None = None, broker: str | None = None
+) -> list[BrokerState]:
+    """Every broker with its rates, or with the reason that there are none."""
+    return [broker_state(one, info) for one, info in await cluster_figures(admin, cluster, broker)]
+
+
+def whole(info: Figures | OrbitError, name: str) -> int | None:
+    """A number of the runtime info, or None where there is none."""
+    text = "" if isinstance(info, OrbitError) else info.get(name, "")
+    return int(text) if text.isdigit() else None
 
 
 def first_rate(text: str | None) -> float:

@@ -11,8 +11,8 @@ from orbitmq.admin.face import face
 from orbitmq.admin.output import Column, Rows
 from orbitmq.protocol.bodies.heartbeat import ConsumerConnection
 from orbitmq.protocol.errors import ConsumerNotOnline
+from orbitmq.protocol.remoting.versions import version_name
 from orbitmq.protocol.requests.client import GetConsumerConnectionList
-from orbitmq.protocol.versions import version_name
 
 
 async def group_connections(

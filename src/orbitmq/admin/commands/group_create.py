@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,17 +21,38 @@ async def create_group(admin: Admin, address: str, config: SubscriptionGroupConf
     await admin.call(address, UpdateAndCreateSubscriptiongroup(config))
 
 
+async def create_group_on_masters(
+    admin: Admin,
+    group: str,
+    changes: Mapping[str, Any],
+    cluster: str | None = None,
+    broker: str | None = None,
+) -> list[str]:
+    """Creates a group on all masters, or changes of it what `changes` names; gives the brokers' names."""
+    masters = await admin.masters(cluster, broker)
+    for one in masters:
+        present = (await groups_on(admin, one.address)).get(group) or SubscriptionGroupConfig(group)
+        await create_group(admin, one.address, replace(present, attributes={}, **changes))
+    return [one.name for one in masters]
+
+
 @face("group", "create", "orbitmq admin group create billing --max-retries 3")
 @click.argument("group")
 @click.option(
-    "--max-retries", type=click.IntRange(0), help="Deliveries again before the dead letters. [default: 16]"
+    "--max-retries",
+    type=click.IntRange(0),
+    help="Redeliveries before a message becomes a dead letter. [default: 16]",
 )
-@click.option("--retry-queues", type=click.IntRange(0), help="Queues of its retry topic. [default: 1]")
 @click.option(
-    "--enable/--disable", "enabled", default=None, help="Whether it may consume. [default: enabled]"
+    "--retry-queues", type=click.IntRange(0), help="Queues of the group's retry topic. [default: 1]"
 )
-@click.option("--broadcast/--no-broadcast", default=None, help="Whether it may broadcast. [default: yes]")
-@click.option("--orderly/--no-orderly", default=None, help="Whether it consumes in order. [default: no]")
+@click.option(
+    "--enable/--disable", "enabled", default=None, help="Let the group consume, or not. [default: enabled]"
+)
+@click.option(
+    "--broadcast/--no-broadcast", default=None, help="Allow broadcast consumption, or not. [default: yes]"
+)
+@click.option("--orderly/--no-orderly", default=None, help="Consume in order, or not. [default: no]")
 @cluster_flags
 async def show(
     admin: Admin,
@@ -43,7 +65,7 @@ async def show(
     cluster: str | None,
     broker: str | None,
 ) -> Done:
-    """Create GROUP on all masters. Where it is there already, only what is given changes."""
+    """Create GROUP on all masters. If it exists, only the given settings change."""
     given: dict[str, Any] = {
         "retry_max_times": max_retries,
         "retry_queue_nums": retry_queues,
@@ -52,9 +74,5 @@ async def show(
         "consume_message_orderly": orderly,
     }
     changes = {name: value for name, value in given.items() if value is not None}
-    masters = await admin.masters(cluster, broker)
-    for one in masters:
-        present = (await groups_on(admin, one.address)).get(group) or SubscriptionGroupConfig(group)
-        await create_group(admin, one.address, replace(present, attributes={}, **changes))
-    names = [one.name for one in masters]
+    names = await create_group_on_masters(admin, group, changes, cluster, broker)
     return Done(f"group {group} is on {', '.join(names)}", {"group": group, "brokers": names})

@@ -8,9 +8,9 @@ from orbitmq.admin.admin import Admin, BrokerAt
 from orbitmq.admin.commands.topic_delete import delete_topic
 from orbitmq.admin.face import confirm, face, yes_flag
 from orbitmq.admin.output import Done
-from orbitmq.protocol.declare import Void
 from orbitmq.protocol.names import DLQ_PREFIX, RETRY_PREFIX
 from orbitmq.protocol.requests.group import DeleteSubscriptiongroup
+from orbitmq.protocol.schema.declare import Void
 
 
 async def delete_group(
@@ -34,8 +34,10 @@ async def delete_group(
 
 @face("group", "delete", "orbitmq admin group delete billing --keep-topics")
 @click.argument("group")
-@click.option("--keep-offsets", is_flag=True, help="A group of that name goes on where this one was.")
-@click.option("--keep-topics", is_flag=True, help="Keep its retries and dead letters.")
+@click.option(
+    "--keep-offsets", is_flag=True, help="Keep the offsets: a later group of this name continues from them."
+)
+@click.option("--keep-topics", is_flag=True, help="Keep its retry and dead-letter topics.")
 @click.option("-c", "--cluster", metavar="NAME", help="Only in this cluster.")
 @yes_flag
 async def show(

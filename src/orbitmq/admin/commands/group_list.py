@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import click
 
 from orbitmq.admin.admin import Admin, BrokerAt
@@ -32,26 +34,42 @@ async def groups_on(admin: Admin, address: str) -> dict[str, SubscriptionGroupCo
 
 
 def is_system(group: str) -> bool:
-    """Whether a group is the brokers' own."""
+    """True if a group belongs to the brokers themselves."""
     return group in SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
 
 
-@face("group", "list", "orbitmq admin group list\norbitmq admin group list --broker broker-a --json")
-@click.option("-a", "--all", "everything", is_flag=True, help="The brokers' own groups, too.")
-@cluster_flags
-async def show(admin: Admin, everything: bool, cluster: str | None, broker: str | None) -> Rows:
-    """Consumer groups, their settings and the brokers that know them."""
+@dataclass(slots=True)
+class KnownGroup:
+    """A consumer group as brokers know it."""
+
+    config: SubscriptionGroupConfig
+    """Its settings at the first of the brokers."""
+    brokers: list[str]
+    """Names of the brokers that know it."""
+
+
+async def known_groups(
+    admin: Admin, cluster: str | None = None, broker: str | None = None, *, everything: bool = False
+) -> dict[str, KnownGroup]:
+    """Groups by name; with `everything` the brokers' own, too."""
 
     async def ask(one: BrokerAt) -> tuple[str, dict[str, SubscriptionGroupConfig]]:
         return one.name, await groups_on(admin, one.address)
 
-    known: dict[str, SubscriptionGroupConfig] = {}
-    places: dict[str, list[str]] = {}
+    known: dict[str, KnownGroup] = {}
     for name, groups in await admin.each(await admin.masters(cluster, broker), ask):
         for group, config in groups.items():
             if everything or not is_system(group):
-                known.setdefault(group, config)
-                places.setdefault(group, []).append(name)
+                known.setdefault(group, KnownGroup(config, [])).brokers.append(name)
+    return dict(sorted(known.items()))
+
+
+@face("group", "list", "orbitmq admin group list\norbitmq admin group list --broker broker-a --json")
+@click.option("-a", "--all", "everything", is_flag=True, help="Include the brokers' own groups.")
+@cluster_flags
+async def show(admin: Admin, everything: bool, cluster: str | None, broker: str | None) -> Rows:
+    """Consumer groups, their settings and their brokers."""
+    groups = await known_groups(admin, cluster, broker, everything=everything)
     return Rows(
         (
             Column("group", "Group"),
@@ -65,13 +83,13 @@ async def show(admin: Admin, everything: bool, cluster: str | None, broker: str 
         [
             (
                 group,
-                config.consume_enable,
-                config.consume_broadcast_enable,
-                config.consume_message_orderly,
-                config.retry_queue_nums,
-                config.retry_max_times,
-                places[group],
+                known.config.consume_enable,
+                known.config.consume_broadcast_enable,
+                known.config.consume_message_orderly,
+                known.config.retry_queue_nums,
+                known.config.retry_max_times,
+                known.brokers,
             )
-            for group, config in sorted(known.items())
+            for group, known in groups.items()
         ],
     )

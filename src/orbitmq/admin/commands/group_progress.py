@@ -20,7 +20,7 @@ from orbitmq.protocol.requests.group import GetConsumeStats
 
 @dataclass(slots=True)
 class Progress:
-    """How far a group has got, on all brokers together."""
+    """The progress of a group, on all brokers together."""
 
     queues: dict[MessageQueue, OffsetWrapper] = field(default_factory=dict)
     tps: float = 0.0
@@ -39,7 +39,7 @@ class Progress:
 async def group_progress(
     admin: Admin, group: str, topic: str | None = None, brokers: Sequence[BrokerAt] | None = None
 ) -> Progress:
-    """How far a group has got on a topic, or on all it consumes; without queues if it has no offsets.
+    """The progress of a group on a topic, or on all it consumes; without queues if it has no offsets.
 
     `brokers` are the ones to ask; all masters where they are not given.
     """
@@ -63,9 +63,9 @@ async def group_progress(
 @click.argument("group", required=False)
 @click.option("-t", "--topic", metavar="NAME", help="Only this topic.")
 async def show(admin: Admin, group: str | None, topic: str | None) -> Rows:
-    """The backlog of GROUP on every queue, or of all groups in a line each.
+    """The backlog of GROUP by queue, or of all groups with one line each.
 
-    In flight is what clients have pulled and not finished.
+    In flight: messages that clients have pulled but not finished.
     """
     if group is None:
         return await _overview(admin, topic)
@@ -106,20 +106,37 @@ class NoOffsets(OrbitError):
     """The group has consumed nothing yet."""
 
 
-async def _overview(admin: Admin, topic: str | None) -> Rows:
+@dataclass(frozen=True, slots=True)
+class GroupSummary:
+    """One group on all brokers together."""
+
+    group: str
+    members: int
+    lag: int
+    in_flight: int
+    tps: float
+    """Messages that its members finish per second."""
+
+
+async def group_summaries(admin: Admin, topic: str | None = None) -> list[GroupSummary]:
+    """All groups but the brokers' own, by name, with members and backlog (on one topic, if given)."""
     brokers = await admin.masters()
     groups: set[str] = set()
-    for one in brokers:
-        groups.update(group for group in await groups_on(admin, one.address) if not is_system(group))
+    for found in await admin.each(brokers, lambda one: groups_on(admin, one.address)):
+        groups.update(group for group in found if not is_system(group))
 
-    async def ask(group: str) -> tuple[str, int, int, int, float]:
+    async def ask(group: str) -> GroupSummary:
         progress = await group_progress(admin, group, topic, brokers)
         try:
             members = len((await group_connections(admin, group, brokers)).connection_set)
         except ConsumerNotOnline:
             members = 0
-        return group, members, progress.lag, progress.in_flight, progress.tps
+        return GroupSummary(group, members, progress.lag, progress.in_flight, progress.tps)
 
+    return await admin.each(sorted(groups), ask)
+
+
+async def _overview(admin: Admin, topic: str | None) -> Rows:
     return Rows(
         (
             Column("group", "Group"),
@@ -128,5 +145,8 @@ async def _overview(admin: Admin, topic: str | None) -> Rows:
             Column("inFlight", "In flight"),
             Column("tps", "Messages/s"),
         ),
-        await admin.each(sorted(groups), ask),
+        [
+            (one.group, one.members, one.lag, one.in_flight, one.tps)
+            for one in await group_summaries(admin, topic)
+        ],
     )

@@ -5,17 +5,25 @@ from __future__ import annotations
 import click
 
 from orbitmq.admin.admin import Admin, BrokerAt
+from orbitmq.admin.commands.topic_status import topic_status
 from orbitmq.admin.face import Moment, face
 from orbitmq.admin.output import Column, Facts, Rows
 from orbitmq.net.address import format_address, parse_address
 from orbitmq.net.errors import BadAddress
 from orbitmq.protocol.bodies.queue import MessageQueue
-from orbitmq.protocol.compression import inflate
-from orbitmq.protocol.errors import NotFound, OrbitError
-from orbitmq.protocol.ids import host_text, parse_offset_message_id
-from orbitmq.protocol.message import COMPRESSED, StoredMessage
-from orbitmq.protocol.message_cy import decode_record, decode_records
-from orbitmq.protocol.requests.pull import SUBSCRIPTION_IN_REQUEST, PullMessage, QueryMessage, ViewMessageById
+from orbitmq.protocol.errors import NotFound, OrbitError, PullOffsetMoved
+from orbitmq.protocol.records.compression import inflate
+from orbitmq.protocol.records.ids import host_text, parse_offset_message_id
+from orbitmq.protocol.records.message import COMPRESSED, StoredMessage
+from orbitmq.protocol.records.message_cy import decode_record, decode_records
+from orbitmq.protocol.requests.offset import SearchOffsetByTimestamp
+from orbitmq.protocol.requests.pull import (
+    SUBSCRIPTION_IN_REQUEST,
+    PullMessage,
+    PullReply,
+    QueryMessage,
+    ViewMessageById,
+)
 
 MAX_BODY_BYTES = 64 << 20
 TOOLS_GROUP = "TOOLS_CONSUMER"
@@ -77,22 +85,7 @@ async def message_at(admin: Admin, queue: MessageQueue, queue_offset: int) -> St
     address = {one.name: one.address for one in await admin.brokers_of(queue.topic)}.get(queue.broker_name)
     if address is None:
         raise NoMessage(f"broker {queue.broker_name} has no queues of topic {queue.topic}")
-    reply = await admin.call(
-        address,
-        PullMessage(
-            consumer_group=TOOLS_GROUP,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            queue_offset=queue_offset,
-            max_msg_nums=1,
-            sys_flag=SUBSCRIPTION_IN_REQUEST,
-            commit_offset=0,
-            suspend_timeout_millis=0,
-            sub_version=0,
-            subscription="*",
-            expression_type="TAG",
-        ),
-    )
+    reply = await _pull(admin, address, queue, queue_offset, 1)
     messages, damaged = decode_records(reply.body or b"")
     for found in messages:
         if found.queue_offset == queue_offset:
@@ -102,6 +95,49 @@ async def message_at(admin: Admin, queue: MessageQueue, queue_offset: int) -> St
     raise NoMessage(
         f"no message at offset {queue_offset} of queue {queue.queue_id} of {queue.topic} "
         f"on {queue.broker_name}: it holds {reply.min_offset} up to, without it, {reply.max_offset}"
+    )
+
+
+async def messages_from(
+    admin: Admin, topic: str, from_ms: int, max_count: int = 32
+) -> list[tuple[MessageQueue, StoredMessage]]:
+    """The first messages of a topic stored at a time (ms) or later, with their queues, oldest first.
+
+    Brokers give what one pull brings of each queue: of large messages that may be fewer than `max_count`.
+    """
+    addresses = {one.name: one.address for one in await admin.brokers_of(topic)}
+
+    async def read(queue: MessageQueue) -> list[tuple[MessageQueue, StoredMessage]]:
+        address = addresses[queue.broker_name]
+        start = (await admin.call(address, SearchOffsetByTimestamp(topic, queue.queue_id, from_ms))).offset
+        try:
+            reply = await _pull(admin, address, queue, start, max_count)
+        except (NotFound, PullOffsetMoved):
+            return []
+        messages, _ = decode_records(reply.body or b"")
+        return [(queue, _plain(one)) for one in messages if one.store_timestamp >= from_ms]
+
+    queues = [queue for queue in await topic_status(admin, topic) if queue.broker_name in addresses]
+    found = [one for part in await admin.each(queues, read) for one in part]
+    return sorted(found, key=lambda one: one[1].store_timestamp)[:max_count]
+
+
+async def _pull(admin: Admin, address: str, queue: MessageQueue, offset: int, count: int) -> PullReply:
+    return await admin.call(
+        address,
+        PullMessage(
+            consumer_group=TOOLS_GROUP,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=offset,
+            max_msg_nums=count,
+            sys_flag=SUBSCRIPTION_IN_REQUEST,
+            commit_offset=0,
+            suspend_timeout_millis=0,
+            sub_version=0,
+            subscription="*",
+            expression_type="TAG",
+        ),
     )
 
 
@@ -115,7 +151,7 @@ def _plain(message: StoredMessage) -> StoredMessage:
 @click.argument("message_id")
 @click.option("-t", "--topic", metavar="NAME", help="Its topic, which some proxies need.")
 async def by_id(admin: Admin, message_id: str, topic: str | None) -> Facts:
-    """The message with an offset id: the one that says where it is stored."""
+    """The message with this offset id, which names its place in the store."""
     return facts(await message_by_id(admin, message_id, topic))
 
 
@@ -123,7 +159,7 @@ async def by_id(admin: Admin, message_id: str, topic: str | None) -> Facts:
 @click.argument("topic")
 @click.argument("unique_id")
 async def by_unique_id(admin: Admin, topic: str, unique_id: str) -> Facts:
-    """The message of TOPIC with the id that its sender's client gave it."""
+    """The message of TOPIC with this unique id, which the producer's client gave it."""
     found = await messages_by_key(admin, topic, unique_id, unique=True)
     if not found:
         raise NoMessage(f"no message of topic {topic} with unique id {unique_id}")
@@ -139,7 +175,7 @@ async def by_unique_id(admin: Admin, topic: str, unique_id: str) -> Facts:
     type=click.IntRange(1, 64),
     default=32,
     show_default=True,
-    help="Messages that each broker gives at most.",
+    help="Maximum of messages from each broker.",
 )
 @click.option("--begin", type=Moment(), default=0, help="Stored at this time or later.")
 @click.option("--end", type=Moment(), default=_END_OF_TIME_MS, help="Stored at this time or before.")
@@ -169,6 +205,47 @@ async def by_key(admin: Admin, topic: str, key: str, max_count: int, begin: int,
                 len(one.body),
             )
             for one in found
+        ],
+    )
+
+
+@face("message", "list", "orbitmq admin message list flights --from 2026-01-31T06:00 --max 10")
+@click.argument("topic")
+@click.option("--from", "from_ms", type=Moment(), default=0, help="Stored at this time or later.")
+@click.option(
+    "--max",
+    "max_count",
+    type=click.IntRange(1, 64),
+    default=32,
+    show_default=True,
+    help="Maximum of messages.",
+)
+async def by_time(admin: Admin, topic: str, from_ms: int, max_count: int) -> Rows:
+    """Messages of TOPIC from a time on, of all queues, oldest first."""
+    found = await messages_from(admin, topic, from_ms, max_count)
+    return Rows(
+        (
+            Column("broker", "Broker"),
+            Column("queueId", "Queue"),
+            Column("queueOffset", "Offset"),
+            Column("uniqueId", "Unique id"),
+            Column("tags", "Tag"),
+            Column("keys", "Keys"),
+            Column("stored", "Stored", is_time=True),
+            Column("bodySize", "Bytes"),
+        ),
+        [
+            (
+                queue.broker_name,
+                queue.queue_id,
+                one.queue_offset,
+                one.unique_id,
+                one.tags,
+                one.keys,
+                one.store_timestamp,
+                len(one.body),
+            )
+            for queue, one in found
         ],
     )
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import click
 
 from orbitmq.admin.admin import Admin, BrokerAt
+from orbitmq.admin.commands.group_progress import group_progress
+from orbitmq.admin.commands.topic_status import topic_status
 from orbitmq.admin.face import Moment, confirm, face, yes_flag
 from orbitmq.admin.output import Column, Rows
+from orbitmq.plurals import counted
 from orbitmq.protocol.bodies.queue import MessageQueue
-from orbitmq.protocol.requests.offset import InvokeBrokerToResetOffset
+from orbitmq.protocol.bodies.stats import TopicOffset
+from orbitmq.protocol.requests.offset import InvokeBrokerToResetOffset, SearchOffsetByTimestamp
 
 LATEST = -1
 EARLIEST = 0
@@ -46,6 +52,44 @@ async def reset_offset(
     return dict(sorted((queue, new) for table in tables for queue, new in table.items()))
 
 
+@dataclass(frozen=True, slots=True)
+class ResetPreview:
+    """One queue before a reset, and where it would go on."""
+
+    queue: MessageQueue
+    consumer_offset: int
+    new_offset: int
+
+    @property
+    def again(self) -> int:
+        """Messages that would be delivered once more."""
+        return max(0, self.consumer_offset - self.new_offset)
+
+    @property
+    def skipped(self) -> int:
+        """Messages that would not be delivered."""
+        return max(0, self.new_offset - self.consumer_offset)
+
+
+async def preview_reset(admin: Admin, group: str, topic: str, timestamp_ms: int) -> list[ResetPreview]:
+    """The effect of `reset_offset` to a time (ms; LATEST, EARLIEST), by queue; nothing is changed."""
+    brokers = {one.name: one for one in await admin.brokers_of(topic)}
+    present = (await group_progress(admin, group, topic, list(brokers.values()))).queues
+
+    async def look(item: tuple[MessageQueue, TopicOffset]) -> ResetPreview:
+        queue, reach = item
+        target = reach.max_offset
+        if timestamp_ms != LATEST:
+            request = SearchOffsetByTimestamp(topic, queue.queue_id, timestamp_ms)
+            target = (await admin.call(brokers[queue.broker_name].address, request)).offset
+        target = min(max(target, reach.min_offset), reach.max_offset)
+        at = present[queue].consumer_offset if queue in present else reach.min_offset
+        return ResetPreview(queue, at, target)
+
+    queues = (await topic_status(admin, topic)).items()
+    return await admin.each([item for item in queues if item[0].broker_name in brokers], look)
+
+
 class _Target(Moment):
     """A time, `earliest` or `latest`."""
 
@@ -68,9 +112,13 @@ class _Target(Moment):
 )
 @click.argument("group")
 @click.argument("topic")
-@click.option("--to", "target", type=_Target(), help="Where to go on; `latest` skips what waits.")
+@click.option("--to", "target", type=_Target(), help="Position to continue from; `latest` skips the backlog.")
 @click.option("--queue", "queue_id", type=click.IntRange(0), default=None, help="Only this queue.")
-@click.option("--offset", type=click.IntRange(0), help="This queue offset, instead of a time; needs --queue.")
+@click.option(
+    "--offset",
+    type=click.IntRange(0),
+    help="Queue offset to continue from, instead of a time; needs --queue.",
+)
 @click.option("-b", "--broker", metavar="NAME|HOST:PORT", help="Only this broker.")
 @yes_flag
 async def show(
@@ -83,7 +131,7 @@ async def show(
     broker: str | None,
     yes: bool,
 ) -> Rows:
-    """Set where GROUP goes on reading TOPIC. Consumers need not be there, nor be stopped."""
+    """Set the offsets of GROUP on TOPIC. Consumers may be running or not."""
     if (target is None) == (offset is None):
         raise click.UsageError("give either --to or --offset")
     if offset is not None and queue_id is None:
@@ -106,5 +154,5 @@ async def show(
             Column("offset", "New offset"),
         ),
         [(queue.topic, queue.broker_name, queue.queue_id, new) for queue, new in table.items()],
-        f"{len(table)} queues",
+        counted(len(table), "queue"),
     )

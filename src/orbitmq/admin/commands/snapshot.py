@@ -27,9 +27,9 @@ Examples:
 def snapshot(data_dir: Path, as_json: bool, target: Path) -> None:
     """Copy a broker's data folder to TARGET while the broker works.
 
-    Full segments are linked, which needs TARGET to be on the same disk; elsewhere they are copied. The copy
-    holds all that was acknowledged before, and is opened as a folder is after a crash. On a disk that is
-    worn out a link helps nobody: take the copy elsewhere from TARGET.
+    Full segments are hard-linked if TARGET is on the same disk, and copied otherwise. The copy holds all
+    messages acknowledged before the command. A broker that opens it runs the recovery after a crash. Links
+    do not protect against a failing disk: copy TARGET to another disk.
     """
     from orbitmq.store.snapshot import take_snapshot  # Linux only, unlike the other commands
 

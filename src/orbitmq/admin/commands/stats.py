@@ -53,7 +53,7 @@ async def groups_of(admin: Admin, brokers: list[BrokerAt], topic: str) -> list[s
 
 @face("stats", "all", "orbitmq admin stats all\norbitmq admin stats all --topic flights")
 @click.option("-t", "--topic", metavar="NAME", help="Only this topic.")
-@click.option("-a", "--active", is_flag=True, help="Only topics on which something happened within a day.")
+@click.option("-a", "--active", is_flag=True, help="Only topics with traffic within the last day.")
 async def show(admin: Admin, topic: str | None, active: bool) -> Rows:
     """Messages per second and per day, and the backlog, of every topic and group."""
     if topic is not None:

@@ -7,8 +7,8 @@ import click
 from orbitmq.admin.admin import Admin, BrokerAt
 from orbitmq.admin.face import cluster_flags, face
 from orbitmq.admin.output import Done
+from orbitmq.plurals import counted
 from orbitmq.protocol.bodies.topic import TopicConfig
-from orbitmq.protocol.declare import Void
 from orbitmq.protocol.names import AUTO_CREATE_TOPIC
 from orbitmq.protocol.requests.topic import UpdateAndCreateTopic
 
@@ -16,6 +16,19 @@ from orbitmq.protocol.requests.topic import UpdateAndCreateTopic
 async def create_topic(admin: Admin, address: str, config: TopicConfig) -> None:
     """Creates a topic on one broker, or changes it to be as `config` says; attributes need their signs."""
     await admin.call(address, create_request(config))
+
+
+async def create_topic_on_masters(
+    admin: Admin, config: TopicConfig, cluster: str | None = None, broker: str | None = None
+) -> list[str]:
+    """The same on all masters, or on those of a cluster or broker; gives the brokers' names."""
+
+    async def create(one: BrokerAt) -> None:
+        await create_topic(admin, one.address, config)
+
+    masters = await admin.masters(cluster, broker)
+    await admin.each(masters, create)
+    return [one.name for one in masters]
 
 
 def create_request(config: TopicConfig) -> UpdateAndCreateTopic:
@@ -43,7 +56,9 @@ def create_request(config: TopicConfig) -> UpdateAndCreateTopic:
 @click.option(
     "-q", "--queues", type=click.IntRange(1), default=8, show_default=True, help="Queues per broker."
 )
-@click.option("--read-queues", type=click.IntRange(1), help="Queues that may be read, if not as many.")
+@click.option(
+    "--read-queues", type=click.IntRange(1), help="Readable queues per broker. [default: as many as --queues]"
+)
 @click.option(
     "--perm", type=click.IntRange(0, 7), default=6, show_default=True, help="Sum of 4 read, 2 write."
 )
@@ -61,7 +76,7 @@ async def show(
     cluster: str | None,
     broker: str | None,
 ) -> Done:
-    """Create TOPIC on all masters, or change it where it is there already."""
+    """Create TOPIC on all masters, or change it if it exists."""
     signed = {}
     for text in attributes:
         name, equals, value = text.partition("=")
@@ -69,14 +84,8 @@ async def show(
             raise click.UsageError(f"{text}: expected NAME=VALUE")
         signed["+" + name] = value
     config = TopicConfig(topic, read_queues or queues, queues, perm, order=order, attributes=signed)
-
-    async def create(one: BrokerAt) -> Void:
-        return await admin.call(one.address, create_request(config))
-
-    masters = await admin.masters(cluster, broker)
-    await admin.each(masters, create)
-    names = [one.name for one in masters]
+    names = await create_topic_on_masters(admin, config, cluster, broker)
     return Done(
-        f"topic {topic} has {queues} queues on {', '.join(names)}",
+        f"topic {topic} has {counted(queues, 'queue')} on {', '.join(names)}",
         {"topic": topic, "queues": queues, "brokers": names},
     )

@@ -8,9 +8,9 @@ from orbitmq.admin.admin import Admin, BrokerAt
 from orbitmq.admin.commands.topic_list import topic_names
 from orbitmq.admin.face import confirm, face, yes_flag
 from orbitmq.admin.output import Done
-from orbitmq.protocol.declare import Void
 from orbitmq.protocol.requests.route import DeleteTopicInNamesrv
 from orbitmq.protocol.requests.topic import DeleteTopicInBroker
+from orbitmq.protocol.schema.declare import Void
 
 
 async def delete_topic(admin: Admin, topic: str, cluster: str | None = None) -> list[str]:

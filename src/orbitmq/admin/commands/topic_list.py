@@ -39,20 +39,21 @@ async def system_topics(admin: Admin) -> set[str]:
     return names
 
 
+async def own_topics(admin: Admin, names: list[str]) -> list[str]:
+    """Those of `names` that are not the system's, nor for retries and dead letters."""
+    system = await system_topics(admin)
+    return [name for name in names if name not in system and not name.startswith((RETRY_PREFIX, DLQ_PREFIX))]
+
+
 @face("topic", "list", "orbitmq admin topic list\norbitmq admin topic list --json")
 @click.option("-c", "--cluster", metavar="NAME", help="Only topics of this cluster.")
-@click.option(
-    "-a", "--all", "everything", is_flag=True, help="Those of the system, retries and dead letters, too."
-)
+@click.option("-a", "--all", "everything", is_flag=True, help="Include system, retry and dead-letter topics.")
 async def show(admin: Admin, cluster: str | None, everything: bool) -> Rows:
     """Names of topics."""
     names = await topic_names(admin, cluster)
     hidden = 0
     if not everything:
-        system = await system_topics(admin)
-        own = [
-            name for name in names if name not in system and not name.startswith((RETRY_PREFIX, DLQ_PREFIX))
-        ]
+        own = await own_topics(admin, names)
         hidden = len(names) - len(own)
         names = own
     note = f"({hidden} more with --all)" if hidden else ""

@@ -22,18 +22,25 @@ async def set_topic_perm(admin: Admin, address: str, topic: str, perm: int) -> T
     return present
 
 
+async def set_topic_perm_on_masters(
+    admin: Admin, topic: str, perm: int, cluster: str | None = None, broker: str | None = None
+) -> dict[str, int]:
+    """Changes the permission of a topic wherever it has queues; gives what it was, by broker."""
+    wanted = {one.address for one in await admin.masters(cluster, broker)}
+    return {
+        one.name: (await set_topic_perm(admin, one.address, topic, perm)).perm
+        for one in await admin.brokers_of(topic)
+        if one.address in wanted
+    }
+
+
 @face("topic", "perm", "orbitmq admin topic perm flights 4   # nobody may send any more")
 @click.argument("topic")
 @click.argument("perm", type=click.IntRange(0, 7))
 @cluster_flags
 async def show(admin: Admin, topic: str, perm: int, cluster: str | None, broker: str | None) -> Done:
-    """Let clients do with TOPIC what PERM says: the sum of 4 (read) and 2 (write)."""
-    wanted = {one.address for one in await admin.masters(cluster, broker)}
-    changed = {}
-    for one in await admin.brokers_of(topic):
-        if one.address in wanted:
-            before = await set_topic_perm(admin, one.address, topic, perm)
-            changed[one.name] = before.perm
+    """Set the permissions of clients on TOPIC. PERM is the sum of 4 (read) and 2 (write)."""
+    changed = await set_topic_perm_on_masters(admin, topic, perm, cluster, broker)
     text = ", ".join(f"{perm_text(old)} to {perm_text(perm)} on {name}" for name, old in changed.items())
     return Done(
         f"permission of {topic}: {text or 'nothing changed'}",

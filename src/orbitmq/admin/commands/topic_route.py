@@ -11,7 +11,7 @@ from orbitmq.protocol.bodies.route import TopicRouteData
 
 
 async def topic_route(admin: Admin, topic: str) -> TopicRouteData:
-    """Where the queues of a topic are. Raises TopicNotExist."""
+    """The route of a topic. Raises TopicNotExist."""
     return await admin.route(topic)
 
 
@@ -23,7 +23,7 @@ def perm_text(perm: int) -> str:
 @face("topic", "route", "orbitmq admin topic route flights")
 @click.argument("topic")
 async def show(admin: Admin, topic: str) -> Rows:
-    """Which brokers have queues of TOPIC, how many, and what they let clients do."""
+    """Brokers with queues of TOPIC, the number of queues, and their permissions."""
     route = await topic_route(admin, topic)
     brokers = {data.broker_name: data for data in route.broker_datas}
     rows = []

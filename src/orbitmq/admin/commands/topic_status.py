@@ -7,6 +7,7 @@ import click
 from orbitmq.admin.admin import Admin, BrokerAt
 from orbitmq.admin.face import face
 from orbitmq.admin.output import Column, Rows
+from orbitmq.plurals import counted
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.stats import TopicOffset
 from orbitmq.protocol.requests.topic import GetTopicStatsInfo
@@ -46,5 +47,5 @@ async def show(admin: Admin, topic: str) -> Rows:
             )
             for queue, offsets in table.items()
         ],
-        f"{messages} messages in {len(table)} queues",
+        f"{counted(messages, 'message')} in {counted(len(table), 'queue')}",
     )

@@ -10,6 +10,7 @@ import click
 from orbitmq.admin.admin import Admin, BrokerAt
 from orbitmq.admin.face import cluster_flags, confirm, face, yes_flag
 from orbitmq.admin.output import Column, Done, Rows
+from orbitmq.plurals import counted
 from orbitmq.protocol.bodies.auth import UserInfo
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.protocol.requests.auth import (
@@ -87,7 +88,7 @@ async def copy_users(admin: Admin, source: str, target: str, names: Sequence[str
     return [user.username or "" for user in users]
 
 
-def _read_password(file: str | None, *, asked: bool) -> str | None:
+def read_password(file: str | None, *, asked: bool) -> str | None:
     """A password from a file's first line, `-` being standard input, or asked for."""
     if file is None:
         if not asked:
@@ -110,28 +111,30 @@ def _read_password(file: str | None, *, asked: bool) -> str | None:
     return password
 
 
-_password_file = click.option(
-    "--password-file", metavar="FILE", help="Read the password from its first line; - is standard input."
+password_file_flag = click.option(
+    "--password-file",
+    metavar="FILE",
+    help="Read the password from the first line of this file; - is standard input.",
 )
 
 
 @face("user", "create", "orbitmq admin user create ann --password-file ann.secret")
 @click.argument("name")
-@_password_file
+@password_file_flag
 @click.option(
     "--type",
     "kind",
     type=TYPES,
     default="normal",
     show_default=True,
-    help="A super user may do everything, a normal one what rules allow.",
+    help="A super user may do everything; a normal user needs rules.",
 )
 @cluster_flags
 async def create(
     admin: Admin, name: str, password_file: str | None, kind: str, cluster: str | None, broker: str | None
 ) -> Done:
-    """Create user NAME on all brokers; its password is asked for, or read from a file."""
-    password = _read_password(password_file, asked=True)
+    """Create user NAME on all brokers. The command asks for the password, or reads it from a file."""
+    password = read_password(password_file, asked=True)
     assert password is not None
     found = await admin.brokers(cluster, broker)
     await admin.each(found, lambda one: create_user(admin, one.address, name, password, kind))
@@ -140,10 +143,10 @@ async def create(
 
 @face("user", "update", "orbitmq admin user update ann --disable")
 @click.argument("name")
-@_password_file
+@password_file_flag
 @click.option("--password", "asks", is_flag=True, help="Ask for a new password.")
-@click.option("--type", "kind", type=TYPES, help="What the user is from now on.")
-@click.option("--enable/--disable", "enabled", default=None, help="Whether the user is let in.")
+@click.option("--type", "kind", type=TYPES, help="New type of the user.")
+@click.option("--enable/--disable", "enabled", default=None, help="Let the user sign in, or not.")
 @cluster_flags
 async def update(
     admin: Admin,
@@ -155,8 +158,8 @@ async def update(
     cluster: str | None,
     broker: str | None,
 ) -> Done:
-    """Change of user NAME what is given, on all brokers."""
-    password = _read_password(password_file, asked=asks)
+    """Change the given settings of user NAME on all brokers."""
+    password = read_password(password_file, asked=asks)
     if password is None and kind is None and enabled is None:
         raise click.UsageError("nothing to change: give --password, --password-file, --type or --disable")
     status = None if enabled is None else "enable" if enabled else "disable"
@@ -181,7 +184,7 @@ async def delete(admin: Admin, name: str, yes: bool, cluster: str | None, broker
 @click.argument("name")
 @cluster_flags
 async def get(admin: Admin, name: str, cluster: str | None, broker: str | None) -> Rows:
-    """User NAME on every broker that has it; secrets are not shown."""
+    """User NAME on every broker that has it, without secrets."""
     found = await admin.brokers(cluster, broker)
 
     async def ask(one: BrokerAt) -> UserInfo | None:
@@ -195,10 +198,10 @@ async def get(admin: Admin, name: str, cluster: str | None, broker: str | None) 
 
 
 @face("user", "list", "orbitmq admin user list\norbitmq admin user list --filter ann --json")
-@click.option("--filter", "part", metavar="TEXT", help="Only users whose names hold it.")
+@click.option("--filter", "part", metavar="TEXT", help="Only users whose name contains this.")
 @cluster_flags
 async def show_all(admin: Admin, part: str | None, cluster: str | None, broker: str | None) -> Rows:
-    """All users; secrets are not shown."""
+    """All users, without secrets."""
     found = await admin.brokers(cluster, broker)
     lists = await admin.each(found, lambda one: list_users(admin, one.address, part))
     return Rows(COLUMNS, [_row(one, user) for one, users in zip(found, lists, strict=True) for user in users])
@@ -209,10 +212,10 @@ async def show_all(admin: Admin, part: str | None, cluster: str | None, broker: 
 @click.argument("target")
 @click.argument("names", nargs=-1)
 async def copy(admin: Admin, source: str, target: str, names: tuple[str, ...]) -> Done:
-    """Copy users from the broker at SOURCE to the one at TARGET: all, or NAMES."""
+    """Copy users from the broker at SOURCE to the broker at TARGET: all users, or NAMES."""
     copied = await copy_users(admin, source, target, names)
     return Done(
-        f"copied {len(copied)} users from {source} to {target}",
+        f"copied {counted(len(copied), 'user')} from {source} to {target}",
         {"users": copied, "source": source, "target": target},
     )
 

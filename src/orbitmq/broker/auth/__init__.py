@@ -1,1 +1,1 @@
-"""Who may do what: users, their rules, what each request needs, and the gate that asks all three."""
+"""Access control: users, their rules, permissions of requests, and the gate that checks all three."""

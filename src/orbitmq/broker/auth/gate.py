@@ -9,17 +9,24 @@ from __future__ import annotations
 import ipaddress
 from typing import Protocol
 
-from orbitmq.broker.auth.needs import NEEDS, Need
+from orbitmq.broker.auth.admission_cy import Grant, admitted_bytes
+from orbitmq.broker.auth.config_values import AuthTexts, unauthenticated_codes, unauthorized_codes
+from orbitmq.broker.auth.permissions import NEEDS, Need
 from orbitmq.broker.auth.policies import Access, Decision, UserStatus, UserType
-from orbitmq.broker.auth.reading import AuthTexts, unauthenticated_codes, unauthorized_codes
 from orbitmq.broker.auth.table import AuthTable
+from orbitmq.handling.call import Peer
 from orbitmq.protocol.bodies.auth import User
-from orbitmq.protocol.call import Peer
-from orbitmq.protocol.command import Command
-from orbitmq.protocol.declare import REQUESTS
 from orbitmq.protocol.errors import Refused
-from orbitmq.protocol.signing import ACCESS_KEY, is_signed_with
+from orbitmq.protocol.remoting.command import Command
+from orbitmq.protocol.remoting.signing import ACCESS_KEY, SigningKey, is_signed_with
+from orbitmq.protocol.requests.pop import AckMessage, PopMessage
+from orbitmq.protocol.requests.pull import PullMessage
+from orbitmq.protocol.requests.send import SendBatchMessage, SendMessageV2
+from orbitmq.protocol.requests.transaction import EndTransaction
+from orbitmq.protocol.schema.declare import REQUESTS
 
+FAST_REQUESTS = (SendMessageV2, SendBatchMessage, EndTransaction, PullMessage, PopMessage, AckMessage)
+"""Requests that are handled as frames; see `Broker.bind`."""
 MAX_DECISIONS = 10_000
 """Decisions remembered before all of them are forgotten."""
 MAX_REMEMBERED_CHARACTERS = 1000
@@ -27,7 +34,7 @@ MAX_REMEMBERED_CHARACTERS = 1000
 
 
 class GateSettings(AuthTexts, Protocol):
-    """What the broker's options say about access."""
+    """Options of access."""
 
     @property
     def authentication_enabled(self) -> bool: ...
@@ -57,14 +64,63 @@ class Gate:
         self._known: dict[tuple[int, str], tuple[int, str | None]] = {}
         self._decisions: dict[tuple[int, bytes, tuple[str | None, ...]], str | None] = {}
         """By request code, address, and user, topics and groups that the request names."""
+        self.once = self._authenticates and self._once
+        self.fields = {
+            kind.CODE: tuple(name.encode() for name in NEEDS[kind.CODE].fields)
+            for kind in FAST_REQUESTS
+            if kind.CODE in NEEDS
+        }
+        """Of a request that lacks one of them nothing is granted beforehand."""
+        self.granted: dict[bytes, Grant] = {}
+        self.memory = bytearray(4096)
         self._changes = table.changes
 
-    def refusal(self, command: Command, peer: Peer, now: int) -> str | None:
-        """Why a request may not be served, or None."""
+    def _forget_outdated(self) -> None:
+        """What was decided holds until a user or a rule changes."""
         if self._changes != self._table.changes:
             self._changes = self._table.changes
             self._decisions.clear()
             self._known.clear()
+            self.granted.clear()
+
+    def admitted_bytes(self, data: bytes, peer: Peer, now: int) -> int:
+        """How many bytes at the start of a read are frames of requests that `refusal` would let in.
+
+        There may be more such frames: what is in any way unusual ends it.
+        """
+        self._forget_outdated()
+        return admitted_bytes(data, self, peer, now)
+
+    def grant(self, key: bytes, code: int, user: str, names: list[str], peer: Peer) -> Grant | None:
+        """The grants of a user at an address, kept under `key`; None if there are none."""
+        given = (name.decode() for name in self.fields[code])
+        command = Command(code, ext={ACCESS_KEY: user, **dict(zip(given, names, strict=True))})
+        signing_key = None
+        if self._authenticates and code not in self._free:
+            known = self._table.user(user)
+            if known is None or known.user_status == UserStatus.DISABLE:
+                return None
+            if not self._once:
+                signing_key = SigningKey(known.password or "")
+        if (
+            self._authorizes
+            and code not in self._allowed
+            and self._authorize(command, user, peer) is not None
+        ):
+            return None
+        if len(self.granted) >= MAX_DECISIONS:
+            self.granted.clear()
+        grant = self.granted[key] = Grant(user, signing_key)
+        return grant
+
+    def is_authenticated(self, user: str, peer: Peer, now: int) -> bool:
+        """True if an earlier signature of a user counts for its connection, by the stateful strategy."""
+        until, wrong = self._known.get((peer.connection_id, user), (0, None))
+        return now < until and wrong is None
+
+    def refusal(self, command: Command, peer: Peer, now: int) -> str | None:
+        """Why a request may not be served, or None."""
+        self._forget_outdated()
         name = (command.ext or {}).get(ACCESS_KEY)
         if self._authenticates and command.code not in self._free:
             wrong = self._authenticate_once(command, name, peer, now) if self._once else None
@@ -115,7 +171,7 @@ class Gate:
         if need.body is not None:
             return self._decide(name, user, need, command, host)
         fields = command.ext or {}
-        texts = (name, *map(fields.get, need.topics), *map(fields.get, need.groups))
+        texts = (name, *map(fields.get, need.fields))
         key = (command.code, host, texts)
         try:
             return self._decisions[key]
@@ -128,11 +184,16 @@ class Gate:
             self._decisions[key] = decision
         return decision
 
-    def refusal_of(self, name: str | None, access: Access, host: bytes) -> str | None:
-        """Why a user who was let in may not do one thing more, or None."""
-        if not self._authorizes or self._table.is_super(name or ""):
-            return None
-        return self._ask_rules(name or "", access, host)
+    def allows(self, name: str | None, access: Access, host: bytes) -> bool:
+        """True if a user's present status and rules allow an access."""
+        if not self._authorizes:
+            return True
+        user = self._table.user(name or "")
+        if user is None or user.user_status == UserStatus.DISABLE:
+            return False
+        if user.user_type == UserType.SUPER:
+            return True
+        return self._ask_rules(name or "", access, host[:-4]) is None
 
     def _decide(
         self, name: str | None, user: User | None, need: Need, command: Command, host: bytes
@@ -165,7 +226,7 @@ class Gate:
 
 
 def guard(settings: GateSettings, table: AuthTable, cluster: str) -> Gate | None:
-    """What every request has to pass; None where everything is let in."""
+    """The gate that every request has to pass; None if access is not controlled."""
     if not (settings.authentication_enabled or settings.authorization_enabled):
         return None
     return Gate(settings, table, cluster)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from orbitmq.broker.auth.reading import (
+from orbitmq.broker.auth.config_values import (
     first_user,
     own_credentials,
     unauthenticated_codes,
     unauthorized_codes,
 )
-from orbitmq.options import Option, Settings, option, refused, without_effect
+from orbitmq.options import Option, OptionError, Settings, option, refused, without_effect
 
 _OWNER = "AuthConfig"
 _AUTHENTICATION = "org.apache.rocketmq.auth.authentication"
@@ -20,111 +20,74 @@ _STATELESS = f"{_AUTHENTICATION}.strategy.StatelessAuthenticationStrategy"
 
 
 @dataclass(kw_only=True)
-class AuthSettings(Settings):
-    """Who is let in, and how that is found out."""
+class AuthSettings(Settings, owner="AuthConfig"):
+    """Options of authentication and authorization."""
 
-    authentication_enabled: bool = option(
-        "authenticationEnabled",
-        "boolean",
-        False,
-        "Serve only requests that a known user has signed.",
-        owner=_OWNER,
-    )
+    authentication_enabled: bool = option(False, "Serve only requests signed by a known user.")
     authorization_enabled: bool = option(
-        "authorizationEnabled",
-        "boolean",
-        False,
-        "Serve only requests that a rule of their user allows; super users may do everything.",
-        owner=_OWNER,
+        False, "Serve only requests that a rule allows to the user. Super users may do everything."
     )
     init_authentication_user: str | None = option(
-        "initAuthenticationUser",
-        "String",
         None,
-        'A super user made at the start if it is not there: {"username":"...","password":"..."}.',
-        owner=_OWNER,
+        'Super user to create at the start if it does not exist: {"username":"...","password":"..."}.',
         secret=True,
     )
     inner_client_authentication_credentials: str | None = option(
-        "innerClientAuthenticationCredentials",
-        "String",
         None,
-        "What this broker signs its own requests to name servers with, made a super user here if there is"
-        ' none of that name: {"accessKey":"...","secretKey":"..."}.',
-        owner=_OWNER,
+        "Credentials for the broker's own requests to name servers and to its master. The broker creates a "
+        'super user of this name if there is none: {"accessKey":"...","secretKey":"..."}.',
         secret=True,
     )
     authentication_whitelist: str | None = option(
-        "authenticationWhitelist",
-        "String",
-        None,
-        "Codes of requests that need no signature, with `,` between.",
-        owner=_OWNER,
+        None, "Codes of requests that need no signature, separated by `,`."
     )
     authorization_whitelist: str | None = option(
-        "authorizationWhitelist",
-        "String",
-        None,
-        "Codes of requests that need no rule, with `,` between.",
-        owner=_OWNER,
+        None, "Codes of requests that need no rule, separated by `,`."
     )
     authentication_strategy: str | None = option(
-        "authenticationStrategy",
-        "String",
         None,
-        "Stateless: every request's signature is checked. Stateful: one of a user on a connection, and the"
-        " result holds for statefulAuthenticationCacheExpiredSecond.",
-        owner=_OWNER,
+        "Stateless: check the signature of every request. Stateful: check one per user and "
+        "connection, and keep the result for statefulAuthenticationCacheExpiredSecond.",
         only=(None, "", _STATELESS, _STATEFUL),
         reason="classes cannot be loaded; the two of Apache's are built in",
     )
     stateful_authentication_cache_max_num: int = option(
-        "statefulAuthenticationCacheMaxNum",
-        "int",
-        10_000,
-        "Results that the stateful strategy remembers.",
-        owner=_OWNER,
-        minimum=1,
+        10_000, "Maximum of results kept by the stateful strategy.", minimum=1
     )
     stateful_authentication_cache_expired_second: int = option(
-        "statefulAuthenticationCacheExpiredSecond",
-        "int",
-        60,
-        "How long the stateful strategy remembers a result.",
-        owner=_OWNER,
-        unit="s",
-        minimum=1,
+        60, "Time that the stateful strategy keeps a result.", unit="s", minimum=1
     )
     auth_config_path: str | None = option(
-        "authConfigPath",
-        "String",
-        None,
-        "The folder of auth.json, which holds users and rules; the folder config of the data folder.",
-        owner=_OWNER,
+        None, "The folder of auth.json, which holds users and rules; the folder config of the data folder."
     )
     auth_key_path: str | None = option(
-        "authKeyPath",
-        "String",
         None,
-        "The file of the key that secrets in auth.json are sealed with, made if there is none; auth.key"
-        " beside auth.json.",
+        "File of the key that encrypts secrets in auth.json; auth.key beside auth.json if not set. Created "
+        "if it does not exist.",
         owner="",
     )
     auth_secrets_shown_to: str = option(
-        "authSecretsShownTo",
-        "String",
         "superUsers",
-        "Whom AUTH_GET_USER and AUTH_LIST_USER show users' secrets: super users who signed the request"
-        " (Apache's `copyUser` needs it; Apache shows them to everybody who may list users), or nobody.",
-        owner="",
+        "Users to whom AUTH_GET_USER and AUTH_LIST_USER show secrets: super users who signed "
+        "the request (Apache's `copyUser` needs it; Apache shows them to everybody who may "
+        "list users), or nobody.",
         choices=("superUsers", "nobody"),
+        owner="",
     )
 
     def complete(self) -> None:
         """Raises OptionError for lists and users that cannot be read; secrets are not in its text."""
         super().complete()
-        for read in (first_user, own_credentials, unauthenticated_codes, unauthorized_codes):
-            read(self)
+        for name, read in (
+            ("initAuthenticationUser", first_user),
+            ("innerClientAuthenticationCredentials", own_credentials),
+            ("authenticationWhitelist", unauthenticated_codes),
+            ("authorizationWhitelist", unauthorized_codes),
+        ):
+            try:
+                read(self)
+            except OptionError as error:
+                raise OptionError(f"{self.sources.get(name, 'settings')}: {error}") from None
 
 
 AUTH_ROWS: list[Option] = [

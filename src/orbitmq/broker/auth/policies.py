@@ -21,7 +21,7 @@ Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class Action(IntEnum):
-    """What is done with a resource; the numbers are those of stored rules."""
+    """Actions on a resource; the numbers are those of stored rules."""
 
     ALL = 1
     ANY = 2
@@ -44,7 +44,7 @@ class Kind(IntEnum):
 
 
 class Pattern(IntEnum):
-    """How a rule names its resources."""
+    """The way in which a rule names its resources."""
 
     ANY = 1
     LITERAL = 2
@@ -52,14 +52,14 @@ class Pattern(IntEnum):
 
 
 class Decision(IntEnum):
-    """What a rule decides."""
+    """The decision of a rule."""
 
     ALLOW = 1
     DENY = 2
 
 
 class PolicyType(IntEnum):
-    """Which rules are looked at first."""
+    """Types of rules, in the order in which they are checked."""
 
     CUSTOM = 1
     DEFAULT = 2
@@ -135,9 +135,14 @@ class Access:
     kind: Kind
     name: str
     actions: frozenset[Action]
+    any_right: bool = False
+    """Whatever the user may do is enough: for requests that name nothing of anybody."""
 
     def __str__(self) -> str:
-        return f"{shown(self.kind)}:{self.name}"
+        return "anything" if self.any_right else f"{shown(self.kind)}:{self.name}"
+
+
+ANY_RIGHT = Access(Kind.ANY, "*", frozenset({Action.ANY}), any_right=True)
 
 
 def topic_access(topic: str, actions: frozenset[Action]) -> Access:
@@ -164,10 +169,12 @@ class Rule:
     decision: Decision
 
     def fits(self, access: Access, source: Address | None) -> bool:
-        """Whether the rule says something about an access from an address."""
+        """True if the rule applies to an access from an address."""
         return self._covers(access) and self._names(access.actions) and self._holds_for(source)
 
     def _covers(self, access: Access) -> bool:
+        if access.any_right:
+            return self.decision is Decision.ALLOW
         if self.kind is Kind.ANY:
             return True
         if self.kind is not access.kind:
@@ -202,7 +209,7 @@ class Rules:
         self._default = _compiled(acl, PolicyType.DEFAULT)
 
     def decide(self, access: Access, source: Address | None) -> Decision | None:
-        """What the rules say about an access; None where none of them fits."""
+        """The decision of the rules about an access; None if none applies."""
         for rules in (self._custom, self._default):
             for rule in rules:
                 if rule.fits(access, source):

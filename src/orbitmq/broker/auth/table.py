@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from orbitmq.broker.auth.encryption import SEALED, Sealing
 from orbitmq.broker.auth.policies import PolicyType, Rules, UserStatus, UserType, resource_key
-from orbitmq.broker.auth.sealing import SEALED, Sealing
-from orbitmq.broker.snapshots import Snapshot
-from orbitmq.broker.unsaved import Unsaved
+from orbitmq.broker.metadata.snapshots import Snapshot
+from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.protocol.bodies.auth import Acl, Policy, PolicyEntry, Resource, User
 from orbitmq.protocol.errors import Malformed, MalformedJson
-from orbitmq.protocol.json_body import JsonBody, require_member
+from orbitmq.protocol.schema.json_body import JsonBody, require_member
 
 USER_PREFIX = "User:"
 
@@ -43,15 +43,15 @@ class AuthTable:
     FILE = "auth.json"
     NAME = "auth"
 
-    def __init__(self, unsaved: Unsaved) -> None:
+    def __init__(self, dirty_tables: DirtyTables) -> None:
         self._users: dict[str, User] = {}
         self._acls: dict[str, Acl] = {}
         self._rules: dict[str, Rules] = {}
-        self._unsaved = unsaved
+        self._dirty_tables = dirty_tables
         self.sealing: Sealing | None = None
         """What secrets are sealed with in the file; without it they are there as they are."""
         self.changes = 0
-        """How often something changed: what was decided before may not hold any more."""
+        """Number of changes; earlier decisions may be outdated after each."""
 
     # Users.
 
@@ -65,11 +65,11 @@ class AuthTable:
 
     @property
     def has_users(self) -> bool:
-        """Whether there is any user at all."""
+        """True if there is any user."""
         return bool(self._users)
 
     def is_super(self, name: str) -> bool:
-        """Whether there is a super user of this name."""
+        """True if there is a super user of this name."""
         user = self._users.get(name)
         return user is not None and user.user_type == UserType.SUPER
 
@@ -91,6 +91,16 @@ class AuthTable:
             return False
         self.put_user(User(name, secret, user_type=UserType.SUPER, user_status=UserStatus.ENABLE))
         return True
+
+    def replace_all(self, users: dict[str, User], policies: dict[str, list[Policy]]) -> None:
+        """Replaces users and rules by those of another broker, all at once. Notes nothing where they are the
+        same. Rules of no user are left out.
+        """
+        acls = {name: Acl(User(name), rules) for name, rules in policies.items() if name in users and rules}
+        if users == self._users and acls == self._acls:
+            return
+        self._users, self._acls, self._rules = users, acls, {}
+        self._note()
 
     # Rules.
 
@@ -160,7 +170,7 @@ class AuthTable:
 
     def _note(self) -> None:
         self.changes += 1
-        self._unsaved.mark(self.NAME)
+        self._dirty_tables.mark(self.NAME)
 
     # The file.
 

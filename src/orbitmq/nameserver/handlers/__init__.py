@@ -1,4 +1,4 @@
-"""What the name server answers, by subject. Importing this package registers every handler."""
+"""Handlers of the name server, by subject. Importing this package registers every handler."""
 
 from orbitmq.nameserver.handlers import brokers, config, topics
 from orbitmq.nameserver.tables import handlers

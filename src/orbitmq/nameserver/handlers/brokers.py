@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
+from orbitmq.handling.call import Call, Result, in_turns, off_loop
 from orbitmq.nameserver.kv import ORDER_TOPICS
-from orbitmq.nameserver.registering import read_registration
+from orbitmq.nameserver.registering import is_long, read_registration, reading
 from orbitmq.nameserver.routes import Master, Registration, RegistrationRefused
 from orbitmq.nameserver.tables import RouteTables, handlers
 from orbitmq.protocol.bodies.route import BrokerMemberGroup, GetBrokerMemberGroupResponseBody, KVTable
-from orbitmq.protocol.call import Call, Result, in_turns
 from orbitmq.protocol.codes import ResponseCode
-from orbitmq.protocol.declare import Reply, Void
 from orbitmq.protocol.errors import Malformed, Refused
 from orbitmq.protocol.requests.ha import BrokerHeartbeat
 from orbitmq.protocol.requests.route import (
@@ -29,16 +28,22 @@ from orbitmq.protocol.requests.route import (
     WipedReply,
     WipeWritePermOfBroker,
 )
+from orbitmq.protocol.schema.declare import Reply, Void
 
 ROWS_PER_TURN = 1_000
-"""How many topics are taken in before others have a turn: some 7 ms."""
+"""Topics of a registration that are handled before other requests have a turn: about 7 ms."""
 
 
 @handlers(RegisterBroker)
 def register_broker(tables: RouteTables, call: Call[RegisterBroker], now: int) -> Result:
     """Takes a broker's table in, so much per turn; a slave learns where its master is."""
+    if is_long(call):
+        return off_loop(reading(call), lambda read, later: _take_in(tables, read, later), now)
+    return _take_in(tables, read_registration(call), now)
+
+
+def _take_in(tables: RouteTables, registration: Registration, now: int) -> Result:
     settings = tables.settings
-    registration = read_registration(call)
     try:
         master = tables.routes.register(
             registration,
@@ -85,7 +90,7 @@ def unregister_broker(tables: RouteTables, call: Call[UnregisterBroker], now: in
 
 @handlers(QueryDataVersion)
 def query_data_version(tables: RouteTables, call: Call[QueryDataVersion], now: int) -> Reply:
-    """Whether the broker has to register again. Asking is a sign of life."""
+    """Tells a broker whether it has to register again. The request counts as a heartbeat."""
     request = call.request
     changed = tables.routes.is_changed(request.cluster_name, request.broker_addr, request.body)
     return DataVersionReply(changed, tables.routes.touch(request.cluster_name, request.broker_addr, now))

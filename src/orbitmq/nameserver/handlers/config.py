@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from orbitmq.handling.call import Call, Result
+from orbitmq.handling.saving import after_saving
 from orbitmq.nameserver.options import NAMESRV_TABLE
 from orbitmq.nameserver.tables import ConfigTables, handlers
 from orbitmq.options import NotAtRunTime, OptionError
 from orbitmq.options.properties import parse_properties
 from orbitmq.protocol.bodies.route import KVTable
-from orbitmq.protocol.call import Call, Result
 from orbitmq.protocol.codes import ResponseCode
-from orbitmq.protocol.declare import Blob, Reply, Void
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.route import (
     DeleteKvConfig,
@@ -21,13 +21,13 @@ from orbitmq.protocol.requests.route import (
     PutKvConfig,
     UpdateNamesrvConfig,
 )
-from orbitmq.protocol.saving import after_saving
+from orbitmq.protocol.schema.declare import Blob, Reply, Void
 
 NEVER_OVER_THE_NETWORK = "configBlackList;configStorePath;kvConfigPath;rocketmqHome"
-"""What UPDATE_NAMESRV_CONFIG may not change, whatever the black list says: it would move files."""
+"""Options that UPDATE_NAMESRV_CONFIG never changes, whatever the black list says: they would move files."""
 MAX_UPDATE_BYTES = 1 << 16
 OPTIONS_FILE = "namesrv.properties"
-"""The table of options that were changed while the process runs, as `Unsaved` names it."""
+"""The table of options that were changed while the process runs, as `DirtyTables` names it."""
 
 
 @handlers(PutKvConfig)
@@ -35,7 +35,7 @@ def put_kv_config(tables: ConfigTables, call: Call[PutKvConfig], now: int) -> Re
     """Sets a value; answered once the file holds it."""
     request = call.request
     tables.kv.put(request.namespace, request.key, request.value)
-    return after_saving(tables.unsaved, Void(), now, tables.kv.NAME)
+    return after_saving(tables.dirty_tables, Void(), now, tables.kv.NAME)
 
 
 @handlers(GetKvConfig)
@@ -55,7 +55,7 @@ def get_kv_config(tables: ConfigTables, call: Call[GetKvConfig], now: int) -> Re
 def delete_kv_config(tables: ConfigTables, call: Call[DeleteKvConfig], now: int) -> Result:
     """Removes a value; answered once the file holds it no more."""
     tables.kv.delete(call.request.namespace, call.request.key)
-    return after_saving(tables.unsaved, Void(), now, tables.kv.NAME)
+    return after_saving(tables.dirty_tables, Void(), now, tables.kv.NAME)
 
 
 @handlers(GetKvlistByNamespace)
@@ -79,14 +79,14 @@ def update_namesrv_config(tables: ConfigTables, call: Call[UpdateNamesrvConfig],
     try:
         properties = parse_properties(bytes(body), "update")
         if NAMESRV_TABLE.apply_update(tables.settings, properties, black_list):
-            tables.unsaved.mark(OPTIONS_FILE)
+            tables.dirty_tables.mark(OPTIONS_FILE)
     except NotAtRunTime as error:
         if set(error.names) & set(black_list.split(";")):
             raise Refused(ResponseCode.NO_PERMISSION, "Can not update config in black list.") from None
         raise Refused(ResponseCode.NO_PERMISSION, str(error)) from None
     except OptionError as error:
         raise Refused(ResponseCode.INVALID_PARAMETER, str(error)) from None
-    return after_saving(tables.unsaved, Void(), now, OPTIONS_FILE)
+    return after_saving(tables.dirty_tables, Void(), now, OPTIONS_FILE)
 
 
 @handlers(GetNamesrvConfig)

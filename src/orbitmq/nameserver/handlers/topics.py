@@ -1,16 +1,15 @@
-"""Where topics are, and lists of them."""
+"""Routes and lists of topics."""
 
 from __future__ import annotations
 
+from orbitmq.handling.call import Call
 from orbitmq.nameserver.kv import ORDER_TOPICS
 from orbitmq.nameserver.tables import RouteTables, handlers
 from orbitmq.protocol.bodies.route import TopicRouteData
 from orbitmq.protocol.bodies.topic import TopicList
-from orbitmq.protocol.call import Call
 from orbitmq.protocol.codes import ResponseCode
-from orbitmq.protocol.command import Command
-from orbitmq.protocol.declare import Blob, Reply, Void
 from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.requests.client import TopicListReply
 from orbitmq.protocol.requests.route import (
     DeleteTopicInNamesrv,
@@ -24,6 +23,7 @@ from orbitmq.protocol.requests.route import (
     RegisterTopicInNamesrv,
     RouteReply,
 )
+from orbitmq.protocol.schema.declare import Blob, Reply, Void
 
 STANDARD_JSON_SINCE = 401
 """Version ordinal (V4_9_4) from which clients are given routes in standard JSON."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from orbitmq.protocol.json_body import JsonBody
+from orbitmq.protocol.schema.json_body import JsonBody
 
 
 @dataclass(slots=True)
@@ -21,7 +21,7 @@ class UserInfo(JsonBody):
 
 @dataclass(slots=True)
 class PolicyEntryInfo(JsonBody):
-    """What may be done with one resource."""
+    """The permitted actions on one resource."""
 
     resource: str | None = None
     actions: list[str] | None = None
@@ -65,7 +65,7 @@ class AclInfoList(JsonBody):
 
 @dataclass(slots=True)
 class SessionCredentials(JsonBody):
-    """Who a client is, and what it signs with; the text of innerClientAuthenticationCredentials."""
+    """Keys of a client; the form of innerClientAuthenticationCredentials."""
 
     access_key: str | None = None
     secret_key: str | None = field(default=None, repr=False)
@@ -86,7 +86,7 @@ class User(JsonBody):
 
 @dataclass(slots=True)
 class Resource(JsonBody):
-    """What a stored rule is about: type 1 any, 2 Cluster, 4 Topic, 5 Group.
+    """The resource of a stored rule: type 1 any, 2 Cluster, 4 Topic, 5 Group.
 
     Pattern: 1 any, 2 literal, 3 prefix.
     """

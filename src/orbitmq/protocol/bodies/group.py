@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from orbitmq.protocol.bodies.version import DataVersion
-from orbitmq.protocol.json_body import JsonBody, Long
+from orbitmq.protocol.schema.json_body import JsonBody, Long
 
 
 class GroupRetryPolicyType(IntEnum):
-    """Which of the two policies holds."""
+    """The policy that is in use."""
 
     EXPONENTIAL = 0
     CUSTOMIZED = 1
@@ -37,7 +37,7 @@ class ExponentialRetryPolicy(JsonBody):
 
 @dataclass(slots=True)
 class GroupRetryPolicy(JsonBody):
-    """How long POP consumers of the group wait between retries."""
+    """Delays between retries for POP consumers of the group."""
 
     type: GroupRetryPolicyType | None = GroupRetryPolicyType.CUSTOMIZED
     exponential_retry_policy: ExponentialRetryPolicy | None = None
@@ -94,7 +94,7 @@ class SubscriptionGroupWrapper(JsonBody):
 
 @dataclass(slots=True)
 class GroupForbidden(JsonBody):
-    """Whether a group may read a topic."""
+    """A permission or ban of a group to read a topic."""
 
     topic: str = ""
     group: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from orbitmq.protocol.bodies.route import BrokerMemberGroup
-from orbitmq.protocol.json_body import JsonBody, Long
+from orbitmq.protocol.schema.json_body import JsonBody, Long
 
 
 @dataclass(slots=True)
@@ -18,6 +18,8 @@ class HAConnectionRuntimeInfo(JsonBody):
     in_sync: bool = False
     transferred_byte_in_second: Long = 0
     transfer_from_where: Long = 0
+    diff_millis: Long | None = None
+    """For how long the oldest byte of `diff` has waited; Apache's brokers do not say it."""
 
 
 @dataclass(slots=True)
@@ -41,15 +43,6 @@ class HARuntimeInfo(JsonBody):
     in_sync_slave_nums: int = 0
     ha_connection_info: list[HAConnectionRuntimeInfo] = field(default_factory=list)
     ha_client_runtime_info: HAClientRuntimeInfo = field(default_factory=HAClientRuntimeInfo)
-
-
-@dataclass(slots=True)
-class BrokerSyncInfo(JsonBody):
-    """What master and slave once told each other; EXCHANGE_BROKER_HA_INFO now has header fields for it."""
-
-    master_ha_address: str = ""
-    master_flush_offset: Long = 0
-    master_address: str = ""
 
 
 @dataclass(slots=True)
@@ -82,22 +75,10 @@ class SyncStateSet(JsonBody):
 
 @dataclass(slots=True)
 class ElectMasterResponseBody(JsonBody):
-    """Who is in the group and in sync after an election."""
+    """Members of the group, and those in sync, after an election."""
 
     broker_member_group: BrokerMemberGroup | None = None
     sync_state_set: set[Long] = field(default_factory=set)
-
-
-@dataclass(slots=True)
-class RoleChangeNotifyEntry(JsonBody):
-    """A new master and its group; a step inside the controller."""
-
-    broker_member_group: BrokerMemberGroup | None = None
-    master_address: str | None = None
-    master_broker_id: Long | None = None
-    master_epoch: int = 0
-    sync_state_set_epoch: int = 0
-    sync_state_set: set[Long] | None = None
 
 
 @dataclass(slots=True)
@@ -111,6 +92,21 @@ class ReplicaIdentity(JsonBody):
 
 
 @dataclass(slots=True)
+class ElectionRecord(JsonBody):
+    """One change of a group's master; times in ms. Apache's controllers do not tell it."""
+
+    at_ms: Long = 0
+    master_epoch: int = 0
+    master_broker_id: Long | None = None
+    """None: the group lost its master."""
+    master_address: str = ""
+    reason: str = ""
+    without_master_ms: Long = 0
+    unclean: bool = False
+    lost_bytes: Long = 0
+
+
+@dataclass(slots=True)
 class ReplicasInfo(JsonBody):
     """A broker group as the controller knows it."""
 
@@ -120,6 +116,8 @@ class ReplicasInfo(JsonBody):
     sync_state_set_epoch: int = 0
     in_sync_replicas: list[ReplicaIdentity] | None = None
     not_in_sync_replicas: list[ReplicaIdentity] | None = None
+    elections: list[ElectionRecord] | None = None
+    """The newest last; Apache's controllers do not tell it."""
 
 
 @dataclass(slots=True)

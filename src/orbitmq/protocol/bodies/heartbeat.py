@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from orbitmq.protocol.codes import LanguageCode
-from orbitmq.protocol.json_body import JsonBody, Long, named
+from orbitmq.protocol.schema.json_body import JsonBody, Long, named
 
 
 class ConsumeType(IntEnum):
-    """Whether a consumer asks for messages itself, has them pushed to its handler, or pops them."""
+    """The kind of a consumer: it pulls itself, has messages pushed to its handler, or pops them."""
 
     CONSUME_ACTIVELY = 0
     CONSUME_PASSIVELY = 1
@@ -18,14 +18,14 @@ class ConsumeType(IntEnum):
 
 
 class MessageModel(IntEnum):
-    """Whether every member of a group gets every message, or they share them."""
+    """Broadcasting: every member of a group gets every message; clustering: the members share them."""
 
     BROADCASTING = 0
     CLUSTERING = 1
 
 
 class ConsumeFromWhere(IntEnum):
-    """Where a group starts on a queue for which it has no offset. Names with MIN and MAX are of old."""
+    """First position of a group on a queue without an offset. Names with MIN and MAX are obsolete."""
 
     CONSUME_FROM_LAST_OFFSET = 0
     CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST = 1
@@ -37,7 +37,7 @@ class ConsumeFromWhere(IntEnum):
 
 @dataclass(slots=True)
 class SubscriptionData(JsonBody):
-    """Which messages of a topic a group wants."""
+    """A group's selection of messages of a topic."""
 
     topic: str = ""
     sub_string: str = ""
@@ -73,7 +73,8 @@ class ProducerData(JsonBody):
 
 @dataclass(slots=True)
 class HeartbeatData(JsonBody):
-    """What a client is and does. `heartbeat_fingerprint` 0 is the first form of heartbeats.
+    """Identity, producers and consumers of a client. `heartbeat_fingerprint` 0 is the first form of
+    heartbeats.
 
     With `without_sub` the subscriptions that the broker knows stay as they are.
     """
@@ -150,7 +151,7 @@ class GetConsumerListByGroupResponseBody(JsonBody):
 
 @dataclass(slots=True)
 class QuerySubscriptionResponseBody(JsonBody):
-    """What a group subscribes to on a topic."""
+    """The subscription of a group to a topic."""
 
     subscription_data: SubscriptionData | None = None
     group: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from orbitmq.protocol.bodies.version import DataVersion
-from orbitmq.protocol.json_body import JsonBody, Long
+from orbitmq.protocol.schema.json_body import JsonBody, Long
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class TimerMetricsSerializeWrapper(JsonBody):
 
 @dataclass(slots=True)
 class BloomFilterData(JsonBody):
-    """Which bits stand for a group in the filter of a topic."""
+    """The bits of a group in the filter of a topic."""
 
     bit_pos: list[int] | None = None
     bit_num: int = 0

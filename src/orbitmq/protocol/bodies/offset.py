@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from orbitmq.protocol.bodies.queue import MessageQueue, MessageQueueForC
 from orbitmq.protocol.bodies.version import DataVersion
-from orbitmq.protocol.json_body import JsonBody, Long
+from orbitmq.protocol.schema.json_body import JsonBody, Long
 
 
 @dataclass(slots=True)

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 
 from orbitmq.protocol.bodies.heartbeat import MessageModel
 from orbitmq.protocol.bodies.queue import MessageQueue
-from orbitmq.protocol.json_body import JsonBody, Long, named
+from orbitmq.protocol.schema.json_body import JsonBody, Long, named
 
 
 class MessageRequestMode(IntEnum):
-    """Whether clients of a group pull or pop."""
+    """The way in which clients of a group read: pull or pop."""
 
     PULL = 0
     POP = 1
@@ -48,7 +48,7 @@ class QueryAssignmentResponseBody(JsonBody):
 
 @dataclass(slots=True)
 class SetMessageRequestModeRequestBody(JsonBody):
-    """How a group is to read a topic."""
+    """The request mode of a group for a topic."""
 
     topic: str = ""
     consumer_group: str = ""
@@ -133,7 +133,7 @@ class PopCheckPoint(JsonBody):
 
 @dataclass(slots=True)
 class OrderInfo(JsonBody):
-    """What of a queue an ordered POP group has in work, as `consumerOrderInfo.json` holds it."""
+    """Messages of a queue in flight for an ordered POP group, as in `consumerOrderInfo.json`."""
 
     pop_time: Long = 0
     invisible_time: Long | None = field(default=None, metadata=named("i"))

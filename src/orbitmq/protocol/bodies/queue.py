@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from orbitmq.protocol.json_body import JsonBody, Long, named
+from orbitmq.protocol.schema.json_body import JsonBody, Long, named
 
 
 @dataclass(slots=True, frozen=True, order=True)
@@ -27,29 +27,19 @@ class MessageQueueForC(JsonBody):
 
 
 @dataclass(slots=True)
-class OffsetMovedEvent(JsonBody):
-    """A pull asked for an offset outside the queue."""
-
-    consumer_group: str = ""
-    message_queue: MessageQueue | None = None
-    offset_request: Long = 0
-    offset_new: Long = 0
-
-
-@dataclass(slots=True)
 class LockBatchRequestBody(JsonBody):
-    """Which queues a client of a group wants to lock for ordered consumption."""
+    """Queues that a client of a group wants to lock for ordered consumption."""
 
     consumer_group: str = ""
     client_id: str = ""
     only_this_broker: bool = False
-    """Whether the broker leaves its replicas out of it."""
+    """True if the broker does not involve its replicas."""
     mq_set: list[MessageQueue] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class UnlockBatchRequestBody(JsonBody):
-    """Which queues a client of a group gives up."""
+    """Queues that a client of a group unlocks."""
 
     consumer_group: str = ""
     client_id: str = ""
@@ -59,6 +49,6 @@ class UnlockBatchRequestBody(JsonBody):
 
 @dataclass(slots=True)
 class LockBatchResponseBody(JsonBody):
-    """Which of the queues asked for the client holds now."""
+    """The wanted queues that the client now holds."""
 
     lock_ok_mq_set: list[MessageQueue] = field(default_factory=list, metadata=named("lockOKMQSet"))

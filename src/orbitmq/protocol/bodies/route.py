@@ -1,11 +1,11 @@
-"""What the name server knows: brokers, their addresses, and where topics are."""
+"""Data of the name server: brokers, their addresses, and routes of topics."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from orbitmq.protocol.bodies.topic import TopicConfigAndMappingSerializeWrapper, TopicQueueMappingInfo
-from orbitmq.protocol.json_body import JsonBody, Long
+from orbitmq.protocol.schema.json_body import JsonBody, Long
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class BrokerData(JsonBody):
 
 @dataclass(slots=True)
 class TopicRouteData(JsonBody):
-    """Where a topic's queues are."""
+    """The route of a topic: its queues and their brokers."""
 
     order_topic_conf: str | None = None
     """`broker:queues;...` of an order topic."""
@@ -68,7 +68,7 @@ class GetBrokerMemberGroupResponseBody(JsonBody):
 
 @dataclass(slots=True)
 class RegisterBrokerBody(JsonBody):
-    """What a broker tells a name server about its topics."""
+    """Topics in a broker's registration."""
 
     topic_config_serialize_wrapper: TopicConfigAndMappingSerializeWrapper = field(
         default_factory=TopicConfigAndMappingSerializeWrapper

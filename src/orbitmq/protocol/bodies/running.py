@@ -1,4 +1,4 @@
-"""What a consumer tells of itself when a broker asks."""
+"""The state of a consumer, as it reports it to a broker."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import IntEnum
 
 from orbitmq.protocol.bodies.heartbeat import SubscriptionData
 from orbitmq.protocol.bodies.queue import MessageQueue
-from orbitmq.protocol.json_body import JsonBody, Long, named
+from orbitmq.protocol.schema.json_body import JsonBody, Long, named
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class ConsumerRunningInfo(JsonBody):
 
 
 class CMResult(IntEnum):
-    """How a handler took a message."""
+    """The result of a handler."""
 
     CR_SUCCESS = 0
     CR_LATER = 1
@@ -77,7 +77,7 @@ class CMResult(IntEnum):
 
 @dataclass(slots=True)
 class ConsumeMessageDirectlyResult(JsonBody):
-    """What came of handing one message to a consumer out of turn."""
+    """The result of a message that was handed to a consumer directly."""
 
     order: bool = False
     auto_commit: bool = True

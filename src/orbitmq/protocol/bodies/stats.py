@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 
 from orbitmq.protocol.bodies.heartbeat import SubscriptionData
 from orbitmq.protocol.bodies.queue import MessageQueue
-from orbitmq.protocol.json_body import JsonBody, Long
+from orbitmq.protocol.schema.json_body import JsonBody, Long
 
 
 @dataclass(slots=True)
 class TopicOffset(JsonBody):
-    """How far a queue reaches, and the store time (ms) of its last message, 0 if it has none."""
+    """First and end offset of a queue, and the store time (ms) of its last message, 0 if it has none."""
 
     min_offset: Long = 0
     max_offset: Long = 0
@@ -31,7 +31,7 @@ class TopicStatsTable(JsonBody):
 
 @dataclass(slots=True)
 class OffsetWrapper(JsonBody):
-    """How far a group has got on a queue; `last_timestamp` (ms) is the store time of what it read last."""
+    """Progress of a group on a queue; `last_timestamp` (ms) is the store time of its last message read."""
 
     broker_offset: Long = 0
     consumer_offset: Long = 0
@@ -41,7 +41,7 @@ class OffsetWrapper(JsonBody):
 
 @dataclass(slots=True)
 class ConsumeStats(JsonBody):
-    """How far a group has got on its queues of one broker."""
+    """Progress of a group on its queues of one broker."""
 
     offset_table: dict[MessageQueue, OffsetWrapper] = field(default_factory=dict)
     consume_tps: float = 0.0
@@ -49,24 +49,12 @@ class ConsumeStats(JsonBody):
 
 @dataclass(slots=True)
 class ConsumeStatsList(JsonBody):
-    """How far all groups have got: for each one a map of its name to stats by topic."""
+    """Progress of all groups: for each one a map of its name to stats by topic."""
 
     consume_stats_list: list[dict[str, list[ConsumeStats]]] = field(default_factory=list)
     broker_addr: str | None = None
     total_diff: Long = 0
     total_inflight_diff: Long = 0
-
-
-@dataclass(slots=True)
-class RollbackStats(JsonBody):
-    """What resetting a group's offset to a time did on one queue."""
-
-    broker_name: str = ""
-    queue_id: Long = 0
-    broker_offset: Long = 0
-    consumer_offset: Long = 0
-    timestamp_offset: Long = 0
-    rollback_offset: Long = 0
 
 
 @dataclass(slots=True)
@@ -85,17 +73,6 @@ class BrokerStatsData(JsonBody):
     stats_minute: BrokerStatsItem | None = None
     stats_hour: BrokerStatsItem | None = None
     stats_day: BrokerStatsItem | None = None
-
-
-@dataclass(slots=True)
-class ConsumeByWho(JsonBody):
-    """Which groups have consumed a message and which have not."""
-
-    topic: str = ""
-    queue_id: int = 0
-    offset: Long = 0
-    consumed_group: list[str] = field(default_factory=list)
-    not_consumed_group: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)

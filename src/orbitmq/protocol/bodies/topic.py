@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from orbitmq.protocol.bodies.version import DataVersion
-from orbitmq.protocol.json_body import JsonBody, Long
+from orbitmq.protocol.schema.json_body import JsonBody, Long
 
 
 class TopicFilterType(IntEnum):
-    """How many tags a message may have; every peer writes SINGLE_TAG."""
+    """The number of tags of a message; every peer writes SINGLE_TAG."""
 
     SINGLE_TAG = 0
     MULTI_TAG = 1
@@ -59,7 +59,7 @@ class LogicQueueMappingItem(JsonBody):
 
 @dataclass(slots=True)
 class TopicQueueMappingInfo(JsonBody):
-    """Which queues of a static topic a broker leads: `curr_id_map` is global id -> physical id."""
+    """Queues of a static topic that a broker leads: `curr_id_map` is global id -> physical id."""
 
     topic: str = ""
     scope: str = "__global__"
@@ -75,17 +75,6 @@ class TopicQueueMappingDetail(TopicQueueMappingInfo):
     """The same with the history of each queue hosted by the broker."""
 
     hosted_queues: dict[int, list[LogicQueueMappingItem]] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class TopicQueueMappingOne(JsonBody):
-    """One logical queue of a static topic; a step of planning, never sent on its own."""
-
-    topic: str = ""
-    bname: str = ""
-    global_id: int = 0
-    items: list[LogicQueueMappingItem] = field(default_factory=list)
-    mapping_detail: TopicQueueMappingDetail | None = None
 
 
 @dataclass(slots=True)
@@ -105,26 +94,6 @@ class TopicConfigAndMappingSerializeWrapper(TopicConfigSerializeWrapper):
     topic_queue_mapping_info_map: dict[str, TopicQueueMappingInfo] = field(default_factory=dict)
     topic_queue_mapping_detail_map: dict[str, TopicQueueMappingDetail] = field(default_factory=dict)
     mapping_data_version: DataVersion = field(default_factory=DataVersion)
-
-
-@dataclass(slots=True)
-class TopicQueueMappingSerializeWrapper(JsonBody):
-    """The static mappings of a broker, as `topicQueueMapping.json` holds them."""
-
-    topic_queue_mapping_info_map: dict[str, TopicQueueMappingDetail] | None = None
-    data_version: DataVersion = field(default_factory=DataVersion)
-
-
-@dataclass(slots=True)
-class TopicRemappingDetailWrapper(JsonBody):
-    """A planned change of a static topic, as mqadmin keeps it in a file."""
-
-    topic: str = ""
-    type: str = ""
-    epoch: Long = 0
-    broker_config_map: dict[str, TopicConfigAndQueueMapping] = field(default_factory=dict)
-    broker_to_map_in: set[str] = field(default_factory=set)
-    broker_to_map_out: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from orbitmq.protocol.json_body import JsonBody, Long
+from orbitmq.protocol.schema.json_body import JsonBody, Long
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ class DataVersion(JsonBody):
         self.state_version = state_version
 
     def order(self) -> tuple[int, int, int]:
-        """What versions are compared by to find the newer one."""
+        """The key by which versions are compared to find the newer one."""
         return self.state_version, self.counter, self.timestamp
 
     def copy(self) -> DataVersion:

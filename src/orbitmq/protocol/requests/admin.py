@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orbitmq.protocol.bodies.route import KVTable
 from orbitmq.protocol.bodies.stats import BrokerStatsData
-from orbitmq.protocol.declare import Blob, Bytes, Long, Reply, Request, Void, request, wire
+from orbitmq.protocol.schema.declare import Blob, Bytes, Long, Reply, Request, Void, request, wire
 
 
 @request(25)
@@ -73,7 +73,7 @@ class DeleteExpiredCommitlog(Request[Void]):
 
 @request(354)
 class CheckRocksdbCqWriteProgress(Request[Blob]):
-    """Whether RocksDB consume queues agree with those in files; the answer is JSON."""
+    """Compare RocksDB consume queues with those in files; the answer is JSON."""
 
     topic: str
     check_store_time: Long = 0
@@ -108,7 +108,7 @@ class GetColdDataFlowCtrInfo(Request[Blob]):
 
 @request(2004)
 class SetCommitlogReadMode(Request[Void]):
-    """Whether the commit log is mapped for normal (0) or random (1) reads."""
+    """Set the advice for the mapped commit log: normal (0) or random (1) reads."""
 
     read_ahead_mode: str | None = wire("READ_AHEAD_MODE", default=None)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orbitmq.protocol.bodies.auth import AclInfo, AclInfoList, UserInfo, UserInfoList
-from orbitmq.protocol.declare import Reply, Request, Void, request
+from orbitmq.protocol.schema.declare import Reply, Request, Void, request
 
 
 class UserReply(Reply):

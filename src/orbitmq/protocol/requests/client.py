@@ -13,24 +13,33 @@ from orbitmq.protocol.bodies.heartbeat import (
 )
 from orbitmq.protocol.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo
 from orbitmq.protocol.bodies.topic import TopicList
-from orbitmq.protocol.declare import Bytes, Reply, Request, Void, request, wire
+from orbitmq.protocol.schema.declare import (
+    MAX_MESSAGE_BYTES,
+    Bytes,
+    Reply,
+    Request,
+    RequestQueue,
+    Void,
+    request,
+    wire,
+)
 
 
 class HeartbeatReply(Reply):
-    """Whether the broker knows the second form of heartbeats, and whether it saw another subscription."""
+    """Support of the second form of heartbeats, and whether the subscriptions have changed."""
 
     is_support_heart_beat_v2: bool | None = wire("IS_SUPPORT_HEART_BEAT_V2", default=None)
     is_sub_change: bool | None = wire("IS_SUB_CHANGE", default=None)
 
 
-@request(34, name="HEART_BEAT")
+@request(34, name="HEART_BEAT", queue=RequestQueue.HEARTBEAT)
 class Heartbeat(Request[HeartbeatReply]):
     """A client is there, with these groups and subscriptions."""
 
     body: HeartbeatData
 
 
-@request(35)
+@request(35, queue=RequestQueue.UNLIMITED)
 class UnregisterClient(Request[Void]):
     """A client leaves a producer group, a consumer group, or both."""
 
@@ -45,7 +54,7 @@ class ConsumerListReply(Reply):
     body: GetConsumerListByGroupResponseBody
 
 
-@request(38)
+@request(38, queue=RequestQueue.UNLIMITED)
 class GetConsumerListByGroup(Request[ConsumerListReply]):
     """The client ids of a group that is online; SYSTEM_ERROR if nobody is."""
 
@@ -59,9 +68,9 @@ class NotifyConsumerIdsChanged(Request[Void]):
     consumer_group: str
 
 
-@request(46)
+@request(46, queue=RequestQueue.UNLIMITED)
 class CheckClientConfig(Request[Void]):
-    """Whether a subscription is one that the broker can filter by."""
+    """Check that the broker can filter by a subscription."""
 
     body: CheckClientRequestBody
 
@@ -104,14 +113,14 @@ class GetAllProducerInfo(Request[AllProducersReply]):
 
 
 class RunningInfoReply(Reply):
-    """What a consumer tells of itself."""
+    """The state of a consumer."""
 
     body: ConsumerRunningInfo
 
 
 @request(307, to="broker client")
 class GetConsumerRunningInfo(Request[RunningInfoReply]):
-    """What a consumer tells of itself; a broker passes the question and the answer on unchanged."""
+    """Ask a consumer for its state; a broker passes request and answer on unchanged."""
 
     consumer_group: str
     client_id: str
@@ -119,12 +128,12 @@ class GetConsumerRunningInfo(Request[RunningInfoReply]):
 
 
 class ConsumedDirectlyReply(Reply):
-    """How the handler took the message."""
+    """The result of the handler."""
 
     body: ConsumeMessageDirectlyResult
 
 
-@request(309, to="broker client")
+@request(309, to="broker client", max_body=MAX_MESSAGE_BYTES)
 class ConsumeMessageDirectly(Request[ConsumedDirectlyReply]):
     """Hand one message to a consumer out of turn; the broker adds the record that `msg_id` names."""
 
@@ -152,14 +161,14 @@ class QueryTopicsByConsumer(Request[TopicListReply]):
 
 
 class SubscriptionReply(Reply):
-    """What a group subscribes to on a topic."""
+    """The subscription of a group to a topic."""
 
     body: QuerySubscriptionResponseBody
 
 
 @request(345)
 class QuerySubscriptionByConsumer(Request[SubscriptionReply]):
-    """What a group subscribes to on a topic."""
+    """The subscription of a group to a topic."""
 
     group: str
     topic: str | None = None

@@ -1,9 +1,9 @@
-"""What controllers are asked and told."""
+"""Requests between brokers, tools and controllers."""
 
 from __future__ import annotations
 
 from orbitmq.protocol.bodies.ha import BrokerNames, BrokerReplicasInfo, ElectMasterResponseBody, SyncStateSet
-from orbitmq.protocol.declare import Blob, Bytes, Long, Reply, Request, Void, request
+from orbitmq.protocol.schema.declare import Blob, Bytes, Long, Reply, Request, Void, request
 
 
 class SyncStateSetReply(Reply):
@@ -25,7 +25,7 @@ class ControllerAlterSyncStateSet(Request[SyncStateSetReply]):
 
 
 class ElectMasterReply(Reply):
-    """Who is master now."""
+    """The present master."""
 
     master_broker_id: Long | None = None
     master_address: str | None = None
@@ -48,7 +48,7 @@ class ControllerElectMaster(Request[ElectMasterReply]):
 
 
 class RegisteredReply(Reply):
-    """Who is master; without one the fields are absent."""
+    """The present master; without one the fields are absent."""
 
     cluster_name: str | None = None
     broker_name: str | None = None

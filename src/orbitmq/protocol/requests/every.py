@@ -6,8 +6,8 @@ import importlib
 import pkgutil
 
 from orbitmq.protocol import requests
-from orbitmq.protocol.declare import REQUESTS
 from orbitmq.protocol.requests.unused import UNUSED
+from orbitmq.protocol.schema.declare import REQUESTS
 
 for _module in pkgutil.iter_modules(requests.__path__):
     importlib.import_module(f"{requests.__name__}.{_module.name}")

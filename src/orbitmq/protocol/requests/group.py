@@ -9,7 +9,7 @@ from orbitmq.protocol.bodies.group import (
     SubscriptionGroupWrapper,
 )
 from orbitmq.protocol.bodies.stats import ConsumeStats, ConsumeStatsList, QueryConsumeTimeSpanBody
-from orbitmq.protocol.declare import Reply, Request, Void, request
+from orbitmq.protocol.schema.declare import MAX_LIST_BYTES, Reply, Request, Void, request
 
 
 @request(200)
@@ -44,21 +44,21 @@ class DeleteSubscriptiongroup(Request[Void]):
 
 
 class ConsumeStatsReply(Reply):
-    """How far a group has got."""
+    """Progress of a group."""
 
     body: ConsumeStats
 
 
 @request(208)
 class GetConsumeStats(Request[ConsumeStatsReply]):
-    """How far a group has got on a topic, on several (separated by `;`), or on all it has offsets for."""
+    """Progress of a group on a topic, on several (separated by `;`), or on all it has offsets for."""
 
     consumer_group: str
     topic: str | None = None
     topic_list: str | None = None
 
 
-@request(225)
+@request(225, max_body=MAX_LIST_BYTES)
 class UpdateAndCreateSubscriptiongroupList(Request[Void]):
     """Create or change several groups."""
 
@@ -80,14 +80,14 @@ class QueryConsumeTimeSpan(Request[TimeSpanReply]):
 
 
 class ConsumeStatsListReply(Reply):
-    """How far all groups have got."""
+    """Progress of all groups."""
 
     body: ConsumeStatsList
 
 
 @request(317)
 class GetBrokerConsumeStats(Request[ConsumeStatsListReply]):
-    """How far all groups of a broker have got, or all ordered ones."""
+    """Progress of all groups of a broker, or of all ordered ones."""
 
     is_order: bool
 
@@ -106,7 +106,7 @@ class GetSubscriptiongroupConfig(Request[GroupConfigReply]):
 
 
 class GroupForbiddenReply(Reply):
-    """Whether the group may read the topic."""
+    """The permission of the group to read the topic."""
 
     body: GroupForbidden
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orbitmq.protocol.bodies.ha import EpochEntryCache, HARuntimeInfo, SyncStateSet
-from orbitmq.protocol.declare import Long, Reply, Request, Void, request
+from orbitmq.protocol.schema.declare import Long, Reply, Request, Void, request
 
 
 @request(902, to="container")
@@ -49,7 +49,7 @@ class NotifyMinBrokerIdChange(Request[Void]):
 
 
 class HaInfoReply(Reply):
-    """What the other side has."""
+    """Addresses and flushed offset of the other side."""
 
     master_ha_address: str | None = None
     master_flush_offset: Long | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orbitmq.protocol.bodies.queue import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
-from orbitmq.protocol.declare import Reply, Request, Void, request
+from orbitmq.protocol.schema.declare import Reply, Request, Void, request
 
 
 class LockBatchReply(Reply):

@@ -9,7 +9,17 @@ from orbitmq.protocol.bodies.offset import (
     ResetOffsetBody,
     ResetOffsetBodyForC,
 )
-from orbitmq.protocol.declare import Blob, Bytes, Long, Reply, Request, Void, request
+from orbitmq.protocol.schema.declare import (
+    MAX_LIST_BYTES,
+    Blob,
+    Bytes,
+    Long,
+    Reply,
+    Request,
+    RequestQueue,
+    Void,
+    request,
+)
 
 
 class OffsetReply(Reply):
@@ -22,9 +32,9 @@ class ConsumerOffset(OffsetReply):
     """The next queue offset that a group wants."""
 
 
-@request(14)
+@request(14, queue=RequestQueue.UNLIMITED)
 class QueryConsumerOffset(Request[ConsumerOffset]):
-    """Where a group has got to on one queue; QUERY_NOT_FOUND if it has no offset there."""
+    """The offset of a group on one queue; QUERY_NOT_FOUND if it has none there."""
 
     consumer_group: str
     topic: str
@@ -32,7 +42,7 @@ class QueryConsumerOffset(Request[ConsumerOffset]):
     set_zero_if_not_found: bool | None = None
 
 
-@request(15)
+@request(15, queue=RequestQueue.UNLIMITED)
 class UpdateConsumerOffset(Request[Void]):
     """A group has got to `commit_offset` on one queue; mostly one-way."""
 
@@ -100,7 +110,7 @@ class GetAllDelayOffset(Request[Blob]):
     """The text of `delayOffset.json`, for slaves."""
 
 
-@request(220, to="client")
+@request(220, to="client", max_body=MAX_LIST_BYTES)
 class ResetConsumerClientOffset(Request[Void]):
     """Consumers are told their new offsets. The body is a map, for C++ clients a list."""
 

@@ -9,7 +9,7 @@ from orbitmq.protocol.bodies.pop import (
     QueryAssignmentResponseBody,
     SetMessageRequestModeRequestBody,
 )
-from orbitmq.protocol.declare import Bytes, Long, Reply, Request, Void, request
+from orbitmq.protocol.schema.declare import Bytes, Long, Reply, Request, RequestQueue, Void, request
 
 
 class PopReply(Reply):
@@ -25,7 +25,7 @@ class PopReply(Reply):
     body: Bytes | None = None
 
 
-@request(200050)
+@request(200050, queue=RequestQueue.PULL)
 class PopMessage(Request[PopReply]):
     """Messages for a group from any queue (-1) or one; others of the group do not see them for a while."""
 
@@ -45,7 +45,7 @@ class PopMessage(Request[PopReply]):
     attempt_id: str | None = None
 
 
-@request(200051)
+@request(200051, queue=RequestQueue.ACK)
 class AckMessage(Request[Void]):
     """A popped message was handled."""
 
@@ -76,7 +76,7 @@ class InvisibletimeReply(Reply):
     revive_qid: int
 
 
-@request(200053)
+@request(200053, queue=RequestQueue.ACK)
 class ChangeMessageInvisibletime(Request[InvisibletimeReply]):
     """Keep a popped message hidden for another `invisible_time` ms."""
 
@@ -89,13 +89,13 @@ class ChangeMessageInvisibletime(Request[InvisibletimeReply]):
 
 
 class NotificationReply(Reply):
-    """Whether there is a message to pop, or too many already wait."""
+    """Tells whether there is a message to pop, or too many requests already wait."""
 
     has_msg: bool
     polling_full: bool = False
 
 
-@request(200054)
+@request(200054, queue=RequestQueue.PULL)
 class Notification(Request[NotificationReply]):
     """Wait until a message can be popped."""
 
@@ -109,14 +109,14 @@ class Notification(Request[NotificationReply]):
 
 
 class PollingReply(Reply):
-    """How many requests are held."""
+    """Number of held requests."""
 
     polling_num: int
 
 
-@request(200055)
+@request(200055, queue=RequestQueue.PULL)
 class PollingInfo(Request[PollingReply]):
-    """How many pop requests are held for a queue."""
+    """Number of pop requests held for a queue."""
 
     consumer_group: str
     topic: str
@@ -128,7 +128,7 @@ class PopRollback(Request[Void]):
     """Move pop records kept in a key-value store back to files."""
 
 
-@request(200151)
+@request(200151, queue=RequestQueue.ACK)
 class BatchAckMessage(Request[Void]):
     """Several popped messages were handled."""
 
@@ -141,14 +141,14 @@ class AssignmentReply(Reply):
     body: QueryAssignmentResponseBody | None = None
 
 
-@request(400)
+@request(400, queue=RequestQueue.UNLIMITED)
 class QueryAssignment(Request[AssignmentReply]):
-    """Which queues a client should read, and how."""
+    """The queues that a client should read, and its request mode."""
 
     body: QueryAssignmentRequestBody
 
 
-@request(401)
+@request(401, queue=RequestQueue.UNLIMITED)
 class SetMessageRequestMode(Request[Void]):
     """Have the clients of a group pull a topic, or pop it."""
 

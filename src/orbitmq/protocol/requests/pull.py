@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orbitmq.protocol.declare import Bytes, Long, Reply, Request, request, wire
+from orbitmq.protocol.schema.declare import Bytes, Long, Reply, Request, RequestQueue, request, wire
 
 COMMITS_OFFSET = 1
 MAY_BE_HELD = 2
@@ -26,7 +26,7 @@ class PullReply(Reply):
 
 
 class _Pull(Request[PullReply]):
-    """What PULL_MESSAGE and its lite form share."""
+    """Fields that PULL_MESSAGE and its lite form share."""
 
     accepts = (19, 20, 21)
 
@@ -50,12 +50,12 @@ class _Pull(Request[PullReply]):
     """For who reads whole topics: answers are limited by bytes alone. OrbitMQ's own; others pass it over."""
 
 
-@request(11)
+@request(11, queue=RequestQueue.PULL)
 class PullMessage(_Pull):
     """Messages of one queue from a queue offset on; the broker may hold the request until there is one."""
 
 
-@request(361)
+@request(361, queue=RequestQueue.LITE_PULL)
 class LitePullMessage(_Pull):
     """The same for clients that assign queues by themselves."""
 
@@ -68,7 +68,7 @@ class QueryReply(Reply):
     body: Bytes | None = None
 
 
-@request(12)
+@request(12, queue=RequestQueue.UNLIMITED)
 class QueryMessage(Request[QueryReply]):
     """Messages of a topic by key, in a span of store times (ms)."""
 
@@ -90,7 +90,7 @@ class RecordReply(Reply):
     body: Bytes | None = None
 
 
-@request(33)
+@request(33, queue=RequestQueue.UNLIMITED)
 class ViewMessageById(Request[RecordReply]):
     """The record at a physical offset; SYSTEM_ERROR if there is none."""
 

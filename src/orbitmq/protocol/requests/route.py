@@ -1,4 +1,4 @@
-"""What name servers are asked and told."""
+"""Requests to name servers, and their replies."""
 
 from __future__ import annotations
 
@@ -10,8 +10,18 @@ from orbitmq.protocol.bodies.route import (
     TopicRouteData,
 )
 from orbitmq.protocol.bodies.version import DataVersion
-from orbitmq.protocol.declare import Blob, Bytes, Long, Reply, Request, Void, request, wire
 from orbitmq.protocol.requests.client import TopicListReply
+from orbitmq.protocol.schema.declare import (
+    MAX_MESSAGE_BYTES,
+    Blob,
+    Bytes,
+    Long,
+    Reply,
+    Request,
+    Void,
+    request,
+    wire,
+)
 
 
 @request(100, to="namesrv")
@@ -53,7 +63,7 @@ class RegisterBrokerReply(Reply):
     body: KVTable | None = None
 
 
-@request(103, to="namesrv")
+@request(103, to="namesrv", max_body=MAX_MESSAGE_BYTES)
 class RegisterBroker(Request[RegisterBrokerReply]):
     """A broker, its topics and their queues. The body is a RegisterBrokerBody, as JSON or compressed."""
 
@@ -82,14 +92,14 @@ class UnregisterBroker(Request[Void]):
 
 
 class RouteReply(Reply):
-    """Where a topic's queues are."""
+    """The route of a topic."""
 
     body: TopicRouteData
 
 
 @request(105, to="namesrv")
 class GetRouteinfoByTopic(Request[RouteReply]):
-    """Where a topic's queues are; TOPIC_NOT_EXIST if nowhere."""
+    """The route of a topic; TOPIC_NOT_EXIST if it has none."""
 
     topic: str
     accept_standard_json_only: bool | None = None
@@ -107,7 +117,7 @@ class GetBrokerClusterInfo(Request[ClusterInfoReply]):
 
 
 class WipedReply(Reply):
-    """How many topics were changed."""
+    """Number of changed topics."""
 
     wipe_topic_count: int
 
@@ -193,7 +203,7 @@ class GetNamesrvConfig(Request[Blob]):
 
 
 class DataVersionReply(Reply):
-    """Whether the name server has another version of the broker's table, and which one."""
+    """The name server's version of the broker's table, and whether it differs."""
 
     changed: bool
     body: DataVersion | None = None
@@ -201,7 +211,7 @@ class DataVersionReply(Reply):
 
 @request(322, to="namesrv")
 class QueryDataVersion(Request[DataVersionReply]):
-    """Whether a broker has to register again; says that it lives, too."""
+    """Ask whether a broker has to register again; counts as a heartbeat."""
 
     broker_name: str
     broker_addr: str
@@ -211,7 +221,7 @@ class QueryDataVersion(Request[DataVersionReply]):
 
 
 class AddedReply(Reply):
-    """How many topics were changed."""
+    """Number of changed topics."""
 
     add_topic_count: int
 

@@ -8,11 +8,21 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from orbitmq.protocol.declare import Bytes, Long, Reply, Request, Void, request, wire
+from orbitmq.protocol.schema.declare import (
+    MAX_MESSAGE_BYTES,
+    Bytes,
+    Long,
+    Reply,
+    Request,
+    RequestQueue,
+    Void,
+    request,
+    wire,
+)
 
 
 class SendReply(Reply):
-    """Where the message went. `code` 10 to 12: stored, but not flushed or copied in time."""
+    """The place of the stored message. `code` 10 to 12: stored, but not flushed or copied in time."""
 
     msg_id: str
     """The offset message id: address of the broker and physical offset, in hex."""
@@ -67,27 +77,27 @@ class _LetteredSend(Request[SendReply]):
     body: Bytes = b""
 
 
-@request(10)
+@request(10, max_body=MAX_MESSAGE_BYTES, queue=RequestQueue.SEND)
 class SendMessage(_NamedSend):
     """Store one message, or with `batch` several of one topic."""
 
 
-@request(310)
+@request(310, max_body=MAX_MESSAGE_BYTES, queue=RequestQueue.SEND)
 class SendMessageV2(_LetteredSend):
     """Store one message."""
 
 
-@request(320)
+@request(320, max_body=MAX_MESSAGE_BYTES, queue=RequestQueue.SEND)
 class SendBatchMessage(_LetteredSend):
     """Store several messages of one topic; the body is a batch."""
 
 
-@request(324)
+@request(324, max_body=MAX_MESSAGE_BYTES, queue=RequestQueue.UNLIMITED)
 class SendReplyMessage(_NamedSend):
     """Pass a consumer's reply on to the producer that waits for it."""
 
 
-@request(325)
+@request(325, max_body=MAX_MESSAGE_BYTES, queue=RequestQueue.UNLIMITED)
 class SendReplyMessageV2(_LetteredSend):
     """Pass a consumer's reply on to the producer that waits for it."""
 
@@ -96,7 +106,7 @@ AnySend: TypeAlias = SendMessage | SendMessageV2 | SendBatchMessage | SendReplyM
 """Whatever stores a message: the same attributes whichever header form came."""
 
 
-@request(326, to="client")
+@request(326, to="client", max_body=MAX_MESSAGE_BYTES)
 class PushReplyMessageToClient(Request[Void]):
     """A reply on its way from broker to producer."""
 
@@ -123,7 +133,7 @@ class RecallReply(Reply):
     msg_id: str
 
 
-@request(370)
+@request(370, queue=RequestQueue.SEND)
 class RecallMessage(Request[RecallReply]):
     """Take back a timer message before it is delivered."""
 
@@ -132,7 +142,7 @@ class RecallMessage(Request[RecallReply]):
     producer_group: str | None = None
 
 
-@request(36)
+@request(36, queue=RequestQueue.SEND)
 class ConsumerSendMsgBack(Request[Void]):
     """A consumer could not handle a message: retry it later, or give it up."""
 

@@ -10,8 +10,8 @@ from orbitmq.protocol.bodies.topic import (
     TopicConfigAndQueueMapping,
     TopicQueueMappingDetail,
 )
-from orbitmq.protocol.declare import Long, Reply, Request, Void, request
 from orbitmq.protocol.requests.client import TopicListReply
+from orbitmq.protocol.schema.declare import MAX_LIST_BYTES, Long, Reply, Request, Void, request
 
 
 @request(17)
@@ -31,7 +31,7 @@ class UpdateAndCreateTopic(Request[Void]):
     force: bool | None = None
 
 
-@request(18)
+@request(18, max_body=MAX_LIST_BYTES)
 class UpdateAndCreateTopicList(Request[Void]):
     """Create or change several topics."""
 
@@ -65,7 +65,7 @@ class TopicStatsReply(Reply):
 
 @request(202)
 class GetTopicStatsInfo(Request[TopicStatsReply]):
-    """How far the queues of a topic reach."""
+    """First and end offsets of the queues of a topic."""
 
     topic: str
 

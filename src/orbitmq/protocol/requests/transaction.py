@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from orbitmq.protocol.declare import Bytes, Long, Request, Void, request, wire
+from orbitmq.protocol.schema.declare import (
+    MAX_MESSAGE_BYTES,
+    Bytes,
+    Long,
+    Request,
+    RequestQueue,
+    Void,
+    request,
+    wire,
+)
 
 
-@request(37)
+@request(37, queue=RequestQueue.TRANSACTION)
 class EndTransaction(Request[Void]):
     """Commit or roll back a half message; one-way from most clients."""
 
@@ -21,7 +30,7 @@ class EndTransaction(Request[Void]):
     transaction_id: str | None = None
 
 
-@request(39, to="client")
+@request(39, to="client", max_body=MAX_MESSAGE_BYTES)
 class CheckTransactionState(Request[Void]):
     """The broker asks a producer what became of a half message, which is the body. One-way."""
 

@@ -18,8 +18,8 @@ import pyarrow as pa
 from orbitmq.admin.output import Column, Rows
 from orbitmq.protocol.names import check_topic
 from orbitmq.spark.errors import BadOption, SparkSourceError
-from orbitmq.spark.jobs.beforehand import need_topics, need_trace
 from orbitmq.spark.jobs.job import QUIET, JobFailed, JobSetup, JobUi, job
+from orbitmq.spark.jobs.preflight import need_topics, need_trace
 from orbitmq.spark.jobs.probing import PROBE_TOPIC, Observation, Prober
 from orbitmq.spark.jobs.sampling import SampleTable, admin_of, sample
 
@@ -45,7 +45,7 @@ GAP_INTERVALS = 3
 
 @dataclass(frozen=True, slots=True)
 class AvailabilityOptions:
-    """Where the log is, and how to probe; `samples=0` only tells what the log holds."""
+    """Place of the log and options of probes; `samples=0` only tells what the log holds."""
 
     log: Path | None = None
     setup: JobSetup = field(default_factory=JobSetup)
@@ -121,7 +121,7 @@ def tell(seen: DataFrame, max_gap_s: float) -> tuple[list[Any], list[Any]]:
 
 
 def observations(spark: SparkSession, options: AvailabilityOptions) -> DataFrame:
-    """What the log or the trace holds, as observations."""
+    """Observations from the log or the trace."""
     from orbitmq.spark.jobs import availability_tables as tables
     from orbitmq.spark.jobs import trace_tables
     from orbitmq.spark.jobs.trace_records import RECORD_DDL, SOURCE_COLUMNS, records
@@ -245,42 +245,50 @@ orbitmq job availability --trace ./trace --report availability.html"""
 @job(
     "availability",
     examples=EXAMPLES,
-    dry_run="Say what would be tried, send nothing and write nothing.",
-    report="Write a page with charts.",
+    dry_run="Show what would be probed; send and write nothing.",
+    report="Write an HTML page with charts.",
 )
 @click.option(
     "--log", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER", help="The log of probes."
 )
-@click.option("-t", "--topic", "topics", multiple=True, help="Topic whose last message to read. Repeatable.")
+@click.option(
+    "-t", "--topic", "topics", multiple=True, help="Topic whose last message is read as a probe. Repeatable."
+)
 @click.option(
     "--probe-topic",
     default=PROBE_TOPIC,
     show_default=True,
-    help="Topic to send small messages to, made where it is not there. Empty: send nothing.",
+    help="Topic to send small messages to; created if it does not exist. Empty: send nothing.",
 )
 @click.option(
-    "--every", "every_s", type=click.FloatRange(0.1), default=5.0, show_default=True, metavar="SECONDS"
+    "--every",
+    "every_s",
+    type=click.FloatRange(0.1),
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time between two probes.",
 )
 @click.option(
     "--samples",
     type=click.IntRange(0),
-    help="Probe so many times; 0: only tell from the log. [default: until Ctrl-C]",
+    help="Number of probes; 0: only report from the log. [default: until Ctrl-C]",
 )
 @click.option(
-    "--timeout-ms", type=click.IntRange(1), default=3000, show_default=True, help="When a try has failed."
+    "--timeout-ms", type=click.IntRange(1), default=3000, show_default=True, help="Timeout of one probe."
 )
-@click.option("--trace", metavar="TOPIC|FOLDER", help="Tell from this trace in place of a log.")
+@click.option("--trace", metavar="TOPIC|FOLDER", help="Report from this trace instead of a log.")
 @click.option(
     "--max-gap",
     "max_gap_s",
     type=click.FloatRange(0),
     metavar="SECONDS",
-    help="Longer without an observation, nobody was looking. [default: 3 intervals]",
+    help="Longest gap between observations; longer gaps count as not observed. [default: 3 intervals]",
 )
 def availability(setup: JobSetup, ui: JobUi, **given: Any) -> Rows:
-    """Tell nines, MTBF and MTTR of brokers and topics from what clients see: from probes, or from trace.
+    """Report availability, MTBF and MTTR of brokers and topics as clients see them, from probes or traces.
 
-    Ctrl-C ends probing, and the figures follow.
+    Ctrl-C ends probing; then the report is printed.
     """
     if (given["log"] is None) == (given["trace"] is None):
         raise click.UsageError("give --log FOLDER, or --trace TOPIC|FOLDER")

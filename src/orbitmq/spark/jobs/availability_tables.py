@@ -1,4 +1,4 @@
-"""How available brokers and topics were, out of what clients saw of them.
+"""Availability of brokers and topics, computed from observations of clients.
 
 An **observation** is one thing that a client tried at a time, and whether it worked. By broker, topic and
 operation, in the order of time:

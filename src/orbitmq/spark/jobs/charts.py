@@ -25,7 +25,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5
 """Of Okabe and Ito: told apart by people who see fewer colours, too."""
 DASHES = ("-", "--", ":")
 NONE = "\u2013"
-"""How a value is shown that is not there."""
+"""Text in the place of a missing value."""
 
 Point = float | int | datetime
 

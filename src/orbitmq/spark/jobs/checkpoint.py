@@ -1,4 +1,4 @@
-"""What a job that only reads has looked through already, for the run after a crash.
+"""Pieces that a read-only job has finished, for the run after a crash.
 
 Such a job looks at pieces, in the driver or in workers, and makes rows of each. With `--checkpoint` the rows
 go into a folder, a file per piece, which is there whole or not at all. The run after a crash takes them from
@@ -38,7 +38,7 @@ class Checkpoint:
     def rows(
         self, piece: str, schema: pa.Schema, look: Callable[[], Iterable[pa.RecordBatch]]
     ) -> Iterator[pa.RecordBatch]:
-        """What `look` makes of a piece, or made of it in an earlier run. Raises OSError."""
+        """Rows that `look` makes of a piece, or made in an earlier run. Raises OSError."""
         import pyarrow.parquet as pq
 
         storage = self.location.open()

@@ -21,8 +21,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orbitmq.admin.output import Column, Facts, Result, Rows
+from orbitmq.plurals import counted
 from orbitmq.spark.folders import local_path
-from orbitmq.spark.jobs.beforehand import (
+from orbitmq.spark.jobs.interrupting import noting_the_end
+from orbitmq.spark.jobs.job import QUIET, JobFailed, JobSetup, JobUi, job
+from orbitmq.spark.jobs.preflight import (
     SPARK_LOG,
     is_begun,
     names_towards,
@@ -31,11 +34,9 @@ from orbitmq.spark.jobs.beforehand import (
     need_trace,
     was_written,
 )
-from orbitmq.spark.jobs.interrupting import noting_the_end
-from orbitmq.spark.jobs.job import QUIET, JobFailed, JobSetup, JobUi, job
-from orbitmq.spark.jobs.patience import patiently
 from orbitmq.spark.jobs.totals import Totals
 from orbitmq.spark.lake.storage import LakeLocation, Storage
+from orbitmq.spark.session.start_retry import retry_start
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -72,7 +73,7 @@ class DedupOptions:
 
 @dataclass(frozen=True, slots=True)
 class DedupResult:
-    """What one run did, or of a dry run: would do."""
+    """The result of a run; of a dry run, the result it would have."""
 
     read: int = 0
     repeats: int = 0
@@ -88,7 +89,7 @@ class DedupResult:
 
 @dataclass(frozen=True, slots=True)
 class AuditOptions:
-    """What to look for repeats in."""
+    """Options of a search for repeated messages."""
 
     topics: tuple[str, ...]
     setup: JobSetup = field(default_factory=JobSetup)
@@ -136,7 +137,7 @@ def run(options: DedupOptions, ui: JobUi = QUIET) -> DedupResult:
         stream = spark.readStream.format("orbitmq").options(**_source(options), startingOffsets="earliest")
         once = tables.deduplicated(stream.load(), key, options.window_ms)
         with _state_on_disk(spark), ui.progress("deduplicating") as bar:
-            return patiently(lambda: _pass_on(once, options, write_id, bar))
+            return retry_start(lambda: _pass_on(once, options, write_id, bar))
 
 
 def _pass_on(once: DataFrame, options: DedupOptions, write_id: str, bar: Any) -> DedupResult:
@@ -345,8 +346,8 @@ def _watch(query: StreamingQuery, totals: Totals, bar: Any, over: Event) -> None
         totals.count(query)
         if totals.late:
             raise JobFailed(
-                f"{totals.late} messages were left out: a broker's clock is ahead of this machine's by more "
-                "than half the window. Set the clocks, or begin anew with a longer --window and another "
+                f"{counted(totals.late, 'message')} left out: a broker's clock is ahead of this machine's by "
+                "more than half the window. Set the clocks, or begin anew with a longer --window and another "
                 "checkpoint"
             )
         bar.note(f"{totals.read:,} read, {totals.repeats:,} repeats")
@@ -403,9 +404,9 @@ def duration(_: Any, __: Any, value: str) -> int:
 @job(
     "dedup",
     examples=EXAMPLES,
-    checkpoint="Where it keeps which keys it has seen, and how far it is. Needed.",
-    dry_run="Count messages and repeats, and write nothing.",
-    report="With --audit: write a page.",
+    checkpoint="Folder for known keys and progress. Required.",
+    dry_run="Count messages and repeats; write nothing.",
+    report="With --audit: write an HTML page.",
 )
 @click.option("-t", "--topic", "topics", multiple=True, required=True, help="Topic to read. Repeatable.")
 @click.option(
@@ -421,24 +422,30 @@ def duration(_: Any, __: Any, value: str) -> int:
     default="1h",
     show_default=True,
     callback=duration,
-    help="A repeat that was stored so long after the first is dropped for certain.",
+    help="Repeats stored up to this long after the first message are always dropped.",
 )
 @click.option("--to-topic", metavar="NAME", help="Topic to write to.")
-@click.option("--to-lake", metavar="FOLDER|URL", help="Folder of Parquet files to write to, by day.")
+@click.option("--to-lake", metavar="FOLDER|URL", help="Folder for Parquet files, by day.")
 @click.option(
     "--follow",
     "follow_s",
     type=click.FloatRange(0.1),
     metavar="SECONDS",
-    help="Go on until Ctrl-C, and look so often for what is new.",
+    help="Run until Ctrl-C, and look for new messages this often.",
 )
-@click.option("--audit", "only_audit", is_flag=True, help="Only tell which keys there are more than once.")
-@click.option("--trace", metavar="TOPIC|FOLDER", help="With --audit: which keys were consumed repeatedly.")
-@click.option("--allow-data-loss", is_flag=True, help="Go on where messages were gone before they were read.")
+@click.option("--audit", "only_audit", is_flag=True, help="Only report keys that occur more than once.")
+@click.option(
+    "--trace",
+    metavar="TOPIC|FOLDER",
+    help="With --audit: also report keys that were consumed more than once.",
+)
+@click.option(
+    "--allow-data-loss", is_flag=True, help="Continue after messages that were deleted before they were read."
+)
 def dedup(
     setup: JobSetup, ui: JobUi, topics: tuple[str, ...], only_audit: bool, trace: str | None, **given: Any
 ) -> Result:
-    """Pass messages on once by business key, or audit which keys were sent or consumed more than once."""
+    """Forward one message per business key, or report keys that were sent or consumed more than once."""
     if only_audit:
         if setup.checkpoint or any(given[name] for name in ("to_topic", "to_lake", "follow_s")):
             raise click.UsageError(
@@ -465,5 +472,5 @@ def _rows(found: AuditResult, traced: bool) -> Rows:
     rows = [["sent", None, *(row[name] for name in names)] for row in found.sent]
     rows += [["consumed", row["clientGroup"], *(row[name] for name in names)] for row in found.consumed]
     rows = [[*row[:-2], *(int(at.timestamp() * 1000) for at in row[-2:])] for row in rows]
-    note = f"{found.sent_keys} keys sent more than once"
+    note = f"{counted(found.sent_keys, 'key')} sent more than once"
     return Rows(AUDIT, rows, note + (f", {found.consumed_keys} consumed more than once" if traced else ""))

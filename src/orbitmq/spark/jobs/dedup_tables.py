@@ -17,13 +17,13 @@ KEY_COLUMNS = (
     "topic", "brokerName", "queueId", "queueOffset", "keys", "tags", "body", "properties", "storeTimestamp",
     "bornTimestamp", "msgId", "flag",
 )  # fmt: skip
-"""What a key can be made of, and what is written on."""
+"""Columns that keys can be made of and that are written to the target."""
 PLACES = 10
 """Of the places where a repeated message is, so many are told."""
 
 
 def business_key(by: str) -> Column:
-    """What tells messages apart: `keys`, `msgId`, `body`, `property:NAME`, `json:PATH` or `sql:EXPR`.
+    """The key that identifies messages: `keys`, `msgId`, `body`, `property:NAME`, `json:PATH` or `sql:EXPR`.
 
     `json:$.order.id` is a value in a body that is JSON; `sql:` is any Spark expression over the columns of
     the source. Null where a message has none. Raises BadOption for anything else.
@@ -54,7 +54,7 @@ def parsed_key(by: str) -> tuple[str, str]:
 
 
 def place() -> Column:
-    """Where a message is: `broker|queue@offset`, which no other one of its topic has."""
+    """The place of a message: `broker|queue@offset`, which no other one of its topic has."""
     return sf.concat_ws("", "brokerName", sf.lit("|"), "queueId", sf.lit("@"), "queueOffset")
 
 

@@ -1,4 +1,4 @@
-"""What a failed Spark job says to a person: the one sentence that helps, out of pages of stack trace."""
+"""The one helpful sentence of a failed Spark job, out of pages of stack trace."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OURS = re.compile(r"^(?:[\w.]*: )?orbitmq(?:\.\w+)*\.\w+: (.+)$", re.MULTILINE)
 """The last line of a traceback in a worker: `orbitmq.spark.errors.DataLost: what it says`."""
 _ANY = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Exception|Interrupt|Exit)): (.+)$", re.MULTILINE)
 _CAUSE = re.compile(r"^(?:Caused by)?: (?:[\w$]+\.)*([\w$]+): (.+)$", re.MULTILINE)
-"""What the JVM threw, and what that came of: the last one is where it began."""
+"""An exception of the JVM or a cause of it; the last one is the origin."""
 _CONDITION = re.compile(r"^\[([A-Z_.]+)\] ")
 
 
@@ -27,7 +27,7 @@ def as_failure(error: BaseException) -> JobFailed | None:
 
 
 def useful_line(text: str) -> str:
-    """What our own code said, if it did; else the last Python error, else the JVM's, else the first line."""
+    """The message of our own code, else the last Python error, else the JVM's, else the first line."""
     ours = _OURS.findall(text)
     if ours:
         return str(ours[-1]).strip()

@@ -1,4 +1,4 @@
-"""What all jobs stand on: the decorator that makes a command of a function, and what every job is told.
+"""The base of all jobs: the decorator that makes a command of a function, and the options all jobs share.
 
     @job("count", examples="orbitmq job count --topic orders")
     @click.option("--topic", required=True)
@@ -27,10 +27,10 @@ import click
 from orbitmq.access import namesrv_flag, read_credentials, signing_flags, tls_flags
 from orbitmq.admin.output import Result
 from orbitmq.net.address import default_namesrv
-from orbitmq.spark.connecting import PLAIN, Connecting
 from orbitmq.spark.jobs.failures import JobFailed, as_failure
 from orbitmq.spark.jobs.interrupting import handling
 from orbitmq.spark.jobs.ui import QUIET, JobUi
+from orbitmq.spark.read.connecting import PLAIN, Connecting
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +40,7 @@ __all__ = ["QUIET", "JobFailed", "JobSetup", "JobUi", "job"]
 
 @dataclass(frozen=True, slots=True)
 class JobSetup:
-    """What every job is told: where the cluster is, and where Spark runs."""
+    """Options of every job: the cluster, and the place where Spark runs."""
 
     namesrv: str = ""
     """Name servers, `host:port;host:port`; empty: NAMESRV_ADDR, else 127.0.0.1:9876."""
@@ -93,7 +93,7 @@ class JobSetup:
                 spark.stop()
 
     def _start(self, app_name: str) -> SparkSession:
-        from orbitmq.spark.session import local_session, spark_session
+        from orbitmq.spark.session.sessions import local_session, spark_session
 
         if self.remote is not None:
             try:
@@ -102,14 +102,17 @@ class JobSetup:
                 raise JobFailed(
                     f"--remote needs more of PySpark: pip install 'pyspark[connect]' ({error})"
                 ) from None
-        settings = {"spark.log.level": "ERROR", **dict(self.conf)}
+        settings = dict(self.conf)
+        quiet = "spark.log.level" not in settings
         if self.master is None or self.master.startswith("local"):
             settings["spark.master"] = self.master or "local[*]"
-            spark = local_session(app_name, cores=os.cpu_count() or 2, memory=self.memory, conf=settings)
+            spark = local_session(
+                app_name, cores=os.cpu_count() or 2, memory=self.memory, conf=settings, quiet=quiet
+            )
         else:
             settings = {"spark.driver.memory": self.memory, **settings}
-            spark = spark_session(app_name, master=self.master, conf=settings)
-        if "spark.log.level" not in dict(self.conf):
+            spark = spark_session(app_name, master=self.master, conf=settings, quiet=quiet)
+        if quiet:
             _log_no_stacks(spark)
         return spark
 
@@ -185,7 +188,9 @@ def _flag(name: str, text: str) -> click.Option:
 
 _SPARK = (
     click.Option(["--master"], metavar="URL", help="Spark's master. [default: local[*]]"),
-    click.Option(["--remote"], metavar="sc://HOST:PORT", help="A Spark Connect server in place of a master."),
+    click.Option(
+        ["--remote"], metavar="sc://HOST:PORT", help="Spark Connect server to use instead of a master."
+    ),
     click.Option(["--memory"], default="1g", show_default=True, help="Heap of the JVM on this machine."),
     click.Option(["--conf"], metavar="NAME=VALUE", multiple=True, help="A Spark setting. Repeatable."),
     click.Option(["--json", "as_json"], is_flag=True, help="Print JSON."),
@@ -194,7 +199,7 @@ _SPARK = (
 _CLUSTER = (
     namesrv_flag(),
     *signing_flags(),
-    *tls_flags("Use TLS, and trust these certificates (PEM), which every worker has to have."),
+    *tls_flags("Use TLS, and trust these certificates (PEM). Each worker needs the file."),
 )
 
 

@@ -14,6 +14,7 @@ import click
 import pyarrow as pa
 
 from orbitmq.admin.output import Column, Rows
+from orbitmq.plurals import counted
 from orbitmq.spark.jobs.job import QUIET, JobFailed, JobSetup, JobUi, job
 from orbitmq.spark.jobs.sampling import SampleTable, admin_of, sample
 
@@ -43,7 +44,7 @@ POINTS = 500
 
 @dataclass(frozen=True, slots=True)
 class LagOptions:
-    """Where the table is, and what to sample; `samples=0` only tells what the table holds."""
+    """Place of the table and options of sampling; `samples=0` only reports from the table."""
 
     table: Path
     setup: JobSetup = field(default_factory=JobSetup)
@@ -64,9 +65,9 @@ class LagOptions:
 
 @dataclass(frozen=True, slots=True)
 class LagResult:
-    """Rows as `lag_tables.standing` has them."""
+    """Rows as `lag_tables.current_lag` has them."""
 
-    standing: list[Any]
+    current_lag: list[Any]
     samples: int = 0
     """Rows that this run has added to the table."""
 
@@ -81,7 +82,7 @@ def run(options: LagOptions, ui: JobUi = QUIET) -> LagResult:
     rows: list[dict[str, Any]] | None = [] if setup.dry_run else None
     added = _sample(options, ui, rows)
     with setup.session("lag") as spark:
-        from orbitmq.spark.jobs.lag_tables import SAMPLE_DDL, standing
+        from orbitmq.spark.jobs.lag_tables import SAMPLE_DDL, current_lag
 
         if rows is None:
             seen = spark.read.schema(SAMPLE_DDL).parquet(str(options.table))
@@ -90,7 +91,7 @@ def run(options: LagOptions, ui: JobUi = QUIET) -> LagResult:
             seen = spark.createDataFrame([tuple(row[name] for name in names) for row in rows], SAMPLE_DDL)
         seen = seen.persist()
         try:
-            told = standing(seen, options.gap_s).collect()
+            told = current_lag(seen, options.gap_s).collect()
             if setup.report is not None:
                 report(seen, told).write(setup.report)
         finally:
@@ -122,7 +123,7 @@ def _sample(options: LagOptions, ui: JobUi, dry: list[dict[str, Any]] | None) ->
         told.clear()
         told.update(sampler.failures)
         behind = sum(max(0, one["maxOffset"] - max(one["consumerOffset"], one["minOffset"])) for one in seen)
-        return f"{behind:,} messages behind"
+        return f"{counted(behind, 'message')} behind"
 
     samples = options.samples if dry is None else 1
     try:
@@ -136,7 +137,7 @@ def _sample(options: LagOptions, ui: JobUi, dry: list[dict[str, Any]] | None) ->
     return 0 if table is None else rows
 
 
-def report(samples: DataFrame, standing: list[Any]) -> Report:
+def report(samples: DataFrame, current_lag: list[Any]) -> Report:
     """The page: who is behind, and lag over time."""
     from orbitmq.spark.jobs.lag_tables import over_time
     from orbitmq.spark.jobs.report import Report
@@ -144,22 +145,27 @@ def report(samples: DataFrame, standing: list[Any]) -> Report:
     page = Report("Consumption lag", about="As brokers tell it; times are UTC.")
     page.figures(
         {
-            "groups": len({row.clientGroup for row in standing}),
-            "messages behind": sum(row.lag for row in standing),
-            "longest wait, s": max((row.waitingSeconds or 0.0 for row in standing), default=0.0),
-            "lost": sum(row.lost for row in standing),
+            "groups": len({row.clientGroup for row in current_lag}),
+            "messages behind": sum(row.lag for row in current_lag),
+            "longest wait, s": max((row.waitingSeconds or 0.0 for row in current_lag), default=0.0),
+            "lost": sum(row.lost for row in current_lag),
         }
     )
     page.table(
-        [column.head for column in STANDING], [[row[column.key] for column in STANDING] for row in standing]
+        [column.head for column in CURRENT_LAG],
+        [[row[column.key] for column in CURRENT_LAG] for row in current_lag],
     )
     page.text(
         "Waiting is how long the oldest message has been stored that a group has not finished. Lost are "
         "messages that retention removed before the group came to them. Catches up: when the lag is gone if "
         "rates stay as they were; a dash where it grows."
     )
-    names = [f"{row.clientGroup} / {row.topic}" for row in standing]
-    page.bars("Messages behind now", names, [row.lag for row in standing], "messages")
+    behind = [row for row in current_lag if row.lag]
+    if behind:
+        names = [f"{row.clientGroup} / {row.topic}" for row in behind]
+        page.bars("Messages behind now", names, [row.lag for row in behind], "messages")
+    else:
+        page.text("No group is behind.")
     rows = over_time(samples).collect()
     times = sorted({row["at"] for row in rows})
     kept = times[:: -max(1, -(-len(times) // POINTS))][::-1]
@@ -177,7 +183,7 @@ def report(samples: DataFrame, standing: list[Any]) -> Report:
     return page
 
 
-STANDING = (
+CURRENT_LAG = (
     Column("clientGroup", "Group"),
     Column("topic", "Topic"),
     Column("lag", "Lag"),
@@ -197,32 +203,40 @@ orbitmq job lag --table ./lag --samples 0 --report lag.html"""
 @job(
     "lag",
     examples=EXAMPLES,
-    dry_run="Look once, tell, and write nothing.",
-    report="Write a page with charts.",
+    dry_run="Take one sample and print it; write nothing.",
+    report="Write an HTML page with charts.",
 )
 @click.option(
     "--table",
     required=True,
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Where samples are kept.",
+    help="Folder for samples.",
 )
 @click.option("-g", "--group", "groups", multiple=True, help="Only this group. Repeatable.")
 @click.option("-t", "--topic", "topics", multiple=True, help="Only this topic. Repeatable.")
 @click.option(
-    "--every", "every_s", type=click.FloatRange(0.1), default=10.0, show_default=True, metavar="SECONDS"
+    "--every",
+    "every_s",
+    type=click.FloatRange(0.1),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time between two samples.",
 )
 @click.option(
     "--samples",
     type=click.IntRange(0),
-    help="Look so many times; 0: only tell from the table. [default: until Ctrl-C]",
+    help="Number of samples to take; 0: only report from the table. [default: until Ctrl-C]",
 )
-@click.option("--timeout-ms", type=click.IntRange(1), default=5000, show_default=True)
+@click.option(
+    "--timeout-ms", type=click.IntRange(1), default=5000, show_default=True, help="Timeout of one request."
+)
 def lag(setup: JobSetup, ui: JobUi, **given: Any) -> Rows:
-    """Sample how far consumer groups are behind, and tell lag, waiting time and rates.
+    """Sample the offsets of consumer groups, and report lag, waiting time and rates.
 
-    Ctrl-C ends sampling, and what the table tells follows.
+    Ctrl-C ends sampling; then the report is printed.
     """
     done = run(LagOptions(setup=setup, **given), ui)
-    rows = [[row[column.key] for column in STANDING] for row in done.standing]
-    return Rows(STANDING, rows, f"{sum(row.lag for row in done.standing)} messages behind")
+    rows = [[row[column.key] for column in CURRENT_LAG] for row in done.current_lag]
+    return Rows(CURRENT_LAG, rows, f"{counted(sum(row.lag for row in done.current_lag), 'message')} behind")

@@ -14,7 +14,7 @@ from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.stats import OffsetWrapper, TopicOffset
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import BrokerRefused, OrbitError
-from orbitmq.protocol.message_cy import read_header
+from orbitmq.protocol.records.message_cy import read_header
 from orbitmq.protocol.requests.pull import SUBSCRIPTION_IN_REQUEST, PullMessage
 from orbitmq.protocol.requests.topic import GetTopicStatsInfo
 
@@ -31,7 +31,7 @@ class Sampler:
         self._groups = tuple(groups)
         self._topics = frozenset(topics)
         self.failures: list[str] = []
-        """What could not be asked at the last look."""
+        """Failed requests of the last sampling."""
 
     async def look(self) -> list[Sample]:
         """One sample per group and queue, all with the same time."""

@@ -1,4 +1,4 @@
-"""How far consumer groups are behind, out of samples of their offsets.
+"""Lag of consumer groups, computed from samples of their offsets.
 
 A sample is one group on one queue at a time (SAMPLE_DDL). What follows from it:
 
@@ -80,7 +80,7 @@ def rates(samples: DataFrame, max_gap_s: float) -> DataFrame:
     )
 
 
-def standing(samples: DataFrame, max_gap_s: float) -> DataFrame:
+def current_lag(samples: DataFrame, max_gap_s: float) -> DataFrame:
     """One row per group and topic, those that lag most first: lag now and at its worst, rates, and the end.
 
     `catchUpSeconds` is when the lag will be gone if both rates stay; null where it will not.

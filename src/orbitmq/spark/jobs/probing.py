@@ -1,4 +1,4 @@
-"""What a client sees of a cluster when it tries: routes of name servers, sends and reads of brokers."""
+"""Probes of a cluster as a client sees it: routes of name servers, sends and reads of brokers."""
 
 from __future__ import annotations
 

@@ -19,7 +19,9 @@ import click
 
 from orbitmq.admin.face import Moment
 from orbitmq.admin.output import Column, Facts, Result, Rows
+from orbitmq.plurals import counted
 from orbitmq.spark.jobs.job import QUIET, JobFailed, JobSetup, JobUi, job
+from orbitmq.spark.jobs.preflight import need_lake, need_target, need_topics
 from orbitmq.spark.jobs.resending import (
     PLACE,
     Sent,
@@ -41,7 +43,9 @@ MOST_AHEAD_MS = 3 * 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """What to send again, and how. `source` is a topic, of the cluster or of the lake `lake`."""
+    """Selection of messages to replay, and the way to send them. `source` is a topic, of the cluster or of
+    the lake `lake`.
+    """
 
     source: str
     target: str
@@ -62,7 +66,7 @@ class ReplayOptions:
 
 @dataclass(slots=True)
 class ReplayResult:
-    """What a run did, or of a dry run would do."""
+    """The result of a run; of a dry run, the result it would have."""
 
     messages: int = 0
     already_there: int = 0
@@ -82,8 +86,13 @@ def run(options: ReplayOptions, ui: JobUi = QUIET) -> ReplayResult:
     _check(options)
     plan = _Plan.at(setup.checkpoint, options)
     if plan.done is not None and not setup.dry_run:
-        ui.say(f"{setup.checkpoint}: this replay is done, {plan.done['messages']} messages were sent")
+        ui.say(f"{setup.checkpoint}: this replay is done, sent: {counted(plan.done['messages'], 'message')}")
         return ReplayResult(done_before=True)
+    if options.lake is None:
+        need_topics(setup, [options.source])
+    else:
+        need_lake(options.lake, [options.source])
+    need_target(setup, options.target)
     with setup.session("replay") as spark:
         frame = matching(read(spark, options, plan.until_ms), options.where)
         if setup.dry_run:
@@ -169,7 +178,7 @@ def _check(options: ReplayOptions) -> None:
 
 
 def _check_shift(frame: DataFrame, options: ReplayOptions) -> None:
-    """What a broker would refuse half-way is refused before anything is sent."""
+    """Refuses before the first send what a broker would refuse half-way."""
     from pyspark.sql import functions as sf
 
     if options.shift_ms is None:
@@ -195,7 +204,7 @@ def _would_do(frame: DataFrame, options: ReplayOptions) -> ReplayResult:
 
 @dataclass(slots=True)
 class _Plan:
-    """What a checkpoint holds: what was asked for, under which name it is sent, whether it is done."""
+    """Content of a checkpoint: the request, the name of the write, and whether it is done."""
 
     asked: dict[str, Any]
     write_id: str
@@ -271,23 +280,27 @@ orbitmq job replay --topic orders --to load-test --shift-s 86400 --checkpoint ./
 @job(
     "replay",
     examples=EXAMPLES,
-    checkpoint="Folder that remembers what was begun: a run after a crash sends nothing twice.",
-    dry_run="Say how many messages match, and show some; send nothing.",
+    checkpoint="Folder for the progress of the job: a run after a crash sends nothing twice.",
+    dry_run="Show the number of matching messages and some of them; send nothing.",
 )
-@click.option("-t", "--topic", required=True, help="Topic whose messages are sent again.")
-@click.option("--lake", metavar="FOLDER|URL", help="Read the lake that `job archive` wrote, not the brokers.")
-@click.option("--to", "target", required=True, metavar="TOPIC", help="Topic to send to; it has to exist.")
-@click.option("--since", type=Moment(), help="Store time from which on. [default: the first message]")
-@click.option("--until", type=Moment(), help="Store time before which. [default: now]")
+@click.option("-t", "--topic", required=True, help="Topic to read messages from.")
+@click.option("--lake", metavar="FOLDER|URL", help="Read this lake of `job archive` instead of brokers.")
+@click.option("--to", "target", required=True, metavar="TOPIC", help="Topic to send to. It has to exist.")
 @click.option(
-    "--where", metavar="SQL", help="Only messages for which this holds; `text` is the body as text."
+    "--since", type=Moment(), help="Only messages stored at this time or later. [default: the first message]"
 )
-@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Messages per second, all together.")
+@click.option("--until", type=Moment(), help="Only messages stored before this time. [default: now]")
+@click.option(
+    "--where",
+    metavar="SQL",
+    help="Only messages that match this Spark SQL condition; `text` is the body as text.",
+)
+@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Messages per second, in total.")
 @click.option(
     "--shift-s",
     type=float,
     metavar="SECONDS",
-    help="Deliver each message so long after it was first stored, as far as that is still to come.",
+    help="Deliver each message this long after its first store time, unless that time has passed.",
 )
 def replay(
     setup: JobSetup,
@@ -303,7 +316,7 @@ def replay(
 ) -> Result:
     """Send messages of a topic or a lake again, to a topic.
 
-    Keys, tag, sharding key, flag and the sender's properties travel along; message ids are new.
+    Keys, tag, sharding key, flag and user properties are kept. Message ids are new.
     """
     shift_ms = None if shift_s is None else int(shift_s * 1000)
     options = ReplayOptions(topic, target, setup, lake, since, until, where, rate, shift_ms)
@@ -320,8 +333,8 @@ def replay(
             for row in done.samples
         ]
         span = f", stored {done.first_stored} to {done.last_stored}" if done.planned else ""
-        ui.say(f"{done.planned} messages would be sent to {target}{span}")
-        return Rows(columns, rows, f"{done.planned} messages in all")
+        ui.say(f"would send {counted(done.planned, 'message')} to {target}{span}")
+        return Rows(columns, rows, f"{counted(done.planned, 'message')} in all")
     return Facts(
         {
             "messages": done.messages,

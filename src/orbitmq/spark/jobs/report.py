@@ -45,12 +45,12 @@ that no file can hold, by the sign for what cannot be shown."""
 
 
 class ReportUnavailable(OrbitError):
-    """What draws reports is not installed."""
+    """The package that draws reports is not installed."""
 
 
 @dataclass(slots=True)
 class Cell:
-    """What stands in a table's cell, and whether it is a number."""
+    """Text of a table's cell, and whether it is a number."""
 
     text: str
     number: bool = False

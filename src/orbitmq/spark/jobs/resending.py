@@ -24,7 +24,7 @@ PLACE = ("topic", "brokerName", "queueId", "queueOffset")
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What a write has counted. Through Spark Connect the counts stay on the server: -1 then."""
+    """Counts of a write. Through Spark Connect the counts stay on the server: -1 then."""
 
     messages: int = 0
     already_there: int = 0
@@ -75,7 +75,7 @@ def own_properties() -> Column:
 
 
 def sharding_key() -> Column:
-    """What put a message into its queue, where its sender said so."""
+    """The sharding key of a message, if its sender set one."""
     from pyspark.sql import functions as sf
 
     from orbitmq.protocol.names import SHARDING_KEY
@@ -126,7 +126,7 @@ def _counts(path: Path) -> Sent:
 
 
 def _cores(frame: DataFrame) -> int:
-    """How many tasks run at a time; 1 where Spark does not say (Spark Connect)."""
+    """Number of tasks that run at a time; 1 if Spark does not tell it (Spark Connect)."""
     try:
         return int(frame.sparkSession.sparkContext.defaultParallelism)
     except Exception:

@@ -102,7 +102,7 @@ class SampleTable:
         return pq.read_table(files[-1], schema=self._schema).to_pylist() if files else []
 
     def holds(self, column: str, value: str) -> bool:
-        """Whether a row of any file has this value. Raises JobFailed for a file that cannot be read."""
+        """True if a row of any file has this value. Raises JobFailed for a file that cannot be read."""
         for file in reversed(self._whole()):
             try:
                 rows = pq.read_table(file, schema=self._schema, columns=[column])

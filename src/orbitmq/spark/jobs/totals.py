@@ -1,4 +1,4 @@
-"""What a streaming query has done since it began, however long ago: Spark keeps its last hundred reports."""
+"""Totals of a streaming query since its start; Spark itself keeps only the last hundred reports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Reporting(Protocol):
-    """What is needed of a `StreamingQuery`."""
+    """The part of `StreamingQuery` that is needed here."""
 
     @property
     def recentProgress(self) -> Sequence[Any]: ...  # noqa: N802 -- Spark's name

@@ -16,11 +16,12 @@ import click
 
 from orbitmq.admin.face import Moment
 from orbitmq.admin.output import Column, Rows
+from orbitmq.plurals import counted
 from orbitmq.spark.folders import local_path
-from orbitmq.spark.jobs.beforehand import is_begun, names_towards, need_order, need_topics, was_written
 from orbitmq.spark.jobs.job import QUIET, JobFailed, JobSetup, JobUi, job
-from orbitmq.spark.jobs.patience import patiently
+from orbitmq.spark.jobs.preflight import is_begun, names_towards, need_order, need_topics, was_written
 from orbitmq.spark.lake.storage import LocalStorage
+from orbitmq.spark.session.start_retry import retry_start
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,19 +30,17 @@ TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 RECORDS = "records"
 DERIVED = ("latency", "sending", "consumers", "troubled", "failed_sends")
 """Folders of tables that are made anew from the records."""
-POINTS = 120
-"""Of the chart of latency over time."""
 
 
 @dataclass(frozen=True, slots=True)
 class TraceOptions:
-    """What to look at. `tables` is a folder that every worker sees."""
+    """Options of the job. `tables` is a folder that every worker sees."""
 
     setup: JobSetup = field(default_factory=JobSetup)
     topic: str = TRACE_TOPIC
     tables: Path | None = None
     since_ms: int | None = None
-    """Only what was stored at or after this time."""
+    "Only traces stored at this time or later."
     until_ms: int | None = None
     message: str | None = None
     """Tell only the life of messages with this id or key."""
@@ -79,7 +78,7 @@ def run(options: TraceOptions, ui: JobUi = QUIET) -> TraceResult:
         if options.tables is not None:
             if setup.dry_run:
                 return TraceResult(added=_outstanding(spark, options))
-            added = patiently(lambda: _bring_in(spark, options, ui))
+            added = retry_start(lambda: _bring_in(spark, options, ui))
         return _tell(spark, options, ui, added)
 
 
@@ -176,7 +175,7 @@ def _committed(options: TraceOptions) -> str | None:
 
 
 def _outstanding(spark: SparkSession, options: TraceOptions) -> int:
-    """How many trace messages the table lacks, by the offsets that its checkpoint has seen through."""
+    """Number of trace messages that the table lacks, by the offsets of its checkpoint."""
     given = _source(options) | {"columns": "queueOffset"}
     seen = _committed(options)
     if seen is not None:
@@ -250,7 +249,15 @@ def _tell(spark: SparkSession, options: TraceOptions, ui: JobUi, added: int) -> 
                 if options.setup.report is not None:
                     from orbitmq.spark.jobs.trace_report import report
 
-                    report(told, derived, handled, options).write(options.setup.report)
+                    page = report(
+                        derived,
+                        handled,
+                        topic=options.topic,
+                        records=told.records,
+                        bad=told.bad,
+                        slow_ms=options.slow_ms,
+                    )
+                    page.write(options.setup.report)
             finally:
                 handled.unpersist()
     finally:
@@ -289,30 +296,32 @@ orbitmq job trace --message o-17"""
 @job(
     "trace",
     examples=EXAMPLES,
-    checkpoint="Where the table's progress is kept. [default: TABLES/checkpoint]",
-    dry_run="With --tables: say how many trace messages would come in, and write nothing.",
-    report="Write a page with charts.",
+    checkpoint="Folder for the progress of --tables. [default: TABLES/checkpoint]",
+    dry_run="With --tables: show the number of new trace messages; write nothing.",
+    report="Write an HTML page with charts.",
 )
 @click.option("--trace-topic", "topic", default=TRACE_TOPIC, show_default=True, help="Topic of the trace.")
 @click.option(
     "--tables",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Keep records here as Parquet, and tell from all that are kept.",
+    help="Keep trace records here as Parquet, and report from all of them.",
 )
-@click.option("--since", "since_ms", type=Moment(), help="Only what was stored at or after this time.")
-@click.option("--until", "until_ms", type=Moment(), help="Only what was stored before this time.")
-@click.option("--message", metavar="ID|KEY", help="The whole life of messages with this id or key.")
+@click.option("--since", "since_ms", type=Moment(), help="Only traces stored at this time or later.")
+@click.option("--until", "until_ms", type=Moment(), help="Only traces stored before this time.")
+@click.option("--message", metavar="ID|KEY", help="Show the history of messages with this id or key.")
 @click.option(
     "--slow-ms",
     type=click.IntRange(0),
     default=1000,
     show_default=True,
-    help="Handling that takes longer is slow.",
+    help="Report handling that takes longer than this as slow.",
 )
-@click.option("--allow-data-loss", is_flag=True, help="Go on where traces were gone before they came in.")
+@click.option(
+    "--allow-data-loss", is_flag=True, help="Continue after traces that were deleted before they were read."
+)
 def trace(setup: JobSetup, ui: JobUi, **given: Any) -> Rows:
-    """Tell from message trace how long messages take, who is slow, what failed, and a whole life."""
+    """Report from message traces: latencies, slow consumers, failures, and the history of one message."""
     if setup.dry_run and given["tables"] is None:
         raise click.UsageError("--dry-run goes with --tables: nothing is written without it")
     if setup.checkpoint and given["tables"] is None:
@@ -321,7 +330,9 @@ def trace(setup: JobSetup, ui: JobUi, **given: Any) -> Rows:
     if setup.dry_run:
         return Rows((Column("would add", "Would add"),), [(done.added,)])
     bad = f", {done.bad} parts that are none" if done.bad else ""
-    note = f"{done.records} records{bad}" + (f", {done.added} trace messages new" if given["tables"] else "")
+    note = f"{counted(done.records, 'record')}{bad}" + (
+        f", {counted(done.added, 'trace message')} new" if given["tables"] else ""
+    )
     if given["message"] is not None:
         columns = [Column(name, head, name == "at") for name, head in zip(LIFE, LIFE_HEADS, strict=True)]
         rows = [

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
 
-from orbitmq.client.trace_records import END, FIELD, NOTHING
+from orbitmq.client.trace.records import END, FIELD, NOTHING
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -23,7 +23,7 @@ MESSAGE_TYPES = ("normal", "half", "committed", "delayed", "ordered")
 OUTCOMES = ("success", "time out", "exception", "returned null", "failed")
 
 SOURCE_COLUMNS = ("body", "bornHost", "storeTimestamp")
-"""What `records` needs of a trace message."""
+"""Columns of a trace message that `records` needs."""
 
 RECORD_DDL = (
     "kind string, at timestamp, region string, clientGroup string, topic string, msgId string, tags string, "
@@ -78,7 +78,7 @@ def records(messages: DataFrame) -> DataFrame:
 
 
 class _Place:
-    """Where a field stands in each kind of record."""
+    """Position of a field in each kind of record."""
 
     def __init__(self, name: str, **at: int) -> None:
         self.name = name

@@ -8,28 +8,30 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sf
 
 from orbitmq.spark.jobs.report import Report
-from orbitmq.spark.jobs.trace import POINTS, TraceOptions, TraceResult
 from orbitmq.spark.jobs.trace_tables import latency_over_time
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+POINTS = 120
+"""Of the chart of latency over time."""
+
 
 def report(
-    result: TraceResult, tables: Mapping[str, DataFrame], handled: DataFrame, options: TraceOptions
+    tables: Mapping[str, DataFrame], handled: DataFrame, *, topic: str, records: int, bad: int, slow_ms: int
 ) -> Report:
-    """What `trace` found, to look at. `handled` comes from `with_topics`."""
-    page = Report("Message trace", about=f"Trace topic {options.topic}; times are UTC.")
+    """The report page of `trace`. `handled` comes from `with_topics`, `records` and `bad` are counts."""
+    page = Report("Message trace", about=f"Trace topic {topic}; times are UTC.")
     latency = tables["latency"].collect()
     page.figures(
         {
-            "trace records": result.records,
+            "trace records": records,
             "messages with a known way": sum(row.messages for row in latency),
             "retried": sum(row.retried for row in latency),
         }
     )
-    if result.bad:
-        page.text(f"{result.bad:,} parts of trace messages are no records; column `bad` holds them.")
+    if bad:
+        page.text(f"{bad:,} parts of trace messages are no records; column `bad` holds them.")
     page.heading("From send to handled")
     page.text(
         "From the beginning of a send to the end of its first successful handling, by the clocks of the "
@@ -41,7 +43,7 @@ def report(
     page.bars("99th percentile", names, [row.endToEndP99Ms for row in plain], "ms")
     _over_time(page, handled)
     page.heading("Consumers, the slowest first")
-    page.text(f"Slow is what took more than {options.slow_ms:,} ms to handle.")
+    page.text(f"Slow is what took more than {slow_ms:,} ms to handle.")
     page.frame(tables["consumers"])
     page.heading("Messages that were not handled at the first attempt")
     page.frame(tables["troubled"])

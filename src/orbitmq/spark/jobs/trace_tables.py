@@ -1,4 +1,4 @@
-"""What trace records tell, as tables: sends, handlings, latencies, slow consumers, failures, a whole life.
+"""Tables from trace records: sends, handlings, latencies, slow consumers, failures, a whole life.
 
 Times of different machines are compared as their clocks have them: a latency of a few milliseconds between
 machines is worth as much as their clocks agree.

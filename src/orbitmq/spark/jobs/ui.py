@@ -1,4 +1,4 @@
-"""What a job shows while it works: progress on a terminal, nothing in a pipe; a table or JSON at its end.
+"""Output of a job: progress on a terminal, nothing in a pipe; a table or JSON at its end.
 
 Progress goes to standard error, so that standard output holds the result alone.
 """
@@ -28,14 +28,14 @@ class Progress(Protocol):
         """So much more is done."""
 
     def set(self, *, done: int | None = None, total: int | None = None) -> None:
-        """How much is done, and of how much."""
+        """Sets the amount done and the total."""
 
     def note(self, text: str) -> None:
         """A few words behind the bar."""
 
 
 class JobUi:
-    """Where a job talks to whoever started it.
+    """The output of a job to its user.
 
     `quiet` shows no progress; without a terminal there is none either. With `as_json` the result is JSON.
     """
@@ -46,7 +46,7 @@ class JobUi:
 
     @property
     def interactive(self) -> bool:
-        """Whether somebody looks."""
+        """True if progress is shown."""
         return not self.quiet and sys.stderr.isatty()
 
     def say(self, text: str) -> None:

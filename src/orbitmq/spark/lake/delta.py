@@ -12,12 +12,12 @@ import time
 from typing import Any
 from urllib.parse import unquote
 
-from orbitmq.spark.columns import BY_NAME
 from orbitmq.spark.errors import BadOption
 from orbitmq.spark.folders import local_path
 from orbitmq.spark.lake.errors import LakeError
 from orbitmq.spark.lake.state import LakeState, Schema
 from orbitmq.spark.lake.storage import LakeLocation
+from orbitmq.spark.read.columns import BY_NAME
 
 APP = "orbitmq-archive"
 OLDEST = (1, 5)

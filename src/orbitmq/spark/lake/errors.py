@@ -1,4 +1,4 @@
-"""What can be wrong with a lake."""
+"""Errors of a lake."""
 
 from __future__ import annotations
 

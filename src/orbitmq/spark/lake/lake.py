@@ -26,7 +26,7 @@ _NAME = re.compile(r"(\d{20})(\.snapshot)?\.json")
 
 
 def load(storage: Storage) -> LakeState:
-    """What the lake holds now. Raises LakeDamaged."""
+    """The present state of the lake. Raises LakeDamaged."""
     state, _ = _load(storage)
     return state
 
@@ -126,7 +126,7 @@ class Lake:
 
     @property
     def staging(self) -> str:
-        """Where this run's workers put their files."""
+        """The folder for files of this run's workers."""
         return f"{STAGED}/{self.run}"
 
     def append(

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date as Date  # noqa: N812 -- `date` is a column here
 from typing import TYPE_CHECKING, Any
 
-from orbitmq.spark.columns import BY_NAME, NAMES
 from orbitmq.spark.errors import BadOption
 from orbitmq.spark.lake.errors import LakeError
 from orbitmq.spark.lake.lake import load_with_newest, locate
 from orbitmq.spark.lake.state import LakeFile, Schema
 from orbitmq.spark.lake.storage import LakeLocation
-from orbitmq.spark.values import nearest
+from orbitmq.spark.read.columns import BY_NAME, NAMES
+from orbitmq.spark.read.values import nearest
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -89,7 +89,7 @@ def _by_spark(spark: SparkSession, paths: list[str], base: str, schema: Schema) 
 def _by_workers(
     spark: SparkSession, where: LakeLocation, files: Sequence[LakeFile], schema: Schema, names: Sequence[str]
 ) -> DataFrame:
-    """Where Spark itself cannot read: Arrow in the workers, through fsspec."""
+    """Reads files that Spark itself cannot reach: by Arrow in the workers, through fsspec."""
     kinds = dict(schema)
     ddl = _ddl(tuple((name, kinds[name]) for name in names))
     if not files:

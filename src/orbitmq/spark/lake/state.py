@@ -1,4 +1,4 @@
-"""What a lake holds: offsets and files, as its manifests tell. Pure: values and their JSON."""
+"""State of a lake: offsets and files, from its manifests. Pure: values and their JSON."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class LakeFile:
     queues: Mapping[str, tuple[int, int]]
     """`broker|queueId` -> queue offsets from (inclusive) to (exclusive) that it may hold."""
     staged: str = ""
-    """Where it lies until it gets its place."""
+    """Path of the file until the commit moves it to its place."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldRange:
-    """What a commit adds to what is held of a queue."""
+    """The range of a queue that a commit adds."""
 
     topic: str
     queue: str
@@ -86,7 +86,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class LakeState:
-    """What all manifests up to `number` come to."""
+    """The state after all manifests up to `number`."""
 
     number: int = 0
     schema: Schema = ()
@@ -110,7 +110,7 @@ class LakeState:
         return held[-1][1] if held else None
 
     def after(self, manifest: Manifest) -> LakeState:
-        """What it comes to with one more commit. Raises LakeDamaged where that does not follow."""
+        """The state after one more commit. Raises LakeDamaged if that commit does not follow this state."""
         if manifest.number != self.number + 1:
             raise LakeDamaged(f"manifest {manifest.number} does not follow {self.number}")
         held = dict(self.held)

@@ -1,4 +1,4 @@
-"""Where a lake lies: a folder of this machine, or any URL that fsspec knows. Paths are relative, with `/`.
+"""Storage of a lake: a folder of this machine, or any URL that fsspec knows. Paths are relative, with `/`.
 
 What a lake needs of a storage: a file that appears whole or not at all and only if it was not there
 (`create`), a rename, and that both outlast a power cut once `sync` returns.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -30,7 +31,7 @@ class LakeLocation:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is a folder here: on a cluster, one that all workers share."""
+        """True for a folder of this machine; on a cluster, one that all workers share."""
         return local_path(self.url) is not None
 
     def open(self) -> Storage:
@@ -76,7 +77,7 @@ class Storage(ABC):
 
     @abstractmethod
     def exists(self, path: str) -> bool:
-        """Whether there is such a file."""
+        """True if the file exists."""
 
     @abstractmethod
     def names(self, folder: str) -> list[str]:
@@ -84,7 +85,7 @@ class Storage(ABC):
 
     @abstractmethod
     def sync(self, folders: Iterable[str]) -> None:
-        """What was made, renamed and removed in these folders outlasts a power cut."""
+        """Makes creations, renames and removals in these folders durable."""
 
     @abstractmethod
     def lock(self) -> contextlib.AbstractContextManager[None]:
@@ -92,7 +93,7 @@ class Storage(ABC):
 
     @abstractmethod
     def full(self, path: str) -> str:
-        """How Spark names a file."""
+        """The path of a file as Spark names it."""
 
 
 class LocalStorage(Storage):
@@ -169,7 +170,7 @@ class LocalStorage(Storage):
             place = self._root / folder
             every |= {place, *(above for above in place.parents if above.is_relative_to(self._root))}
         for place in every:
-            if place.is_dir():
+            if place.is_dir() and sys.platform != "win32":  # which has no descriptors of folders
                 descriptor = os.open(place, os.O_RDONLY)
                 try:
                     os.fsync(descriptor)
@@ -178,19 +179,29 @@ class LocalStorage(Storage):
 
     @contextlib.contextmanager
     def lock(self) -> Any:
-        import fcntl
-
         self._root.mkdir(parents=True, exist_ok=True)
         with (self._root / LOCK).open("ab") as file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+                lock_file(file)
+            except (BlockingIOError, PermissionError):
                 raise LakeBusy(f"another job writes to {self._root}: wait for its end, or end it") from None
             yield
 
     def full(self, path: str) -> str:
         # Not as a URI: Spark takes `%` in a name for what it is.
         return f"file://{self._root / path if path else self._root}"
+
+
+def lock_file(file: IO[bytes]) -> None:
+    """Locks an open file until it is closed. Raises BlockingIOError or PermissionError if it is locked."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 class RemoteStorage(Storage):
@@ -260,7 +271,7 @@ class RemoteStorage(Storage):
         return sorted(str(one).rstrip("/").rpartition("/")[2] for one in found)
 
     def sync(self, folders: Iterable[str]) -> None:
-        """What an object store has acknowledged is durable."""
+        """Does nothing: writes that an object store has acknowledged are durable."""
 
     @contextlib.contextmanager
     def lock(self) -> Any:

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from orbitmq.spark.columns import BY_NAME
 from orbitmq.spark.lake.state import LakeFile
 from orbitmq.spark.lake.storage import Storage
+from orbitmq.spark.read.columns import BY_NAME
 
 ROW_GROUP_BYTES = 16 << 20
 """Size of a row group before it is encoded; what a reader of the file has to hold at least."""
@@ -39,7 +39,7 @@ _NO_TIME = 0
 
 @dataclass(frozen=True, slots=True)
 class ParquetForm:
-    """How files are written."""
+    """The form of Parquet files."""
 
     compression: str = "snappy"
     row_group_bytes: int = ROW_GROUP_BYTES
@@ -148,7 +148,7 @@ class _OpenFile:
             self._writer.write_table(table, row_group_size=max(1, table.num_rows))
 
     def _note(self, rows: pa.RecordBatch) -> None:
-        """What the manifest says of the file, so that readers can leave it out."""
+        """Notes the file's bounds for the manifest, so that readers can skip it."""
         times = pc.min_max(rows.column("storeTimestamp").cast(pa.int64())).as_py()
         if times["min"] is not None:
             self._times += [times["min"] // 1000, times["max"] // 1000]

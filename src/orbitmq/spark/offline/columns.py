@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from orbitmq.spark.columns import COLUMNS, Column
+from orbitmq.spark.read.columns import COLUMNS, Column
 
 BAD_RECORD = "badRecord"
 PHYSICAL_OFFSET = "physicalOffset"

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from orbitmq.protocol.names import DLQ_PREFIX, REPLY_TOPIC_SUFFIX, RETRY_PREFIX, is_system_topic
-from orbitmq.spark.columns import columns_named
 from orbitmq.spark.errors import BadOption
 from orbitmq.spark.offline.columns import BY_NAME, NAMES
-from orbitmq.spark.option_rows import OptionRow
-from orbitmq.spark.values import boolean, count, time_ms, unknown
+from orbitmq.spark.read.columns import columns_named
+from orbitmq.spark.read.option_rows import OptionRow
+from orbitmq.spark.read.values import boolean, count, time_ms, unknown
 
 DEFAULT_SPLIT_BYTES = 256 << 20
 DEFAULT_BATCH_BYTES = 4 << 20
@@ -98,7 +98,7 @@ class OfflineOptions:
     storage_options: tuple[tuple[str, Any], ...] = ()
 
     def accepts(self, topic: str) -> bool:
-        """Whether messages of a topic are asked for."""
+        """True if messages of a topic are wanted."""
         if self.bad_records == ONLY:
             return False
         if self.topics:
@@ -109,7 +109,7 @@ class OfflineOptions:
 
     @property
     def every_topic(self) -> bool:
-        """Whether no record can be left out for its topic."""
+        """True if messages of every topic are wanted."""
         return self.bad_records != ONLY and not self.topics and self.pattern is None and self.internal_topics
 
     @classmethod
@@ -149,7 +149,7 @@ class OfflineOptions:
 
 
 def is_internal(topic: str) -> bool:
-    """Whether a topic is the broker's own: the system's, copies for retries and of dead letters, replies."""
+    """True for a topic of the broker itself: system topics, retries, dead letters, replies."""
     return (
         is_system_topic(topic)
         or topic.startswith((RETRY_PREFIX, DLQ_PREFIX))

@@ -1,4 +1,4 @@
-"""Which Spark task reads which ranges of which commit-log files.
+"""Assigns ranges of commit-log files to Spark tasks.
 
 A file is cut about every `splitBytes`, at the first record behind: bytes that say of themselves, rightly,
 that they are the record of that physical offset. The record names its queue and queue offset, and the unit
@@ -17,10 +17,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from orbitmq.protocol.consume_queue import UNIT_BYTES, unpack_unit
-from orbitmq.protocol.message import INNER_BATCH, TRANSACTION_PREPARED, BadRecord, StoredMessage
-from orbitmq.protocol.message_cy import FIXED_BYTES, decode_record
+from orbitmq.protocol.records.message import INNER_BATCH, TRANSACTION_PREPARED, BadRecord, StoredMessage
+from orbitmq.protocol.records.message_cy import FIXED_BYTES, decode_record
+from orbitmq.protocol.records.queue_units import UNIT_BYTES, unpack_unit
 from orbitmq.spark.errors import SparkSourceError
+from orbitmq.spark.offline.log_ranges import LogFile, LogRange
 from orbitmq.spark.offline.options import ONLY, OfflineOptions
 from orbitmq.spark.offline.queues import CONSUME_QUEUE, holding
 from orbitmq.spark.offline.records import (
@@ -39,12 +40,12 @@ from orbitmq.spark.offline.storage import (
     is_segment,
     open_folder,
 )
-from orbitmq.spark.values import nearest
+from orbitmq.spark.read.values import nearest
 
 COMMIT_LOG = "commitlog"
 
 SEARCHED_BYTES = 16 << 20
-"""How far behind the place where a cut is wanted a record is looked for; without one there is no cut."""
+"""Bytes behind a wanted cut in which a record is searched; without one there is no cut."""
 _PROBED_BYTES = 64 << 10
 _CONFIRMED_AMONG = 256
 """Records that are tried for one that its queue confirms."""
@@ -53,7 +54,7 @@ CLOCK_SLACK_MS = 3_600_000
 that much before what is asked for, or behind it."""
 _TAIL_TRIES = 5
 _TAIL_PAUSE_SECONDS = 0.02
-"""What a writer is given to finish the record that it is at."""
+"""Time in s for a writer to finish its present record."""
 
 
 class NotAStore(SparkSourceError):
@@ -71,40 +72,8 @@ class BadPlace:
 
 
 @dataclass(slots=True, frozen=True)
-class LogFile:
-    """One file of a commit log."""
-
-    folder: str
-    """Path or URL of the folder it is in."""
-    name: str
-    start: int
-    """Physical offset of its first byte."""
-    size: int
-
-    @property
-    def is_local(self) -> bool:
-        """Whether somebody may be writing to it: objects in a store are whole."""
-        return "://" not in self.folder
-
-
-@dataclass(slots=True, frozen=True)
-class LogRange:
-    """A part of a file: the records that begin at positions [begin, end)."""
-
-    file: LogFile
-    begin: int
-    end: int
-    may_end: bool
-    """Nothing is known to be written behind: zeros are where the log ends, not damage."""
-    broker_name: str | None = None
-
-    def __len__(self) -> int:
-        return self.end - self.begin
-
-
-@dataclass(slots=True, frozen=True)
 class Work:
-    """What one task reads, and what was found bad before anything was read."""
+    """Input of one task, and damage that was found while planning."""
 
     ranges: tuple[LogRange, ...]
     bad: tuple[tuple[BadPlace, str | None], ...] = ()
@@ -164,7 +133,7 @@ def _open(url: str, broker_name: str | None, options: OfflineOptions) -> Store:
 
 
 def plan(options: OfflineOptions) -> list[Work]:
-    """What each task reads. Raises BadOption, SparkSourceError, OSError."""
+    """The input of each task. Raises BadOption, SparkSourceError, OSError."""
     planned = [_plan_store(store, options) for store in open_stores(options)]
     ranges = [one for store_ranges, _ in planned for one in store_ranges]
     bad = tuple(one for _, store_bad in planned for one in store_bad)
@@ -175,7 +144,7 @@ def plan(options: OfflineOptions) -> list[Work]:
 
 
 def without_queues(options: OfflineOptions) -> list[str]:
-    """What to tell of topics that are asked for and have no queue in any store.
+    """Warnings about wanted topics that have no queue in any store.
 
     That is no error: messages of a topic that was deleted are in the log, and only there. Raises NotAStore,
     BadOption.
@@ -302,7 +271,7 @@ def _settled_end(view: View, base: int, begin: int) -> int:
 
 
 def find_cut(view: View, base: int, target: int, size: int, confirm: _Confirmation) -> int | None:
-    """Where a record begins at or behind `target`; None if none is near."""
+    """The position of the first record at or behind `target`; None if none is near."""
     if is_zero(view, target, min(target + _PROBED_BYTES, size)):
         return None
     position, end = target, min(size, target + SEARCHED_BYTES)

@@ -1,4 +1,4 @@
-"""What consume queues tell of the log: which ranges hold nothing of the topics that are asked for.
+"""Ranges of the log without messages of the wanted topics, from consume queues.
 
 Queues are not taken at their word that there is nothing: they may be a copy that is older than the log, or
 damaged. A range is left out only if the units of other topics account for every byte of it.
@@ -10,15 +10,12 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from struct import Struct
-from typing import TYPE_CHECKING
 
-from orbitmq.protocol.consume_queue import BLANK_SIZE, UNIT_BYTES, unpack_unit
-from orbitmq.protocol.message import BLANK_BYTES, MAGIC_BLANK
 from orbitmq.protocol.names import LMQ_PREFIX
+from orbitmq.protocol.records.message import BLANK_BYTES, MAGIC_BLANK
+from orbitmq.protocol.records.queue_units import BLANK_SIZE, UNIT_BYTES, unpack_unit
+from orbitmq.spark.offline.log_ranges import LogFile, LogRange
 from orbitmq.spark.offline.storage import Folder, View, is_segment
-
-if TYPE_CHECKING:
-    from orbitmq.spark.offline.planning import LogFile, LogRange
 
 CONSUME_QUEUE = "consumequeue"
 

@@ -1,4 +1,4 @@
-"""What Spark is given: a store's schema, and a reader that plans on the driver and scans in the workers."""
+"""The Spark source of stores: a schema, and a reader that plans on the driver and scans in the workers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from orbitmq.spark.arrow_cy import RecordScanner
-from orbitmq.spark.columns import BROKER_NAME, columns_asked
 from orbitmq.spark.errors import BadOption, SparkSourceError
 from orbitmq.spark.offline.columns import (
     BAD_RECORD,
@@ -25,6 +23,8 @@ from orbitmq.spark.offline.columns import (
 from orbitmq.spark.offline.options import COLUMN, ONLY, OfflineOptions
 from orbitmq.spark.offline.planning import BadPlace, Work, plan, without_queues
 from orbitmq.spark.offline.scanning import RangeReader
+from orbitmq.spark.read.arrow_cy import RecordScanner
+from orbitmq.spark.read.columns import BROKER_NAME, columns_asked
 
 
 class BadRecords(SparkSourceError):

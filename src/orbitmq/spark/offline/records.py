@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from orbitmq.protocol.message_cy import FIXED_BYTES, Stop, locate_records
+from orbitmq.protocol.records.message_cy import FIXED_BYTES, Stop, locate_records
 from orbitmq.spark.offline.storage import View
 
 _MAGIC = b"\xda\xa3\x20"
@@ -19,7 +19,7 @@ _FRONT_BYTES = 64
 _ZEROS = bytes(1 << 20)
 
 LOOKED_BEHIND_BYTES = 1 << 20
-"""How far behind zeros records are looked for, before the zeros count as the end of the log."""
+"""Bytes behind zeros in which records are searched before the zeros count as the end of the log."""
 MAX_RECORD_BYTES = 512 << 20
 """A size word beyond this is damage, whatever the file has room for."""
 
@@ -64,7 +64,7 @@ def next_record(view: View, base: int, begin: int, end: int) -> int | None:
 
 
 def is_zero(view: View, begin: int, end: int) -> bool:
-    """Whether nothing but zeros stands in [begin, end) of a file."""
+    """True if [begin, end) of a file holds only zeros."""
     position = begin
     while position < end:
         buf, first = view.window(position, 1)
@@ -77,7 +77,7 @@ def is_zero(view: View, begin: int, end: int) -> bool:
 
 
 def end_of_log(view: View, base: int, begin: int) -> tuple[int, bool]:
-    """Where the records of a file end that somebody may be writing, and whether what is there is sound.
+    """The end of the records of a file that may be written to, and whether the bytes there are sound.
 
     `begin` is where a record begins, or the file does. Sound is: nothing was written there yet, or the file
     is full. Otherwise bytes stand there behind which no record is found: a record that is being written, or
@@ -102,5 +102,5 @@ def end_of_log(view: View, base: int, begin: int) -> tuple[int, bool]:
 
 
 def claimed_size(buf: Any, at: int) -> int:
-    """What stands where a record has its size; 0 where the buffer ends before."""
+    """The number in the place of a record's size; 0 if the buffer ends before it."""
     return int.from_bytes(buf[at : at + 4], "big", signed=True) if at + 4 <= len(buf) else 0

@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from orbitmq.protocol.message import BLANK_BYTES
-from orbitmq.protocol.message_cy import FIXED_BYTES, Stop
-from orbitmq.spark.arrow_cy import RecordScanner
+from orbitmq.protocol.records.message import BLANK_BYTES
+from orbitmq.protocol.records.message_cy import FIXED_BYTES, Stop
 from orbitmq.spark.errors import DataLost, SparkSourceError
-from orbitmq.spark.offline.planning import BadPlace, LogRange
+from orbitmq.spark.offline.log_ranges import LogRange
+from orbitmq.spark.offline.planning import BadPlace
 from orbitmq.spark.offline.records import (
     LOOKED_BEHIND_BYTES,
     MAX_RECORD_BYTES,
@@ -22,6 +22,7 @@ from orbitmq.spark.offline.records import (
     sound_record_at,
 )
 from orbitmq.spark.offline.storage import View, open_folder
+from orbitmq.spark.read.arrow_cy import RecordScanner
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +114,7 @@ class RangeReader:
 
     @staticmethod
     def _is_cut_off(buf: Any, first: int, here: int, view: View) -> bool:
-        """Whether a record is bad only because the window ends before it does."""
+        """True if a record is bad only because the window ends inside it."""
         held = len(buf) - (here - first)
         if first + len(buf) >= view.size:
             return False

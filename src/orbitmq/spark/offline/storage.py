@@ -1,4 +1,4 @@
-"""Where stores are: a folder of this machine, or of whatever fsspec reaches. A few calls, the same for both.
+"""Folders of stores, on this machine or at any URL that fsspec knows, behind the same few calls.
 
 Local files are mapped and scanned where they are. Others are read a chunk at a time, the next one while the
 present one is scanned.
@@ -17,14 +17,14 @@ from typing import Any, Protocol, Self
 from orbitmq.spark.folders import local_path, remote_folder
 
 CHUNK_BYTES = 8 << 20
-"""What is asked of an object store at once: large enough that its latency does not count."""
+"""Bytes per request to an object store: large enough that its latency does not count."""
 
 
 SEGMENT_DIGITS = 20
 
 
 def is_segment(name: str) -> bool:
-    """Whether a file is named as those of logs and queues are: by where it begins, in digits."""
+    """True for names of log and queue files: the position of the first byte, in digits."""
     return len(name) == SEGMENT_DIGITS and name.isascii() and name.isdecimal()
 
 
@@ -68,7 +68,7 @@ class Folder(Protocol):
         """A file to look at. Raises FileNotFoundError, OSError."""
 
     def path(self, name: str) -> str:
-        """How people find a file."""
+        """The path of a file in messages to people."""
 
     def stamp(self, name: str) -> str:
         """Another text once a file has changed; empty where there is none. Raises OSError."""

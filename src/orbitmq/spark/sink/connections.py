@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from orbitmq.net.blocking import BlockingConnection
-from orbitmq.spark.connecting import Connecting
+from orbitmq.spark.read.connecting import Connecting
 
 
 class Connections:

@@ -1,4 +1,4 @@
-"""What a write has done, counted in the tasks and added up on the driver."""
+"""Counts of a write, made in the tasks and added up on the driver."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from pathlib import Path
 
 from pyspark.sql.datasource import WriterCommitMessage
 
+from orbitmq.plurals import counted
+
 
 @dataclass(slots=True)
 class TopicCounts:
-    """What went to one topic."""
+    """Counts of one topic."""
 
     messages: int = 0
     body_bytes: int = 0
@@ -63,7 +65,11 @@ class Counts(WriterCommitMessage):
             of_topic.body_bytes += counts.body_bytes
 
     def __str__(self) -> str:
-        parts = [f"{self.messages:,} messages", f"{self.body_bytes:,} bytes", f"{self.requests:,} requests"]
+        parts = [
+            counted(self.messages, "message"),
+            counted(self.body_bytes, "byte"),
+            counted(self.requests, "request"),
+        ]
         parts += [
             f"{number:,} {what}"
             for number, what in (

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orbitmq.client.names import check_topic_to_send
-from orbitmq.protocol.message import MAX_PROPERTIES_BYTES
+from orbitmq.client.core.names import check_topic_to_send
 from orbitmq.protocol.names import (
     ORIGIN_MESSAGE_ID,
     RESERVED_PROPERTIES,
@@ -20,15 +19,16 @@ from orbitmq.protocol.names import (
     TIMER_TOPIC,
     IllegalName,
 )
+from orbitmq.protocol.records.message import MAX_PROPERTIES_BYTES
 from orbitmq.spark.sink.errors import BadRow
 from orbitmq.spark.sink.identity import MOST_ROWS, WRITE_PROPERTY, PartitionIdentity, unique_id, unique_id_of
 from orbitmq.spark.sink.options import WriteOptions
 from orbitmq.spark.sink.shape import Shape
 
 _OF_RETRIES = frozenset({RETRY_TOPIC, ORIGIN_MESSAGE_ID})
-"""What a message in a group's retry topic has to say: consumers hand it out under the topic it came from."""
+"""Properties that a message in a retry topic needs: consumers deliver it under its original topic."""
 ENTRY_BYTES = 22
-"""What a message in a batch takes beside its body and properties."""
+"""Bytes of a message in a batch beside its body and properties."""
 
 
 class Outgoing(NamedTuple):
@@ -43,13 +43,13 @@ class Outgoing(NamedTuple):
     row: int
     """Its place in the partition."""
     name: bytes
-    """Who it is, as its property `orbitmq.write` says; empty where it need not be known again."""
+    """Its identity, as in its property `orbitmq.write`; empty if it need not be recognized again."""
     waits_in: str | None
     """The brokers' own topic in which a delayed message waits for its time; None: it is not delayed."""
 
     @property
     def size_bytes(self) -> int:
-        """What it adds to a batch."""
+        """Bytes that it adds to a batch."""
         return ENTRY_BYTES + len(self.body) + len(self.properties)
 
 

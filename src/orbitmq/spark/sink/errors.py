@@ -1,4 +1,4 @@
-"""What a write can be told. The useful sentence comes first: Spark shows little more."""
+"""Errors of a write. The useful sentence comes first: Spark shows little more."""
 
 from __future__ import annotations
 
@@ -18,4 +18,4 @@ class WriteFailed(SparkSourceError):
 
 
 class CannotLookUp(SparkSourceError):
-    """Whether a message is there already cannot be found out, so nothing is sent again."""
+    """The brokers cannot tell whether a message is stored already, so nothing is sent again."""

@@ -1,4 +1,4 @@
-"""Who a written message is: the write, the batch, the partition and the row that it came from.
+"""Identity of a written message: the write, the batch, the partition and the row that it came from.
 
 Spark runs a task again after a failure, and a whole micro-batch after a crash. The rows are then the same
 ones in the same places if the input is deterministic (topics and files are; a shuffle without an order is
@@ -41,7 +41,7 @@ class PartitionIdentity:
 
     @property
     def id_prefix(self) -> str:
-        """What the unique ids of all rows begin with: 64 bits of a hash, 16 characters."""
+        """The prefix of the unique ids of all rows: 64 bits of a hash, 16 characters."""
         return hashlib.blake2b(self.text.encode(), digest_size=8).hexdigest().upper()
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from orbitmq.client.names import check_group, check_topic_to_send
+from orbitmq.client.core.names import check_group, check_topic_to_send
 from orbitmq.protocol.names import IllegalName
-from orbitmq.spark.connecting import PLAIN, Connecting, connecting_of, namesrv_of
 from orbitmq.spark.errors import BadOption
-from orbitmq.spark.option_rows import OptionRow
-from orbitmq.spark.values import boolean, count, unknown
+from orbitmq.spark.read.connecting import PLAIN, Connecting, connecting_of, namesrv_of
+from orbitmq.spark.read.option_rows import OptionRow
+from orbitmq.spark.read.values import boolean, count, unknown
 
 DEFAULT_GROUP = "orbitmq_spark_sink"
 
@@ -66,7 +66,7 @@ OPTIONS = (
 
 _CANONICAL = {row.name.lower(): row.name for row in OPTIONS}
 _SPARKS_OWN = frozenset({"checkpointlocation", "queryname", "outputmode"})
-"""What Spark hands on to sinks though it is for itself."""
+"""Options of Spark itself that it hands on to sinks."""
 
 DELAY_OPTIONS = ("delayLevel", "delayMs", "deliverAt")
 

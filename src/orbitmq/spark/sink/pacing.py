@@ -25,7 +25,7 @@ class Pace:
 
     @property
     def most_at_once(self) -> int | None:
-        """How many messages a request should hold, so that they leave evenly: a tenth of a second's."""
+        """Messages per request for an even rate: those of a tenth of a second."""
         return None if self._per_second is None else max(1, int(self._per_second / 10))
 
     def wait(self, messages: int) -> None:

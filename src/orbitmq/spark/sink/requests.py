@@ -6,10 +6,10 @@ import time
 from collections.abc import Sequence
 from functools import lru_cache
 
-from orbitmq.client.sending import V5_0_0, without_unique_id
-from orbitmq.protocol.batch_cy import encode_batch
+from orbitmq.client.sending.attempts import V5_0_0, without_unique_id
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.names import AUTO_CREATE_TOPIC, RETRY_PREFIX
+from orbitmq.protocol.records.batch_cy import encode_batch
 from orbitmq.protocol.requests.send import SendBatchMessage, SendMessageV2
 from orbitmq.spark.sink.encoding import Outgoing
 
@@ -19,7 +19,7 @@ _QUEUE_NUMS = 4
 
 
 def goes_alone(message: Outgoing) -> bool:
-    """Whether brokers refuse the message in a batch."""
+    """True if brokers refuse the message in a batch."""
     return message.waits_in is not None or _is_retry(message.topic)
 
 

@@ -1,17 +1,17 @@
-"""Where topics can be sent to, for a task without an event loop."""
+"""Routes for sends, for a task without an event loop."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from orbitmq.client.routes import MASTER_ID, TopicRoute
+from orbitmq.client.core.routes import MASTER_ID, TopicRoute
 from orbitmq.net.errors import NetError
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.protocol.requests.route import GetRouteinfoByTopic
-from orbitmq.spark.connecting import Connecting
 from orbitmq.spark.errors import BadOption
+from orbitmq.spark.read.connecting import Connecting
 from orbitmq.spark.sink.errors import WriteFailed
 
 

@@ -1,4 +1,4 @@
-"""Which messages of a batch the brokers hold already: looked up by their unique ids.
+"""Looks up messages of a batch that the brokers hold already, by their unique ids.
 
 Brokers index every message by its unique id, whatever topic waits for its time in between, for as long as
 they keep the message. The index follows the log by moments; `settle` waits until it has caught up.
@@ -13,8 +13,8 @@ from orbitmq.net.errors import CallTimeout
 from orbitmq.net.replies import read_reply
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import BrokerRefused
-from orbitmq.protocol.message_cy import decode_records
-from orbitmq.protocol.properties import find_property
+from orbitmq.protocol.records.message_cy import decode_records
+from orbitmq.protocol.records.properties import find_property
 from orbitmq.protocol.requests.admin import GetBrokerRuntimeInfo
 from orbitmq.protocol.requests.pull import QueryMessage
 from orbitmq.spark.sink.connections import Connections
@@ -31,7 +31,7 @@ FOREVER_MS = (1 << 63) - 1
 SETTLE_SECONDS = 1.0
 """After it nothing of an ended task is on its way any more: brokers drop what waits for 200 ms."""
 SHOWN_WITHIN_SECONDS = 30.0
-"""How long an index may take to show a message before it counts as one that does not show them."""
+"""Time in s for an index to show a message before it counts as an index that shows none."""
 
 _PROPERTY = WRITE_PROPERTY.encode()
 
@@ -124,5 +124,5 @@ class Seen:
 
 
 def _topics(message: Outgoing) -> tuple[str, ...]:
-    """Where a message may stand: one that is delayed waits under a topic of the brokers'."""
+    """Topics that may hold a message: a delayed one waits in a topic of the brokers."""
     return (message.topic,) if message.waits_in is None else (message.topic, message.waits_in)

@@ -1,4 +1,4 @@
-"""Which columns of a data frame become which parts of a message, checked before anything is sent."""
+"""Maps columns of a data frame to parts of a message, and checks them before anything is sent."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from orbitmq.spark.columns import BY_NAME
+from orbitmq.spark.read.columns import BY_NAME
 from orbitmq.spark.sink.errors import BadColumn
 from orbitmq.spark.sink.options import DELAY_OPTIONS, WriteOptions
 

@@ -14,13 +14,13 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from orbitmq.client.identity import local_ip, unique_ids
+from orbitmq.client.core.identity import local_ip, unique_ids
 from orbitmq.spark.errors import BadOption, SparkSourceError
 from orbitmq.spark.sink.counts import Counts, report, total
 from orbitmq.spark.sink.encoding import Encoder, Outgoing
 from orbitmq.spark.sink.identity import PartitionIdentity
-from orbitmq.spark.sink.lanes import Lanes
 from orbitmq.spark.sink.options import WriteOptions
+from orbitmq.spark.sink.queue_senders import QueueSenders
 from orbitmq.spark.sink.routes import Routes
 from orbitmq.spark.sink.seen import Seen
 from orbitmq.spark.sink.shape import Shape, shape_of
@@ -35,7 +35,7 @@ LOOKED_UP_TOGETHER = 1024
 
 
 def batch_writer(given: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
-    """What writes a data frame. Raises BadOption, BadColumn."""
+    """The writer of a data frame. Raises BadOption, BadColumn."""
     if overwrite:
         raise BadOption('a topic cannot be overwritten, only appended to: use .mode("append")')
     options, shape = _checked(given, schema)
@@ -43,7 +43,7 @@ def batch_writer(given: Mapping[str, str], schema: StructType, overwrite: bool) 
 
 
 def stream_writer(given: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
-    """What writes a stream. Raises BadOption, BadColumn."""
+    """The writer of a stream. Raises BadOption, BadColumn."""
     if overwrite:
         raise BadOption('a topic cannot be overwritten, only appended to: use .outputMode("append")')
     return StreamWriter(*_checked(given, schema))
@@ -128,34 +128,36 @@ def write_partition(
     counts = Counts()
     routes = Routes(options.namesrv, options.connecting)
     if not options.idempotent:
-        lanes = Lanes(options, routes, counts)
+        senders = QueueSenders(options, routes, counts)
         try:
-            _add_all(lanes, messages)
+            _add_all(senders, messages)
         finally:
-            lanes.close()
+            senders.close()
         return counts
     seen = Seen(options, routes)
-    lanes = Lanes(options, routes, counts, seen)
+    senders = QueueSenders(options, routes, counts, seen)
     try:
         if shape.once_key is None:
-            _write_once(lanes, seen, messages, counts, attempt)
+            _write_once(senders, seen, messages, counts, attempt)
         elif options.first_run and not attempt:
-            _add_all(lanes, messages)
+            _add_all(senders, messages)
         else:
-            _write_missing(lanes, seen, messages, counts, set())
+            _write_missing(senders, seen, messages, counts, set())
     finally:
-        lanes.close()
+        senders.close()
         seen.close()
     return counts
 
 
-def _add_all(lanes: Lanes, messages: Iterable[Outgoing]) -> None:
+def _add_all(senders: QueueSenders, messages: Iterable[Outgoing]) -> None:
     for message in messages:
-        lanes.add(message)
-    lanes.finish()
+        senders.add(message)
+    senders.finish()
 
 
-def _write_once(lanes: Lanes, seen: Seen, messages: Iterator[Outgoing], counts: Counts, attempt: int) -> None:
+def _write_once(
+    senders: QueueSenders, seen: Seen, messages: Iterator[Outgoing], counts: Counts, attempt: int
+) -> None:
     """Sends what is not there yet.
 
     The first message tells whether the partition was begun before: it goes alone, and nothing follows it
@@ -167,16 +169,16 @@ def _write_once(lanes: Lanes, seen: Seen, messages: Iterator[Outgoing], counts: 
     if attempt:
         seen.settle([first.topic])
     if seen.not_found([first]):
-        lanes.store_now(first)
+        senders.store_now(first)
         seen.until_shown(first)
-        _add_all(lanes, messages)
+        _add_all(senders, messages)
         return
     counts.already_there += 1
-    _write_missing(lanes, seen, messages, counts, {first.topic} if attempt else set())
+    _write_missing(senders, seen, messages, counts, {first.topic} if attempt else set())
 
 
 def _write_missing(
-    lanes: Lanes, seen: Seen, messages: Iterator[Outgoing], counts: Counts, settled: set[str]
+    senders: QueueSenders, seen: Seen, messages: Iterator[Outgoing], counts: Counts, settled: set[str]
 ) -> None:
     """Looks all messages up and sends those that are not there. `settled` topics have been waited for."""
     while chunk := _take(messages, LOOKED_UP_TOGETHER):
@@ -187,8 +189,8 @@ def _write_missing(
         missing = seen.not_found(chunk)
         counts.already_there += len(chunk) - len(missing)
         for message in missing:
-            lanes.add(message)
-    lanes.finish()
+            senders.add(message)
+    senders.finish()
 
 
 def _take(messages: Iterator[Outgoing], count: int) -> list[Outgoing]:

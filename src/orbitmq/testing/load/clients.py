@@ -16,14 +16,15 @@ from functools import partial
 from orbitmq.net.connection import Connection
 from orbitmq.net.errors import ConnectFailed, NetError
 from orbitmq.net.pool import ConnectionPool
-from orbitmq.protocol.batch_cy import encode_batch
 from orbitmq.protocol.bodies.heartbeat import HeartbeatData, ProducerData
-from orbitmq.protocol.command import Command
 from orbitmq.protocol.errors import BrokerRefused, Malformed, MalformedReply
-from orbitmq.protocol.ids import parse_offset_message_id
-from orbitmq.protocol.message import StoredMessage
-from orbitmq.protocol.message_cy import decode_records
-from orbitmq.protocol.pop import PopHandle, real_topic
+from orbitmq.protocol.handles.pop import PopHandle, real_topic
+from orbitmq.protocol.records.batch_cy import encode_batch
+from orbitmq.protocol.records.ids import parse_offset_message_id
+from orbitmq.protocol.records.message import StoredMessage
+from orbitmq.protocol.records.message_cy import decode_records
+from orbitmq.protocol.remoting.command import Command
+from orbitmq.protocol.remoting.signing import Credentials
 from orbitmq.protocol.requests.client import Heartbeat
 from orbitmq.protocol.requests.offset import GetMaxOffset, QueryConsumerOffset, UpdateConsumerOffset
 from orbitmq.protocol.requests.pop import AckMessage, PopMessage, PopReply
@@ -37,7 +38,6 @@ from orbitmq.protocol.requests.send import (
 )
 from orbitmq.protocol.requests.topic import UpdateAndCreateTopic
 from orbitmq.protocol.requests.transaction import CheckTransactionState, EndTransaction
-from orbitmq.protocol.signing import Credentials
 from orbitmq.testing.load.history import History, Promise
 
 PRODUCERS, CONSUMERS, POPPERS, READERS = "load-producers", "load-consumers", "load-poppers", "load-readers"
@@ -51,9 +51,9 @@ TOPICS = {
 }
 COMMIT, ROLLBACK = 8, 12
 INVISIBLE_MS = 4_000
-"""How long a popped message is hidden; what is acknowledged in the first half of it is done with for good."""
+"""Invisible time of a popped message; an acknowledgement in its first half is final."""
 LOST = (NetError, BrokerRefused, MalformedReply)
-"""What a request may end with while the broker goes down: nothing is known of it then."""
+"""Errors of a request while the broker goes down; its outcome is unknown then."""
 FIRST_RETRY_LEVEL = 3
 
 
@@ -103,14 +103,14 @@ class Clients:
         self.over = asyncio.Event()
         self.finished = asyncio.Event()
         self.asked = 0
-        """How often the broker asked what became of a transaction."""
+        """Number of check-backs of transactions."""
         self.broker_name = broker_name
         self._pause_seconds = pause_seconds
         self._most_in_batch = most_in_batch
         self._settle_seconds = settle_seconds
         self._hold_ms = hold_ms
         self._looking: asyncio.Task[None] | None = None
-        """Who looks whether the broker is back, while it is gone."""
+        """The task that waits for the broker to come back."""
         self._counts: dict[str, int] = defaultdict(int)
         self._decisions: dict[str, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -402,7 +402,7 @@ class Clients:
         task.add_done_callback(self._tasks.discard)
 
     async def everything(self) -> dict[tuple[str, int], list[str]]:
-        """What every queue holds, read anew from its beginning; offsets are asked for as well."""
+        """The messages of every queue, read from its beginning, and its offsets."""
         while True:
             try:
                 return await self._everything()
@@ -433,7 +433,7 @@ class Clients:
         return held
 
     async def look_up(self, name: str) -> bool:
-        """Whether a message is found by its key, in its topic."""
+        """True if a query by key finds a message in its topic."""
         promise = self.history.promises[name]
         key = name.partition("#")[0]
         try:
@@ -501,7 +501,7 @@ class Clients:
         ]
 
     def failed(self) -> BaseException | None:
-        """What ended one of them that should go on."""
+        """The error that ended a client which should still run."""
         for task in (*self._steady, *self._busy):
             if task.done() and not task.cancelled() and task.exception() is not None:
                 return task.exception()

@@ -1,4 +1,4 @@
-"""What clients were promised and what they saw; checked in one pass, linear in its length.
+"""Promises to clients and the messages they saw, checked in one pass, linear in their number.
 
 A send is never repeated, so a message that is there twice was doubled by the broker. What a power cut may
 take is told by `life_ended`: everything behind `durable` may be gone, and what was only acknowledged there
@@ -29,7 +29,7 @@ RULES = {
     "stuck": "the broker comes back, and answers",
     "failed": "nothing fails inside that nobody expected",
 }
-"""What is promised, by the name under which a breach is reported."""
+"""Promises, by the name under which a breach is reported."""
 
 MOST_BROKEN = 10_000
 """So many breaches are noted."""
@@ -48,7 +48,7 @@ class Broken:
 
 @dataclass(slots=True)
 class Promise:
-    """What must become of one message."""
+    """The promise for one message."""
 
     name: str
     topic: str
@@ -56,26 +56,26 @@ class Promise:
     kind: str
     not_before_ms: float = 0
     visible: bool | None = True
-    """Whether it must be seen, must not, or (None) may."""
+    """True: it must be seen; False: it must not; None: it may."""
     acknowledged: bool = False
     acknowledged_ms: float = 0
     place: int = -1
     """Physical offset of what was acknowledged; -1 where none is known."""
     is_excused: bool = False
-    """Whether a power cut may have taken it: acknowledged, and not yet on the disk."""
+    """True if a power cut may have taken it: acknowledged, and not yet on the disk."""
     life: int = 0
 
 
 @dataclass(slots=True)
 class Loss:
-    """What the power cuts of a run took."""
+    """Messages lost to the power cuts of a run."""
 
     cuts: int = 0
     messages: int = 0
     """Acknowledged messages that a cut took."""
     most_messages: int = 0
     most_ms: float = 0
-    """How long before a cut the oldest message was acknowledged that was lost to it."""
+    """Longest time in ms from the acknowledgement of a lost message to the cut."""
     by_kind: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
 
@@ -96,7 +96,7 @@ class History:
     def __init__(self) -> None:
         self.promises: dict[str, Promise] = {}
         self.seen: dict[tuple[str, int], list[tuple[str, int]]] = defaultdict(list)
-        """What the reader of a queue saw, in order: (message, physical offset)."""
+        """Messages that the reader of a queue saw, in order: (message, physical offset)."""
         self.first_seen_ms: dict[str, float] = {}
         self.popped_away: set[str] = set()
         """Popped messages that were acknowledged at any time."""
@@ -115,7 +115,7 @@ class History:
         self.broken: list[Broken] = []
         self._cuts: list[_Cut] = []
         self._since_cut: list[Promise] = []
-        """What was acknowledged since the last cut: the next one can take nothing older."""
+        """Promises since the last cut; the next cut can take no older ones."""
 
     def break_(self, rule: str, detail: str) -> None:
         """Notes a breach."""

@@ -1,4 +1,4 @@
-"""What can be lost with a configuration, and what cannot: shown on a broker of it, by killing it.
+"""Shows on a broker, by killing it, which messages can be lost with a configuration.
 
 `power` lets a real broker run beside a record of what it brought to the disk, and makes of the two what a
 power cut leaves. `brokers` starts and ends brokers; `trial` lets clients loose on one and

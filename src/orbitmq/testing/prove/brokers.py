@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Protocol
 
 from orbitmq.protocol.errors import OrbitError
-from orbitmq.server.listener import free_ports
+from orbitmq.server.turn.listener import free_ports
 from orbitmq.store.snapshot import KEY_FILE
 from orbitmq.testing.prove import power
 
 START_SECONDS = 120.0
-"""How long a start may take: recovery reads the log."""
+"""Limit of a start in seconds: recovery reads the log."""
 
 
 class DoesNotStart(OrbitError):
@@ -28,7 +28,7 @@ class DoesNotStart(OrbitError):
 
 
 class Killable(Protocol):
-    """What a trial needs of a broker."""
+    """The operations on a broker that a trial needs."""
 
     address: str
 
@@ -130,7 +130,7 @@ class OurBroker:
         return end
 
     def cut_power(self, chance: random.Random) -> None:
-        """What was not synced is lost, torn or there."""
+        """Ends the broker as a power cut does: unsynced bytes are lost, torn or there."""
         power.cut(self.root, self.record, chance)
 
 

@@ -72,7 +72,9 @@ class Recorder:
         return sync
 
     def _changed(self, path: str, name: str) -> tuple[list[tuple[int, bytes]], int]:
-        """What differs from the record now: what is written while the sync runs may or may not get there."""
+        """The chunks that differ from the record; those written during the sync may or may not reach the
+        disk.
+        """
         changes = []
         with open(path, "rb", buffering=0) as file:
             size = os.fstat(file.fileno()).st_size
@@ -164,7 +166,7 @@ def _move(source: Path, target: Path) -> None:
 
 
 def _data_chunks(fd: int, size: int) -> Iterator[int]:
-    """Where a sparse file may hold anything, in whole chunks."""
+    """Positions of whole chunks that hold data in a sparse file."""
     at = 0
     while at < size:
         try:
@@ -227,7 +229,7 @@ def durable_offset(root: Path, record: Path) -> int:
 
 
 def _message_around(path: Path, position: int) -> int:
-    """Where in a segment the message begins that a position is in: its size has leading zeros, as the blank
+    """The start of the message around a position in a segment: its size has leading zeros, as the blank
     file has, so that the first byte that differs is not its first one.
     """
     start = 0

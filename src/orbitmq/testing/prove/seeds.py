@@ -21,14 +21,14 @@ OPTIONS = (
     "enabledAppendPropCRC", "messageIndexEnable", "messageDelayLevel", "timerWheelEnable",
     "enablePopBufferMerge",
 )  # fmt: skip
-"""What decides what can be lost, and when messages come. Ports, folders and the sizes of files mean nothing
+"""Options that decide about losses and about delivery times. Ports, folders and file sizes mean nothing
 to a simulated machine.
 """
 
 
 @dataclass(slots=True)
 class Simulated:
-    """What the runs came to."""
+    """The results of the runs."""
 
     first: int
     """The first seed."""

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from orbitmq.broker.auth.reading import first_user
+from orbitmq.broker.auth.config_values import first_user
 from orbitmq.broker.options import BROKER_TABLE, BrokerSettings
 from orbitmq.nameserver.options import NAMESRV_TABLE
 from orbitmq.options import from_assignments, from_environment, read_file
 from orbitmq.protocol.errors import OrbitError
-from orbitmq.protocol.signing import Credentials
+from orbitmq.protocol.remoting.signing import Credentials
 from orbitmq.store.options import delays_ms
 from orbitmq.testing.load.clients import LOST, TOPICS, Clients
 from orbitmq.testing.load.history import RULES, History
@@ -29,7 +29,7 @@ from orbitmq.testing.prove.seeds import Simulated, options_of, simulate
 
 LONGEST_LEVEL_MS = 10_000
 ROUNDS = 6
-"""How often a broker ends before its folder is begun anew: what it holds is read again each time."""
+"""Number of ends of a broker before it gets a new folder; each time all messages are read again."""
 LIFE_SECONDS = (0.5, 4.0)
 SETTLE_SECONDS = 90.0
 SHORT_TIMES = {
@@ -50,7 +50,7 @@ KINDS = {
 
 @dataclass(slots=True)
 class Row:
-    """What became of one kind of messages."""
+    """The results for one kind of messages."""
 
     acknowledged: int = 0
     lost_to_cuts: int = 0
@@ -58,14 +58,14 @@ class Row:
 
 @dataclass(slots=True)
 class Findings:
-    """What a trial came to, over all its folders."""
+    """The results of a trial, over all its folders."""
 
     name: str
     settings: dict[str, str] = field(default_factory=dict)
     seed: int = 0
     seconds: float = 0.0
     ends: Counter[str] = field(default_factory=Counter)
-    """How often it was killed, cut off from power, stopped."""
+    """Number of kills, power cuts and stops."""
     rows: dict[str, Row] = field(default_factory=dict)
     broken: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class Findings:
     """Acknowledged messages that one power cut took at most."""
     most_lost_ms: float = 0.0
     most_at_risk_bytes: int = 0
-    """What was written and not on the disk at a power cut, at most."""
+    """Most bytes that were written and not on the disk at a power cut."""
     slowest_start_seconds: float = 0.0
     simulated: Simulated | None = None
     """Runs of the same configuration on a simulated machine."""
@@ -82,7 +82,7 @@ class Findings:
 
     @property
     def is_kept(self) -> bool:
-        """Whether every promise was kept."""
+        """True if every promise was kept."""
         return not (self.broken or self.failed or (self.simulated and self.simulated.failed))
 
     def take(self, history: History) -> None:

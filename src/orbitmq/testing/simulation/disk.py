@@ -37,7 +37,7 @@ class _Content:
         self.top = 0
         """Nothing was ever written behind this."""
         self.is_named = False
-        """Whether a power cut leaves the name."""
+        """True if the name survives a power cut."""
         self.modified_ms = 0
 
     def lengthen(self, size: int) -> None:
@@ -258,7 +258,7 @@ class MemoryDisk:
         return files
 
     def _survives(self, content: _Content) -> bool:
-        """Whether the name of a file got to the disk."""
+        """True if the name of a file reached the disk."""
         return content.is_named or self.chance.random() >= 0.3
 
     def _lose(self, content: _Content) -> None:

@@ -16,10 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
 from contextvars import Context, ContextVar, copy_context
-from typing import TYPE_CHECKING, Any, TypeVar
-
-if TYPE_CHECKING:
-    from orbitmq.testing.simulation.network import Network
+from typing import Any, Protocol, TypeVar
 
 ResultT = TypeVar("ResultT")
 
@@ -30,6 +27,16 @@ THREAD_SECONDS = 0.002
 """The longest that work in a thread, or the news of its end, is on its way."""
 
 
+class Network(Protocol):
+    """The network of a loop: the two calls of asyncio that need one."""
+
+    def listen(self, factory: Any, host: Any, port: Any) -> Any:
+        """A server on an address."""
+
+    async def connect(self, factory: Any, host: Any, port: Any) -> Any:
+        """A connection to an address."""
+
+
 class Stuck(Exception):
     """Nothing is ready and no timer is set: whoever waits would wait for ever."""
 
@@ -38,7 +45,7 @@ NODE: ContextVar[Node | None] = ContextVar("node", default=None)
 
 
 class Node:
-    """What dies together: one simulated process."""
+    """One simulated process, which dies as a whole."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -46,7 +53,7 @@ class Node:
         self.stopped_until = 0.0
         """Loop time until which the node does nothing, as behind a SIGSTOP."""
         self.context = copy_context()
-        """What is called from outside, by the network, runs in it."""
+        """The context of calls from outside, by the network."""
         self.context.run(NODE.set, self)
 
 
@@ -83,7 +90,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.chance = chance
         self.network: Network
         self.failures: list[str] = []
-        """What nobody caught: exceptions in callbacks and tasks."""
+        """Uncaught exceptions of callbacks and tasks."""
         self._scheduled: list[tuple[float, int, _Handle]] = []
         """A heap: timers of one moment go off in the order in which they were set."""
         self._timers_set = 0
@@ -96,7 +103,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         pass
 
     def _run_once(self) -> None:
-        """What is ready, and the timers whose time has come, again and again until the loop is stopped; where
+        """Runs ready callbacks and due timers until the loop is stopped; if
         nothing is ready, time passes.
         """
         ready: deque[_Handle] = self._ready  # type: ignore[attr-defined]

@@ -31,7 +31,7 @@ class SimulatedTransport(asyncio.Transport):
         self.node = node
         self.other: SimulatedTransport
         self.is_silent = False
-        """Whether what is written here gets lost, and nobody is told: a cable that was pulled."""
+        """True if bytes written here are lost without an error: a pulled cable."""
         self.latency_seconds = 0.0
         """On top of the usual."""
         self._protocol: Any = None
@@ -154,7 +154,7 @@ class SimulatedTransport(asyncio.Transport):
 
 
 class SimulatedServer:
-    """What `create_server` gives."""
+    """The result of `create_server`."""
 
     def __init__(self, network: Network, address: tuple[str, int]) -> None:
         self._network = network

@@ -24,11 +24,12 @@ from unittest import mock
 from orbitmq.broker.options import BROKER_TABLE
 from orbitmq.nameserver.options import NAMESRV_TABLE
 from orbitmq.options import Layer
-from orbitmq.server.broker_server import BrokerServer
-from orbitmq.server.clock import Clock
-from orbitmq.server.namesrv import NamesrvServer
-from orbitmq.store import timer_recovery, timer_wheel
+from orbitmq.server.lifecycle.broker_server import BrokerServer
+from orbitmq.server.lifecycle.clock import Clock
+from orbitmq.server.lifecycle.namesrv import NamesrvServer
 from orbitmq.store.options import delays_ms
+from orbitmq.store.timer import recovery as timer_recovery
+from orbitmq.store.timer import wheel as timer_wheel
 from orbitmq.testing.load.clients import TOPICS, Clients
 from orbitmq.testing.load.history import Broken, History
 from orbitmq.testing.simulation.disk import MemoryDisk
@@ -63,7 +64,7 @@ DEFAULTS: dict[str, object] = {
 
 @dataclass(slots=True)
 class Outcome:
-    """What a run came to."""
+    """The result of a run."""
 
     seed: int
     broken: list[Broken]
@@ -236,7 +237,7 @@ class World:
             await clients.stop()
 
     def outcome(self, seed: int) -> Outcome:
-        """What it came to."""
+        """The result of the run."""
         for failure in self.loop.failures:
             self.history.break_("failed", failure)
         promises = self.history.promises.values()

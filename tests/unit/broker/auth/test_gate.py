@@ -4,11 +4,11 @@ import pytest
 
 from orbitmq.broker.auth.gate import MAX_DECISIONS
 from orbitmq.protocol.bodies.auth import User
-from orbitmq.protocol.command import Command
+from orbitmq.protocol.remoting.command import Command
+from orbitmq.protocol.remoting.signing import Credentials
 from orbitmq.protocol.requests.admin import GetBrokerConfig
 from orbitmq.protocol.requests.offset import GetMaxOffset
-from orbitmq.protocol.signing import Credentials
-from tests.unit.broker.auth.asking import NOW, ROOT, entry, gate, peer, signed, table
+from tests.kit.access import NOW, ROOT, entry, gate, peer, signed, table
 
 STATEFUL = "org.apache.rocketmq.auth.authentication.strategy.StatefulAuthenticationStrategy"
 ASK = GetMaxOffset("orders", 0)

@@ -17,7 +17,7 @@ from orbitmq.broker.auth.policies import (
     topic_access,
 )
 from orbitmq.protocol.bodies.auth import Acl, Policy, PolicyEntry, User
-from tests.unit.broker.auth.asking import entry
+from tests.kit.access import entry
 
 PUB = frozenset({Action.PUB})
 ALLOW, DENY = Decision.ALLOW, Decision.DENY

@@ -7,14 +7,14 @@ import pytest
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.bodies.auth import Policy, User
 from orbitmq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
-from orbitmq.protocol.declare import Request
 from orbitmq.protocol.errors import BrokerRefused
-from orbitmq.protocol.ids import offset_message_id, pack_host
+from orbitmq.protocol.records.ids import offset_message_id, pack_host
+from orbitmq.protocol.remoting.signing import Credentials
 from orbitmq.protocol.requests.client import ConsumeMessageDirectly, Heartbeat
 from orbitmq.protocol.requests.pull import ViewMessageById
 from orbitmq.protocol.requests.send import ConsumerSendMsgBack
-from orbitmq.protocol.signing import Credentials
-from tests.unit.broker.auth.asking import entry
+from orbitmq.protocol.schema.declare import Request
+from tests.kit.access import entry
 from tests.unit.options.running import Running, running
 
 ROOT = Credentials("root", "root-secret")
@@ -51,7 +51,7 @@ async def test_only_records_of_topics_that_are_ones_own(tmp_path: Path, named: s
             return int(message_id[-16:], 16)
 
         at = {"mine": place(mine.msg_id), "other": place(other.msg_id)}
-        wrong = (16, "User:ann has no permission to access Topic:other from 127.0.0.1, no matched policies.")
+        wrong = (16, "User:ann may not access the topic that the message is of")
         assert await refusal(here, ViewMessageById(at["mine"], named)) == (0, "")
         assert await refusal(here, ViewMessageById(at["other"], named)) == wrong
         assert await refusal(here, ViewMessageById(at["other"], named), ROOT) == (0, "")

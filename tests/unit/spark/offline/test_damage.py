@@ -10,13 +10,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.spark.offline.store_files import StoreFiles
+from tests.kit.store_files import StoreFiles
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
-from orbitmq.protocol.message import BadRecord
-from orbitmq.protocol.message_cy import decode_record
+from orbitmq.protocol.records.message import BadRecord
+from orbitmq.protocol.records.message_cy import decode_record
 from orbitmq.spark.offline.options import OfflineOptions
 from orbitmq.spark.offline.planning import plan
 from orbitmq.spark.offline.reader import read_work

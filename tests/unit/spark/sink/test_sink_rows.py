@@ -12,8 +12,8 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql.types import StructType
 
-from orbitmq.protocol.ids import parse_unique_id
-from orbitmq.protocol.properties import decode_properties
+from orbitmq.protocol.records.ids import parse_unique_id
+from orbitmq.protocol.records.properties import decode_properties
 from orbitmq.spark.errors import BadOption
 from orbitmq.spark.sink.encoding import Encoder, Outgoing
 from orbitmq.spark.sink.errors import BadColumn, BadRow

@@ -7,6 +7,7 @@ import re
 import click
 
 from orbitmq.admin.output import Column, Facts, Result, Rows
+from orbitmq.plurals import counted
 from orbitmq.spark.jobs.job import JobSetup, JobUi, job
 from orbitmq.spark.lake.errors import LakeError
 from orbitmq.spark.lake.lake import load
@@ -24,21 +25,25 @@ orbitmq job archive --topic orders --lake s3://bucket/lake --storage-option endp
 COMPRESSIONS = ("snappy", "zstd", "lz4", "gzip", "none")
 
 
-@job("archive", examples=EXAMPLES, dry_run="Say what would be archived, and write nothing.")
-@click.option("--lake", required=True, metavar="FOLDER|URL", help="Where the Parquet files are.")
+@job("archive", examples=EXAMPLES, dry_run="Show what would be archived; write nothing.")
+@click.option("--lake", required=True, metavar="FOLDER|URL", help="Folder or URL of the Parquet files.")
 @click.option("-t", "--topic", "topics", multiple=True, help="Topic to archive. Repeatable.")
-@click.option("--pattern", metavar="REGEX", help="Topics whose whole name it matches, new ones too.")
-@click.option("--store", metavar="FOLDER|URL", help="Read these store files, and ask no broker.")
-@click.option("--broker-name", metavar="NAME", help="With --store: the broker that they are of.")
-@click.option("--status", is_flag=True, help="Show which offsets of which queues the lake holds.")
+@click.option(
+    "--pattern",
+    metavar="REGEX",
+    help="Regular expression for whole names of topics; includes topics created later.",
+)
+@click.option("--store", metavar="FOLDER|URL", help="Read these store files instead of asking brokers.")
+@click.option("--broker-name", metavar="NAME", help="With --store: name of the broker that wrote them.")
+@click.option("--status", is_flag=True, help="Show the offsets in the lake, by queue.")
 @click.option(
     "--follow",
     type=click.FloatRange(0.1),
     metavar="SECONDS",
-    help="Go on until Ctrl-C, and look so often for what is new. Without it: end when all is in.",
+    help="Run until Ctrl-C, and look for new messages this often. Without it, end when all are archived.",
 )
 @click.option(
-    "--columns", metavar="A,B,...", help="Columns to keep. [default: those of the lake, all in a new one]"
+    "--columns", metavar="A,B,...", help="Columns to keep. [default: those of the lake; all in a new lake]"
 )
 @click.option(
     "--batch",
@@ -46,7 +51,7 @@ COMPRESSIONS = ("snappy", "zstd", "lz4", "gzip", "none")
     default=2_000_000,
     show_default=True,
     metavar="MESSAGES",
-    help="Commit after about so many.",
+    help="Commit after about this many messages.",
 )
 @click.option(
     "--file",
@@ -55,33 +60,43 @@ COMPRESSIONS = ("snappy", "zstd", "lz4", "gzip", "none")
     default=1_000_000,
     show_default=True,
     metavar="MESSAGES",
-    help="At most so many in a file.",
+    help="Maximum of messages in one file.",
 )
-@click.option("--compression", type=click.Choice(COMPRESSIONS), default="snappy", show_default=True)
-@click.option("--compact", is_flag=True, help="Merge small files of a day, at the end and now and then.")
+@click.option(
+    "--compression",
+    type=click.Choice(COMPRESSIONS),
+    default="snappy",
+    show_default=True,
+    help="Compression of the Parquet files.",
+)
+@click.option("--compact", is_flag=True, help="Merge the small files of a day, at the end and at intervals.")
 @click.option(
     "--target-mb",
     type=click.IntRange(1),
     default=256,
     show_default=True,
-    help="Size of merged files; files of half of it are left alone.",
+    help="Target size of merged files. Files of at least half this size are left as they are.",
 )
-@click.option("--delta", is_flag=True, help="Make the lake a Delta table, too (needs deltalake).")
-@click.option("--allow-data-loss", is_flag=True, help="Go on where messages were gone before they came in.")
+@click.option("--delta", is_flag=True, help="Also make the lake a Delta table (needs deltalake).")
+@click.option(
+    "--allow-data-loss",
+    is_flag=True,
+    help="Continue after messages that were deleted before they could be archived.",
+)
 @click.option(
     "--patience",
     type=click.FloatRange(0),
     default=300.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long to try again while brokers or workers fail.",
+    help="Time to keep retrying while brokers or workers fail.",
 )
 @click.option(
     "--storage-option",
     "storage",
     metavar="NAME=VALUE",
     multiple=True,
-    help="Of fsspec, for a URL. Repeatable.",
+    help="Option for fsspec, if the lake is a URL. Repeatable.",
 )
 def archive(
     setup: JobSetup,
@@ -104,9 +119,10 @@ def archive(
     patience: float,
     storage: tuple[str, ...],
 ) -> Result:
-    """Write topics to a lake of Parquet files, by topic and day, every message once.
+    """Write topics to a lake of Parquet files, by topic and day, each message exactly once.
 
-    It can be killed at any point and started again. What the lake holds, the store may delete.
+    The job may be killed at any point and started again. Messages in the lake may be deleted from the
+    store.
     """
     location = lake_location(lake, storage)
     if status:
@@ -179,7 +195,7 @@ def lake_location(lake: str, storage: tuple[str, ...]) -> LakeLocation:
 
 
 def holdings(location: LakeLocation) -> Rows:
-    """What the lake holds, queue by queue: these offsets may be deleted in the store. Raises LakeError."""
+    """Offsets in the lake, queue by queue: they may be deleted in the store. Raises LakeError."""
     state = load(location.open())
     if not state.number:
         raise LakeError(f"{location.url} holds no lake")
@@ -195,5 +211,6 @@ def holdings(location: LakeLocation) -> Rows:
         for (topic, queue), ranges in sorted(state.held.items())
         for low, high, count in ranges
     ]
-    note = f"{state.rows} messages in {len(state.files)} files, {state.number} commits"
+    files, commits = counted(len(state.files), "file"), counted(state.number, "commit")
+    note = f"{counted(state.rows, 'message')} in {files}, {commits}"
     return Rows(columns, rows, note)

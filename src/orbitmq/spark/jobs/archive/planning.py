@@ -1,4 +1,4 @@
-"""Which offsets the next batch takes. Pure: what brokers and lake say comes in as values."""
+"""Offsets of the next batch. Pure: the state of brokers and lake comes in as values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from orbitmq.spark.errors import DataLost
 from orbitmq.spark.lake.state import LakeState
-from orbitmq.spark.planning import OffsetRange, Queue
+from orbitmq.spark.read.planning import OffsetRange, Queue
 
 SMALLEST_PIECE = 50_000
 """Offsets of a piece below which it is not cut for more workers: it costs a file."""
@@ -30,7 +30,7 @@ class Lost:
 def what_is_new(
     state: LakeState, bounds: Mapping[Queue, tuple[int, int]], *, fail_on_data_loss: bool
 ) -> tuple[list[OffsetRange], list[Lost]]:
-    """What the queues hold and the lake does not, in the order of the queues, and what neither holds.
+    """Ranges that queues hold and the lake lacks, in the order of the queues, and ranges that neither holds.
 
     A queue of which the lake has nothing begins with its first message. Raises DataLost for a queue that ends
     before what the lake holds (a topic made anew: its offsets mean other messages now) and, with

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -10,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from orbitmq.net.errors import NetError
-from orbitmq.spark.cluster import Cluster
-from orbitmq.spark.columns import NAMES
+from orbitmq.plurals import counted
 from orbitmq.spark.errors import BadOption, SparkSourceError
 from orbitmq.spark.jobs.archive.planning import Lost, next_batch, pieces, what_is_new
 from orbitmq.spark.jobs.archive.tasks import PieceTask, Written, run_tasks
@@ -22,8 +22,10 @@ from orbitmq.spark.lake.lake import Lake, load
 from orbitmq.spark.lake.state import HeldRange, LakeFile, LakeState, Schema
 from orbitmq.spark.lake.storage import LakeLocation
 from orbitmq.spark.lake.writing import IN_PATH, NEEDED, ParquetForm, schema_of
-from orbitmq.spark.options import ReadOptions
-from orbitmq.spark.planning import OffsetRange, Queue
+from orbitmq.spark.read.cluster import Cluster
+from orbitmq.spark.read.columns import NAMES
+from orbitmq.spark.read.options import ReadOptions
+from orbitmq.spark.read.planning import OffsetRange, Queue
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +44,7 @@ HOPELESS = ("DataLost", "BadOption", "SchemaMismatch", "LakeDamaged", "LakeBusy"
 
 @dataclass(frozen=True, slots=True)
 class ArchiveOptions:
-    """What `run` is told."""
+    """Options of `run`."""
 
     lake: LakeLocation
     topics: tuple[str, ...] = ()
@@ -68,12 +70,12 @@ class ArchiveOptions:
     """With `follow_s` and `compact`: batches between two looks for small files."""
     target_bytes: int = TARGET_BYTES
     patience_s: float = 300.0
-    """How long to go on trying without any progress, while brokers, workers or Spark fail."""
+    """Time in s of attempts without progress, while brokers, workers or Spark fail."""
 
 
 @dataclass(slots=True)
 class ArchiveResult:
-    """What a run did."""
+    """The result of a run."""
 
     messages: int = 0
     size_bytes: int = 0
@@ -102,12 +104,31 @@ def run(options: ArchiveOptions, ui: JobUi = QUIET) -> ArchiveResult:
     started = time.monotonic()
     if options.setup.dry_run:
         return _dry_run(options, ui)
+    _check(options)
     with Lake.open(options.lake, delta=options.delta) as lake:
         columns, schema = _columns(options, lake)
         with options.setup.session("archive") as spark:
             _Run(options, ui, lake, spark, columns, schema, result).go()
     result.seconds = time.monotonic() - started
     return result
+
+
+def _check(options: ArchiveOptions) -> None:
+    """Raises BadOption for topics or a store that do not exist, before Spark starts or a lake is made.
+
+    Brokers that cannot be asked now are waited for later.
+    """
+    state = load(options.lake.open())
+    if options.store is not None:
+        from orbitmq.spark.jobs.archive import stores
+        from orbitmq.spark.offline.planning import open_stores
+
+        open_stores(
+            stores.offline_options(options.store, options.broker_name, options.topics, options.pattern)
+        )
+        return
+    with contextlib.suppress(TopicAway, NetError), _cluster(options) as cluster:
+        _queues(options, set(state.topics), cluster)
 
 
 def _columns(options: ArchiveOptions, lake: Lake) -> tuple[tuple[str, ...], Schema | None]:
@@ -165,7 +186,7 @@ def _dry_run(options: ArchiveOptions, ui: JobUi) -> ArchiveResult:
         _tell_of_absent(offline, ui)
         works = [work for batch in stores.store_batches(offline, state, workers=1) for work in batch.works]
         size_bytes = sum(len(one) for work in works for one in work.ranges)
-        ui.say(f"would read {size_bytes} bytes of commit log, and archive what the lake lacks")
+        ui.say(f"would read {counted(size_bytes, 'byte')} of commit log, and archive what the lake lacks")
         return ArchiveResult(planned_bytes=size_bytes)
     with _cluster(options) as cluster:
         ranges, lost = _plan(options, state, cluster)

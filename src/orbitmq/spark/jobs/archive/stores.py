@@ -15,7 +15,6 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orbitmq.spark.columns import NAMES
 from orbitmq.spark.errors import DataLost
 from orbitmq.spark.jobs.archive.tasks import Written
 from orbitmq.spark.lake.state import HeldRange, LakeFile, LakeState, QueueName
@@ -25,6 +24,7 @@ from orbitmq.spark.offline.columns import BAD_RECORD
 from orbitmq.spark.offline.options import OfflineOptions
 from orbitmq.spark.offline.planning import Work, plan
 from orbitmq.spark.offline.reader import read_work
+from orbitmq.spark.read.columns import NAMES
 
 MOST_TOPICS_OPEN = 32
 """Topics whose files a task has open at once: a log may hold thousands of topics in any order."""
@@ -169,7 +169,7 @@ class StoreBatch:
 def offline_options(
     store: str, broker_name: str, topics: Sequence[str], pattern: str | None, storage: str = ""
 ) -> OfflineOptions:
-    """How the store is read. Raises BadOption."""
+    """Options for reading the store. Raises BadOption."""
     given = {
         "path": store,
         "brokerName": broker_name,
@@ -188,7 +188,7 @@ def offline_options(
 def store_batches(
     offline: OfflineOptions, state: LakeState, workers: int, batch_bytes: int = BATCH_BYTES
 ) -> list[StoreBatch]:
-    """What of the log was not read yet for this lake and topics, in batches. Raises SparkSourceError."""
+    """Parts of the log not yet read for this lake and topics, in batches. Raises SparkSourceError."""
     chosen = ",".join(sorted(offline.topics)) or offline.pattern or ".*"
     source = f"{offline.broker_names[0]}: {chosen}"
     done_to = state.sources.get(source, 0)
@@ -236,7 +236,9 @@ def _end(work: Work) -> int:
 
 
 def joined(written: Sequence[Written], state: LakeState, *, fail_on_data_loss: bool) -> list[HeldRange]:
-    """What a batch's tasks found of each queue, as one range. Raises DataLost where a queue has a hole."""
+    """One range per queue, joined from the results of a batch's tasks. Raises DataLost where a queue has a
+    hole.
+    """
     spans: dict[QueueName, tuple[int, int, int]] = {}
     for piece in (piece for one in written for piece in one.ranges):
         name = piece.topic, piece.queue

@@ -1,4 +1,4 @@
-"""What runs in the workers: pull a stretch of a queue, write it to files, tell what was written."""
+"""Work of the workers: pull a range of a queue, write it to files, report the files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from orbitmq.spark.lake.state import HeldRange, LakeFile
 from orbitmq.spark.lake.storage import LakeLocation
 from orbitmq.spark.lake.writing import IN_PATH, DayFiles, ParquetForm, file_name
-from orbitmq.spark.planning import OffsetRange
+from orbitmq.spark.read.planning import OffsetRange
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What one task wrote."""
+    """Files written by one task."""
 
     ranges: tuple[HeldRange, ...]
     files: tuple[LakeFile, ...]
@@ -53,8 +53,8 @@ class PieceTask:
 
     def __call__(self, work: OffsetRange) -> Written:
         """Reads and writes one stretch. Raises DataLost, NetError, OSError."""
-        from orbitmq.spark.options import ReadOptions
-        from orbitmq.spark.reading import read_range
+        from orbitmq.spark.read.options import ReadOptions
+        from orbitmq.spark.read.reading import read_range
 
         queue = work.queue
         options = ReadOptions.parse({**self.source_options, "subscribe": queue.topic})

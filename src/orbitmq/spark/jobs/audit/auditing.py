@@ -22,7 +22,7 @@ DEFAULT_MOST = 1000
 
 @dataclass(frozen=True, slots=True)
 class AuditOptions:
-    """What to verify."""
+    """Options of an audit."""
 
     stores: tuple[str, ...]
     """Paths, URLs for fsspec, or patterns of either."""
@@ -38,7 +38,7 @@ class AuditOptions:
 
 @dataclass(frozen=True, slots=True)
 class AuditResult:
-    """What was found: rows of `checks.FINDINGS`, at most `most`, errors first; and all, counted."""
+    """Findings: rows of `checks.FINDINGS`, at most `most`, errors first; and all, counted."""
 
     findings: list[dict[str, Any]]
     counts: list[dict[str, Any]]
@@ -48,12 +48,12 @@ class AuditResult:
 
     @property
     def errors(self) -> int:
-        """How many findings are errors."""
+        """Number of errors."""
         return sum(row["findings"] for row in self.counts if row["severity"] == "error")
 
     @property
     def warnings(self) -> int:
-        """How many findings are warnings."""
+        """Number of warnings."""
         return sum(row["findings"] for row in self.counts if row["severity"] == "warning")
 
 

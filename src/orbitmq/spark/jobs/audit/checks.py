@@ -1,4 +1,4 @@
-"""What must hold between the files of a store, each as a data frame of what does not: `FINDINGS`.
+"""Rules between the files of a store, each as a data frame of its violations: `FINDINGS`.
 
 Everything here is Spark's own expressions over the frames of `tables`: logs and queues are compared by joins
 on the physical offset, whatever their size.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from orbitmq.admin.output import Column, Facts, Rows
+from orbitmq.plurals import counted
 from orbitmq.spark.jobs.audit.auditing import CHECKS, DEFAULT_MOST, AuditOptions, AuditResult, run
 from orbitmq.spark.jobs.job import JobSetup, JobUi, job
 
@@ -32,8 +33,8 @@ COLUMNS = (
 @job(
     "audit",
     cluster=False,
-    checkpoint="Folder that remembers what was looked through: a run after a crash looks at the rest.",
-    report="Also write the findings as a page.",
+    checkpoint="Folder for the progress of the search: a run after a crash continues from it.",
+    report="Also write the findings to this HTML page.",
     examples="""orbitmq job audit /var/lib/orbitmq
 orbitmq job audit '/backup/*/store' --check records --check queues
 orbitmq job audit '/backup/*/store' --checkpoint ./audit-1 --report audit.html
@@ -45,22 +46,22 @@ orbitmq job audit s3://backup/broker-a --storage-options '{"anon":true}' --json"
     "checks",
     multiple=True,
     type=click.Choice(CHECKS),
-    help="Verify this only. Repeatable. [default: all]",
+    help="Run only this check. Repeatable. [default: all]",
 )
 @click.option(
     "--most",
     type=click.IntRange(min=1),
     default=DEFAULT_MOST,
     show_default=True,
-    help="Show so many findings; all are counted.",
+    help="Maximum of findings to show; all are counted.",
 )
 @click.option(
     "--index-slots",
     type=click.IntRange(min=0),
     default=0,
-    help="maxHashSlotNum of the brokers, where maxIndexNum is not four times as much.",
+    help="maxHashSlotNum of the brokers, if maxIndexNum is not four times as large.",
 )
-@click.option("--storage-options", metavar="JSON", help="What fsspec is told, for stores in object storage.")
+@click.option("--storage-options", metavar="JSON", help="Options for fsspec, for stores in object storage.")
 def audit(
     setup: JobSetup,
     ui: JobUi,
@@ -72,12 +73,12 @@ def audit(
 ) -> Result | None:
     """Verify the files of brokers: each STORE is a data folder, or a URL that fsspec knows.
 
-    Records: each in the log is whole and has its checksum. Queues: units of consume queues and records of
-    the log belong together. Index: so do its entries and the keys of messages. Offsets: no group has
-    consumed what there is not. Transactions: half messages that nobody has decided about, as warnings.
+    Checks: `records`, every record of the log is whole and matches its checksum; `queues`, units of consume
+    queues and records of the log match; `index`, entries of the index and keys of messages match; `offsets`,
+    no group is past the end of a queue; `transactions`, half messages without a decision, as warnings.
 
-    Ends with 1 if there are errors. Where a broker is at work, what it writes meanwhile may show as a
-    finding: take a snapshot (`orbitmq admin snapshot`) and audit that.
+    The exit code is 1 if there are errors. Writes of a running broker can show up as findings: take a
+    snapshot (`orbitmq admin snapshot`) and audit that.
     """
     options = AuditOptions(
         stores,
@@ -121,7 +122,7 @@ def _told(result: AuditResult) -> str:
     """The outcome in one line."""
     records, units = (sum(one[name] for one in result.summary) for name in ("records", "units"))
     return (
-        f"{len(result.summary)} stores, {records} records, {units} units: "
+        f"{counted(len(result.summary), 'store')}, {counted(records, 'record')}, {counted(units, 'unit')}: "
         f"{result.errors} errors, {result.warnings} warnings"
     )
 

@@ -1,4 +1,4 @@
-"""What workers read: parts of a commit log, files of consume queues, index files; as Arrow batches."""
+"""Input of the workers: parts of a commit log, files of consume queues, index files; as Arrow batches."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orbitmq.protocol.hashing import java_hash
 from orbitmq.protocol.names import HALF_TOPIC, OP_HALF_TOPIC
-from orbitmq.protocol.properties_cy import index_hashes
-from orbitmq.spark.arrow_cy import COLUMN_TYPES, RecordScanner
+from orbitmq.protocol.records.hashing import java_hash
+from orbitmq.protocol.records.properties_cy import index_hashes
 from orbitmq.spark.offline.planning import BadPlace, Work
 from orbitmq.spark.offline.scanning import RangeReader
 from orbitmq.spark.offline.storage import open_folder
+from orbitmq.spark.read.arrow_cy import COLUMN_TYPES, RecordScanner
 
 BATCH_BYTES = 8 << 20
 UNIT = np.dtype([("physical", ">i8"), ("size", ">i4"), ("code", ">i8")])

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol
 
-from orbitmq.protocol import fastjson
 from orbitmq.protocol.errors import MalformedJson
+from orbitmq.protocol.schema import fastjson
 from orbitmq.spark.jobs.audit.pieces import (
     ENTRIES,
     RECORDS,
@@ -37,23 +37,23 @@ REBUILT_BEFORE_MS = 3000
 
 
 class Piece(Protocol):
-    """What one worker reads at a time."""
+    """Input of a worker at a time."""
 
     @property
     def storage(self) -> Storage:
-        """What fsspec is told."""
+        """Options of fsspec."""
 
     @property
     def files(self) -> list[tuple[str, str]]:
         """Folder and name of each file that is read."""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """What is in it."""
+        """Its rows as Arrow batches."""
 
 
 @dataclass(slots=True)
 class Files:
-    """What there is to read, of all stores, and what the listings alone tell."""
+    """Files of all stores, and findings from the listings alone."""
 
     stores: list[str]
     log: list[LogPiece]
@@ -104,7 +104,7 @@ def look_at(paths: Sequence[str], *, split_bytes: int, index_slots: int, storage
 
 
 def _look_at_end(root: Folder, files: Files) -> None:
-    """Whether the store is live, was killed, or is a copy of such: it has a file `abort` then."""
+    """True if the store is live, was killed, or is a copy of such a store: it has a file `abort` then."""
     if "abort" not in root.files(""):
         return
     try:
@@ -213,7 +213,7 @@ def _frame(
     kept: Checkpoint | None,
     at_once: int = 1,
 ) -> DataFrame:
-    """What pieces hold, or what a run before has `kept` of them; a task reads about `at_once` of them."""
+    """Rows of pieces, or those that an earlier run has `kept`; a task reads about `at_once` of them."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     spark_schema = from_arrow_schema(schema)

@@ -1,4 +1,5 @@
-"""What was redriven, when, by whom, and with what result: a folder of Parquet files, one row per letter.
+"""The audit log of redriven messages, with time, user and result: a folder of Parquet files, one row per
+letter.
 
 Before the first message of a run leaves, its letters are written to `planned/RUN`; when all are stored, the
 result goes to `done/RUN`. A run that has the one and not the other was cut off: it is carried on before
@@ -65,7 +66,7 @@ class Audit:
         os.replace(draft, path)
 
     def planned(self, spark: SparkSession, run: str) -> DataFrame:
-        """What a run was going to send."""
+        """Messages that a run planned to send."""
         return spark.read.schema(DDL).parquet(str(self._folder / "planned" / run))
 
     def finish(self, spark: SparkSession, run: str, there: DataFrame) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from orbitmq.admin.output import Column, Facts, Result, Rows
-from orbitmq.spark.jobs.dlq.letters import PATTERN
+from orbitmq.plurals import counted
+from orbitmq.spark.jobs.dlq.dead_letters import PATTERN
 from orbitmq.spark.jobs.job import JobSetup, JobUi, job
 
 EXAMPLES = """\
@@ -18,14 +19,14 @@ orbitmq job dlq --redrive --audit ./redriven --lake ./dead-letters --rate 50 --t
 @job(
     "dlq",
     examples=EXAMPLES,
-    dry_run="With --redrive: say what would be sent, and send nothing.",
-    report="Write a page with tables and charts.",
+    dry_run="With --redrive: show what would be sent; send nothing.",
+    report="Write an HTML page with tables and charts.",
 )
 @click.option("--pattern", default=PATTERN, show_default=True, metavar="REGEX", help="Dead-letter topics.")
 @click.option(
     "--lake",
     metavar="FOLDER",
-    help="Keep letters in this lake, beyond the brokers' retention, and tell everything from it.",
+    help="Archive dead letters in this lake, beyond the brokers' retention, and report from it.",
 )
 @click.option(
     "--where",
@@ -37,9 +38,9 @@ orbitmq job dlq --redrive --audit ./redriven --lake ./dead-letters --rate 50 --t
     default="exception",
     show_default=True,
     metavar="NAME",
-    help="The property in which your consumers say why they gave up.",
+    help="Property in which your consumers store the reason of the failure.",
 )
-@click.option("--redrive", is_flag=True, help="Send the letters again, once each.")
+@click.option("--redrive", is_flag=True, help="Send each dead letter again, once.")
 @click.option(
     "--to",
     type=click.Choice(["origin", "retry"]),
@@ -47,8 +48,10 @@ orbitmq job dlq --redrive --audit ./redriven --lake ./dead-letters --rate 50 --t
     show_default=True,
     help="The original topic, or the retry topic of the group that failed: no other group gets it then.",
 )
-@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Messages per second, all together.")
-@click.option("--audit", metavar="FOLDER", help="What was redriven, when, by whom; needed by --redrive.")
+@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Messages per second, in total.")
+@click.option(
+    "--audit", metavar="FOLDER", help="Log of sent dead letters, with time and user; required by --redrive."
+)
 def dlq(
     setup: JobSetup,
     ui: JobUi,
@@ -61,7 +64,7 @@ def dlq(
     rate: float | None,
     audit: str | None,
 ) -> Result:
-    """Tell what dead letters there are; keep them for good; send a selection again."""
+    """Report dead letters, archive them, or send a selection of them again."""
     from orbitmq.spark.jobs.dlq.running import DlqOptions, run
 
     done = run(
@@ -102,4 +105,4 @@ def dlq(
         for row in done.groups
     ]
     kept = f", {done.kept} new in the lake" if lake is not None else ""
-    return Rows(columns, rows, f"{done.letters} letters{kept}")
+    return Rows(columns, rows, f"{counted(done.letters, 'letter')}{kept}")

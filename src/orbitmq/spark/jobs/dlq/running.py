@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from orbitmq.net.address import default_namesrv, parse_addresses
-from orbitmq.spark.cluster import Cluster
 from orbitmq.spark.errors import BadOption
 from orbitmq.spark.jobs.dlq.audit import Audit
-from orbitmq.spark.jobs.dlq.letters import AGES, OLDER, PATTERN, letters, summary
+from orbitmq.spark.jobs.dlq.dead_letters import AGES, OLDER, PATTERN, dead_letters, summary
 from orbitmq.spark.jobs.dlq.redrive import ORIGIN, carry_out, not_yet_sent, plan, targeted
 from orbitmq.spark.jobs.job import QUIET, JobFailed, JobSetup, JobUi
 from orbitmq.spark.jobs.resending import matching
+from orbitmq.spark.read.cluster import Cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DlqOptions:
-    """What to look at, and what to do with it."""
+    """Selection of dead letters, and the action on them."""
 
     setup: JobSetup = field(default_factory=JobSetup)
     pattern: str = PATTERN
-    """Whose dead letters: a regular expression over the names of their topics."""
+    """A regular expression for the names of dead-letter topics."""
     lake: str | None = None
     """Bring letters into this lake first, and tell everything from it: it holds what brokers no longer do."""
     where: str | None = None
-    """SQL over the columns of `letters`; `text` is the body as text."""
+    """SQL over the columns of `dead_letters`; `text` is the body as text."""
     exception_property: str = "exception"
     redrive: bool = False
     to: str = ORIGIN
@@ -42,7 +42,7 @@ class DlqOptions:
 
 @dataclass(slots=True)
 class DlqResult:
-    """What there is, and what was done."""
+    """The dead letters found, and the result of the action."""
 
     groups: list[Any] = field(default_factory=list)
     """Rows of `summary`."""
@@ -82,7 +82,7 @@ def run(options: DlqOptions, ui: JobUi = QUIET) -> DlqResult:
         if frame is None:
             ui.say("there are no dead-letter topics")
             return result
-        found = letters(frame, exception_property=options.exception_property, now_ms=now_ms)
+        found = dead_letters(frame, exception_property=options.exception_property, now_ms=now_ms)
         chosen = matching(found, options.where)
         with ui.spark_progress(spark, "dead letters"):
             result.groups = summary(chosen).collect()

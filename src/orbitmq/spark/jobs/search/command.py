@@ -6,6 +6,7 @@ import click
 
 from orbitmq.admin.face import Moment
 from orbitmq.admin.output import Column, Result, Rows, time_text
+from orbitmq.plurals import counted
 from orbitmq.spark.jobs.archive.command import lake_location
 from orbitmq.spark.jobs.job import JobSetup, JobUi, job
 from orbitmq.spark.jobs.search.matching import Found, Wanted
@@ -24,32 +25,40 @@ MOST_SHOWN = 60
 @job(
     "search",
     examples=EXAMPLES,
-    checkpoint="Folder that remembers what was looked through: a run after a crash looks at the rest.",
-    report="Write what was found to this page as well.",
+    checkpoint="Folder for the progress of the search: a run after a crash continues from it.",
+    report="Also write the results to this HTML page.",
 )
-@click.option("--lake", metavar="FOLDER|URL", help="Look in this lake, too.")
+@click.option("--lake", metavar="FOLDER|URL", help="Search this lake as well.")
 @click.option(
     "-t", "--topic", "topics", multiple=True, help="Topic. Repeatable. [default: those of the lake]"
 )
 @click.option("--key", help="A key of the message.")
-@click.option("--id", "message_id", help="The id that its sender gave it, or its offset id.")
-@click.option("--tag", help="Its tag.")
+@click.option("--id", "message_id", help="Unique id from the producer, or offset id.")
+@click.option("--tag", help="Tag of the message.")
 @click.option("--property", "properties", metavar="NAME=VALUE", multiple=True, help="A property. Repeatable.")
-@click.option("--text", help="Part of its body.")
-@click.option("--regex", help="A regular expression (as Java has them) to be found in its body.")
+@click.option("--text", help="Text that the body contains.")
+@click.option("--regex", help="Regular expression (Java syntax) to find in the body.")
 @click.option("--since", type=Moment(), help="Stored at this time or later.")
 @click.option("--until", type=Moment(), help="Stored before this time.")
-@click.option("--limit", type=click.IntRange(1, 100_000), default=100, show_default=True)
 @click.option(
-    "--live/--no-live", default=True, help="Ask brokers for what is not in the lake. [default: live]"
+    "--limit",
+    type=click.IntRange(1, 100_000),
+    default=100,
+    show_default=True,
+    help="Maximum of messages to show.",
 )
-@click.option("--scan", is_flag=True, help="Read topics through, in place of asking brokers' indexes.")
+@click.option(
+    "--live/--no-live",
+    default=True,
+    help="Also search brokers, for messages that are not in the lake. [default: live]",
+)
+@click.option("--scan", is_flag=True, help="Scan whole topics instead of using the brokers' indexes.")
 @click.option(
     "--storage-option",
     "storage",
     metavar="NAME=VALUE",
     multiple=True,
-    help="Of fsspec, for a URL. Repeatable.",
+    help="Option for fsspec, if the lake is a URL. Repeatable.",
 )
 def search(
     setup: JobSetup,
@@ -69,9 +78,9 @@ def search(
     scan: bool,
     storage: tuple[str, ...],
 ) -> Result:
-    """Find messages by key, id, property or text, over the lake and what brokers hold.
+    """Find messages by key, id, property or text, in the lake and on brokers.
 
-    What is given has to hold all together; the oldest are shown first.
+    Messages have to match all given conditions. The oldest are shown first.
     """
     from orbitmq.spark.jobs.search.running import SearchOptions, run
 
@@ -85,7 +94,7 @@ def search(
         write_report(result.messages, setup.report, result.cut)
     looked = f"{len(result.messages)} found in {', '.join(result.places) or 'nothing'}"
     if lake is not None:
-        looked += f"; {result.files} files of the lake read, {result.files_left_out} left out"
+        looked += f"; {counted(result.files, 'file')} of the lake read, {result.files_left_out} left out"
     if result.cut:
         looked += f"; there may be more than {limit}: --limit"
     return Rows(_HEADS, [_row(one, as_json=ui.as_json) for one in result.messages], looked)
@@ -139,11 +148,13 @@ def _pairs(given: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 
 
 def write_report(messages: list[Found], path: object, cut: bool) -> None:
-    """What was found, as a page. Raises ReportUnavailable, OSError."""
+    """Writes the findings as a page. Raises ReportUnavailable, OSError."""
     from orbitmq.spark.jobs.report import Report
 
     report = Report("Messages found")
-    report.text(f"{len(messages)} messages, oldest first{', and there may be more' if cut else ''}.")
+    report.text(
+        f"{counted(len(messages), 'message')}, oldest first{', and there may be more' if cut else ''}."
+    )
     rows = [
         (
             time_text(one.store_ms),

@@ -12,12 +12,12 @@ import pyarrow as pa
 from orbitmq.net.address import format_address
 from orbitmq.net.errors import NetError
 from orbitmq.protocol.errors import BrokerRefused, NotFound, OrbitError
-from orbitmq.protocol.ids import parse_offset_message_id
+from orbitmq.protocol.records.ids import parse_offset_message_id
 from orbitmq.protocol.requests.pull import QueryMessage, ViewMessageById
-from orbitmq.spark.arrow_cy import RecordScanner
-from orbitmq.spark.cluster import Cluster
 from orbitmq.spark.lake.state import LakeState
-from orbitmq.spark.planning import Queue
+from orbitmq.spark.read.arrow_cy import RecordScanner
+from orbitmq.spark.read.cluster import Cluster
+from orbitmq.spark.read.planning import Queue
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from orbitmq.spark.jobs.job import JobSetup
 
 MOST_OF_INDEX = 64
-"""What a broker gives of its index at most; as many may mean that there are more."""
+"""Most messages that a broker returns from its index; as many may mean that there are more."""
 END_OF_TIME_MS = (1 << 63) - 1
 OFFSET_ID_DIGITS = (32, 56)
 """Length of an id that says where a message is stored, with an IPv4 or an IPv6 address."""
@@ -33,7 +33,7 @@ OFFSET_ID_DIGITS = (32, 56)
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """What brokers' indexes gave, and whether that is all of it."""
+    """Messages from brokers' indexes, and whether these are all."""
 
     batches: tuple[tuple[str, pa.RecordBatch], ...]
     """Name of the broker and messages of it."""
@@ -109,7 +109,7 @@ Spans = dict[Queue, tuple[int, int]]
 
 
 def behind_the_lake(bounds: Spans, state: LakeState) -> Spans:
-    """What the queues hold and the lake does not; empty where that is nothing."""
+    """Ranges that the queues hold and the lake lacks; empty if there are none."""
     spans = {}
     for queue, (low, high) in bounds.items():
         held = state.held.get((queue.topic, queue.key), ())

@@ -1,4 +1,4 @@
-"""What is looked for, as a Spark predicate: data frames in and out."""
+"""Conditions of a search as a Spark predicate: data frames in and out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a message has to have; all that is given has to hold."""
+    """Conditions on a message; all that are given have to hold."""
 
     key: str | None = None
     """One of its keys."""
@@ -67,7 +67,7 @@ class Wanted:
         return whole
 
     def may_be_in(self, file: LakeFile) -> bool:
-        """Whether a file of a lake can hold such a message, by the times that the manifest tells of it."""
+        """True if a file of a lake can hold such a message, by its times in the manifest."""
         if self.since_ms is not None and file.last_store_ms < self.since_ms:
             return False
         return self.until_ms is None or file.first_store_ms < self.until_ms
@@ -100,7 +100,7 @@ class Found:
 
     @property
     def name(self) -> tuple[str, str, int, int]:
-        """What tells it apart from any other message."""
+        """The identity of the message."""
         return self.topic, self.broker_name, self.queue_id, self.queue_offset
 
 

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from orbitmq.spark.cluster import Cluster
-from orbitmq.spark.columns import BY_NAME
 from orbitmq.spark.errors import BadOption
-from orbitmq.spark.jobs.beforehand import need_order
 from orbitmq.spark.jobs.checkpoint import Checkpoint, checkpoint
 from orbitmq.spark.jobs.job import QUIET, JobSetup, JobUi
+from orbitmq.spark.jobs.preflight import need_order
 from orbitmq.spark.jobs.search.live import (
     END_OF_TIME_MS,
     Spans,
@@ -29,7 +27,9 @@ from orbitmq.spark.lake.errors import LakeError
 from orbitmq.spark.lake.lake import load
 from orbitmq.spark.lake.state import LakeState
 from orbitmq.spark.lake.storage import LakeLocation
-from orbitmq.spark.options import ReadOptions
+from orbitmq.spark.read.cluster import Cluster
+from orbitmq.spark.read.columns import BY_NAME
+from orbitmq.spark.read.options import ReadOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,12 +54,12 @@ ROWS = pa.schema(
         for name in (*COLUMNS, "brokerName")
     ]
 )
-"""What is kept of each message that is found; times are in ms."""
+"""Columns that are kept of each message found; times are in ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
-    """What `run` is told."""
+    """Options of `run`."""
 
     wanted: Wanted
     topics: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class SearchOptions:
 
 @dataclass(slots=True)
 class SearchResult:
-    """What was found, oldest first."""
+    """Messages found, oldest first."""
 
     messages: list[Found]
     files: int = 0
@@ -85,7 +85,7 @@ class SearchResult:
     files_left_out: int = 0
     """Those that could not hold such a message."""
     places: tuple[str, ...] = ()
-    """Where was looked."""
+    """Places searched."""
     cut: bool = False
     """There may be more: the limit is reached."""
 
@@ -164,7 +164,7 @@ def _search(options: SearchOptions, ui: JobUi, kept: Checkpoint | None) -> Searc
 
 
 def _indexed(wanted: Wanted) -> bool:
-    """Whether brokers' indexes can answer: they have keys and unique ids, and nothing else.
+    """True if brokers' indexes can answer: they have keys and unique ids, and nothing else.
 
     A regular expression of Java's can only be judged by Spark.
     """
@@ -223,7 +223,7 @@ def _of_topics(
 def _collected(
     read: Callable[[], DataFrame], options: SearchOptions, place: str, name: str, kept: Checkpoint | None
 ) -> list[Found]:
-    """What a piece holds of what is wanted. A piece that has changed has another `name`."""
+    """Matching messages of a piece. A piece that has changed has another `name`."""
     from pyspark.sql import functions as F  # noqa: N812
 
     def look() -> list[dict[str, Any]]:
@@ -271,7 +271,7 @@ def _ms(value: int | datetime | None) -> int:
 
 
 def _is(one: Found, wanted: Wanted) -> bool:
-    """What `Wanted.predicate` says, of one message: indexes know hashes, and one condition of several."""
+    """The value of `Wanted.predicate` for one message: indexes know hashes, and one condition of several."""
     return (
         (wanted.key is None or wanted.key in (one.keys or "").split(" "))
         and (

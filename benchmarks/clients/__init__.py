@@ -1,0 +1,1 @@
+"""Clients beside each other, one core each: `python -m benchmarks.clients`."""

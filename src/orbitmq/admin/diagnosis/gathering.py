@@ -1,0 +1,180 @@
+"""Evidence about a group, from brokers and from the group's members."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from orbitmq.admin.admin import Admin, BrokerAt
+from orbitmq.admin.commands.cluster_list import broker_states
+from orbitmq.admin.commands.group_connections import group_connections
+from orbitmq.admin.commands.group_list import groups_on
+from orbitmq.admin.commands.group_progress import Progress, group_progress
+from orbitmq.admin.commands.topic_status import topic_status
+from orbitmq.admin.diagnosis.evidence import Evidence, Handling, HeldQueue, Member, QueueEvidence
+from orbitmq.protocol.bodies.heartbeat import ConsumerConnection, MessageModel
+from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.bodies.running import ConsumerRunningInfo
+from orbitmq.protocol.bodies.stats import TopicOffset
+from orbitmq.protocol.errors import ConsumerNotOnline, NoPermission, OrbitError
+from orbitmq.protocol.names import DLQ_PREFIX, RETRY_PREFIX
+from orbitmq.protocol.requests.client import GetConsumerRunningInfo
+
+BETWEEN_SECONDS = 1.5
+"""Between the two looks that show whether anything moves."""
+READ = 4
+
+
+async def gather(admin: Admin, group: str, between_seconds: float = BETWEEN_SECONDS) -> Evidence:
+    """Everything about a group. Brokers that do not answer are part of it. Raises NoBroker, NetError."""
+    states = [one for one in await broker_states(admin) if one.at.is_master]
+    gone = {one.at.name: one.error or one.state for one in states if one.state in ("down", "refusing")}
+    there = [one.at for one in states if one.at.name not in gone]
+    try:
+        first, began = await group_progress(admin, group, None, there), time.monotonic()
+        members, connections = await _members(admin, group, there)
+        await asyncio.sleep(max(0.0, between_seconds - (time.monotonic() - began)))
+        second = await group_progress(admin, group, None, there)
+    except NoPermission as error:
+        return Evidence(group, _now_ms(), 1.0, refused=str(error))
+    seconds = time.monotonic() - began
+    settings = [
+        found.get(group) for found in await admin.each(there, lambda one: groups_on(admin, one.address))
+    ]
+    known = [one for one in settings if one is not None]
+    topics = {queue.topic for queue in second.queues}
+    offsets, unreadable = await _topics(admin, topics)
+    dead = await _count(admin, DLQ_PREFIX + group)
+    return Evidence(
+        group,
+        _now_ms(),
+        seconds,
+        _queues(first, second, offsets),
+        members,
+        known=bool(known),
+        enabled=all(one.consume_enable for one in known),
+        broadcasting=connections is not None and connections.message_model is MessageModel.BROADCASTING,
+        brokers_gone=gone,
+        unreadable=frozenset(unreadable),
+        retry_lag=sum(
+            one.broker_offset - one.consumer_offset
+            for queue, one in second.queues.items()
+            if queue.topic == RETRY_PREFIX + group
+        ),
+        dead_letters=dead,
+    )
+
+
+def _queues(
+    first: Progress, second: Progress, offsets: dict[MessageQueue, TopicOffset]
+) -> list[QueueEvidence]:
+    found = []
+    for queue, now in second.queues.items():
+        before = first.queues.get(queue, now)
+        found.append(
+            QueueEvidence(
+                queue,
+                max(0, now.broker_offset - now.consumer_offset),
+                max(0, now.consumer_offset - before.consumer_offset),
+                max(0, now.broker_offset - before.broker_offset),
+                now.consumer_offset,
+                offsets[queue].min_offset if queue in offsets else None,
+                now.last_timestamp,
+            )
+        )
+    return found
+
+
+async def _members(
+    admin: Admin, group: str, brokers: list[BrokerAt]
+) -> tuple[list[Member], ConsumerConnection | None]:
+    if not brokers:
+        return [], None
+    try:
+        connections = await group_connections(admin, group, brokers)
+    except ConsumerNotOnline:
+        return [], None
+    shared = {topic: one.sub_string for topic, one in connections.subscription_table.items()}
+    names = sorted(one.client_id for one in connections.connection_set)
+    return await members_of(admin, group, brokers, names, shared), connections
+
+
+async def members_of(
+    admin: Admin,
+    group: str,
+    brokers: list[BrokerAt],
+    client_ids: Sequence[str],
+    subscriptions: dict[str, str] | None = None,
+) -> list[Member]:
+    """The members with these ids, as they tell of themselves.
+
+    `subscriptions` are those of members that tell nothing.
+    """
+    shared = subscriptions or {}
+    return await admin.each(client_ids, lambda name: _member(admin, group, name, brokers, shared))
+
+
+async def _member(
+    admin: Admin, group: str, client_id: str, brokers: list[BrokerAt], shared: dict[str, str]
+) -> Member:
+    """One member's own account; brokers pass the question on to it."""
+    for one in brokers:
+        try:
+            reply = await admin.call(one.address, GetConsumerRunningInfo(group, client_id))
+        except OrbitError:
+            continue
+        return member_of(client_id, reply.body)
+    return Member(client_id, answered=False, subscriptions=shared)
+
+
+def member_of(client_id: str, info: ConsumerRunningInfo) -> Member:
+    """A member as it tells of itself."""
+    threads = info.properties.get("PROP_THREADPOOL_CORE_SIZE", "")
+    return Member(
+        client_id,
+        ordered=info.properties.get("PROP_CONSUMEORDERLY") == "true",
+        threads=int(threads) if threads.isdigit() else 0,
+        subscriptions={one.topic: one.sub_string for one in info.subscription_set},
+        held={
+            queue: HeldQueue(
+                one.cached_msg_count,
+                one.cached_msg_size_in_mib,
+                one.locked or info.properties.get("PROP_CONSUMEORDERLY") != "true",
+                one.last_pull_timestamp,
+                one.last_consume_timestamp,
+            )
+            for queue, one in info.mq_table.items()
+            if not one.droped
+        },
+        handling={
+            topic: Handling(one.consume_rt, one.consume_ok_tps, one.consume_failed_tps, one.pull_tps)
+            for topic, one in info.status_table.items()
+        },
+    )
+
+
+async def _topics(admin: Admin, topics: set[str]) -> tuple[dict[MessageQueue, TopicOffset], set[str]]:
+    """Offsets of all queues, and the topics that may not be read somewhere."""
+    offsets: dict[MessageQueue, TopicOffset] = {}
+    unreadable = set()
+    for topic in sorted(topics):
+        try:
+            offsets.update(await topic_status(admin, topic))
+            route = await admin.route(topic)
+        except OrbitError:
+            continue
+        if any(not one.perm & READ for one in route.queue_datas):
+            unreadable.add(topic)
+    return offsets, unreadable
+
+
+async def _count(admin: Admin, topic: str) -> int:
+    try:
+        return sum(one.max_offset - one.min_offset for one in (await topic_status(admin, topic)).values())
+    except OrbitError:
+        return 0
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,1 @@
+"""Requests of operators: options, runtime figures, queries."""

@@ -1,0 +1,155 @@
+"""The broker as a whole: its figures, its replication, and cleaning by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from orbitmq.broker.admin.runtime_info import TimerFigures, Uptime, runtime_info
+from orbitmq.broker.delay.levels import DelayDelivery
+from orbitmq.broker.delay.timer import Timers
+from orbitmq.broker.ha.replication import Replication
+from orbitmq.broker.metadata.identity import BrokerIdentity
+from orbitmq.broker.metadata.topics import TopicTable
+from orbitmq.broker.registry import handlers
+from orbitmq.broker.stats.counters import BrokerStats
+from orbitmq.handling.call import Call
+from orbitmq.protocol.bodies.route import KVTable
+from orbitmq.protocol.requests.admin import (
+    CleanExpiredConsumequeue,
+    DeleteExpiredCommitlog,
+    GetBrokerRuntimeInfo,
+    RuntimeInfoReply,
+)
+from orbitmq.protocol.requests.ha import (
+    ExchangeBrokerHaInfo,
+    GetBrokerHaStatus,
+    HaInfoReply,
+    HaStatusReply,
+    ResetMasterFlushOffset,
+)
+from orbitmq.protocol.requests.topic import CleanUnusedTopic
+from orbitmq.protocol.schema.declare import Reply, Void
+from orbitmq.store import MessageStore, StoreFigures
+
+
+class AdminSettings(Protocol):
+    """What the broker's options say that its runtime info shows."""
+
+    @property
+    def start_accept_send_request_time_stamp(self) -> int: ...
+    @property
+    def send_thread_pool_queue_capacity(self) -> int: ...
+    @property
+    def pull_thread_pool_queue_capacity(self) -> int: ...
+    @property
+    def lite_pull_thread_pool_queue_capacity(self) -> int: ...
+    @property
+    def query_thread_pool_queue_capacity(self) -> int: ...
+    @property
+    def ack_thread_pool_queue_capacity(self) -> int: ...
+    @property
+    def end_transaction_pool_queue_capacity(self) -> int: ...
+
+
+@dataclass(slots=True)
+class AdminTables:
+    """What figures and cleaning look at."""
+
+    identity: BrokerIdentity
+    settings: AdminSettings
+    replication: Replication
+    topics: TopicTable
+    delay: DelayDelivery
+    timer: Timers
+    store: MessageStore
+    stats: BrokerStats
+    boot_ms: int
+    figures: Callable[[], StoreFigures]
+    """The store's figures at this moment."""
+
+
+@handlers(GetBrokerRuntimeInfo)
+def get_broker_runtime_info(tables: AdminTables, call: Call[GetBrokerRuntimeInfo], now: int) -> Reply:
+    """All figures of the broker as texts."""
+    settings = tables.settings
+    delay, timer = tables.delay, tables.timer
+    info = runtime_info(
+        tables.stats,
+        tables.figures(),
+        Uptime(tables.boot_ms, settings.start_accept_send_request_time_stamp),
+        {level: (position, delay.max_offset(level)) for level, position in delay.positions.items()},
+        {
+            "send": settings.send_thread_pool_queue_capacity,
+            "pull": settings.pull_thread_pool_queue_capacity,
+            "litePull": settings.lite_pull_thread_pool_queue_capacity,
+            "query": settings.query_thread_pool_queue_capacity,
+            "ack": settings.ack_thread_pool_queue_capacity,
+            "endTransaction": settings.end_transaction_pool_queue_capacity,
+        },
+        TimerFigures(
+            timer.read_behind_ms(now),
+            timer.offset_behind,
+            timer.metrics.pending,
+            timer.metrics.enqueue_tps,
+            timer.metrics.dequeue_tps,
+        ),
+        now,
+        tables.replication.unreplicated(now),
+    )
+    return RuntimeInfoReply(body=KVTable(info))
+
+
+@handlers(GetBrokerHaStatus)
+def get_broker_ha_status(tables: AdminTables, call: Call[GetBrokerHaStatus], now: int) -> Reply:
+    """Replication as this broker sees it."""
+    return HaStatusReply(body=tables.replication.status(now))
+
+
+@handlers(ExchangeBrokerHaInfo)
+def exchange_broker_ha_info(tables: AdminTables, call: Call[ExchangeBrokerHaInfo], now: int) -> Reply:
+    """Tells a slave where its master is; a master tells a slave that asks what it is to know of it."""
+    request, replication, identity = call.request, tables.replication, tables.identity
+    if request.master_ha_address:
+        if not replication.is_slave:
+            return HaInfoReply()
+        replication.told(request.master_address or replication.master_address, request.master_ha_address)
+        replication.told_ha_address = request.master_ha_address
+        return HaInfoReply()
+    return HaInfoReply(
+        master_ha_address=identity.ha_address,
+        master_address=identity.address,
+        master_flush_offset=tables.store.durable_offset,
+    )
+
+
+@handlers(ResetMasterFlushOffset)
+def reset_master_flush_offset(tables: AdminTables, call: Call[ResetMasterFlushOffset], now: int) -> Reply:
+    """Notes how far the master has flushed, as an operator says; a master has nothing to note."""
+    if tables.replication.is_slave:
+        tables.replication.master_flushed = call.request.master_flush_offset
+    return Void()
+
+
+@handlers(CleanUnusedTopic)
+def clean_unused_topic(tables: AdminTables, call: Call[CleanUnusedTopic], now: int) -> Reply:
+    """Deletes the queues of topics that are not in the table."""
+    for topic in tables.store.topics():
+        if tables.topics.get(topic) is None and not tables.topics.is_system(topic):
+            tables.store.delete_queues(topic)
+    return Void()
+
+
+@handlers(CleanExpiredConsumequeue)
+def clean_expired_consumequeue(tables: AdminTables, call: Call[CleanExpiredConsumequeue], now: int) -> Reply:
+    """Deletes queue files whose messages are all gone; the store does so by itself as well."""
+    tables.store.clean_queues()
+    return Void()
+
+
+@handlers(DeleteExpiredCommitlog)
+def delete_expired_commitlog(tables: AdminTables, call: Call[DeleteExpiredCommitlog], now: int) -> Reply:
+    """Deletes log segments past their time now, without waiting for the hour of deletion."""
+    tables.store.delete_expired(now)
+    return Void()

@@ -1,0 +1,1 @@
+"""Queues assigned by the broker instead of the clients."""

@@ -1,0 +1,246 @@
+"""Which frames at the start of a read may go a fast path on a broker with access control.
+
+Hot: every message passes here where access is controlled. The rules decide once about a user, its
+address and the names in a request, which makes a grant; the signature of each frame is checked. A frame
+that is refused, or unusual in any way, ends it: it goes the general path, where `Gate.refusal` decides
+and answers. Interpreted, all go that way.
+"""
+
+# mypy: disable-error-code="name-defined,misc,untyped-decorator,unused-ignore"
+# ruff: noqa: F821
+# (The C structures are names that only the compiler knows.)
+
+from __future__ import annotations
+
+from binascii import b2a_base64
+from hmac import compare_digest
+from typing import TYPE_CHECKING, Any, Protocol
+
+try:
+    import cython
+except ModuleNotFoundError:
+    from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
+
+if cython.compiled:
+    from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
+        Span,
+        Writer,
+        byte_of,
+        bytes_of,
+        is_literal,
+        is_same,
+        is_there,
+        make_room,
+        no_span,
+        order_of,
+        part_of,
+        put_span,
+        put_u8,
+        put_u32,
+        span_of,
+        span_written,
+        text_of,
+        view_of,
+        writer_of,
+        writer_over,
+    )
+    from cython.cimports.orbitmq.protocol.remoting.send_header import (  # type: ignore[import-not-found]
+        SendHeader,
+        Text,
+        named,
+        scan_frame,
+        unescape,
+    )
+
+if TYPE_CHECKING:
+    from orbitmq.handling.call import Peer
+    from orbitmq.protocol.remoting.signing import SigningKey
+
+_JOINED_BYTES = 1024
+"""Shorter bodies are hashed with the fields in one call."""
+_LETTERS = b"abcdefghijklmnopqrstuvwxyz"
+
+
+class Grant:
+    """Something that a user may ask for, from an address. Holds until users or rules change."""
+
+    __slots__ = ("key", "user")
+
+    def __init__(self, user: str, key: SigningKey | None) -> None:
+        """`key` signs the requests; None if signatures are not checked."""
+        self.user = user
+        self.key = key
+
+
+class Grants(Protocol):
+    """What has been granted, and the rules that decide about more."""
+
+    fields: dict[int, tuple[bytes, ...]]
+    """The header fields that name resources, by the codes of requests that have fast paths."""
+    granted: dict[bytes, Grant]
+    """By all that a decision depends on."""
+    memory: bytearray
+    """To work in."""
+    once: bool
+    """One right signature of a user counts for the rest of its connection, for a while."""
+
+    def grant(self, key: bytes, code: int, user: str, names: list[str], peer: Peer) -> Grant | None:
+        """Asks the rules and keeps what they grant; None if they refuse."""
+
+    def is_authenticated(self, user: str, peer: Peer, now: int) -> bool:
+        """Whether an earlier signature of a user counts for its connection."""
+
+
+def admitted_bytes(data: bytes, grants: Grants, peer: Peer, now: int) -> int:
+    """How many bytes at the start of `data` are whole frames of requests that may be served."""
+    if not cython.compiled:
+        return 0
+    read: Span = span_of(data)
+    end: cython.Py_ssize_t = 0
+    length: cython.Py_ssize_t
+    header: SendHeader
+    body: Span
+    user: Span
+    value: Span
+    # Of longer names nothing is granted: a sender shall not fill our memory with them.
+    key_memory = cython.declare(cython.uchar[1024])
+    out: Writer
+    key: Span
+    host: bytes = peer.host
+    known: bytes = b""
+    """The key of the grant that the frame before needed: most need the same."""
+    grant: Any = None
+    fields: dict[int, tuple[bytes, ...]] = grants.fields
+    memory: bytearray = grants.memory
+    names: tuple[bytes, ...] | None
+    name: bytes
+    while True:
+        length = scan_frame(read, end, cython.address(header), cython.address(body))
+        if not length:
+            break
+        names = fields.get(header.code)
+        if names is None or header.flag & 1:
+            break
+        if not named(cython.address(header), b"AccessKey", cython.address(user)):
+            break
+        out = writer_over(key_memory, cython.sizeof(key_memory))
+        put_u32(cython.address(out), cython.cast(cython.uint, header.code))
+        put_span(cython.address(out), user)
+        for name in names:
+            value = _value(cython.address(header), name)
+            if not is_there(value):
+                out.overflow = True
+                break
+            put_u8(cython.address(out), 0)  # is in no field: control characters are escaped
+            put_span(cython.address(out), value)
+        put_u8(cython.address(out), 0)
+        put_span(cython.address(out), part_of(span_of(host), 0, len(host) - 4))
+        if out.overflow:
+            break
+        key = span_written(cython.address(out))
+        if not is_same(key, span_of(known)):
+            known = bytes_of(key)
+            grant = grants.granted.get(known)
+            if grant is None:
+                grant = grants.grant(
+                    known,
+                    header.code,
+                    text_of(user),
+                    [text_of(_value(cython.address(header), name)) for name in names],
+                    peer,
+                )
+                if grant is None:
+                    break
+            if grants.once and not grants.is_authenticated(grant.user, peer, now):
+                break
+        if grant.key is not None and not _is_signed(
+            cython.address(header), length - body.size, body, grant.key, memory
+        ):
+            break
+        end += length
+    admitted: int = end
+    return admitted
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _value(header: cython.pointer[SendHeader], name: bytes) -> Span:
+    """A field that is written without escapes; none where there is no such field."""
+    wanted: Span = span_of(name)
+    letter: cython.uchar = byte_of(wanted, 0)
+    i: cython.int
+    if wanted.size == 1 and 97 <= letter <= 122:
+        if header.fields[letter - 97].escaped:
+            return no_span()
+        return header.fields[letter - 97].span
+    for i in range(header.named):
+        if is_same(header.names[header.named - 1 - i].span, wanted):
+            return header.values[header.named - 1 - i].span
+    return no_span()
+
+
+@cython.cfunc
+def _is_signed(
+    header: cython.pointer[SendHeader],
+    header_bytes: cython.Py_ssize_t,
+    body: Span,
+    key: Any,
+    memory: bytearray,
+) -> cython.bint:
+    """Whether a request's signature is right; see `orbitmq.protocol.remoting.signing`. Compiled only."""
+    # As many as a header has: 26 letters and `MOST_NAMED`.
+    names = cython.declare(Span[46])
+    values = cython.declare(Text[46])
+    given: Span = no_span()
+    name: Span
+    count: cython.Py_ssize_t = 0
+    place: cython.Py_ssize_t
+    order: cython.int
+    i: cython.int
+    for i in range(26):
+        if is_there(header.fields[i].span):
+            names[count] = part_of(span_of(_LETTERS), i, 1)
+            values[count] = header.fields[i]
+            count += 1
+    for i in range(header.named):
+        name = header.names[i].span
+        if is_literal(name, b"Signature"):
+            if is_there(given):
+                return False
+            given = header.values[i].span
+            continue
+        if is_literal(name, b"_UNIQUE_KEY_QUERY"):  # which old clients do not sign
+            return False
+        place = count
+        while place > 0:
+            order = order_of(name, names[place - 1])
+            if order == 0:
+                return False
+            if order > 0:
+                break
+            names[place] = names[place - 1]
+            values[place] = values[place - 1]
+            place -= 1
+        names[place] = name
+        values[place] = header.values[i]
+        count += 1
+    if not is_there(given):
+        return False
+    is_joined: cython.bint = body.size < _JOINED_BYTES
+    out: Writer = writer_of(memory)
+    make_room(memory, cython.address(out), header_bytes + _JOINED_BYTES)  # values are shorter than the header
+    for place in range(count):
+        if not unescape(values[place].span, values[place].escaped, cython.address(out)):
+            return False
+    if is_joined:
+        put_span(cython.address(out), body)
+    if out.overflow:
+        return False
+    inner = key.inner.copy()
+    inner.update(view_of(span_written(cython.address(out))))
+    if not is_joined:
+        inner.update(view_of(body))
+    outer = key.outer.copy()
+    outer.update(inner.digest())
+    is_right: cython.bint = compare_digest(b2a_base64(outer.digest(), newline=False), bytes_of(given))
+    return is_right

@@ -1,0 +1,1 @@
+"""Connected producers and consumers, their locks, and requests sent to them."""

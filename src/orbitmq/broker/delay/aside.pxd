@@ -1,0 +1,341 @@
+# Properties of messages that wait elsewhere first, and of half messages as they are stored, looked at in place:
+# for the hot modules where they are compiled.
+
+from orbitmq.protocol.buffers.bounded cimport (
+    Span,
+    byte_of,
+    find_byte,
+    i16_of,
+    i32_of,
+    is_alphanumeric,
+    is_ascii,
+    is_digits,
+    is_literal,
+    is_there,
+    no_span,
+    part_of,
+    rest_of,
+    starts_with,
+)
+from orbitmq.protocol.buffers.text_hash cimport tag_hash
+
+
+cdef enum:
+    MAGIC = -626843481  # 0xDAA320A7, of a record whose topic has up to 127 bytes
+
+
+cdef struct Aside:
+    Py_ssize_t unique_at
+    Py_ssize_t unique_size
+    Py_ssize_t group_at
+    Py_ssize_t group_size
+    int level  # 0: a half message
+    long long tags_code
+    bint is_ordered
+
+
+cdef struct Entry:
+    Span name
+    Span value
+    Py_ssize_t value_at
+    Py_ssize_t behind  # where the next one begins
+
+
+cdef inline bint take_entry(Span properties, Py_ssize_t at, Entry *entry) noexcept:
+    """Reads the entry of properties that begins at `at`; False if it is not of the usual form: a name and a
+    value, neither empty, with 0x01 between them alone and 0x02 behind.
+    """
+    cdef Py_ssize_t stop = find_byte(properties, 2, at)
+    cdef Py_ssize_t middle
+    if stop < 0:
+        return False
+    middle = find_byte(part_of(properties, at, stop - at), 1)
+    if middle < 0:
+        return False
+    entry.name = part_of(properties, at, middle)
+    entry.value_at = at + middle + 1
+    entry.value = part_of(properties, entry.value_at, stop - entry.value_at)
+    entry.behind = stop + 1
+    return entry.name.size > 0 and entry.value.size > 0 and find_byte(entry.value, 1) < 0
+
+
+cdef inline bint look_aside(Span properties, bint sync_flush, Aside *aside) noexcept:
+    """True if ASCII properties, which end with 0x02, are those of a message with a delay level or of a half message, to
+    which three more can be added as they are; what that needs of them is in `aside`.
+    """
+    cdef Py_ssize_t at = 0
+    cdef unsigned char first
+    cdef Entry entry
+    cdef bint is_half = False
+    cdef bint has_tags = False
+    aside.unique_at = aside.group_at = 0
+    aside.unique_size = aside.group_size = 0
+    aside.level = 0
+    aside.tags_code = 0
+    aside.is_ordered = False
+    if find_byte(properties, 0) >= 0:
+        return False
+    while at < properties.size:
+        if not take_entry(properties, at, &entry):
+            return False
+        first = byte_of(entry.name, 0)
+        if first == 68:  # D
+            if starts_with(entry.name, b"DELAY"):
+                if entry.name.size != 5 or aside.level or entry.value.size > 2:
+                    return False
+                if byte_of(entry.value, 0) == 48 or not is_digits(entry.value):
+                    return False
+                aside.level = <int> digits(entry.value)
+        elif first == 85:  # U
+            if is_literal(entry.name, b"UNIQ_KEY"):
+                if aside.unique_size or not is_alphanumeric(entry.value):
+                    return False
+                aside.unique_at = entry.value_at
+                aside.unique_size = entry.value.size
+        elif first == 84:  # T
+            if is_literal(entry.name, b"TAGS"):
+                if has_tags:
+                    return False
+                has_tags = True
+                aside.tags_code = tag_hash(entry.value)
+            elif is_literal(entry.name, b"TRAN_MSG"):
+                if is_half or not is_literal(entry.value, b"true"):
+                    return False
+                is_half = True
+            elif (
+                starts_with(entry.name, b"TIMER_")
+                or starts_with(entry.name, b"TRACE_ON")
+                or starts_with(entry.name, b"TRAN")
+            ):
+                return False
+        elif first == 80:  # P
+            if is_literal(entry.name, b"PGROUP"):
+                if aside.group_size:
+                    return False
+                aside.group_at = entry.value_at
+                aside.group_size = entry.value.size
+            elif starts_with(entry.name, b"POP_CK"):
+                return False
+        elif first == 95:  # _
+            if is_literal(entry.name, b"__SHARDINGKEY"):
+                if aside.is_ordered:
+                    return False
+                aside.is_ordered = True
+            elif starts_with(entry.name, b"__transactionId__") or starts_with(entry.name, b"_SYS_MSG_PRIORITY_"):
+                return False
+        elif first == 82:  # R
+            if starts_with(entry.name, b"REAL_"):
+                return False
+        elif first == 77:  # M
+            if starts_with(entry.name, b"MSG_REGION"):
+                return False
+        elif first == 67:  # C
+            if starts_with(entry.name, b"CLUSTER") or starts_with(entry.name, b"CHECK_IMMUNITY_"):
+                return False
+        elif first == 87 and sync_flush:  # W
+            if is_literal(entry.name, b"WAIT"):
+                return False
+        at = entry.behind
+    if not aside.unique_size:
+        return False
+    if is_half:
+        return aside.group_size > 0 and not aside.level
+    return aside.level > 0
+
+
+cdef struct Half:
+    Span record
+    Py_ssize_t host_size
+    Py_ssize_t body_at
+    Span body
+    Span sent  # properties that its commit publishes, but for the broker's own
+    Span own
+    Span topic  # where it goes
+    Span queue_id
+    Span group
+    Span unique
+    long long tags_code
+
+
+cdef inline bint look_at_half(Span log, Half *half) noexcept:
+    """Takes apart a record of a half message that `look_aside` has let pass, with which a piece of the log
+    begins; False if it is anything else.
+    """
+    cdef Entry entry
+    cdef Span properties
+    cdef Py_ssize_t at
+    cdef Py_ssize_t size = i32_of(log, 0)
+    cdef Py_ssize_t body_size
+    cdef unsigned char host_flags
+    if size < 91 or size > log.size:
+        return False
+    half.record = part_of(log, 0, size)
+    host_flags = byte_of(half.record, 39)
+    half.host_size = 20 if host_flags & 0x10 else 8
+    at = 48 + half.host_size + 8 + (20 if host_flags & 0x20 else 8) + 12
+    half.body_at = at + 4
+    body_size = i32_of(half.record, at)
+    at = half.body_at + body_size
+    if body_size < 0 or at > size - 3:
+        return False
+    half.body = part_of(half.record, half.body_at, body_size)
+    at += 1 + byte_of(half.record, at)
+    properties = rest_of(half.record, at + 2)
+    if at > size - 2 or i16_of(half.record, at) != properties.size:
+        return False
+    half.topic = half.queue_id = half.group = half.unique = half.own = half.sent = no_span()
+    half.tags_code = 0
+    at = 0
+    while at < properties.size:
+        if not take_entry(properties, at, &entry):
+            return False
+        if is_literal(entry.name, b"REAL_TOPIC"):
+            half.sent = part_of(properties, 0, at)
+            half.topic = entry.value
+        elif is_literal(entry.name, b"REAL_QID"):
+            half.queue_id = entry.value
+            half.own = rest_of(properties, entry.behind)
+            break
+        elif is_literal(entry.name, b"UNIQ_KEY"):
+            half.unique = entry.value
+        elif is_literal(entry.name, b"PGROUP"):
+            half.group = entry.value
+        elif is_literal(entry.name, b"TAGS"):
+            half.tags_code = tag_hash(entry.value)
+        at = entry.behind
+    return is_there(half.topic) and is_there(half.queue_id) and is_there(half.group) and is_there(half.unique)
+
+
+cdef struct Record:
+    Span whole
+    Span body
+    Py_ssize_t store_time  # where it stands in the record
+    Py_ssize_t before_topic  # the bytes of the record before its topic
+    Span topic
+    Span properties
+
+
+cdef inline bint look_at_record(Span whole, Record *record) noexcept:
+    """Takes apart the record of a plain message; False if it is damaged, or not of the usual form. The checksum
+    of its body is not looked at.
+    """
+    cdef Py_ssize_t at
+    cdef Py_ssize_t body_size
+    cdef unsigned char sys_flag = byte_of(whole, 39)
+    if whole.size < 91 or i32_of(whole, 0) != whole.size or i32_of(whole, 4) != MAGIC:
+        return False
+    if sys_flag & 0x8C:  # transactions, inner batches
+        return False
+    record.whole = whole
+    record.store_time = 48 + (20 if sys_flag & 0x10 else 8)
+    at = record.store_time + 8 + (20 if sys_flag & 0x20 else 8) + 12
+    if at > whole.size - 7:
+        return False
+    body_size = i32_of(whole, at)
+    at += 4
+    if body_size < 0 or body_size > whole.size - at - 3:
+        return False
+    record.body = part_of(whole, at, body_size)
+    at += body_size
+    record.before_topic = at
+    record.topic = part_of(whole, at + 1, byte_of(whole, at))
+    at += 1 + byte_of(whole, at)
+    if at > whole.size - 2:
+        return False
+    record.properties = rest_of(whole, at + 2)
+    if i16_of(whole, at) != record.properties.size:  # more than 32,767 read as a negative number
+        return False
+    return find_byte(record.properties, 0) < 0
+
+
+cdef struct Delayed:
+    Span topic  # where it goes
+    Span queue_id
+    long long tags_code
+
+
+cdef inline bint look_at_delayed(const Record *record, Delayed *delayed) noexcept:
+    """What the properties of a delayed message say; False if they are not of the usual form."""
+    cdef Span properties = record.properties
+    cdef Py_ssize_t at = 0
+    cdef Entry entry
+    delayed.topic = delayed.queue_id = no_span()
+    delayed.tags_code = 0
+    while at < properties.size:
+        if not take_entry(properties, at, &entry):
+            return False
+        if is_literal(entry.name, b"REAL_TOPIC"):
+            if entry.value.size > 127 or not is_ascii(entry.value):
+                return False
+            delayed.topic = entry.value
+        elif is_literal(entry.name, b"REAL_QID"):
+            delayed.queue_id = entry.value
+        elif is_literal(entry.name, b"TAGS"):
+            if not is_ascii(entry.value):
+                return False
+            delayed.tags_code = tag_hash(entry.value)
+        at = entry.behind
+    return is_there(delayed.topic) and is_there(delayed.queue_id)
+
+
+cdef inline long long digits(Span text) noexcept:
+    """The number that up to 18 digits are; -1 for anything else."""
+    cdef long long number = 0
+    cdef Py_ssize_t i
+    if text.size > 18 or not is_digits(text):
+        return -1
+    for i in range(text.size):
+        number = number * 10 + byte_of(text, i) - 48
+    return number
+
+
+cdef struct Timer:
+    Span topic  # where it goes
+    long long out_ms
+    long long asked_ms  # -1: it does not say
+
+
+cdef inline bint look_at_timer(const Record *record, long long stored_ms, Timer *timer) noexcept:
+    """What the properties of a timer message say; False if they are not of the usual form, or take another one
+    back.
+    """
+    cdef Span properties = record.properties
+    cdef Py_ssize_t at = 0
+    cdef Entry entry
+    cdef long long number
+    cdef bint has_queue = False
+    timer.topic = no_span()
+    timer.out_ms = timer.asked_ms = -1
+    while at < properties.size:
+        if not take_entry(properties, at, &entry):
+            return False
+        if starts_with(entry.name, b"TIMER_"):
+            number = digits(entry.value)
+            if is_literal(entry.name, b"TIMER_OUT_MS"):
+                if number < 0 or timer.out_ms >= 0:
+                    return False
+                timer.out_ms = number
+            elif is_literal(entry.name, b"TIMER_DELIVER_MS"):
+                if number < 0 or timer.asked_ms >= 0:
+                    return False
+                timer.asked_ms = number
+            elif is_literal(entry.name, b"TIMER_DELAY_MS"):
+                if number < 0 or timer.asked_ms >= 0:
+                    return False
+                timer.asked_ms = stored_ms + number
+            elif is_literal(entry.name, b"TIMER_DELAY_SEC"):
+                if number < 0 or number > 1000000000 or timer.asked_ms >= 0:
+                    return False
+                timer.asked_ms = stored_ms + number * 1000
+            elif is_literal(entry.name, b"TIMER_DEL_UNIQKEY"):
+                return False
+        elif is_literal(entry.name, b"REAL_TOPIC"):
+            if is_there(timer.topic) or not is_ascii(entry.value):
+                return False
+            timer.topic = entry.value
+        elif is_literal(entry.name, b"REAL_QID"):
+            if has_queue or digits(entry.value) < 0:
+                return False
+            has_queue = True
+        at = entry.behind
+    return is_there(timer.topic) and has_queue and timer.out_ms >= 0

@@ -1,0 +1,596 @@
+"""Delayed messages: the levels, how a send is put aside, and how it comes back when it is due.
+
+A message with property DELAY is stored in topic SCHEDULE_TOPIC_XXXX, queue level - 1; its tags code there is
+the time at which it is due, its real topic and queue are in properties. When it is due it is stored once
+more where it belongs, with the same bytes otherwise. What has been delivered is in `config/delayOffset.json`:
+level -> next queue offset. After a crash a few seconds may be delivered again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, TypeAlias
+
+from orbitmq.broker.delay.delay_cy import copy_due
+from orbitmq.broker.delay.timer_due import TIMER_PROPERTIES
+from orbitmq.broker.metadata import names
+from orbitmq.broker.metadata.snapshots import Snapshot
+from orbitmq.handling.dirty_tables import DirtyTables
+from orbitmq.protocol.bodies.offset import DelayOffsetSerializeWrapper
+from orbitmq.protocol.bodies.version import DataVersion
+from orbitmq.protocol.names import SCHEDULE_TOPIC
+from orbitmq.protocol.records.message import PROPERTY_CRC_NAME, StoredMessage
+from orbitmq.protocol.records.message_cy import crc32
+from orbitmq.protocol.records.properties import find_property
+from orbitmq.protocol.schema.json_body import require_member
+from orbitmq.store import Appended, PendingMessage, PutStatus
+from orbitmq.store.options import DEFAULT_DELAY_LEVELS, delays_ms
+from orbitmq.store.queue.room import Room
+
+log = logging.getLogger(__name__)
+
+SCAN_INTERVAL_MS = 100
+FIRST_SCAN_MS = 1_000
+MESSAGES_PER_SCAN = 256
+"""How many messages one turn delivers before it lets others go first."""
+BATCH_BYTES = 1 << 20
+"""Bodies of messages that are delivered by one append, about."""
+UPDATES_PER_VERSION = 200
+LATE_MS = 60_000
+"""By how much deliveries may have been late at the end of a log that was cut."""
+
+
+class DelayLevels:
+    """The delays by level, from 1; `1s 5s 10s` means level 1 is a second, 2 five, 3 ten."""
+
+    def __init__(self, text: str = DEFAULT_DELAY_LEVELS) -> None:
+        self.delay_ms = dict(enumerate(delays_ms(text), start=1))
+        self.highest = len(self.delay_ms)
+
+    def due(self, level: int, stored_ms: int) -> int:
+        """When a message of a level is due that was stored at `stored_ms`."""
+        return stored_ms + self.delay_ms.get(level, 1_000)
+
+    def put_aside(
+        self, topic: str, queue_id: int, properties: Mapping[str, str], now: int
+    ) -> PutAside | None:
+        """Where a message has to wait first, with the properties to store; None if it is not delayed.
+
+        A level above the highest counts as the highest; text that is no number as no delay.
+        """
+        try:
+            level = int(properties.get("DELAY", "0"))
+        except ValueError:
+            return None
+        if level <= 0:
+            return None
+        level = min(level, self.highest)
+        # A level wins over a time.
+        waiting = {name: value for name, value in properties.items() if name not in TIMER_PROPERTIES}
+        waiting["DELAY"] = str(level)
+        waiting["REAL_TOPIC"] = topic
+        waiting["REAL_QID"] = str(queue_id)
+        return PutAside(SCHEDULE_TOPIC, level - 1, waiting, self.due(level, now))
+
+
+class PutAside(NamedTuple):
+    """The queue in which a delayed message waits; `tags_code` is the time at which it is due, None for the
+    hash of its tag.
+    """
+
+    topic: str
+    queue_id: int
+    properties: dict[str, str]
+    tags_code: int | None
+
+
+class DelayStore(Protocol):
+    """What delivery needs of the message store."""
+
+    @property
+    def durable_offset(self) -> int: ...
+    @property
+    def max_physical(self) -> int: ...
+    @property
+    def last_timestamp_ms(self) -> int: ...
+    def min_offset(self, topic: str, queue_id: int) -> int: ...
+    def queue_ids(self, topic: str) -> list[int]: ...
+    def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int: ...
+    def max_offset(self, topic: str, queue_id: int) -> int: ...
+    def physical_offset_of(
+        self, topic: str, queue_id: int, queue_offset: int
+    ) -> tuple[int, int, int] | None: ...
+    def units(self, topic: str, queue_id: int, queue_offset: int, count: int) -> bytes: ...
+    def message_at(self, physical_offset: int, size: int) -> StoredMessage | None: ...
+    def records_from(self, physical_offset: int) -> Iterable[StoredMessage]: ...
+    def append_many(
+        self, messages: Sequence[PendingMessage], now_ms: int, answers: list[Appended]
+    ) -> list[Appended]: ...
+    def room(self, now_ms: int) -> Room | None: ...
+    def wrote_into(self, room: Room) -> None: ...
+    def leave(self, room: Room) -> None: ...
+
+
+@dataclass(slots=True)
+class Progress:
+    """Positions that may be saved once the log is on the disk up to `physical_offset`.
+
+    Whatever was delivered beyond them stands behind it.
+    """
+
+    physical_offset: int
+    positions: dict[int, int]
+
+
+Identity: TypeAlias = tuple[str, int, bytes, int, int, int]
+"""What tells one delivered message from every other; nobody can tell apart two that have the same."""
+
+
+@dataclass(slots=True)
+class _Put:
+    """Messages that stand in a level from a position on, and what the store said of them so far."""
+
+    level: int
+    position: int
+    messages: Sequence[PendingMessage]
+    answers: list[Appended] = field(default_factory=list)
+    noted: int = 0
+    """How many of the answers were taken account of."""
+    taken: int = 0
+    """How many were stored before the first one that was not."""
+
+
+class DelayDelivery:
+    """Moves due messages from the waiting queues to where they belong.
+
+    `positions` is where each level goes on. What is written to the file lags behind until the messages
+    delivered so far are on the disk: a power cut skips none. What was delivered behind the saved positions is
+    recognised at the next start, in the log: a crash repeats none either. Nor does a lack of memory: what
+    was handed to the store is remembered before, and taken account of by the next turn if not by this one.
+    """
+
+    FILE = "delayOffset.json"
+    NAME = "delay"
+
+    def __init__(
+        self,
+        levels: DelayLevels,
+        store: DelayStore,
+        dirty_tables: DirtyTables,
+        now: int,
+        updates_per_version: int = UPDATES_PER_VERSION,
+    ) -> None:
+        self.levels = levels
+        self.positions: dict[int, int] = {}
+        self.version = DataVersion(timestamp=now)
+        self.is_held = False
+        """Nothing is delivered yet: another broker may have acted for this one and is asked first."""
+        self.skipped = 0
+        """Waiting records that could not be read, or were of no deliverable kind."""
+        self.on_delivered: Callable[[str, int, int, int], None] = lambda topic, queue_id, size, count: None
+        """Hears of the topic, queue, bytes and number of messages of about the same size whose time came."""
+        self._store = store
+        self._dirty_tables = dirty_tables
+        self._saved_to: int | None = None
+        self._savable = Progress(0, {})
+        self._progress: Progress | None = None
+        self._delivered_to = 0
+        self._put: _Put | None = None
+        self._known: Counter[Identity] = Counter()
+        self._known_to_ms = 0
+        """When the last of them was delivered; the machine's clock may have been set back since."""
+        self._updates = 0
+        self._updates_per_version = updates_per_version
+
+    def stop(self) -> None:
+        """Ends deliveries; `start` goes on from what is saved, or was followed meanwhile."""
+        self._settle_progress()
+        self._put = self._progress = None
+        self._known.clear()
+        self.positions = dict(self._savable.positions)
+        self._saved_to = self._savable.physical_offset
+
+    def start(self) -> None:
+        """Brings the positions into the range of their queues, and looks in the log for what was delivered
+        behind them. Call after `load_text`, and to go on after `stop`.
+        """
+        self._delivered_to = self._store.max_physical
+        if self._saved_to is None and not self.positions:
+            # There is no file, and it may be that it could never be written: on a disk that was full.
+            self._saved_to = 0
+        if self._saved_to is not None and self._has_waiting():
+            for record in self._store.records_from(self._saved_to):
+                if _was_delivered(record):
+                    self._known[_identity(record.topic, record.queue_id, record)] += 1
+                    self._known_to_ms = record.store_timestamp
+        for level in self._all_levels():
+            first, end = self._range(level)
+            position = self.positions.get(level)
+            if position is not None:
+                self.positions[level] = min(max(position, first), end)
+        self._savable = self._here()
+        # The next start has to find out from where on to look, even if it comes before the first saving.
+        self._dirty_tables.mark(self.NAME)
+
+    def _has_waiting(self) -> bool:
+        """Whether messages are behind a position: no others are delivered from now on, or a second time."""
+        return any(self.positions.get(level, 0) < self._range(level)[1] for level in self._all_levels())
+
+    def _here(self) -> Progress:
+        """How far it has got. What is known of the time before the start counts until it was met."""
+        known = self._saved_to if self._known else None
+        return Progress(self._delivered_to if known is None else known, dict(self.positions))
+
+    def deliver_due(self, now: int, limit: int = MESSAGES_PER_SCAN) -> bool:
+        """Delivers what is due, at most `limit` messages; whether more is due at once.
+
+        Call every 100 ms, and again directly after True.
+        """
+        if self.is_held:
+            return False
+        if self._put is not None:
+            self._note_all(self._put, now)
+        caught_up = True
+        for level in self._all_levels():
+            count, taken = self._deliver_level(level, now, limit)
+            limit -= count
+            caught_up = caught_up and taken
+            if limit <= 0:
+                break
+        if caught_up and limit > 0 and now >= self._known_to_ms:
+            self._known.clear()
+        self._note_progress()
+        return limit <= 0
+
+    def _all_levels(self) -> list[int]:
+        """The levels there are, and those that are gone from the options but still have messages."""
+        waiting = {queue_id + 1 for queue_id in self._store.queue_ids(SCHEDULE_TOPIC)}
+        return sorted(waiting.union(self.levels.delay_ms))
+
+    def _is_due(self, level: int, position: int, due_ms: int, now: int) -> bool:
+        """Whether a message's time has come.
+
+        A time further away than the level's delay was promised while the level had another one, and holds;
+        unless the message says it was stored later than now: then the machine's clock was set back, and the
+        time means nothing.
+        """
+        if due_ms <= now:
+            return True
+        if due_ms <= now + self.levels.delay_ms.get(level, 0):
+            return False
+        return self._store.store_time(SCHEDULE_TOPIC, level - 1, position) > now
+
+    def _deliver_level(self, level: int, now: int, limit: int) -> tuple[int, bool]:
+        """Delivers of one level; how many, and whether the store took all that were tried."""
+        queue_id = level - 1
+        first, end = self._range(level)
+        position = self.positions.get(level, 0)
+        if end == 0 and level not in self.positions:
+            return 0, True
+        if not first <= position <= end:
+            log.warning("delay level %d: position %d is outside [%d, %d]", level, position, first, end)
+            position = min(max(position, first), end)
+        start = self.positions[level] = position
+        taken = True
+        batch: list[PendingMessage] = []
+        """Those from `position` on that are due and not delivered yet."""
+        batch_bytes = 0
+        try:
+            position = self._copy_due(level, position, min(end - position, limit), now)
+            while taken and position + len(batch) < min(end, start + limit):
+                at = position + len(batch)
+                unit = self._store.physical_offset_of(SCHEDULE_TOPIC, queue_id, at)
+                if unit is None:
+                    self.skipped += 1
+                    log.error("delay level %d: message %d is missing", level, at)
+                    message = None
+                elif self._is_due(level, at, unit[2], now):
+                    message = self._waiting_message(level, unit[0], unit[1])
+                else:
+                    break
+                known = None if message is None else self._known_as(message)
+                is_over = message is None or known is not None
+                if message is not None and not is_over:
+                    batch.append(message)
+                    batch_bytes += len(message.body)
+                # What was met before a crash is met once: nothing that may be tried again stands before it.
+                if is_over or batch_bytes >= BATCH_BYTES or self._known:
+                    taken = self._append(level, position, batch, now)
+                    position = self.positions[level]
+                    if taken and is_over:
+                        position += 1
+                        self._step_over(level, position, known)
+                    batch, batch_bytes = [], 0
+            if batch:
+                taken = self._append(level, position, batch, now)
+        finally:
+            if self.positions[level] != start:
+                self._moved(now)
+        return self.positions[level] - start, taken
+
+    def _copy_due(self, level: int, position: int, count: int, now: int) -> int:
+        """Delivers from a position on what needs nothing but copying; gives the position behind it."""
+        if self._known or count <= 0:
+            return position
+        units = self._store.units(SCHEDULE_TOPIC, level - 1, position, count)
+        room = self._store.room(now) if units else None
+        if room is None:
+            return position
+        try:
+            copied = copy_due(units, now, room, names.HALF_TOPICS)
+            delivered_to = room.segment_start + room.position
+            behind = position if copied is None else position + copied.messages
+        except BaseException:
+            self._store.leave(room)
+            raise
+        if copied is None:
+            return position
+        # What fails before has delivered nothing, and nothing fails before all of it is known.
+        self._store.wrote_into(room)
+        self.positions[level] = behind
+        self._delivered_to = delivered_to
+        for topic, queue_id, messages, size_bytes in copied.counted:
+            self.on_delivered(topic, queue_id, size_bytes, messages)
+        return behind
+
+    def _append(self, level: int, position: int, batch: Sequence[PendingMessage], now: int) -> bool:
+        """Delivers messages that stand from a position on; whether all were taken. Those behind one that was
+        not are recognised when they are met again.
+        """
+        if not batch:
+            return True
+        put = self._put = _Put(level, position, batch)
+        self._store.append_many(batch, now, put.answers)
+        return self._note_all(put, now)
+
+    def _note_all(self, put: _Put, now: int) -> bool:
+        """Takes account of what the store said; whether it took all."""
+        while put.noted < len(put.answers):
+            self._note(put, now)
+        self._put = None
+        if put.taken == len(put.messages):
+            return True
+        if put.taken < len(put.answers):
+            log.warning(
+                "delay level %d: message %d is tried again: %s",
+                put.level, put.position + put.taken, put.answers[put.taken].status,
+            )  # fmt: skip
+        return False
+
+    def _note(self, put: _Put, now: int) -> None:
+        """Takes account of the next answer: as a whole, or not at all."""
+        message, appended = put.messages[put.noted], put.answers[put.noted]
+        following = put.noted + 1
+        if appended.status is not PutStatus.PUT_OK:
+            put.noted = following
+            return
+        if put.taken == put.noted:
+            self._delivered_to = appended.physical_offset + appended.size
+            self.positions[put.level] = put.position + following
+            put.taken = following
+        else:
+            self._known_to_ms = max(self._known_to_ms, now)
+            self._known[_identity(message.topic, message.queue_id, message)] += 1
+        put.noted = following
+        self.on_delivered(message.topic, message.queue_id, appended.size, 1)
+
+    def _known_as(self, message: PendingMessage) -> Identity | None:
+        """By what a message is recognised that was delivered already; None if it was not."""
+        if not self._known:
+            return None
+        identity = _identity(message.topic, message.queue_id, message)
+        return identity if self._known[identity] else None
+
+    def _step_over(self, level: int, position: int, known: Identity | None) -> None:
+        """Moves on to a position; the message before it may be one that was recognised, which counts once."""
+        left = 0 if known is None else self._known[known] - 1
+        self.positions[level] = position
+        if known is not None:
+            self._known[known] = left
+
+    def _waiting_message(self, level: int, physical_offset: int, size: int) -> PendingMessage | None:
+        record = self._store.message_at(physical_offset, size)
+        if record is None:
+            self.skipped += 1
+            log.error("delay level %d: there is no sound record at %d", level, physical_offset)
+            return None
+        try:
+            message = delivered(record)
+        except ValueError as e:
+            self.skipped += 1
+            log.error("delay level %d: the record at %d cannot be delivered: %s", level, physical_offset, e)
+            return None
+        if message.topic in names.HALF_TOPICS:
+            self.skipped += 1
+            log.error("delay level %d: the record at %d is a half message", level, physical_offset)
+            return None
+        return message
+
+    def _range(self, level: int) -> tuple[int, int]:
+        queue_id = level - 1
+        return (
+            max(0, self._store.min_offset(SCHEDULE_TOPIC, queue_id)),
+            max(0, self._store.max_offset(SCHEDULE_TOPIC, queue_id)),
+        )
+
+    def _moved(self, now: int) -> None:
+        self._updates += 1
+        if self._updates % self._updates_per_version == 0:
+            self.version.next(now)
+        self._dirty_tables.mark(self.NAME, soon=False)
+
+    def _note_progress(self) -> None:
+        if self._settle_progress():
+            self._dirty_tables.mark(self.NAME, soon=False)
+        if self._progress is None and self._savable.positions != self.positions:
+            self._progress = self._here()
+
+    def _settle_progress(self) -> bool:
+        """Takes over the noted positions once their deliveries are on the disk; whether it did."""
+        progress = self._progress
+        if progress is None or self._store.durable_offset < progress.physical_offset:
+            return False
+        self._savable, self._progress = progress, None
+        return True
+
+    def follow(self, text: str, log_end: int, keeps_own: bool = False) -> None:
+        """Takes over a master's positions, beyond which it has delivered nothing before `log_end`.
+
+        With `keeps_own` positions that are ahead stay: this broker has acted for the master. Raises
+        MalformedJson.
+        """
+        before = dict(self.positions)
+        self.load_text(text)
+        if keeps_own:
+            self._go_forward(before)
+        self._saved_to, self._progress = log_end, None
+        self._savable = Progress(log_end, dict(self.positions))
+        if before != self.positions:
+            self._dirty_tables.mark(self.NAME, soon=False)
+
+    def follow_truncation(self, segment_bytes: int) -> None:
+        """Goes back with a log that was cut: what was delivered behind its end is to be delivered again.
+
+        What was due up to a minute before the end may have been delivered behind it; the next `start`
+        recognises in the log's last segment what was not.
+        """
+        store = self._store
+        end = store.max_physical
+        is_behind = max(self._saved_to or 0, self._savable.physical_offset) > end
+        since_ms = store.last_timestamp_ms - LATE_MS
+        for level, position in self.positions.items():
+            first, last = self._range(level)
+            position = min(position, last)
+            while is_behind and position > first:
+                unit = store.physical_offset_of(SCHEDULE_TOPIC, level - 1, position - 1)
+                if unit is not None and unit[2] < since_ms:
+                    break
+                position -= 1
+            self.positions[level] = position
+        if is_behind:
+            self._saved_to = max(0, end - 1) // segment_bytes * segment_bytes
+        self._progress = None
+        self._savable = Progress(min(self._saved_to or 0, end), dict(self.positions))
+        self._dirty_tables.mark(self.NAME)
+
+    def adopt(self, text: str) -> None:
+        """Goes forward to where another broker has got that acted for this one. Raises MalformedJson."""
+        require_member(text, "offsetTable")
+        self._go_forward(DelayOffsetSerializeWrapper.from_json(text).offset_table)
+        self._dirty_tables.mark(self.NAME, soon=False)
+
+    def _go_forward(self, positions: Mapping[int, int]) -> None:
+        for level, position in positions.items():
+            self.positions[level] = max(position, self.positions.get(level, 0))
+
+    def due_elsewhere(self, now: int) -> Iterator[tuple[int, int, PendingMessage | None]]:
+        """What is due and not delivered yet, as (level, position, message), for a broker that acts for its
+        master and stores nothing itself. None for a message that needs no delivery. `delivered_elsewhere`
+        is to be told of each, in order, before the next of its level is asked for.
+        """
+        for level in self._all_levels():
+            first, end = self._range(level)
+            position = max(first, self.positions.get(level, 0))
+            unit = self._store.physical_offset_of(SCHEDULE_TOPIC, level - 1, position)
+            if position >= end or (unit is not None and not self._is_due(level, position, unit[2], now)):
+                continue
+            message = None if unit is None else self._waiting_message(level, unit[0], unit[1])
+            known = None if message is None else self._known_as(message)
+            if known is not None:
+                self._step_over(level, position, known)
+                message = None
+            yield level, position, message
+
+    def delivered_elsewhere(self, level: int, position: int) -> None:
+        """Notes that a message was stored by another master."""
+        self.positions[level] = position + 1
+        self._savable = Progress(self._savable.physical_offset, dict(self.positions))
+        self._dirty_tables.mark(self.NAME, soon=False)
+
+    def oldest_waiting(self) -> int | None:
+        """The physical offset of the oldest message that still waits; None if none does."""
+        oldest: int | None = None
+        for level, position in self.positions.items():
+            unit = self._store.physical_offset_of(SCHEDULE_TOPIC, level - 1, position)
+            if unit is not None and (oldest is None or unit[0] < oldest):
+                oldest = unit[0]
+        return oldest
+
+    def max_offset(self, level: int) -> int:
+        """The end of a level's waiting queue."""
+        return self._range(level)[1]
+
+    def to_body(self) -> DelayOffsetSerializeWrapper:
+        """The positions as they go over the wire."""
+        return DelayOffsetSerializeWrapper(data_version=self.version, offset_table=dict(self.positions))
+
+    def snapshot(self) -> Snapshot:
+        """The content of `delayOffset.json`: positions whose deliveries are on the disk."""
+        self._settle_progress()
+        savable = self._savable
+        return DelayOffsetSerializeWrapper(
+            dict(savable.positions), self.version.copy(), savable.physical_offset
+        ).to_pretty_json
+
+    def load_text(self, text: str) -> None:
+        """Takes over the content of `delayOffset.json`. Raises MalformedJson."""
+        require_member(text, "offsetTable")
+        wrapper = DelayOffsetSerializeWrapper.from_json(text)
+        self.positions = dict(wrapper.offset_table)
+        self._saved_to = wrapper.delivered_to
+        if wrapper.data_version is not None:
+            self.version = wrapper.data_version
+
+
+def _was_delivered(record: StoredMessage) -> bool:
+    """Whether a record is a delayed message where it belongs."""
+    properties = record.properties
+    return (
+        find_property(properties, b"REAL_TOPIC") == record.topic.encode()
+        and find_property(properties, b"REAL_QID") == b"%d" % record.queue_id
+        and find_property(properties, b"DELAY") is not None
+    )
+
+
+_CRC = PROPERTY_CRC_NAME + b"\x01"
+
+
+def _identity(topic: str, queue_id: int, message: PendingMessage | StoredMessage) -> Identity:
+    body = message.body
+    # The checksum at the end of the properties is of the record as a whole, and every record has its own.
+    properties, crc, _ = message.properties.rpartition(_CRC)
+    return (
+        topic,
+        queue_id,
+        properties if crc else message.properties,
+        message.born_timestamp,
+        len(body),
+        crc32(body),
+    )
+
+
+def delivered(waiting: StoredMessage) -> PendingMessage:
+    """The message as it is stored where it belongs: all as it was, but for topic and queue.
+
+    Raises ValueError if the record does not say where it belongs.
+    """
+    topic = find_property(waiting.properties, b"REAL_TOPIC")
+    queue_id = find_property(waiting.properties, b"REAL_QID")
+    if not topic or not queue_id:
+        raise ValueError("no REAL_TOPIC or no REAL_QID")
+    return PendingMessage(
+        topic=topic.decode(),
+        queue_id=int(queue_id),
+        flag=waiting.flag,
+        sys_flag=waiting.sys_flag,
+        born_timestamp=waiting.born_timestamp,
+        born_host=waiting.born_host,
+        store_host=waiting.store_host,
+        reconsume_times=waiting.reconsume_times,
+        prepared_transaction_offset=waiting.prepared_transaction_offset,
+        body=waiting.body,
+        properties=waiting.properties,
+    )

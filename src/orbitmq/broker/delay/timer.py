@@ -1,0 +1,341 @@
+"""Timer messages: taken into the wheel, and delivered when they are due (broker behaviour, section 8).
+
+A send with a time is stored in the topic rmq_sys_wheel_timer. From there it gets a unit in the timer log, and
+the wheel a slot that leads to it (`store.timer_log`, `store.timer_wheel`). When the time of a slot has come,
+its messages are stored once more where they belong, in order of the millisecond at which they are due.
+
+What was delivered is known by a cursor (slot, due time, unit), which only moves behind deliveries, and in the
+files only behind deliveries that are on the disk. A crash in between delivers nothing twice: whatever stands
+in the commit log behind the cursor is recognised (`store.timer_recovery`).
+
+Everything is done in slices, and nothing here waits for the disk: what is not in memory is a `fetch`, a job
+for a thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from orbitmq.broker.delay.levels import PutAside
+from orbitmq.broker.delay.timer_delivery import Delivery, Fetch
+from orbitmq.broker.delay.timer_due import NotATime, deliver_time, rounded
+from orbitmq.broker.delay.timer_intake import Intake
+from orbitmq.broker.delay.timer_metrics import TimerMetrics
+from orbitmq.broker.delay.timer_state import TimerSettings, TimerState, TimerStats, TimerStore
+from orbitmq.handling.dirty_tables import DirtyTables
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.names import (
+    REAL_QUEUE_ID,
+    REAL_TOPIC,
+    TIMER_DEL_UNIQKEY,
+    TIMER_OUT_MS,
+    TIMER_TOPIC,
+)
+from orbitmq.store.timer.check_point import TimerFields, TimerMark
+
+log = logging.getLogger(__name__)
+
+NO_LIMIT = 0x7FFFFFFF
+"""timerCongestNumEachSlot as it comes."""
+
+SOON_SECONDS = 300
+"""What is due within this time is counted when somebody asks,"""
+COUNTED_SECONDS = (300, 900, 3600, 14_400, 28_800, 86_400)
+"""what is due later in a thread, for these bounds."""
+
+
+class Step(NamedTuple):
+    """What a step leaves to do."""
+
+    again: bool
+    """There is more to do at once."""
+    fetch: Fetch | None = None
+    """A job for a thread; `Timers.fetched` is to be called after it, whatever came of it."""
+
+
+IDLE = Step(False)
+
+
+class Timers:
+    """All timers of a broker. Without files (timerWheelEnable=false) nothing is taken and nothing comes."""
+
+    def __init__(
+        self,
+        settings: TimerSettings,
+        store: TimerStore,
+        dirty_tables: DirtyTables,
+        stats: TimerStats,
+        now: int,
+    ) -> None:
+        self.metrics = TimerMetrics(dirty_tables, now)
+        self._settings = settings
+        self._store = store
+        self._precision_ms = settings.timer_precision_ms
+        self._shed = 0
+        self._fetching = False
+        self._candidate: TimerMark | None = None
+        self._durable_needed = 0
+        # Nothing was delivered after it, whatever the machine's clock was set to since.
+        self._started_ms = max(now, store.last_timestamp_ms)
+        self._noted: tuple[int, ...] = ()
+        self._proposed: tuple[int, ...] = ()
+        self._counted: list[tuple[int, int]] = []
+        self._stats = stats
+        self._state: TimerState | None = None
+        self.open(now)
+
+    def open(self, now: int) -> None:
+        """Goes on from the files that the store has opened; call where it has opened them anew, and `start`
+        behind it.
+        """
+        store = self._store
+        self._fetching = False
+        self._candidate = None
+        self._noted = self._proposed = ()
+        self._started_ms = max(now, store.last_timestamp_ms)
+        self._state = None
+        if store.timers is not None:
+            self._state = state = TimerState(
+                self._settings, store, store.timers, self.metrics, self._stats, self._precision_ms
+            )
+            self._intake = Intake(state)
+            self._delivery = Delivery(state)
+
+    def close(self) -> None:
+        """Lets go of the files: nothing is taken in or delivered until `open`."""
+        self._state = None
+
+    def start(self, topics: Sequence[str]) -> None:
+        """Counts what waits, where its file cannot be relied on. Call once, after `load_text`."""
+        pending = None if self._state is None else self._state.files.start.pending
+        if pending is not None:
+            self.metrics.recount(pending, topics)
+
+    # Sends.
+
+    def put_aside(self, topic: str, queue_id: int, properties: dict[str, str], now: int) -> PutAside | None:
+        """Where a message with a time has to wait, with the properties to store; None if it is due now.
+
+        Raises Refused: the time is too far away or cannot be read, or there are too many for it.
+        """
+        if TIMER_OUT_MS in properties or topic == TIMER_TOPIC:
+            # It has waited already; a consumer sends it back, or on.
+            return None
+        settings = self._settings
+        try:
+            deliver_ms = deliver_time(properties, now)
+        except NotATime as error:
+            raise self._illegal(f": {error}") from None
+        if deliver_ms is None:
+            return None
+        if self._state is None:
+            raise Refused(
+                ResponseCode.SYSTEM_ERROR, "accurate timer message is not enabled, timerWheelEnable is false"
+            )
+        if deliver_ms <= now:
+            if TIMER_DEL_UNIQKEY in properties:
+                raise self._illegal("")
+            return None
+        if deliver_ms - now > settings.timer_max_delay_sec * 1000:
+            raise self._illegal(f": {deliver_ms - now} ms were asked for")
+        out_ms = rounded(deliver_ms, self._precision_ms)
+        if settings.timer_congest_num_each_slot < NO_LIMIT:
+            self._check_congestion(out_ms)
+        self.metrics.asked(topic, deliver_ms - now)
+        return PutAside(
+            TIMER_TOPIC,
+            0,
+            {
+                **properties,
+                TIMER_OUT_MS: str(out_ms),
+                REAL_TOPIC: topic,
+                REAL_QUEUE_ID: str(queue_id),
+            },
+            None,
+        )
+
+    def _illegal(self, why: str) -> Refused:
+        return Refused(
+            ResponseCode.MESSAGE_ILLEGAL,
+            "timer message illegal, the delay time should not be bigger than the max delay "
+            f"{self._settings.timer_max_delay_sec * 1000}ms; or if set del msg, the delay time should be "
+            f"bigger than the current time{why}",
+        )
+
+    def _check_congestion(self, out_ms: int) -> None:
+        """Refuses sends for a slot that is crowded: the more the fuller it is, all at twice the limit."""
+        assert self._state is not None
+        limit = self._settings.timer_congest_num_each_slot
+        number = self._state.files.wheel.get(out_ms).number
+        if number <= limit:
+            return
+        if number < 2 * limit:
+            # As many of a thousand as the limit is exceeded by, without chance.
+            self._shed += 1000 * (number - limit) // max(1, limit)
+            if self._shed < 1000:
+                return
+            self._shed -= 1000
+        raise Refused(
+            ResponseCode.SYSTEM_ERROR,
+            f"timer message is under flow control, max num limit is {2 * limit} or the current value is "
+            f"greater than {limit} and less than {2 * limit}, trigger random flow control",
+        )
+
+    # Work.
+
+    def step(self, now: int) -> Step:
+        """Does a slice of what is to be done. Call every 50 ms, again at once after `again`."""
+        state = self._state
+        if state is None:
+            return IDLE
+        again = False
+        if self._intake.is_halfway or not (self._settings.timer_stop_enqueue or state.overdue):
+            again = self._intake.run(now)
+        fetch = None
+        try:
+            if not (self._fetching or self._settings.timer_stop_dequeue or self._intake.is_halfway):
+                more, fetch = self._delivery.run(now)
+                again = again or more
+                self._fetching = fetch is not None
+            self._note(state, now)
+            return Step(again, fetch)
+        except BaseException:
+            if fetch is not None:
+                self.fetched()  # nobody will do it
+            raise
+
+    def fetched(self) -> None:
+        """Goes on after a job."""
+        self._fetching = False
+        self._delivery.fetched()
+
+    # What is kept.
+
+    def _note(self, state: TimerState, now: int) -> None:
+        """Writes how far everything is, and passes on the newest mark that is on the disk."""
+        here = (state.read_ms, *state.cursor, state.queue_offset, state.files.log.end)
+        # While messages ahead have units already, or are delivered, log and queue offset are no point to
+        # begin at.
+        is_settled = not (self._intake.has_known or self._intake.is_halfway)
+        if self._candidate is None and here != self._proposed and is_settled:
+            self._proposed = here
+            self._candidate = TimerMark(*here, state.mark_from(self._started_ms))
+            self._durable_needed = state.durable_needed
+        mark = None
+        if self._candidate is not None and self._store.durable_offset >= self._durable_needed:
+            mark, self._candidate = self._candidate, None
+        if mark is None and here == self._noted:
+            return
+        self._noted = here
+        fields = TimerFields(
+            read_ms=state.read_ms,
+            queue_offset=state.queue_offset,
+            master_queue_offset=state.queue_offset,
+        )
+        try:
+            state.files.note(fields, mark, now)
+        except OSError as error:
+            state.complain(f"config/timercheck cannot be written: {error}")
+
+    def stop(self, now: int) -> TimerMark | None:
+        """The last mark, for a store that is about to be closed; brings the slot that is half delivered into
+        a form that Apache reads right. None where that fails, or where the start has not been worked up yet:
+        the next start then does more work.
+        """
+        state = self._state
+        if state is None:
+            return None
+        self._note(state, now)
+        if state.delivered or state.is_ahead or self._intake.has_known or self._intake.is_halfway:
+            return None
+        try:
+            self._delivery.leave_open_slot()
+        except OSError as error:
+            log.error("timers: the slot that is half delivered cannot be written: %s", error)
+            return None
+        self._noted = ()
+        self._note(state, now)
+        return TimerMark(
+            state.read_ms,
+            *state.cursor,
+            state.queue_offset,
+            state.files.log.end,
+            self._store.max_physical,
+        )
+
+    # Figures.
+
+    @property
+    def read_ms(self) -> int:
+        """The slot that is delivered: everything due before it was. 0 without files."""
+        return 0 if self._state is None else self._state.read_ms
+
+    @property
+    def queue_offset(self) -> int:
+        """The next message of the timer topic to take into the wheel."""
+        return 0 if self._state is None else self._state.queue_offset
+
+    @property
+    def pending_by_topic(self) -> Counter[str]:
+        """How many messages wait, by the topic that they are for."""
+        return self.metrics.pending_by_topic
+
+    def read_behind_ms(self, now: int) -> int:
+        """For how long the slot that is delivered has been due."""
+        return 0 if self._state is None else max(0, now - self._state.read_ms)
+
+    @property
+    def offset_behind(self) -> int:
+        """How many messages of the topic are not in the wheel yet."""
+        if self._state is None:
+            return 0
+        return max(0, self._store.max_offset(TIMER_TOPIC, 0) - self._state.queue_offset)
+
+    def pending_between(self, from_ms: int, to_ms: int) -> int:
+        """How many messages are due within [from, to)."""
+        if self._state is None or to_ms <= from_ms:
+            return 0
+        return sum(max(0, slot.number) for _, slot in self._state.files.wheel.between(from_ms, to_ms))
+
+    def pending_within(self, seconds: int, now: int) -> int:
+        """How many messages are due within so many seconds; beyond a few minutes as of some seconds ago."""
+        state = self._state
+        if state is None:
+            return 0
+        if seconds > SOON_SECONDS and self._counted:
+            return max(counted for bound, counted in self._counted if bound <= seconds)
+        return self._count_within(state, [seconds], now)[0]
+
+    def _count_within(self, state: TimerState, bounds_s: Sequence[int], now: int) -> list[int]:
+        counts = [0] * len(bounds_s)
+        for time_ms, slot in state.files.wheel.between(state.read_ms, now + max(bounds_s) * 1000):
+            for index, bound in enumerate(bounds_s):
+                if time_ms < now + bound * 1000:
+                    counts[index] += max(0, slot.number)
+        return counts
+
+    def fields(self) -> TimerFields | None:
+        """What slaves are told."""
+        return None if self._state is None else self._state.files.check.fields
+
+    def oldest_waiting(self) -> int | None:
+        """The physical offset of the oldest message that waits; None if none does."""
+        state = self._state
+        if state is None:
+            return None
+        unit = self._store.physical_offset_of(TIMER_TOPIC, 0, state.queue_offset)
+        offsets = [state.files.oldest_waiting(), None if unit is None else unit[0]]
+        return min((offset for offset in offsets if offset is not None), default=None)
+
+    def look_around(self, now: int) -> None:
+        """Looks which message is the oldest that waits, and how many are due when. Every few seconds, in a
+        thread.
+        """
+        if self._state is not None:
+            self._state.files.find_head(self._state.read_ms)
+            counts = self._count_within(self._state, COUNTED_SECONDS, now)
+            self._counted = list(zip(COUNTED_SECONDS, counts, strict=True))

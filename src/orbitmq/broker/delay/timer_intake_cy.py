@@ -1,0 +1,194 @@
+"""Timer messages on their way into the wheel: the units of a slice, without an object for each.
+
+Hot: every timer message, check point and acknowledgement of a pop passes here. Whatever is not plain, because
+it is damaged, rolled, recalled, overdue or of the slot that is open, ends it: the rules of `timer_intake`
+decide. Interpreted, all goes that way.
+"""
+
+# mypy: disable-error-code="name-defined,misc,untyped-decorator,unused-ignore"
+# ruff: noqa: F821
+# (Py_buffer and the C structures are names that only the compiler knows.)
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+try:
+    import cython
+except ModuleNotFoundError:
+    from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
+
+from orbitmq.protocol.names import TIMER_TOPIC
+from orbitmq.protocol.records.message_cy import CRC_TABLES, crc32
+from orbitmq.store.queue.room import NEAR_BYTES
+
+if cython.compiled:
+    from cython.cimports.cpython.buffer import (  # type: ignore[import-not-found]
+        PyBUF_SIMPLE,
+        PyBuffer_Release,
+        PyObject_GetBuffer,
+    )
+    from cython.cimports.orbitmq.broker.delay.aside import (  # type: ignore[import-not-found]
+        Record,
+        Timer,
+        look_at_record,
+        look_at_timer,
+    )
+    from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
+        Reader,
+        Span,
+        Writer,
+        get_i32,
+        get_i64,
+        i32_of,
+        i64_of,
+        is_same,
+        part_of,
+        put_u32,
+        put_u64,
+        reader_over,
+        span_of,
+        span_over,
+        text_of,
+        unread,
+        writer_of,
+    )
+    from cython.cimports.orbitmq.protocol.buffers.crc import body_crc  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.protocol.buffers.text_hash import tag_hash  # type: ignore[import-not-found]
+
+if TYPE_CHECKING:
+    from orbitmq.store.queue.room import Room
+    from orbitmq.store.timer.wheel import Slot
+
+_CRC: bytes = CRC_TABLES
+_TOPIC: bytes = TIMER_TOPIC.encode()
+_NO_UNIT = -1
+
+
+class Plain(NamedTuple):
+    """Units for the timer log, in the order of their messages."""
+
+    units: bytes
+    slots: dict[int, list[int]]
+    """Time of the slot -> its first unit, its last one, and how many it has, with these."""
+    topics: dict[str, int]
+    """How many messages are for a topic."""
+    end: int
+    """The physical offset behind the last message."""
+
+
+def plain_units(
+    entries: bytes,
+    now: cython.longlong,
+    room: Room,
+    first_position: cython.longlong,
+    most: cython.Py_ssize_t,
+    slot_of: Callable[[int], Slot],
+    precision_ms: cython.longlong,
+    window_ms: cython.longlong,
+    read_ms: cython.longlong,
+    span_ms: cython.longlong,
+    open_ms: cython.longlong,
+) -> Plain | None:
+    """The units of messages by their entries in the timer topic, as far as they are plain, `most` of them.
+
+    None if the first is not plain. The first unit stands at `first_position`.
+
+    `slot_of` gives a slot of the wheel, which reaches `span_ms`; `read_ms` is the slot that is delivered,
+    `open_ms` the one that is open, -1 for none. No message waits further ahead than `window_ms`.
+    """
+    if not cython.compiled:
+        return None
+    waiting: Reader = reader_over(span_of(entries))
+    position: cython.Py_ssize_t = room.position
+    segment_start: cython.longlong = room.segment_start
+    physical_offset: cython.longlong
+    end: cython.longlong = 0
+    begin: cython.longlong
+    size: cython.Py_ssize_t
+    crc: cython.uint
+    record: Record
+    timer: Timer
+    stored_ms: cython.longlong
+    due_ms: cython.longlong
+    written_ms: cython.longlong
+    slot_ms: cython.longlong
+    known_ms: cython.longlong = -1
+    slot: list[Any] = []
+    slots: dict[Any, list[Any]] = {}
+    topics: dict[str, Any] = {}
+    topic: str
+    made: cython.Py_ssize_t = 0
+    units: bytearray = bytearray(max(0, min(most, len(entries) // 20)) * 52)
+    unit: Writer = writer_of(units)
+    log: Span
+    whole: Span
+    source: Py_buffer
+    PyObject_GetBuffer(room.view, cython.address(source), PyBUF_SIMPLE)
+    try:
+        log = span_over(source.buf, min(position, source.len))
+        while unread(cython.address(waiting)) >= 20 and made < most:
+            physical_offset = get_i64(cython.address(waiting))
+            size = get_i32(cython.address(waiting))
+            get_i64(cython.address(waiting))
+            # Damaged units hold any number: no sum of two of them may overflow.
+            if physical_offset < segment_start or physical_offset > segment_start + position:
+                break
+            begin = physical_offset - segment_start
+            if size < 91 or begin + size > position or position - begin > NEAR_BYTES:
+                break
+            whole = part_of(log, begin, size)
+            if (
+                i64_of(whole, 28) != physical_offset
+                or not look_at_record(whole, cython.address(record))
+                or not is_same(record.topic, span_of(_TOPIC))
+            ):
+                break
+            stored_ms = i64_of(whole, record.store_time)
+            if not look_at_timer(cython.address(record), stored_ms, cython.address(timer)):
+                break
+            crc = body_crc(record.body, _CRC, crc32)
+            if crc != cython.cast(cython.uint, i32_of(whole, 8)):
+                break
+            due_ms = timer.asked_ms
+            if not timer.out_ms < due_ms <= timer.out_ms + max(precision_ms, 1000):
+                due_ms = timer.out_ms + precision_ms
+            written_ms = min(stored_ms, now)
+            written_ms -= written_ms % precision_ms
+            slot_ms = due_ms - 1 - (due_ms - 1) % precision_ms
+            if (
+                slot_ms <= read_ms
+                or slot_ms == open_ms
+                or slot_ms - written_ms >= min(window_ms, 2_000_000_000)
+                or slot_ms - read_ms >= span_ms - precision_ms
+            ):
+                break
+            if slot_ms != known_ms:
+                found = slots.get(slot_ms)
+                if found is None:
+                    found = slots[slot_ms] = list(slot_of(slot_ms))
+                slot = found
+                known_ms = slot_ms
+            topic = text_of(timer.topic)
+            topics[topic] = topics.get(topic, 0) + 1
+            put_u32(cython.address(unit), 52)
+            put_u64(cython.address(unit), cython.cast(cython.longlong, slot[1]))
+            put_u32(cython.address(unit), 1)
+            put_u64(cython.address(unit), written_ms)
+            put_u32(cython.address(unit), cython.cast(cython.uint, slot_ms - written_ms))
+            put_u64(cython.address(unit), physical_offset)
+            put_u32(cython.address(unit), cython.cast(cython.uint, size))
+            put_u32(cython.address(unit), cython.cast(cython.uint, tag_hash(timer.topic)))
+            put_u64(cython.address(unit), due_ms)
+            end = physical_offset + size
+            slot[1] = first_position + made * 52
+            if slot[0] == _NO_UNIT:
+                slot[0] = slot[1]
+            slot[2] += 1
+            made += 1
+    finally:
+        PyBuffer_Release(cython.address(source))
+    if not made:
+        return None
+    return Plain(bytes(units[: made * 52]), slots, topics, end)

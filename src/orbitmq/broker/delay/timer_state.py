@@ -1,0 +1,180 @@
+"""What the parts of timers share: how far everything is, and where messages are read and stored."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from orbitmq.broker.delay.timer_metrics import TimerMetrics
+from orbitmq.broker.delay.timer_records import identity_of
+from orbitmq.broker.delay.timer_slot import OpenSlot
+from orbitmq.protocol.names import TIMER_TOPIC
+from orbitmq.protocol.records.message import StoredMessage
+from orbitmq.store import Appended, PendingMessage, PutStatus
+from orbitmq.store.queue.room import Room
+from orbitmq.store.timer.files import TimerFiles
+from orbitmq.store.timer.log import NO_UNIT
+from orbitmq.store.timer.recovery import Identity
+
+log = logging.getLogger(__name__)
+
+
+class TimerSettings(Protocol):
+    """Options of timers."""
+
+    @property
+    def timer_wheel_enable(self) -> bool: ...
+    @property
+    def timer_precision_ms(self) -> int: ...
+    @property
+    def timer_max_delay_sec(self) -> int: ...
+    @property
+    def timer_roll_window_slot(self) -> int: ...
+    @property
+    def timer_congest_num_each_slot(self) -> int: ...
+    @property
+    def timer_stop_enqueue(self) -> bool: ...
+    @property
+    def timer_stop_dequeue(self) -> bool: ...
+    @property
+    def append_topic_for_timer_delete_key(self) -> bool: ...
+    @property
+    def file_reserved_time(self) -> int: ...
+
+
+class TimerStore(Protocol):
+    """What timers need of the message store."""
+
+    @property
+    def timers(self) -> TimerFiles | None: ...
+    @property
+    def durable_offset(self) -> int: ...
+    @property
+    def max_physical(self) -> int: ...
+    @property
+    def last_timestamp_ms(self) -> int: ...
+    def min_offset(self, topic: str, queue_id: int) -> int: ...
+    def max_offset(self, topic: str, queue_id: int) -> int: ...
+    def physical_offset_of(
+        self, topic: str, queue_id: int, queue_offset: int
+    ) -> tuple[int, int, int] | None: ...
+    def message_at(self, physical_offset: int, size: int) -> StoredMessage | None: ...
+    def units(self, topic: str, queue_id: int, queue_offset: int, count: int) -> bytes: ...
+    def room(self, now_ms: int) -> Room | None: ...
+    def is_resident(self, physical_offset: int, size: int) -> bool: ...
+    def read_cold(self, physical_offset: int, size: int) -> None: ...
+    def append_many(
+        self, messages: Sequence[PendingMessage], now_ms: int, answers: list[Appended]
+    ) -> list[Appended]: ...
+
+
+class TimerStats(Protocol):
+    """Where deliveries are counted."""
+
+    def put_delivered(self, topic: str, queue_id: int, size_bytes: int) -> None: ...
+
+
+@dataclass(slots=True)
+class TimerState:
+    """One broker's timers, where there are files for them."""
+
+    settings: TimerSettings
+    store: TimerStore
+    files: TimerFiles
+    metrics: TimerMetrics
+    stats: TimerStats
+    precision_ms: int
+    read_ms: int = 0
+    """The slot that is delivered; all before it were."""
+    cursor: tuple[int, int] = (0, NO_UNIT)
+    """(due time, position) of the unit in it that was delivered last."""
+    queue_offset: int = 0
+    """The next message of the timer topic to take in."""
+    slot: OpenSlot | None = None
+    overdue: list[int] = field(default_factory=list)
+    """After a very long time: slots to deliver before all others, the last one first."""
+    caught_up_ms: int = 0
+    """Up to where they are overdue."""
+    durable_needed: int = 0
+    """How far the commit log has to be on the disk for all that was done to be there."""
+    delivered: Counter[Identity] = field(default_factory=Counter)
+    """What was delivered already, though the cursor does not say so."""
+    delivered_from: int = 0
+    """Where in the commit log the first of it stands, or earlier."""
+    is_ahead: bool = False
+    """Something may be stored that neither the cursor tells of yet, nor `delivered`."""
+    met_by: int = 0
+    """What was delivered before the start is met until the messages before this queue offset are taken in."""
+    complaint: str = ""
+
+    def __post_init__(self) -> None:
+        start = self.files.start
+        self.read_ms, self.cursor = start.read_ms, (start.due_ms, start.position)
+        self.queue_offset = start.queue_offset
+        self.caught_up_ms = start.caught_up_ms
+        self.overdue = list(reversed(start.overdue))
+        self.delivered = start.delivered
+        self.delivered_from = start.delivered_from
+        self.durable_needed = self.store.max_physical
+        self.met_by = self.store.max_offset(TIMER_TOPIC, 0)
+        if not self.overdue and self.read_ms < self.caught_up_ms:
+            self.go_to(self.caught_up_ms)
+
+    def go_to(self, slot_ms: int) -> None:
+        """Says that everything before a slot was delivered, and nothing in it."""
+        self.read_ms = slot_ms
+        self.cursor = (slot_ms, NO_UNIT)
+
+    def message_at(self, physical_offset: int, size: int) -> StoredMessage | None:
+        """A message of the timer topic; None if it cannot be read."""
+        found = self.store.message_at(physical_offset, size)
+        return found if found is not None and found.topic == TIMER_TOPIC else None
+
+    def delivered_as(self, message: PendingMessage) -> Identity | None:
+        """By what a message is recognised that was delivered before a crash; None if it was not.
+
+        Once it was passed over, `met` says that it counts no more.
+        """
+        if not self.delivered:
+            return None
+        key = identity_of(message)
+        return key if self.delivered[key] else None
+
+    def met(self, key: Identity) -> None:
+        """One of the messages with an identity was met."""
+        if self.delivered[key] > 1:
+            self.delivered[key] -= 1
+        else:
+            del self.delivered[key]
+
+    def mark_from(self, started_ms: int) -> int:
+        """From where on in the commit log the next start has to look for what was delivered."""
+        if self.delivered and self.read_ms > started_ms and self.queue_offset >= self.met_by:
+            # What is left was not met in its time: it was never ours.
+            self.delivered.clear()
+        if not self.delivered and not self.is_ahead:
+            # What is delivered from now on comes behind all there is; and a power cut leaves at least this.
+            self.delivered_from = max(self.durable_needed, self.store.durable_offset)
+        return self.delivered_from
+
+    def is_final(self, status: PutStatus, message: PendingMessage) -> bool:
+        """Whether a message that was not stored never will be."""
+        if status in (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED):
+            self.lose(f"a message for {message.topic} cannot be stored: {status.name}")
+            return True
+        self.complain(f"timers wait for the store: {status.name}")
+        return False
+
+    def lose(self, what: str) -> None:
+        """Counts and names a message that will not be delivered."""
+        self.metrics.lost += 1
+        log.error("timers: %s: it is not delivered", what)
+
+    def complain(self, what: str) -> None:
+        """Says once what has to be tried again."""
+        if what != self.complaint:
+            self.complaint = what
+            log.warning("%s; it is tried again", what)

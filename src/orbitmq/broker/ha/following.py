@@ -1,0 +1,82 @@
+"""The slave's side: where it asks its master to go on, and what it makes of what the master sends."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from orbitmq.protocol.replication import BadStream, PieceReader, encode_report
+
+
+class Replica(Protocol):
+    """The slave's log."""
+
+    @property
+    def replica_end(self) -> int:
+        """The physical offset behind everything received, a record that is not whole included."""
+
+    def append_raw(self, physical_offset: int, data: bytes) -> None:
+        """Appends bytes of the master's log. Raises NotTheMasters."""
+
+    def drop_partial_record(self) -> None:
+        """Forgets the beginning of a record whose rest has not come."""
+
+
+class Following:
+    """One connection to the master. Times are in ms; what it gives to send goes to the master at once."""
+
+    def __init__(self, replica: Replica, master: str, now: int) -> None:
+        replica.drop_partial_record()
+        self._replica = replica
+        self.master = master
+        self.last_heard_ms = now
+        self.last_report_ms = now
+        self.reported = -1
+        self.received_bytes = 0
+        self.bytes_per_second = 0
+        self._pieces = PieceReader()
+        self._second = 0
+        self._in_second = 0
+
+    def report(self, end: int, now: int, interval_ms: int) -> bytes | None:
+        """The report that is due: the first one, one of progress up to `end`, or one after an interval."""
+        if end <= self.reported and now - self.last_report_ms < interval_ms:
+            return None
+        self.reported = max(end, self.reported)
+        self.last_report_ms = now
+        return encode_report(self.reported)
+
+    def heard(self, data: bytes, now: int) -> None:
+        """Appends what the master has sent. Raises BadStream, NotTheMasters."""
+        self.last_heard_ms = now
+        for piece in self._pieces.feed(data):
+            self._check(piece.physical_offset)
+            if piece.data:
+                self._replica.append_raw(piece.physical_offset, piece.data)
+                self._count(len(piece.data), now)
+        following = self._pieces.next_offset
+        if following is not None:
+            self._check(following)
+
+    def _check(self, physical_offset: int) -> None:
+        end = self._replica.replica_end
+        if end and physical_offset != end:
+            raise BadStream(
+                f"the master {self.master} sends its log from {physical_offset} on, and here it ends at {end}"
+            )
+
+    def _count(self, size: int, now: int) -> None:
+        self.received_bytes += size
+        self.rate(now)
+        self._in_second += size
+
+    def rate(self, now: int) -> int:
+        """Bytes received within the last whole second."""
+        second = now // 1000
+        if second != self._second:
+            self.bytes_per_second = self._in_second if second == self._second + 1 else 0
+            self._second, self._in_second = second, 0
+        return self.bytes_per_second
+
+    def is_silent(self, now: int, limit_ms: int) -> bool:
+        """Tells whether the master has sent nothing for too long, not even a heartbeat."""
+        return now - self.last_heard_ms > limit_ms

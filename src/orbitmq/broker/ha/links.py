@@ -1,0 +1,192 @@
+"""The master's side: one link for each slave, and how far how many of them have got.
+
+A link waits for the slave's first report, which says where its log ends; from there on the master sends.
+Every report is an acknowledgement at the same time.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+from orbitmq.protocol.replication import MAX_PIECE_BYTES, BadStream, ReportReader
+
+MAX_GROWTH_NOTES = 2_000
+
+
+class Send(NamedTuple):
+    """A piece of the log to send; a heartbeat where `size` is 0."""
+
+    physical_offset: int
+    size: int
+
+
+class SlaveLink:
+    """One slave, as its master knows it. Times are in ms."""
+
+    def __init__(self, address: str, now: int) -> None:
+        self.address = address
+        """The slave's end of the connection, `ip:port`."""
+        self.acknowledged = -1
+        """The slave holds the log up to this physical offset; -1 before its first report."""
+        self.next_offset = -1
+        """Physical offset of the next piece; -1 before the slave's first report."""
+        self.sent_bytes = 0
+        self.bytes_per_second = 0
+        """Sent within the last whole second."""
+        self.last_heard_ms = now
+        self._last_sent_ms = now
+        self._reports = ReportReader()
+        self._second = 0
+        self._in_second = 0
+
+    def heard(self, data: bytes, log_begin: int, log_end: int, now: int) -> bool:
+        """Handles bytes from the slave; gives True where it has acknowledged more.
+
+        Raises BadStream where the peer is no slave, or its log is not a beginning of this one.
+        """
+        report = self._reports.feed(data)
+        if report is None:
+            return False
+        self.last_heard_ms = now
+        if report > log_end:
+            raise BadStream(
+                f"the slave {self.address} holds {report} bytes of the log, this master only "
+                f"{log_end}: they have "
+                "gone different ways. Start the slave with an empty store, or make it the master if "
+                "its messages "
+                "are the ones to keep"
+            )
+        if self.next_offset < 0:
+            self.next_offset = self._start(report, log_begin)
+        elif report > self.next_offset:
+            # Nothing of such a report counts: a promise would rest on what no slave has.
+            raise BadStream(
+                f"the slave {self.address} acknowledges the log up to {report}, and was sent it only up to "
+                f"{self.next_offset}: it does not follow this master. Its acknowledgements do not count; "
+                "look at what connects from there"
+            )
+        before, self.acknowledged = self.acknowledged, report
+        return report > before
+
+    def _start(self, report: int, log_begin: int) -> int:
+        if report and report < log_begin:
+            raise BadStream(
+                f"the slave {self.address} holds the log up to {report}, and here it begins at "
+                f"{log_begin}: what "
+                "lies between is gone. Start the slave with an empty store"
+            )
+        return report or log_begin
+
+    def next_send(
+        self, log_end: int, segment_bytes: int, batch_bytes: int, heartbeat_ms: int, now: int
+    ) -> Send | None:
+        """The next piece for this slave; None where it has everything and heard of the master lately."""
+        if self.next_offset < 0:
+            return None
+        left = log_end - self.next_offset
+        if left > 0:
+            in_segment = segment_bytes - self.next_offset % segment_bytes
+            return Send(self.next_offset, min(left, in_segment, batch_bytes, MAX_PIECE_BYTES))
+        if now - self._last_sent_ms >= heartbeat_ms:
+            return Send(self.next_offset, 0)
+        return None
+
+    def sent(self, send: Send, now: int) -> None:
+        """Notes that a piece has left."""
+        self.next_offset += send.size
+        self.sent_bytes += send.size
+        self._last_sent_ms = now
+        self._count_second(now)
+        self._in_second += send.size
+
+    def rate(self, now: int) -> int:
+        """Bytes sent within the last whole second."""
+        self._count_second(now)
+        return self.bytes_per_second
+
+    def _count_second(self, now: int) -> None:
+        second = now // 1000
+        if second != self._second:
+            self.bytes_per_second = self._in_second if second == self._second + 1 else 0
+            self._second, self._in_second = second, 0
+
+    def is_silent(self, now: int, limit_ms: int) -> bool:
+        """Tells whether the slave has not reported for too long."""
+        return now - self.last_heard_ms > limit_ms
+
+    def is_in_sync(self, log_end: int, most_gap: int) -> bool:
+        """Tells whether the slave lacks less than a gap (haMaxGapNotInSync)."""
+        return self.acknowledged >= 0 and log_end - self.acknowledged < most_gap
+
+
+class LogGrowth:
+    """Times at which the log had grown to physical offsets: it tells for how long a slave has lacked bytes.
+
+    A slave's offset may lie within a record, whose store time cannot be read there.
+    """
+
+    def __init__(self) -> None:
+        self._offsets: list[int] = []
+        self._times: list[int] = []
+
+    def note(self, log_end: int, now: int) -> None:
+        """Notes that the log ends there now. Call some times a second."""
+        if self._offsets and self._offsets[-1] == log_end:
+            self._times[-1] = now
+            return
+        self._offsets.append(log_end)
+        self._times.append(now)
+        if len(self._offsets) > MAX_GROWTH_NOTES:
+            # Every second one: what lies between counts as older than it is, never as younger.
+            del self._offsets[1::2], self._times[1::2]
+
+    def time_of(self, physical_offset: int) -> int | None:
+        """The time before which nothing was stored from an offset on; None for an offset before the notes."""
+        index = bisect_right(self._offsets, physical_offset) - 1
+        return self._times[index] if index >= 0 else None
+
+
+class TransferLimit:
+    """Bytes that may leave to all slaves within a second (maxHaTransferByteInSecond, haFlowControlEnable)."""
+
+    def __init__(self) -> None:
+        self._second = 0
+        self._used = 0
+
+    def left(self, most: int, now: int) -> int:
+        """Bytes that may still leave in this second."""
+        if now // 1000 != self._second:
+            self._second, self._used = now // 1000, 0
+        return max(0, most - self._used)
+
+    def use(self, size: int) -> None:
+        """Counts bytes that have left."""
+        self._used += size
+
+
+class Links:
+    """All slaves that are connected to a master."""
+
+    def __init__(self) -> None:
+        self.all: list[SlaveLink] = []
+        self.limit = TransferLimit()
+        self.growth = LogGrowth()
+
+    def add(self, link: SlaveLink) -> None:
+        """Takes a slave in."""
+        self.all.append(link)
+
+    def remove(self, link: SlaveLink) -> None:
+        """Forgets a slave whose connection has ended."""
+        if link in self.all:
+            self.all.remove(link)
+
+    def in_sync(self, log_end: int, most_gap: int) -> int:
+        """Counts the slaves that are in sync."""
+        return sum(link.is_in_sync(log_end, most_gap) for link in self.all)
+
+    def reached_by(self, slaves: int) -> int:
+        """The physical offset up to which so many slaves hold the log; -1 where there are not so many."""
+        acknowledged = sorted((link.acknowledged for link in self.all), reverse=True)
+        return acknowledged[slaves - 1] if 0 < slaves <= len(acknowledged) else -1

@@ -1,0 +1,182 @@
+"""The options of replication."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from orbitmq.options import Long, RefusedValue, Settings, option, refused, without_effect
+from orbitmq.options.option import Option
+
+_OWNER = "MessageStoreConfig"
+SLAVE = "SLAVE"
+ASYNC_MASTER = "ASYNC_MASTER"
+SYNC_MASTER = "SYNC_MASTER"
+
+
+@dataclass(kw_only=True)
+class ReplicationOptions(Settings, owner="MessageStoreConfig"):
+    """What a broker is told about its slaves, or about its master."""
+
+    broker_role: str = option(
+        "ASYNC_MASTER",
+        "ASYNC_MASTER acknowledges a message once it has stored it, SYNC_MASTER once "
+        "inSyncReplicas brokers have it. SLAVE follows a master. A running broker can change "
+        "its role, with its brokerId.",
+        java_type="BrokerRole",
+        choices=("ASYNC_MASTER", "SYNC_MASTER", "SLAVE"),
+        mutable=True,
+    )
+    ha_listen_port: int | None = option(
+        None,
+        "The port on which a master's slaves follow its log.",
+        apache_default="listenPort + 1",
+        minimum=1,
+        maximum=65535,
+    )
+    ha_master_address: str | None = option(
+        None, "HOST:PORT of the master's HA port. If empty, a slave learns it from the name servers."
+    )
+    ha_send_heartbeat_interval: int = option(
+        5000, "Interval of heartbeats between master and slave on an idle connection.", unit="ms", minimum=1
+    )
+    ha_housekeeping_interval: int = option(
+        20_000, "Time without data after which master or slave closes the connection.", unit="ms", minimum=1
+    )
+    ha_transfer_batch_size: int = option(
+        32_768,
+        "Maximum of log bytes that a master sends in one transfer.",
+        unit="bytes",
+        minimum=1,
+        mutable=True,
+    )
+    ha_max_gap_not_in_sync: int = option(
+        268_435_456,
+        "Maximum of missing log bytes for a slave that counts as in sync.",
+        unit="bytes",
+        minimum=1,
+        mutable=True,
+    )
+    ha_flow_control_enable: bool = option(
+        False, "Limit the transfer to all slaves to maxHaTransferByteInSecond.", mutable=True
+    )
+    max_ha_transfer_byte_in_second: Long = option(
+        104_857_600,
+        "Maximum of bytes per second to all slaves together, with haFlowControlEnable.",
+        unit="bytes",
+        minimum=1,
+        mutable=True,
+    )
+    offset_check_in_slave: bool = option(
+        False,
+        "A slave corrects the offset of a pull outside of a queue itself. Otherwise it "
+        "redirects the pull to its master.",
+        mutable=True,
+    )
+    sync_broker_metadata_period: Long = option(
+        5000,
+        "Interval at which a slave copies topics, groups, offsets and other tables from its master.",
+        unit="ms",
+        minimum=100,
+        owner="BrokerConfig",
+    )
+    slave_timeout: int = option(
+        3000,
+        "Timeout of a send that waits for replicas. Its result is then FLUSH_SLAVE_TIMEOUT.",
+        unit="ms",
+        minimum=1,
+        mutable=True,
+    )
+    in_sync_replicas: int = option(
+        1,
+        "Number of brokers of the group, with the master, that must have a message before a "
+        "SYNC_MASTER acknowledges it. With 1 it waits for no slave.",
+        minimum=1,
+        mutable=True,
+    )
+    min_in_sync_replicas: int = option(
+        1,
+        "With enableAutoInSyncReplicas: a SYNC_MASTER refuses messages while fewer brokers are in sync.",
+        minimum=1,
+        mutable=True,
+    )
+    enable_auto_in_sync_replicas: bool = option(
+        False,
+        "A SYNC_MASTER waits for no more brokers than are in sync, and for no fewer than minInSyncReplicas.",
+        mutable=True,
+    )
+
+    @property
+    def is_slave(self) -> bool:
+        """Whether the broker follows a master."""
+        return self.broker_role == SLAVE
+
+    def complete(self) -> None:
+        super().complete()
+        broker_id: int = getattr(self, "broker_id", 0)
+        if self.is_slave and broker_id == 0:
+            raise RefusedValue(
+                "brokerId",
+                0,
+                "0 is the master of its group: give a slave (brokerRole=SLAVE) an id above 0",
+                self.sources.get("brokerId", "settings"),
+            )
+        if not self.is_slave and broker_id > 0:
+            raise RefusedValue(
+                "brokerId",
+                broker_id,
+                "a broker with an id above 0 is a slave: set brokerRole=SLAVE, or leave brokerId at 0",
+                self.sources.get("brokerId", "settings"),
+            )
+
+
+@dataclass(kw_only=True)
+class GroupOptions(Settings, owner="BrokerConfig"):
+    """What a broker is told about the members of its group."""
+
+    enable_slave_acting_master: bool = option(
+        False,
+        "The slave with the smallest id acts for a master that is away: in routes, for locks and offsets, "
+        "and, with enableRemoteEscape, for delayed messages. Set it at all brokers of a group alike; name "
+        "servers need supportActingMaster.",
+    )
+    enable_remote_escape: bool = option(
+        False,
+        "An acting master sends delayed messages that are due to another master of their topic. "
+        "Without it they wait for their own.",
+        mutable=True,
+    )
+    broker_heartbeat_interval: int = option(
+        1000, "Interval of heartbeats to name servers, with enableSlaveActingMaster.", unit="ms", minimum=10
+    )
+    broker_not_active_timeout_millis: Long = option(
+        10_000,
+        "Time without a heartbeat after which name servers take a broker for gone, with "
+        "enableSlaveActingMaster.",
+        unit="ms",
+        minimum=10,
+    )
+    sync_broker_member_group_period: int = option(
+        1000,
+        "Interval at which a broker asks for the members of its group, with enableSlaveActingMaster.",
+        unit="ms",
+        minimum=10,
+    )
+
+
+REPLICATION_ROWS = [
+    *without_effect(
+        "brokers follow no controller yet",
+        _OWNER,
+        Option("storePathEpochFile", "String", None, apache_default="storePathRootDir/epochFileCheckpoint"),
+        Option("storePathBrokerIdentity", "String", None, apache_default="storePathRootDir/brokerIdentity"),
+        ("totalReplicas", "int", 1),
+        ("haMaxTimeSlaveNotCatchup", "long", 15_000),
+        ("syncMasterFlushOffsetWhenStartup", "boolean", False),
+        ("maxChecksumRange", "long", 1_073_741_824),
+        ("maxSlaveResendLength", "long", 268_435_456),
+        ("syncFromLastFile", "boolean", False),
+        ("asyncLearner", "boolean", False),
+    ),
+    *refused("brokers follow no controller yet", _OWNER, ("allAckInSyncStateSet", "boolean", False)),
+]
+"""Rows of replication that change nothing."""

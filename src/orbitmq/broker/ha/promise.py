@@ -1,0 +1,120 @@
+"""The promise behind an acknowledgement: on how many disks and brokers a message is that was acknowledged.
+
+There is one confirm offset: the largest physical offset that the promise covers. Answers wait for it, and
+readers see up to it. ASYNC or SYNC flush and ASYNC or SYNC master are four settings of it.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from orbitmq.broker.ha.links import Links
+from orbitmq.protocol.codes import ResponseCode
+
+
+class PromiseSettings(Protocol):
+    """Options of acknowledgements."""
+
+    @property
+    def broker_role(self) -> str: ...
+    @property
+    def flush_disk_type(self) -> str: ...
+    @property
+    def in_sync_replicas(self) -> int: ...
+    @property
+    def min_in_sync_replicas(self) -> int: ...
+    @property
+    def enable_auto_in_sync_replicas(self) -> bool: ...
+    @property
+    def ha_max_gap_not_in_sync(self) -> int: ...
+    @property
+    def sync_flush_timeout(self) -> int: ...
+    @property
+    def slave_timeout(self) -> int: ...
+
+
+class Log(Protocol):
+    """What the store says of its log."""
+
+    @property
+    def max_physical(self) -> int: ...
+    @property
+    def durable_offset(self) -> int: ...
+
+
+class Promise:
+    """What answers to stores wait for. Asked at every send: its parts are plain comparisons."""
+
+    def __init__(self, settings: PromiseSettings, log: Log, links: Links) -> None:
+        self._settings = settings
+        self._log = log
+        self.links = links
+        self.held_at: int | None = None
+        """Of a broker that was master: readers see its log up to this physical offset, and no further, until
+        it is known again that its log is that of its group's master. None: nothing is held back."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether an answer waits for anything: for the disk, or for replicas."""
+        settings = self._settings
+        return settings.flush_disk_type == "SYNC_FLUSH" or self.waits_for_replicas
+
+    @property
+    def waits_for_replicas(self) -> bool:
+        """Whether an answer waits for more brokers than this one."""
+        return self._settings.broker_role == "SYNC_MASTER" and self.needed_replicas > 1
+
+    @property
+    def available_replicas(self) -> int:
+        """Brokers that hold the log or nearly so, this one included."""
+        return 1 + self.links.in_sync(self._log.max_physical, self._settings.ha_max_gap_not_in_sync)
+
+    @property
+    def needed_replicas(self) -> int:
+        """Brokers that have to hold a message before it is acknowledged, this one included."""
+        settings = self._settings
+        needed = settings.in_sync_replicas
+        if settings.enable_auto_in_sync_replicas:
+            needed = max(min(needed, self.available_replicas), settings.min_in_sync_replicas)
+        return needed
+
+    @property
+    def lacks_replicas(self) -> bool:
+        """Whether nothing may be stored now: fewer brokers are there than minInSyncReplicas asks for.
+
+        Only where enableAutoInSyncReplicas has the number follow those that are there; else a message is
+        stored and its answer says that replicas were late.
+        """
+        settings = self._settings
+        return (
+            settings.broker_role == "SYNC_MASTER"
+            and settings.enable_auto_in_sync_replicas
+            and self.needed_replicas > self.available_replicas
+        )
+
+    @property
+    def replicated(self) -> int | None:
+        """The physical offset up to which enough slaves hold the log, None where none has to."""
+        if self.held_at is not None:
+            return self.held_at
+        if not self.waits_for_replicas:
+            return None
+        return self.links.reached_by(self.needed_replicas - 1)
+
+    def timeout_ms(self) -> int:
+        """For how long an answer waits: slaveTimeout where replicas are waited for, else syncFlushTimeout."""
+        settings = self._settings
+        return settings.slave_timeout if self.waits_for_replicas else settings.sync_flush_timeout
+
+    def late_code(self, end_offset: int) -> ResponseCode:
+        """The code of an answer that has waited in vain for the log up to an offset."""
+        replicated = self.replicated
+        if replicated is not None and replicated < end_offset:
+            if not self.links.all:
+                return ResponseCode.SLAVE_NOT_AVAILABLE
+            return ResponseCode.FLUSH_SLAVE_TIMEOUT
+        if self._settings.flush_disk_type == "SYNC_FLUSH" and self._log.durable_offset < end_offset:
+            return ResponseCode.FLUSH_DISK_TIMEOUT
+        return (
+            ResponseCode.FLUSH_SLAVE_TIMEOUT if self.waits_for_replicas else ResponseCode.FLUSH_DISK_TIMEOUT
+        )

@@ -1,7 +1,0 @@
-"""The broker's answers to requests, one module per subject; each registers its functions in `handlers`."""
-
-from __future__ import annotations
-
-from orbitmq.protocol.call import Handlers
-
-handlers = Handlers()

@@ -1,0 +1,1 @@
+"""Topics, consumer groups, and the identity of this broker."""

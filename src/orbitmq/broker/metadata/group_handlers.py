@@ -1,0 +1,138 @@
+"""Making, changing, deleting and listing subscription groups (broker behaviour, section 11)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from orbitmq.broker.metadata import names
+from orbitmq.broker.metadata.groups import GroupTable
+from orbitmq.broker.metadata.pagination import page
+from orbitmq.broker.offset.offsets import OffsetTable
+from orbitmq.broker.registry import handlers
+from orbitmq.broker.stats.counters import BrokerStats
+from orbitmq.handling.call import Call, Result
+from orbitmq.handling.dirty_tables import DirtyTables
+from orbitmq.handling.saving import after_saving
+from orbitmq.protocol.bodies.group import GroupForbidden, SubscriptionGroupWrapper
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.requests.group import (
+    AllGroupConfigReply,
+    DeleteSubscriptiongroup,
+    GetAllSubscriptiongroupConfig,
+    GetSubscriptiongroupConfig,
+    GroupConfigReply,
+    GroupForbiddenReply,
+    UpdateAndCreateSubscriptiongroup,
+    UpdateAndCreateSubscriptiongroupList,
+    UpdateAndGetGroupForbidden,
+)
+from orbitmq.protocol.schema.declare import Reply, Void
+
+
+class GroupAdminSettings(Protocol):
+    """Options of listing groups."""
+
+    @property
+    def split_metadata_size(self) -> int: ...
+    @property
+    def enable_split_metadata(self) -> bool: ...
+
+
+@dataclass(slots=True)
+class GroupTables:
+    """Tables of the administration of groups."""
+
+    settings: GroupAdminSettings
+    groups: GroupTable
+    offsets: OffsetTable
+    stats: BrokerStats
+    dirty_tables: DirtyTables
+
+
+@handlers(UpdateAndCreateSubscriptiongroup)
+def update_and_create_subscriptiongroup(
+    tables: GroupTables, call: Call[UpdateAndCreateSubscriptiongroup], now: int
+) -> Result:
+    """Makes a group or replaces its config."""
+    wanted = call.request.body
+    names.check_group_name(wanted.group_name)
+    tables.groups.update(wanted, now)
+    return after_saving(tables.dirty_tables, Void(), now, tables.groups.NAME)
+
+
+@handlers(UpdateAndCreateSubscriptiongroupList)
+def update_and_create_subscriptiongroup_list(
+    tables: GroupTables, call: Call[UpdateAndCreateSubscriptiongroupList], now: int
+) -> Result:
+    """Makes or replaces several groups: all of them, or none if one is wrong."""
+    configs = call.request.body.group_config_list or []
+    for wanted in configs:
+        names.check_group_name(wanted.group_name)
+        tables.groups.altered(wanted, tables.groups.get(wanted.group_name))
+    for wanted in configs:
+        tables.groups.update(wanted, now)
+    return after_saving(tables.dirty_tables, Void(), now, tables.groups.NAME)
+
+
+@handlers(DeleteSubscriptiongroup)
+def delete_subscriptiongroup(tables: GroupTables, call: Call[DeleteSubscriptiongroup], now: int) -> Result:
+    """Removes a group, and its offsets if asked; its retry and dead-letter topics stay."""
+    request = call.request
+    tables.groups.delete(request.group_name, now)
+    if request.clean_offset:
+        tables.offsets.remove_group(request.group_name, now)
+    tables.stats.forget_group(request.group_name)
+    return after_saving(tables.dirty_tables, Void(), now, tables.groups.NAME, tables.offsets.NAME)
+
+
+@handlers(GetAllSubscriptiongroupConfig)
+def get_all_subscriptiongroup_config(
+    tables: GroupTables, call: Call[GetAllSubscriptiongroupConfig], now: int
+) -> Reply:
+    """All groups, or a page of them by name."""
+    request, groups = call.request, tables.groups
+    found = page(
+        groups.by_name,
+        request.group_seq,
+        request.max_group_num,
+        request.data_version,
+        groups.version,
+        tables.settings.split_metadata_size if tables.settings.enable_split_metadata else None,
+    )
+    return AllGroupConfigReply(
+        total_group_num=len(groups.by_name),
+        body=SubscriptionGroupWrapper(found, groups.forbidden, groups.version),
+    )
+
+
+@handlers(GetSubscriptiongroupConfig)
+def get_subscriptiongroup_config(
+    tables: GroupTables, call: Call[GetSubscriptiongroupConfig], now: int
+) -> Result:
+    """The config of one group, which is made if groups may be made by naming them."""
+    name = call.request.group
+    config = tables.groups.find(name, now)
+    if config is None:
+        raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {name}")
+    reply = GroupConfigReply(body=config)
+    return after_saving(tables.dirty_tables, reply, now, tables.groups.NAME)
+
+
+@handlers(UpdateAndGetGroupForbidden)
+def update_and_get_group_forbidden(
+    tables: GroupTables, call: Call[UpdateAndGetGroupForbidden], now: int
+) -> Result:
+    """Says whether a group may read a topic, after changing it if asked."""
+    request = call.request
+    if request.readable is not None:
+        tables.groups.set_readable(request.group, request.topic, request.readable, now)
+    reply = GroupForbiddenReply(
+        body=GroupForbidden(
+            topic=request.topic,
+            group=request.group,
+            readable=not tables.groups.is_forbidden(request.group, request.topic),
+        )
+    )
+    return after_saving(tables.dirty_tables, reply, now, tables.groups.NAME)

@@ -1,0 +1,263 @@
+"""Making, changing, deleting and listing topics (broker behaviour, section 11)."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Protocol
+
+from orbitmq.broker.client.clients import ClientTable
+from orbitmq.broker.metadata import names
+from orbitmq.broker.metadata.attributes import TOPIC_ATTRIBUTES, alter, parse_attributes
+from orbitmq.broker.metadata.identity import BrokerIdentity
+from orbitmq.broker.metadata.pagination import page
+from orbitmq.broker.metadata.snapshots import with_items
+from orbitmq.broker.metadata.topics import TopicTable
+from orbitmq.broker.offset.offsets import OffsetTable
+from orbitmq.broker.registry import handlers
+from orbitmq.broker.stats.counters import BrokerStats
+from orbitmq.handling.call import Call, Result, in_turns, off_loop
+from orbitmq.handling.dirty_tables import DirtyTables
+from orbitmq.handling.saving import after_saving
+from orbitmq.protocol.bodies.group import GroupList
+from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.bodies.stats import TopicOffset, TopicStatsTable
+from orbitmq.protocol.bodies.topic import (
+    TopicConfig,
+    TopicConfigAndMappingSerializeWrapper,
+    TopicConfigAndQueueMapping,
+    TopicFilterType,
+    TopicList,
+)
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.names import retry_topic
+from orbitmq.protocol.requests.client import QueryTopicsByConsumer, TopicListReply
+from orbitmq.protocol.requests.topic import (
+    DeleteTopicInBroker,
+    GetAllTopicConfig,
+    GetSystemTopicListFromBroker,
+    GetTopicConfig,
+    GetTopicStatsInfo,
+    GroupListReply,
+    QueryTopicConsumeByWho,
+    TopicConfigReply,
+    TopicStatsReply,
+    UpdateAndCreateTopic,
+    UpdateAndCreateTopicList,
+)
+from orbitmq.protocol.schema.declare import Blob, Reply, Void
+from orbitmq.store import MessageStore
+
+MESSAGE_TYPE = "message.type"
+
+
+class TopicAdminSettings(Protocol):
+    """Options of changing topics."""
+
+    @property
+    def validate_system_topic_when_update_topic(self) -> bool: ...
+    @property
+    def enable_mixed_message_type(self) -> bool: ...
+    @property
+    def clear_retry_topic_when_delete_topic(self) -> bool: ...
+    @property
+    def split_metadata_size(self) -> int: ...
+    @property
+    def enable_split_metadata(self) -> bool: ...
+
+
+@dataclass(slots=True)
+class TopicTables:
+    """Tables of the administration of topics."""
+
+    identity: BrokerIdentity
+    settings: TopicAdminSettings
+    topics: TopicTable
+    clients: ClientTable
+    offsets: OffsetTable
+    store: MessageStore
+    stats: BrokerStats
+    dirty_tables: DirtyTables
+
+
+@handlers(UpdateAndCreateTopic)
+def update_and_create_topic(tables: TopicTables, call: Call[UpdateAndCreateTopic], now: int) -> Result:
+    """Makes a topic or changes it."""
+    request = call.request
+    wanted = TopicConfig(
+        topic_name=request.topic,
+        read_queue_nums=request.read_queue_nums,
+        write_queue_nums=request.write_queue_nums,
+        perm=request.perm,
+        topic_filter_type=_filter_type(request.topic_filter_type),
+        topic_sys_flag=request.topic_sys_flag or 0,
+        order=request.order,
+        attributes=parse_attributes(request.attributes),
+    )
+    _check(tables, wanted)
+    tables.topics.update(wanted, now)
+    return after_saving(tables.dirty_tables, Void(), now, tables.topics.NAME)
+
+
+@handlers(UpdateAndCreateTopicList)
+def update_and_create_topic_list(
+    tables: TopicTables, call: Call[UpdateAndCreateTopicList], now: int
+) -> Result:
+    """Makes or changes several topics: all of them, or none if one is wrong."""
+    configs = call.request.body.topic_config_list or []
+    for wanted in configs:
+        _check(tables, wanted)
+        current = tables.topics.get(wanted.topic_name)
+        alter(TOPIC_ATTRIBUTES, None if current is None else current.attributes, wanted.attributes)
+    for wanted in configs:
+        tables.topics.update(wanted, now)
+    return after_saving(tables.dirty_tables, Void(), now, tables.topics.NAME)
+
+
+def _filter_type(name: str) -> TopicFilterType:
+    """The type with a name. Raises Refused (INVALID_PARAMETER)."""
+    try:
+        return TopicFilterType[name]
+    except KeyError:
+        raise Refused(
+            ResponseCode.INVALID_PARAMETER, f"topicFilterType {name} is neither SINGLE_TAG nor MULTI_TAG"
+        ) from None
+
+
+def _check(tables: TopicTables, wanted: TopicConfig) -> None:
+    topic = wanted.topic_name
+    names.check_topic_name(topic)
+    if tables.settings.validate_system_topic_when_update_topic and tables.topics.is_system(topic):
+        raise Refused(ResponseCode.INVALID_PARAMETER, f"The topic[{topic}] is conflict with system topic.")
+    if wanted.attributes.get("+" + MESSAGE_TYPE) == "MIXED" and not (
+        tables.settings.enable_mixed_message_type
+    ):
+        raise Refused(ResponseCode.INVALID_PARAMETER, "MIXED message type is not supported.")
+
+
+@handlers(DeleteTopicInBroker)
+def delete_topic_in_broker(tables: TopicTables, call: Call[DeleteTopicInBroker], now: int) -> Result:
+    """Removes a topic with its queues and the offsets of all groups, whether it is there or not."""
+    topic = call.request.topic
+    if not topic.strip():
+        raise Refused(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
+    if tables.settings.validate_system_topic_when_update_topic and tables.topics.is_system(topic):
+        raise Refused(ResponseCode.INVALID_PARAMETER, f"The topic[{topic}] is conflict with system topic.")
+    for name in (topic, *_pop_retry_topics(tables, topic)):
+        tables.topics.delete(name, now)
+        tables.offsets.remove_topic(name, now)
+        tables.store.delete_queues(name)
+        tables.stats.forget_topic(name)
+    return after_saving(tables.dirty_tables, Void(), now, tables.topics.NAME, tables.offsets.NAME)
+
+
+def _pop_retry_topics(tables: TopicTables, topic: str) -> list[str]:
+    """The topics in which POP consumers of the topic keep what they have to see again."""
+    if not tables.settings.clear_retry_topic_when_delete_topic:
+        return []
+    candidates = (
+        f"{retry_topic(group)}{separator}{topic}"
+        for group in tables.offsets.groups_of(topic)
+        for separator in ("_", "+")
+    )
+    return [retry for retry in candidates if tables.topics.get(retry) is not None]
+
+
+TEXTS_PER_TURN = 1_000
+"""Topics that are written out before other requests have a turn: about 5 ms."""
+
+
+@handlers(GetAllTopicConfig)
+def get_all_topic_config(tables: TopicTables, call: Call[GetAllTopicConfig], now: int) -> Result:
+    """The table of topics, or the page that is asked for; a long one is written out over several turns."""
+    return in_turns(_all_topics(tables, call.request), now)
+
+
+def _all_topics(tables: TopicTables, request: GetAllTopicConfig) -> Generator[None, None, Result]:
+    topics = tables.topics
+    while not topics.make_wire_texts(TEXTS_PER_TURN):
+        yield
+    found = page(
+        topics.by_name,
+        request.topic_seq,
+        request.max_topic_num,
+        request.data_version,
+        topics.version,
+        tables.settings.split_metadata_size if tables.settings.enable_split_metadata else None,
+    )
+    wrapper = TopicConfigAndMappingSerializeWrapper(
+        data_version=topics.version, mapping_data_version=topics.version
+    )
+    text = with_items(wrapper.to_json_text(), "topicConfigTable", topics.wire_texts(found))
+    return Blob(body=text.encode(), extra={"totalTopicNum": str(len(topics.by_name))})
+
+
+@handlers(GetTopicConfig)
+def get_topic_config(tables: TopicTables, call: Call[GetTopicConfig], now: int) -> Reply:
+    """The config of one topic."""
+    name = call.request.topic
+    config = tables.topics.get(name)
+    if config is None:
+        raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {name}")
+    return TopicConfigReply(
+        body=TopicConfigAndQueueMapping(
+            topic_name=config.topic_name,
+            read_queue_nums=config.read_queue_nums,
+            write_queue_nums=config.write_queue_nums,
+            perm=config.perm,
+            topic_filter_type=config.topic_filter_type,
+            topic_sys_flag=config.topic_sys_flag,
+            order=config.order,
+            attributes=config.attributes,
+        )
+    )
+
+
+@handlers(GetSystemTopicListFromBroker)
+def get_system_topic_list(tables: TopicTables, call: Call[GetSystemTopicListFromBroker], now: int) -> Reply:
+    """The topics that belong to the system here."""
+    return TopicListReply(body=TopicList(topic_list=sorted(tables.topics.system_topics)))
+
+
+@handlers(GetTopicStatsInfo)
+def get_topic_stats_info(tables: TopicTables, call: Call[GetTopicStatsInfo], now: int) -> Result:
+    """Range and last store time of every queue of a topic."""
+    topic = call.request.topic
+    config = tables.topics.require(topic)
+    name, tps = tables.identity.name, tables.stats.put_tps(topic)
+    queue_ids = range(max(config.write_queue_nums, config.read_queue_nums))
+    search = tables.store.search([(topic, queue_id) for queue_id in queue_ids])
+
+    def work() -> Generator[None, None, Reply]:
+        table = {}
+        for queue_id in queue_ids:
+            yield
+            end = max(0, search.max_offset(topic, queue_id))
+            table[MessageQueue(topic=topic, broker_name=name, queue_id=queue_id)] = TopicOffset(
+                min_offset=max(0, search.min_offset(topic, queue_id)),
+                max_offset=end,
+                last_update_timestamp=max(0, search.store_time(topic, queue_id, end - 1)) if end > 0 else 0,
+            )
+        return TopicStatsReply(body=TopicStatsTable(offset_table=table, topic_put_tps=tps))
+
+    return off_loop(work(), lambda reply, later: reply, now)
+
+
+@handlers(QueryTopicConsumeByWho)
+def query_topic_consume_by_who(tables: TopicTables, call: Call[QueryTopicConsumeByWho], now: int) -> Reply:
+    """The groups that consume a topic: by their subscriptions now, or by offsets of earlier times."""
+    topic = call.request.topic
+    groups = tables.clients.groups_of(topic) | tables.offsets.groups_of(topic)
+    return GroupListReply(body=GroupList(group_list=sorted(groups)))
+
+
+@handlers(QueryTopicsByConsumer)
+def query_topics_by_consumer(tables: TopicTables, call: Call[QueryTopicsByConsumer], now: int) -> Reply:
+    """The topics a group has offsets for."""
+    return TopicListReply(
+        body=TopicList(
+            topic_list=sorted(tables.offsets.topics_of(call.request.group)),
+            broker_addr=tables.identity.address,
+        )
+    )

@@ -1,0 +1,382 @@
+"""Queue offsets: asked for, stored, reset, copied; ranges and times of queues."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from orbitmq.broker.client.clients import ClientTable
+from orbitmq.broker.client.outbox import Outbox
+from orbitmq.broker.delay.levels import DelayDelivery
+from orbitmq.broker.metadata.groups import GroupTable
+from orbitmq.broker.metadata.identity import BrokerIdentity
+from orbitmq.broker.metadata.topics import TopicTable
+from orbitmq.broker.offset.offsets import OffsetTable
+from orbitmq.broker.registry import handlers
+from orbitmq.handling.call import Answer, Call, Outcome, Result, Wait, off_loop
+from orbitmq.handling.dirty_tables import DirtyTables
+from orbitmq.handling.saving import after_saving
+from orbitmq.protocol.bodies.offset import (
+    GetConsumerStatusBody,
+    QueryCorrectionOffsetBody,
+    ResetOffsetBody,
+    ResetOffsetBodyForC,
+)
+from orbitmq.protocol.bodies.queue import MessageQueue, MessageQueueForC
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.errors import Malformed, Refused
+from orbitmq.protocol.remoting.command import LANGUAGE_CPP
+from orbitmq.protocol.requests.offset import (
+    CloneGroupOffset,
+    ConsumerOffset,
+    ConsumerStatusReply,
+    CorrectionOffsetReply,
+    GetAllConsumerOffset,
+    GetAllDelayOffset,
+    GetConsumerStatusFromClient,
+    GetEarliestMsgStoretime,
+    GetMaxOffset,
+    GetMinOffset,
+    InvokeBrokerToGetConsumerStatus,
+    InvokeBrokerToResetOffset,
+    OffsetReply,
+    QueryConsumerOffset,
+    QueryCorrectionOffset,
+    ResetConsumerClientOffset,
+    ResetOffsetReply,
+    SearchOffsetByTimestamp,
+    StoretimeReply,
+    UpdateConsumerOffset,
+)
+from orbitmq.protocol.schema.declare import Blob, Reply, Void
+from orbitmq.store import MessageStore
+
+VERSION_WITH_OFFSET_CONTROL = 28
+"""Clients from this version on let their broker see and set their offsets (V3_0_7_SNAPSHOT)."""
+
+STATUS_TIMEOUT_MS = 5_000
+LONG_MAX = 2**63 - 1
+
+
+class OffsetSettings(Protocol):
+    """Options of resetting offsets."""
+
+    @property
+    def use_server_side_reset_offset(self) -> bool: ...
+
+
+@dataclass(slots=True)
+class OffsetTables:
+    """Tables of requests about offsets."""
+
+    identity: BrokerIdentity
+    settings: OffsetSettings
+    topics: TopicTable
+    groups: GroupTable
+    clients: ClientTable
+    offsets: OffsetTable
+    delay: DelayDelivery
+    store: MessageStore
+    outbox: Outbox
+    dirty_tables: DirtyTables
+
+
+@handlers(QueryConsumerOffset)
+def query_consumer_offset(tables: OffsetTables, call: Call[QueryConsumerOffset], now: int) -> Reply:
+    """The offset of a group on a queue.
+
+    A group without an offset starts at 0 while the queue's first message is still in memory, whatever its
+    client would choose.
+    """
+    request = call.request
+    offset = tables.offsets.get(request.consumer_group, request.topic, request.queue_id)
+    if offset < 0:
+        if request.set_zero_if_not_found is False or not _is_young(tables, request.topic, request.queue_id):
+            raise Refused(
+                ResponseCode.QUERY_NOT_FOUND,
+                "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first",
+            )
+        offset = 0
+    return ConsumerOffset(offset)
+
+
+def _is_young(tables: OffsetTables, topic: str, queue_id: int) -> bool:
+    """True if a queue still has its first message in memory, or never had one."""
+    store = tables.store
+    if store.min_offset(topic, queue_id) > 0:
+        return False
+    return store.max_offset(topic, queue_id) <= 0 or store.is_in_memory(topic, queue_id, 0)
+
+
+@handlers(UpdateConsumerOffset)
+def update_consumer_offset(tables: OffsetTables, call: Call[UpdateConsumerOffset], now: int) -> Reply:
+    """Stores where a group has got to on a queue."""
+    request = call.request
+    group, topic = request.consumer_group, request.topic
+    if tables.groups.get(group) is None:
+        raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} not exist!")
+    if tables.topics.get(topic) is None:
+        raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
+    tables.offsets.commit(group, topic, request.queue_id, request.commit_offset, now)
+    return Void()
+
+
+@handlers(GetMaxOffset)
+def get_max_offset(tables: OffsetTables, call: Call[GetMaxOffset], now: int) -> Reply:
+    """The offset that a queue's next message will get; 0 for a queue that is not there."""
+    return OffsetReply(max(0, tables.store.max_offset(call.request.topic, call.request.queue_id)))
+
+
+@handlers(GetMinOffset)
+def get_min_offset(tables: OffsetTables, call: Call[GetMinOffset], now: int) -> Reply:
+    """The offset of a queue's first message; 0 for a queue that is not there."""
+    return OffsetReply(max(0, tables.store.min_offset(call.request.topic, call.request.queue_id)))
+
+
+@handlers(GetEarliestMsgStoretime)
+def get_earliest_msg_storetime(tables: OffsetTables, call: Call[GetEarliestMsgStoretime], now: int) -> Result:
+    """When a queue's first message was stored; -1 without one."""
+    topic, queue_id = call.request.topic, call.request.queue_id
+    search = tables.store.search([(topic, queue_id)])
+
+    def work() -> Generator[None, None, Reply]:
+        yield
+        return StoretimeReply(search.earliest_time(topic, queue_id))
+
+    return off_loop(work(), lambda reply, later: reply, now)
+
+
+@handlers(SearchOffsetByTimestamp)
+def search_offset_by_timestamp(tables: OffsetTables, call: Call[SearchOffsetByTimestamp], now: int) -> Result:
+    """The offset of the first message stored at a time or later; `upper`: of the last one until then."""
+    request = call.request
+    upper = (request.boundary_type or "lower").lower() == "upper"
+    topic, queue_id, time_ms = request.topic, request.queue_id, request.timestamp
+    search = tables.store.search([(topic, queue_id)])
+
+    def work() -> Generator[None, None, Reply]:
+        yield
+        return OffsetReply(max(0, search.offset_by_time(topic, queue_id, time_ms, upper)))
+
+    return off_loop(work(), lambda reply, later: reply, now)
+
+
+@handlers(GetAllConsumerOffset)
+def get_all_consumer_offset(tables: OffsetTables, call: Call[GetAllConsumerOffset], now: int) -> Reply:
+    """The offsets of all groups."""
+    return Blob(tables.offsets.to_body().to_json())
+
+
+@handlers(GetAllDelayOffset)
+def get_all_delay_offset(tables: OffsetTables, call: Call[GetAllDelayOffset], now: int) -> Reply:
+    """Progress of the delay levels."""
+    return Blob(tables.delay.to_body().to_json())
+
+
+@handlers(InvokeBrokerToResetOffset)
+def invoke_broker_to_reset_offset(
+    tables: OffsetTables, call: Call[InvokeBrokerToResetOffset], now: int
+) -> Result:
+    """Sends a group to an offset or a time, on one queue of a topic or on all."""
+    if tables.settings.use_server_side_reset_offset:
+        return _reset_here(tables, call, now)
+    return _reset_in_clients(tables, call, now)
+
+
+def _reset_here(tables: OffsetTables, call: Call[InvokeBrokerToResetOffset], now: int) -> Result:
+    """The next pull of each queue is told its new offset; the stored one changes at once."""
+    request = call.request
+    topic, group = request.topic, request.group
+    if not tables.identity.is_master:
+        raise Refused(ResponseCode.SYSTEM_ERROR, "Can not reset offset in slave broker")
+    config = tables.topics.get(topic)
+    if config is None:
+        raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} does not exist")
+    if tables.groups.get(group) is None:
+        raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} does not exist")
+
+    def set_to(targets: dict[int, int], later: int) -> Result:
+        if not targets:
+            raise Refused(ResponseCode.SYSTEM_ERROR, "No queues to reset.")
+        for queue_id, offset in targets.items():
+            tables.offsets.reset(group, topic, queue_id, offset, later)
+        reply = ResetOffsetReply(body=_reset_body(tables, topic, targets))
+        return after_saving(tables.dirty_tables, reply, later, tables.offsets.NAME)
+
+    if request.queue_id >= 0 and request.offset is not None and request.offset != -1:
+        first = max(0, tables.store.min_offset(topic, request.queue_id))
+        end = max(0, tables.store.max_offset(topic, request.queue_id))
+        if not first <= request.offset <= end + 1:
+            raise Refused(
+                ResponseCode.SYSTEM_ERROR,
+                f"Target offset {request.offset} not in consume queue range [{first}-{end}]",
+            )
+        return set_to({request.queue_id: request.offset}, now)
+    queues = (request.queue_id,) if request.queue_id >= 0 else range(config.read_queue_nums)
+    return _offsets_at(tables, topic, queues, request.timestamp, set_to, now)
+
+
+def _reset_in_clients(tables: OffsetTables, call: Call[InvokeBrokerToResetOffset], now: int) -> Result:
+    """The clients that are online reset themselves: older behaviour, by an option."""
+    request = call.request
+    topic, group = request.topic, request.group
+    config = tables.topics.get(topic)
+    if config is None:
+        raise Refused(
+            ResponseCode.SYSTEM_ERROR,
+            f"[reset-offset] reset offset failed, no topic in this broker. topic={topic}",
+        )
+    queues = range(config.write_queue_nums)
+    stored = [tables.offsets.get(group, topic, queue_id) for queue_id in queues]
+    if any(offset < 0 for offset in stored):
+        raise Refused(ResponseCode.SYSTEM_ERROR, f"THe consumer group <{group}> not exist")
+
+    def tell(targets: dict[int, int], later: int) -> Result:
+        if not request.is_force:
+            targets = {queue_id: min(target, stored[queue_id]) for queue_id, target in targets.items()}
+        return _tell_members(tables, call, targets)
+
+    return _offsets_at(tables, topic, queues, request.timestamp, tell, now)
+
+
+def _tell_members(
+    tables: OffsetTables, call: Call[InvokeBrokerToResetOffset], targets: dict[int, int]
+) -> Reply:
+    request = call.request
+    topic, group = request.topic, request.group
+    members = _members_that_answer(tables, group)
+    body: ResetOffsetBody | ResetOffsetBodyForC = _reset_body(tables, topic, targets)
+    if call.peer.language == LANGUAGE_CPP:
+        body = ResetOffsetBodyForC(
+            [
+                MessageQueueForC(topic, tables.identity.name, queue_id, offset)
+                for queue_id, offset in targets.items()
+            ]
+        )
+    for connection_id in members:
+        tables.outbox.push(
+            connection_id,
+            ResetConsumerClientOffset(
+                group=group,
+                topic=topic,
+                timestamp=request.timestamp,
+                is_force=request.is_force,
+                body=body.to_json(),
+            ),
+        )
+    return ResetOffsetReply(body=_reset_body(tables, topic, targets))
+
+
+def _offsets_at(
+    tables: OffsetTables,
+    topic: str,
+    queues: Sequence[int],
+    time_ms: int,
+    then: Callable[[dict[int, int], int], Result],
+    now: int,
+) -> Result:
+    """Goes on with the offset of each queue at a time; before all times is behind the last message."""
+    if time_ms < 0:
+        return then({queue: max(0, tables.store.max_offset(topic, queue)) for queue in queues}, now)
+    search = tables.store.search([(topic, queue) for queue in queues])
+
+    def work() -> Generator[None, None, dict[int, int]]:
+        found = {}
+        for queue in queues:
+            yield
+            found[queue] = max(0, search.offset_by_time(topic, queue, time_ms, False))
+        return found
+
+    return off_loop(work(), then, now)
+
+
+def _reset_body(tables: OffsetTables, topic: str, targets: dict[int, int]) -> ResetOffsetBody:
+    return ResetOffsetBody(
+        {MessageQueue(topic, tables.identity.name, queue_id): offset for queue_id, offset in targets.items()}
+    )
+
+
+def _members_that_answer(tables: OffsetTables, group: str) -> list[int]:
+    members = tables.clients.consumers.get(group)
+    if members is None or not members.members:
+        raise Refused(
+            ResponseCode.CONSUMER_NOT_ONLINE, f"Consumer not online, so can not reset offset, Group: {group}"
+        )
+    for client in members.members.values():
+        if client.version < VERSION_WITH_OFFSET_CONTROL:
+            raise Refused(
+                ResponseCode.SYSTEM_ERROR,
+                f"the client does not support this feature. version={client.version}",
+            )
+    return list(members.members)
+
+
+@handlers(InvokeBrokerToGetConsumerStatus)
+def invoke_broker_to_get_consumer_status(
+    tables: OffsetTables, call: Call[InvokeBrokerToGetConsumerStatus], now: int
+) -> Result:
+    """The offsets as the members of a group have them in memory; silent members are left out."""
+    request = call.request
+    group = tables.clients.consumers.get(request.group)
+    if group is None or not group.members:
+        raise Refused(
+            ResponseCode.SYSTEM_ERROR, f"No Any Consumer online in the consumer group: [{request.group}]"
+        )
+    asked: dict[Answer, str] = {}
+    for client in group.members.values():
+        if client.version < VERSION_WITH_OFFSET_CONTROL:
+            raise Refused(
+                ResponseCode.SYSTEM_ERROR,
+                f"the client does not support this feature. version={client.version}",
+            )
+        if not request.client_addr or request.client_addr == client.client_id:
+            ask = GetConsumerStatusFromClient(topic=request.topic, group=request.group)
+            asked[Answer(client.connection_id, ask)] = client.client_id
+
+    def answered(outcome: Outcome, later: int) -> Result:
+        table = {}
+        for answer, command in outcome.answers.items():
+            if command.code != ResponseCode.SUCCESS or command.body is None:
+                continue
+            try:
+                body = GetConsumerStatusBody.from_json(command.body)
+            except Malformed:
+                continue
+            table[asked[answer]] = body.message_queue_table
+        return ConsumerStatusReply(body=GetConsumerStatusBody(consumer_table=table))
+
+    if not asked:
+        return answered(Outcome(timed_out=False), now)
+    return Wait(tuple(asked), now + STATUS_TIMEOUT_MS, answered)
+
+
+@handlers(CloneGroupOffset)
+def clone_group_offset(tables: OffsetTables, call: Call[CloneGroupOffset], now: int) -> Result:
+    """Replaces a group's offsets on a topic by those of another group."""
+    request = call.request
+    topic = request.topic
+    if topic and tables.topics.get(topic) is not None:
+        source = tables.clients.consumers.get(request.src_group)
+        consumes = source is None or not source.subscriptions or topic in source.subscriptions
+        if request.offline or consumes:
+            tables.offsets.clone(request.src_group, request.dest_group, topic, now)
+    return after_saving(tables.dirty_tables, Void(), now, tables.offsets.NAME)
+
+
+@handlers(QueryCorrectionOffset)
+def query_correction_offset(tables: OffsetTables, call: Call[QueryCorrectionOffset], now: int) -> Reply:
+    """The smallest offset of all groups by queue; the greatest number where the compared group is behind."""
+    request = call.request
+    for group in (request.filter_groups or "").split(","):
+        if group.strip():
+            tables.offsets.remove_group_topic(group.strip(), request.topic, now)
+    smallest: dict[int, int] = {}
+    for group in tables.offsets.groups_of(request.topic):
+        for queue_id, offset in tables.offsets.queues(group, request.topic).items():
+            if offset >= tables.store.min_offset(request.topic, queue_id):
+                smallest[queue_id] = min(offset, smallest.get(queue_id, offset))
+    for queue_id, offset in tables.offsets.queues(request.compare_group, request.topic).items():
+        if queue_id in smallest and smallest[queue_id] > offset:
+            smallest[queue_id] = LONG_MAX
+    return CorrectionOffsetReply(body=QueryCorrectionOffsetBody(smallest))

@@ -1,0 +1,76 @@
+"""Pops and acknowledgements of one read, in their order.
+
+A consumer asks for more as soon as it has room, in the middle of acknowledging. A pop is handled as any other
+request, here only so that the acknowledgements behind it need not be cut into requests.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from orbitmq.broker.pop.ack_handlers import ACK_BEGINS, PopAckTables, take_ack_frames
+from orbitmq.broker.pop.handlers import PopTables, pop_message
+from orbitmq.handling.call import Call, Peer, Result, Taken
+from orbitmq.protocol.remoting.command import Command
+from orbitmq.protocol.remoting.frame import FRAME_HEAD_BYTES, MAX_FRAME_BYTES
+from orbitmq.protocol.remoting.header_cy import decode_frames
+from orbitmq.protocol.requests.pop import AckMessage, PopMessage
+
+log = logging.getLogger(__name__)
+
+POP_BEGINS = b'{"code":200050,'
+"""How Java, Go and C++ peers begin the header of a pop."""
+
+POPS_AT_ONCE = 8
+"""So many of one read are handled at once; then it is looked whether the peer takes its answers."""
+
+
+def take_pop_frames(pops: PopTables, acks: PopAckTables, data: bytes, peer: Peer, now: int) -> Taken | None:
+    """Handles the pops and acknowledgements at the start of what a read brought, whole frames; None if there
+    are none.
+
+    Whatever it leaves goes through `pop_message` and `ack_many`, to which it would have been the same.
+    """
+    end = acknowledged = durable = deadline = 0
+    answers: list[bytes] = []
+    results: list[tuple[Command, Result]] = []
+    while True:
+        if data.startswith(ACK_BEGINS, end + FRAME_HEAD_BYTES):
+            try:
+                taken = take_ack_frames(acks, data[end:], peer, now)
+            except Exception:
+                # What was popped before has to leave: its messages are hidden from everybody else.
+                log.exception("acknowledgements of %s could not be handled at once", peer.address)
+                break
+            if taken is None:
+                break
+            end += taken.end
+            answers.append(taken.answers)
+            acknowledged += taken.answered
+            durable, deadline = taken.durable, taken.deadline
+            continue
+        # Under SYNC_FLUSH the answers to acknowledgements wait, and a pop's would have to wait with them.
+        if (
+            pops.promise.waits
+            or len(results) >= POPS_AT_ONCE
+            or not data.startswith(POP_BEGINS, end + FRAME_HEAD_BYTES)
+        ):
+            break
+        behind = end + 4 + int.from_bytes(data[end : end + 4], "big")
+        if behind > len(data):
+            break
+        try:
+            ((command,), _) = decode_frames(data[end:behind], MAX_FRAME_BYTES)
+            if command.code != PopMessage.CODE or command.flag & 3:
+                break
+            peer.version = command.version
+            peer.language = command.language
+            result = pop_message(pops, Call(PopMessage.from_command(command), command, peer), now)
+        except Exception:
+            break  # the ordinary way meets it again, and tells the peer
+        end = behind
+        results.append((command, result))
+    if not end:
+        return None
+    by_code = {AckMessage.CODE: (acknowledged, 0)} if acknowledged else {}
+    return Taken(end, b"".join(answers), acknowledged, by_code, durable, deadline, results=results)

@@ -1,0 +1,299 @@
+"""The records of POP: check points, acknowledgements, and the copies for those who did not acknowledge.
+
+A check point says which messages a group holds and until when; it is stored as a timer message that comes
+into a queue of the revive topic a second before that time, an acknowledgement as one that comes at that time.
+So whoever reads the revive queue has seen the acknowledgements when a check point is due (broker behaviour,
+section 10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Protocol
+
+from orbitmq.broker.pop.templates import Numbers, RecordTemplates
+from orbitmq.protocol.bodies.pop import AckMsg, BatchAckMsg, PopCheckPoint
+from orbitmq.protocol.handles.pop import PopHandle, revive_topic
+from orbitmq.protocol.names import (
+    FIRST_POP_TIME,
+    ORIGIN_GROUP,
+    TAGS,
+    TIMER_DELIVER_MS,
+    UNIQ_KEY,
+)
+from orbitmq.protocol.records.message import StoredMessage
+from orbitmq.protocol.records.properties import decode_properties, encode_properties
+from orbitmq.store import PendingMessage
+
+CHECK_POINT_TAG = "ck"
+ACK_TAG = "ack"
+BATCH_ACK_TAG = "bAck"
+
+ACK_LEAD_MS = 1000
+"""A check point comes so much earlier than the acknowledgements of its messages."""
+
+
+class _Sample(NamedTuple):
+    """Numbers of a record, each another one."""
+
+    start_offset: int
+    pop_time: int
+    invisible_ms: int
+    revive_offset: int
+    bit_map: int
+    num: int
+    queue_id: int
+    revive_queue_id: int
+    offsets: tuple[int, ...]
+
+
+_SAMPLES = (
+    _Sample(
+        811_111_111_111_111_103,
+        411_222_222_222_222_207,
+        433_333_333_333_333_309,
+        822_222_222_222_222_201,
+        733_333_304,
+        766_666_601,
+        755_555_502,
+        744_444_403,
+        (799_999_905, 788_888_806),
+    ),
+    _Sample(5, 1_700_000_000_123, 60_001, 9, 1, 3, 2, 7, (14, 17)),
+)
+"""Templates are made of the first, in which no number is a part of another, and tried with the second."""
+
+
+class Aside(Protocol):
+    """Where a timer message has to wait first."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def queue_id(self) -> int: ...
+    @property
+    def properties(self) -> Mapping[str, str]: ...
+    @property
+    def tags_code(self) -> int | None: ...
+
+
+class Timers(Protocol):
+    """What POP needs of timer messages."""
+
+    def put_aside(
+        self, topic: str, queue_id: int, properties: Mapping[str, str], now: int
+    ) -> Aside | None: ...
+    def waits_until(self, deliver_ms: int) -> int: ...
+
+
+@dataclass(slots=True, frozen=True)
+class ReviveRecords:
+    """Makes the records of one broker's revive topic."""
+
+    cluster: str
+    host: bytes
+    timers: Timers
+    _templates: RecordTemplates = field(default_factory=RecordTemplates)
+
+    @property
+    def topic(self) -> str:
+        """The revive topic."""
+        return revive_topic(self.cluster)
+
+    def check_point(self, point: PopCheckPoint, revive_queue_id: int, now: int) -> PendingMessage:
+        """What has to be stored for a pop before its messages leave."""
+        if _due_ms(point) <= now or not point.queue_offset_diff or point.re_put_times is not None:
+            return self._full_check_point(point, revive_queue_id, now)
+
+        def samples() -> Iterator[tuple[PendingMessage, Numbers]]:
+            for of in _SAMPLES:
+                sample = replace(
+                    point,
+                    start_offset=of.start_offset,
+                    pop_time=of.pop_time,
+                    invisible_time=of.invisible_ms,
+                    bit_map=of.bit_map,
+                    num=of.num,
+                    queue_id=of.queue_id,
+                    revive_offset=of.revive_offset,
+                    queue_offset_diff=list(of.offsets),
+                )
+                queue_id = of.revive_queue_id
+                yield self._full_check_point(sample, queue_id, 0), self._numbers_of_point(sample, queue_id)
+
+        template = self._templates.find((CHECK_POINT_TAG, point.topic, point.cid, point.broker_name), samples)
+        if template is None:
+            return self._full_check_point(point, revive_queue_id, now)
+        return template.render(self._numbers_of_point(point, revive_queue_id), now)
+
+    def _numbers_of_point(self, point: PopCheckPoint, revive_queue_id: int) -> Numbers:
+        due_ms = _due_ms(point)
+        return {
+            b"so": point.start_offset,
+            b"pt": point.pop_time,
+            b"it": point.invisible_time,
+            b"bm": point.bit_map,
+            b"ro": point.revive_offset,
+            b"n": point.num,
+            b"q": point.queue_id,
+            b"d": _listed(point.queue_offset_diff or ()),
+            b"revived": point.pop_time + point.invisible_time,
+            b"rq": revive_queue_id,
+            b"due": due_ms,
+            b"out": self.timers.waits_until(due_ms),
+        }
+
+    def _full_check_point(self, point: PopCheckPoint, revive_queue_id: int, now: int) -> PendingMessage:
+        unique_id = (
+            f"{point.topic}@{point.queue_id}@{point.start_offset}@{point.cid}@{point.pop_time}"
+            f"@{point.broker_name}@{CHECK_POINT_TAG}"
+        )
+        return self._record(CHECK_POINT_TAG, unique_id, point.to_json(), revive_queue_id, _due_ms(point), now)
+
+    def ack(
+        self, handle: PopHandle, group: str, topic: str, offsets: Sequence[int], now: int
+    ) -> PendingMessage:
+        """What has to be stored for messages of one pop that were handled."""
+        if handle.visible_ms <= now:
+            return self._full_ack(handle, group, topic, offsets, now)
+        count = min(len(offsets), 2)
+
+        def samples() -> Iterator[tuple[PendingMessage, Numbers]]:
+            for of in _SAMPLES:
+                sample = replace(
+                    handle,
+                    start_offset=of.start_offset,
+                    pop_time=of.pop_time,
+                    invisible_ms=of.invisible_ms,
+                    queue_id=of.queue_id,
+                    revive_queue_id=of.revive_queue_id,
+                )
+                some = of.offsets[:count]
+                yield self._full_ack(sample, group, topic, some, 0), self._numbers_of_ack(sample, some)
+
+        kind = ACK_TAG if count == 1 else BATCH_ACK_TAG
+        template = self._templates.find((kind, topic, group, handle.broker_name), samples)
+        if template is None:
+            return self._full_ack(handle, group, topic, offsets, now)
+        return template.render(self._numbers_of_ack(handle, offsets), now)
+
+    def _numbers_of_ack(self, handle: PopHandle, offsets: Sequence[int]) -> Numbers:
+        due_ms = handle.visible_ms
+        return {
+            b"so": handle.start_offset,
+            b"pt": handle.pop_time,
+            b"q": handle.queue_id,
+            b"ao": _listed(offsets),
+            b"rq": handle.revive_queue_id,
+            b"due": due_ms,
+            b"out": self.timers.waits_until(due_ms),
+        }
+
+    def _full_ack(
+        self, handle: PopHandle, group: str, topic: str, offsets: Sequence[int], now: int
+    ) -> PendingMessage:
+        message: AckMsg
+        if len(offsets) == 1:
+            tag = ACK_TAG
+            message = AckMsg(ack_offset=offsets[0])
+        else:
+            tag = BATCH_ACK_TAG
+            message = BatchAckMsg(ack_offset=-1, ack_offset_list=list(offsets))
+        message.start_offset = handle.start_offset
+        message.consumer_group = group
+        message.topic = topic
+        message.queue_id = handle.queue_id
+        message.pop_time = handle.pop_time
+        message.broker_name = handle.broker_name
+        unique_id = (
+            f"{topic}@{handle.queue_id}@{message.ack_offset}@{group}@{handle.pop_time}"
+            f"@{handle.broker_name}@{ACK_TAG}"
+        )
+        return self._record(tag, unique_id, message.to_json(), handle.revive_queue_id, handle.visible_ms, now)
+
+    def _record(
+        self, tag: str, unique_id: str, body: bytes, queue_id: int, deliver_ms: int, now: int
+    ) -> PendingMessage:
+        topic = self.topic
+        properties: Mapping[str, str] = {
+            UNIQ_KEY: unique_id,
+            TAGS: tag,
+            TIMER_DELIVER_MS: str(deliver_ms),
+        }
+        tags_code: int | None = None
+        aside = self.timers.put_aside(topic, queue_id, properties, now) if deliver_ms > now else None
+        if aside is not None:
+            topic, queue_id, properties = aside.topic, aside.queue_id, aside.properties
+            tags_code = aside.tags_code
+        return PendingMessage(
+            topic=topic,
+            queue_id=queue_id,
+            flag=0,
+            sys_flag=0,
+            born_timestamp=now,
+            born_host=self.host,
+            store_host=self.host,
+            reconsume_times=0,
+            prepared_transaction_offset=0,
+            body=body,
+            properties=encode_properties(properties),
+            tags_code=tags_code,
+        )
+
+
+def _due_ms(point: PopCheckPoint) -> int:
+    """When a check point is to come."""
+    return point.pop_time + point.invisible_time - ACK_LEAD_MS
+
+
+def _listed(numbers: Sequence[int]) -> bytes:
+    return ",".join(map(str, numbers)).encode()
+
+
+def point_key(
+    topic: str, group: str, queue_id: int, start_offset: int, pop_time: int, broker: str
+) -> PointKey:
+    """What a check point and its acknowledgements have in common."""
+    return (topic, group, queue_id, start_offset, pop_time, broker)
+
+
+PointKey = tuple[str, str, int, int, int, str]
+
+
+def key_of_point(point: PopCheckPoint) -> PointKey:
+    """The key of a check point."""
+    return point_key(
+        point.topic, point.cid, point.queue_id, point.start_offset, point.pop_time, point.broker_name
+    )
+
+
+def offsets_of(point: PopCheckPoint) -> list[int]:
+    """The queue offsets of a check point's messages."""
+    start = point.start_offset
+    if point.queue_offset_diff:
+        return [start + distance for distance in point.queue_offset_diff[: point.num]]
+    return list(range(start, start + point.num))
+
+
+def revived(
+    record: StoredMessage, point: PopCheckPoint, topic: str, queue_id: int, host: bytes
+) -> PendingMessage:
+    """The copy of a message that was not acknowledged in time, for the POP retry topic `topic`."""
+    properties = decode_properties(record.properties)
+    if record.reconsume_times == 0 or FIRST_POP_TIME not in properties:
+        properties[FIRST_POP_TIME] = str(point.pop_time)
+    properties[ORIGIN_GROUP] = point.cid
+    return PendingMessage(
+        topic=topic,
+        queue_id=queue_id,
+        flag=record.flag,
+        sys_flag=record.sys_flag,
+        born_timestamp=record.born_timestamp,
+        born_host=host,
+        store_host=host,
+        reconsume_times=record.reconsume_times + 1,
+        prepared_transaction_offset=0,
+        body=record.body,
+        properties=encode_properties(properties),
+    )

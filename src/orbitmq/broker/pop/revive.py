@@ -1,0 +1,391 @@
+"""Revival: messages that were popped and not acknowledged in time are delivered once more.
+
+Each queue of the revive topic is read from where the offset of CID_RMQ_SYS_REVIVE_GROUP says. A check point
+that is due, with every acknowledgement that came before it, says which messages to copy into the POP retry
+topic of their group. The offset is the position of the last check point that is finished, so after a crash
+what was open is looked at again: a copy may be made twice, none is forgotten. Only check points that are due
+within seconds are in memory; all others wait as timer messages.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from orbitmq.broker.delay.timer_records import AT_ONCE
+from orbitmq.broker.metadata.groups import GroupTable
+from orbitmq.broker.metadata.identity import BrokerIdentity
+from orbitmq.broker.metadata.topics import TopicTable
+from orbitmq.broker.offset.offsets import OffsetTable
+from orbitmq.broker.pop.in_flight import InFlight
+from orbitmq.broker.pop.records import (
+    ACK_LEAD_MS,
+    ACK_TAG,
+    BATCH_ACK_TAG,
+    CHECK_POINT_TAG,
+    PointKey,
+    ReviveRecords,
+    key_of_point,
+    offsets_of,
+    point_key,
+    revived,
+)
+from orbitmq.protocol.bodies.pop import AckMsg, BatchAckMsg, PopCheckPoint
+from orbitmq.protocol.errors import MalformedJson
+from orbitmq.protocol.handles.pop import REVIVE_GROUP, normal_topic, pop_retry_topic
+from orbitmq.protocol.names import RETRY_PREFIX, TIMER_DELIVER_MS, TIMER_ENQUEUE_MS
+from orbitmq.protocol.records.message import BadRecord, StoredMessage
+from orbitmq.protocol.records.message_cy import decode_record, decode_records
+from orbitmq.protocol.records.properties import find_property
+from orbitmq.store import Appended, GetResult, PendingMessage, PutStatus
+
+log = logging.getLogger(__name__)
+
+SLACK_MS = 2 * ACK_LEAD_MS
+"""A check point is looked at so long after it is due: timers come to the second."""
+RECORDS_PER_READ = 32
+READS_PER_RUN = 32
+COPIES_PER_RUN = 256
+"""How much one turn does before it lets others go first."""
+MOST_POINTS = 10_000
+"""Check points in memory, per queue, beyond which only acknowledgements of them are looked for."""
+EARLY_ACKS = 10_000
+"""Acknowledgements that came before their check point and are kept for it, per queue."""
+
+
+class ReviveSettings(Protocol):
+    """Options of revival."""
+
+    @property
+    def enable_retry_topic_v2(self) -> bool: ...
+    @property
+    def use_separate_retry_queue(self) -> bool: ...
+
+
+class ReviveStore(Protocol):
+    """What revival needs of the message store."""
+
+    def get(self, topic: str, queue_id: int, queue_offset: int, max_count: int) -> GetResult: ...
+    def min_offset(self, topic: str, queue_id: int) -> int: ...
+    def max_offset(self, topic: str, queue_id: int) -> int: ...
+    def physical_offset_of(
+        self, topic: str, queue_id: int, queue_offset: int
+    ) -> tuple[int, int, int] | None: ...
+    def record_at(self, physical_offset: int) -> memoryview | bytes | None: ...
+    def append_many(
+        self, messages: Sequence[PendingMessage], now_ms: int, answers: list[Appended]
+    ) -> list[Appended]: ...
+
+
+@dataclass(slots=True)
+class _Point:
+    """A check point that was read, and the offsets of its messages that are still to be acknowledged."""
+
+    point: PopCheckPoint
+    revive_offset: int
+    open: list[int]
+    copied: int = -1
+    """The last of them of which a copy was handed to the store,"""
+    answers: list[Appended] = field(default_factory=list)
+    """and what that said, until it is taken account of."""
+
+    @property
+    def due_ms(self) -> int:
+        return self.point.pop_time + self.point.invisible_time
+
+
+@dataclass(slots=True)
+class _Queue:
+    """One queue of the revive topic."""
+
+    queue_id: int
+    next_offset: int
+    points: deque[_Point] = field(default_factory=deque)
+    by_key: dict[PointKey, _Point] = field(default_factory=dict)
+    early: dict[PointKey, set[int]] = field(default_factory=dict)
+    seen_ms: int = 0
+    """Everything that was due until then has been read."""
+
+
+@dataclass(slots=True)
+class ReviveFigures:
+    """Counts since the start."""
+
+    points: int = 0
+    acks: int = 0
+    copies: int = 0
+    lost: int = 0
+    """Messages that could not be copied because the store does not have them any more."""
+    read: Counter[tuple[str, str, str, int]] = field(default_factory=Counter)
+    """Records read from the revive topic, by kind (CK, ACK), group, topic and revive queue."""
+    retried: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    """Copies for another delivery, by group, topic and status of the store."""
+
+
+class Reviver:
+    """Works through the revive topic of one broker. `run` it every second or so."""
+
+    def __init__(
+        self,
+        identity: BrokerIdentity,
+        settings: ReviveSettings,
+        topics: TopicTable,
+        groups: GroupTable,
+        offsets: OffsetTable,
+        in_flight: InFlight,
+        records: ReviveRecords,
+        store: ReviveStore,
+    ) -> None:
+        self._identity = identity
+        self._settings = settings
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._in_flight = in_flight
+        self._records = records
+        self._store = store
+        self._queues: dict[int, _Queue] = {}
+        self._copies_left = 0
+        self.figures = ReviveFigures()
+
+    def forget(self) -> None:
+        """Forgets what it has read; it goes on from the stored offsets of the revive queues."""
+        self._queues.clear()
+
+    def run(self, now: int, settled_ms: int) -> bool:
+        """Reads what is new and revives what is due; whether there is more to do at once.
+
+        `settled_ms`: timer messages that are due until then are in their queues already.
+        """
+        topic = self._records.topic
+        config = self._topics.get(topic)
+        more = False
+        self._copies_left = COPIES_PER_RUN
+        for queue_id in range(0 if config is None else config.read_queue_nums):
+            queue = self._queues.get(queue_id)
+            if queue is None:
+                committed = self._offsets.get(REVIVE_GROUP, topic, queue_id)
+                first = max(committed + 1, self._store.min_offset(topic, queue_id), 0)
+                queue = self._queues[queue_id] = _Queue(queue_id, first)
+            if self._wants_more(queue):
+                more = self._read(queue, topic) or more
+            if queue.next_offset >= self._store.max_offset(topic, queue_id):
+                queue.seen_ms = max(queue.seen_ms, settled_ms)
+            self._revive(queue, now)
+            self._commit(queue, topic, now)
+        return more or not self._copies_left
+
+    @property
+    def open_points(self) -> int:
+        """Maximum of checkpoints of pops in memory."""
+        return sum(len(queue.points) for queue in self._queues.values())
+
+    def behind_ms(self, queue_id: int, now: int) -> int:
+        """How long the oldest check point of a revive queue is overdue (metrics: revive latency)."""
+        queue = self._queues.get(queue_id)
+        return max(0, now - queue.points[0].due_ms) if queue is not None and queue.points else 0
+
+    def behind_messages(self, queue_id: int) -> int:
+        """How many records of a revive queue were not read yet (metrics: revive lag)."""
+        queue = self._queues.get(queue_id)
+        end = self._store.max_offset(self._records.topic, queue_id)
+        return max(0, end - (0 if queue is None else queue.next_offset))
+
+    def _wants_more(self, queue: _Queue) -> bool:
+        """Whether there is room for more check points, or acknowledgements of the first one may be ahead."""
+        return len(queue.points) < MOST_POINTS or queue.seen_ms < queue.points[0].due_ms + ACK_LEAD_MS
+
+    def _read(self, queue: _Queue, topic: str) -> bool:
+        """Takes in new records; whether there are more."""
+        for _ in range(READS_PER_RUN):
+            result = self._store.get(topic, queue.queue_id, queue.next_offset, RECORDS_PER_READ)
+            if result.cold is not None:
+                # Read record by record: what waits here is from a moment ago, or a start after a long time.
+                return self._read_cold(queue, topic)
+            for view in result.records:
+                records, _ = decode_records(view)
+                for record in records:
+                    following = record.queue_offset + 1
+                    self._take_in(queue, record)
+                    queue.next_offset = following
+            if result.next_offset <= queue.next_offset:
+                return False
+            queue.next_offset = result.next_offset
+            if not result.count:
+                return False
+        return queue.next_offset < self._store.max_offset(topic, queue.queue_id)
+
+    def _read_cold(self, queue: _Queue, topic: str) -> bool:
+        end = min(
+            queue.next_offset + RECORDS_PER_READ * READS_PER_RUN,
+            self._store.max_offset(topic, queue.queue_id),
+        )
+        while queue.next_offset < end:
+            record = self._record(topic, queue.queue_id, queue.next_offset)
+            following = queue.next_offset + 1
+            if record is not None:
+                self._take_in(queue, record)
+            queue.next_offset = following
+        return queue.next_offset < self._store.max_offset(topic, queue.queue_id)
+
+    def _take_in(self, queue: _Queue, record: StoredMessage) -> None:
+        """Takes account of a record: as a whole, or where memory ends so that it can be done again."""
+        queue.seen_ms = max(queue.seen_ms, _in_turn_ms(record))
+        try:
+            match record.tags:
+                case tag if tag == CHECK_POINT_TAG:
+                    self._take_point(queue, PopCheckPoint.from_json(record.body), record.queue_offset)
+                case tag if tag == ACK_TAG:
+                    ack = AckMsg.from_json(record.body)
+                    self._take_ack(queue, ack, [ack.ack_offset])
+                case tag if tag == BATCH_ACK_TAG:
+                    batch = BatchAckMsg.from_json(record.body)
+                    self._take_ack(queue, batch, batch.ack_offset_list)
+                case _:
+                    log.warning(
+                        "revive queue %d: offset %d is of no known kind", queue.queue_id, record.queue_offset
+                    )
+        except MalformedJson as error:
+            log.error(
+                "revive queue %d: offset %d cannot be read: %s", queue.queue_id, record.queue_offset, error
+            )
+
+    def _take_point(self, queue: _Queue, point: PopCheckPoint, revive_offset: int) -> None:
+        if not point.topic or not point.cid:
+            return
+        self.figures.points += 1
+        self.figures.read["CK", point.cid, point.topic, queue.queue_id] += 1
+        offsets = [offset for index, offset in enumerate(offsets_of(point)) if not point.bit_map >> index & 1]
+        key = key_of_point(point)
+        if key in queue.by_key:
+            return  # stored once more, where memory ended behind the first time
+        early = queue.early.get(key, ())
+        taken = _Point(point, revive_offset, [offset for offset in offsets if offset not in early])
+        queue.by_key[key] = taken
+        queue.points.append(taken)
+        queue.early.pop(key, None)
+
+    def _take_ack(self, queue: _Queue, ack: AckMsg, offsets: list[int]) -> None:
+        self.figures.acks += 1
+        self.figures.read["ACK", ack.consumer_group or "", ack.topic or "", queue.queue_id] += 1
+        key = point_key(
+            ack.topic,
+            ack.consumer_group,
+            ack.queue_id,
+            ack.start_offset,
+            ack.pop_time,
+            ack.broker_name or self._identity.name,
+        )
+        taken = queue.by_key.get(key)
+        if taken is not None:
+            taken.open = [offset for offset in taken.open if offset not in offsets]
+        else:
+            queue.early.setdefault(key, set()).update(offsets)
+            if len(queue.early) > EARLY_ACKS:
+                del queue.early[next(iter(queue.early))]
+
+    def _revive(self, queue: _Queue, now: int) -> None:
+        """Finishes the check points that are due, in order, as far as this run goes."""
+        while queue.points:
+            first = queue.points[0]
+            is_due = first.due_ms + SLACK_MS <= now and first.due_ms + ACK_LEAD_MS <= queue.seen_ms
+            if first.open and not is_due:
+                return
+            while first.open or first.answers:
+                if not self._copies_left or not self._revive_one(first, now):
+                    return
+                self._copies_left -= 1
+            queue.points.popleft()
+            key = key_of_point(first.point)
+            if queue.by_key.get(key) is first:
+                del queue.by_key[key]
+
+    def _revive_one(self, first: _Point, now: int) -> bool:
+        """Copies the next message; False if that has to be tried again."""
+        point = first.point
+        if not first.answers:
+            queue_offset = first.open[0]
+            copy = self._copy_of(point, queue_offset, now)
+            if copy is None:
+                first.open = first.open[1:]
+                return True
+            if copy.topic in self._topics.dirty_names:
+                return False
+            first.copied = queue_offset
+            self._store.append_many([copy], now, first.answers)
+        status = first.answers[0].status
+        if status is PutStatus.PUT_OK:
+            first.open = [offset for offset in first.open if offset != first.copied]
+        first.answers.clear()
+        self.figures.retried[point.cid, point.topic, status.name] += 1
+        if status is not PutStatus.PUT_OK:
+            return False
+        self.figures.copies += 1
+        self._in_flight.take(point.topic, point.cid, point.queue_id, point.pop_time)
+        return True
+
+    def _copy_of(self, point: PopCheckPoint, queue_offset: int, now: int) -> PendingMessage | None:
+        """A message as it is delivered again; None if it is not: it, its topic or its group is gone."""
+        if self._topics.get(normal_topic(point.topic, point.cid)) is None:
+            return None
+        if self._groups.get(point.cid) is None:
+            return None
+        record = self._record(point.topic, point.queue_id, queue_offset)
+        if record is None:
+            self.figures.lost += 1
+            log.error(
+                "%s, queue %d, offset %d is gone: group %s does not get it again",
+                point.topic,
+                point.queue_id,
+                queue_offset,
+                point.cid,
+            )
+            return None
+        topic, queue_id = self._retry_queue(point, now)
+        return revived(record, point, topic, queue_id, self._identity.host)
+
+    def _retry_queue(self, point: PopCheckPoint, now: int) -> tuple[str, int]:
+        """The queue a copy goes to; its topic is made where it is missing."""
+        topic = point.topic
+        if not topic.startswith(RETRY_PREFIX):
+            topic = pop_retry_topic(topic, point.cid, v2=self._settings.enable_retry_topic_v2)
+        queues = 1
+        if self._settings.use_separate_retry_queue:
+            normal = self._topics.get(normal_topic(topic, point.cid))
+            queues = 1 if normal is None else normal.write_queue_nums
+        config = self._topics.get(topic)
+        if config is None:
+            config = self._topics.ensure(topic, queues, now)
+            for queue_id in range(queues):
+                if self._offsets.get(point.cid, topic, queue_id) < 0:
+                    self._offsets.commit(point.cid, topic, queue_id, 0, now)
+        queue_id = point.queue_id if self._settings.use_separate_retry_queue else 0
+        return topic, queue_id if queue_id < config.write_queue_nums else 0
+
+    def _record(self, topic: str, queue_id: int, queue_offset: int) -> StoredMessage | None:
+        unit = self._store.physical_offset_of(topic, queue_id, queue_offset)
+        data = None if unit is None else self._store.record_at(unit[0])
+        try:
+            return None if data is None else decode_record(data)
+        except BadRecord:
+            return None
+
+    def _commit(self, queue: _Queue, topic: str, now: int) -> None:
+        finished = queue.points[0].revive_offset - 1 if queue.points else queue.next_offset - 1
+        if finished > self._offsets.get(REVIVE_GROUP, topic, queue.queue_id):
+            self._offsets.commit(REVIVE_GROUP, topic, queue.queue_id, finished, now)
+
+
+def _in_turn_ms(record: StoredMessage) -> int:
+    """When a record was due that came out of the timers in its turn: all that was due earlier came before it.
+
+    0 for others: what is due when it is stored overtakes what waits.
+    """
+    enqueued_ms = find_property(record.properties, TIMER_ENQUEUE_MS.encode())
+    due_ms = find_property(record.properties, TIMER_DELIVER_MS.encode())
+    if enqueued_ms is None or due_ms is None or enqueued_ms == b"%d" % AT_ONCE or not due_ms.isdigit():
+        return 0
+    return int(due_ms)

@@ -1,0 +1,1 @@
+"""Pulls: messages of a queue for a consumer group."""

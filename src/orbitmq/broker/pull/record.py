@@ -1,0 +1,18 @@
+"""Single records that requests name by their place in the log."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from orbitmq.store import MessageStore
+
+
+def read_record(store: MessageStore, physical_offset: int) -> Generator[None, None, memoryview | None]:
+    """The record at a physical offset, read in a thread: it may be on the disk alone."""
+    search = store.search()
+
+    def work() -> Generator[None, None, memoryview | None]:
+        yield
+        return search.record_at(physical_offset)
+
+    return work()

@@ -1,0 +1,73 @@
+"""What a consumer gives back: stored again for its group's retry topic, or as a dead letter.
+
+The new record keeps body, flags, born time and host; it says how often the message was delivered, where it
+came from first (RETRY_TOPIC, ORIGIN_MESSAGE_ID), and when it is due (a delay level).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from orbitmq.broker.delay.levels import DelayLevels
+from orbitmq.protocol.names import dlq_topic, retry_topic
+from orbitmq.protocol.records.ids import offset_message_id
+from orbitmq.protocol.records.message import StoredMessage
+from orbitmq.protocol.records.properties import decode_properties, encode_properties
+from orbitmq.store import PendingMessage
+
+FIRST_RETRY_LEVEL = 3
+"""Delay level of the first redelivery where the broker chooses it (10 s); each next one is a level higher."""
+
+VERSION_WITH_MAX_RECONSUME = 121
+"""Clients from this version on say themselves how often they want a message (V3_4_9)."""
+
+
+@dataclass(slots=True, frozen=True)
+class SendBack:
+    """The request of the consumer."""
+
+    group: str
+    delay_level: int
+    """0 leaves it to the broker; below 0 means: a dead letter at once."""
+    max_reconsume_times: int
+    retry_queue_id: int
+
+
+def is_dead(record: StoredMessage, back: SendBack) -> bool:
+    """Whether the message was delivered often enough, or is given up by the consumer."""
+    return record.reconsume_times >= back.max_reconsume_times or back.delay_level < 0
+
+
+def sent_back(
+    record: StoredMessage, back: SendBack, levels: DelayLevels, store_host: bytes, now: int
+) -> PendingMessage:
+    """The record to store for a message that a consumer gives back."""
+    properties = decode_properties(record.properties)
+    properties.setdefault("RETRY_TOPIC", record.topic)
+    properties.setdefault("ORIGIN_MESSAGE_ID", offset_message_id(record.store_host, record.physical_offset))
+    properties["WAIT"] = "false"
+    tags_code: int | None = None
+    if is_dead(record, back):
+        topic, queue_id = dlq_topic(back.group), 0
+        properties["DELAY"] = "0"
+    else:
+        topic, queue_id = retry_topic(back.group), back.retry_queue_id
+        level = back.delay_level or FIRST_RETRY_LEVEL + record.reconsume_times
+        properties["DELAY"] = str(level)
+        aside = levels.put_aside(topic, queue_id, properties, now)
+        if aside is not None:
+            topic, queue_id, properties, tags_code = aside
+    return PendingMessage(
+        topic=topic,
+        queue_id=queue_id,
+        flag=record.flag,
+        sys_flag=record.sys_flag,
+        born_timestamp=record.born_timestamp,
+        born_host=record.born_host,
+        store_host=store_host,
+        reconsume_times=record.reconsume_times + 1,
+        prepared_transaction_offset=0,
+        body=record.body,
+        properties=encode_properties(properties),
+        tags_code=tags_code,
+    )

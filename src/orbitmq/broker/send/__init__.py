@@ -1,0 +1,1 @@
+"""Sends: from frames to records and answers."""

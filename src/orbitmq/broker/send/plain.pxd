@@ -1,0 +1,174 @@
+# What properties mean to the broker, looked at in place: for the hot modules where they are compiled.
+
+from orbitmq.protocol.buffers.bounded cimport (
+    Reader,
+    Span,
+    byte_of,
+    find_byte,
+    find_end,
+    is_alphanumeric,
+    is_ascii,
+    is_literal,
+    part_of,
+    reader_over,
+    rest_of,
+    starts_with,
+    unread,
+)
+from orbitmq.protocol.buffers.text_hash cimport tag_hash
+from orbitmq.protocol.records.batch cimport BatchEntry, next_of_batch
+
+
+cdef inline bint is_meaningful(Span entry) noexcept:
+    """True if an entry's name begins like one that the broker acts on, or sets itself."""
+    cdef unsigned char c = byte_of(entry, 0)
+    if c == 68:  # D
+        return starts_with(entry, b"DELAY")
+    if c == 84:  # T
+        return (
+            starts_with(entry, b"TIMER_") or starts_with(entry, b"TRAN_MSG") or starts_with(entry, b"TRACE_ON")
+        )
+    if c == 80:  # P
+        return starts_with(entry, b"POP_CK")
+    if c == 77:  # M
+        return starts_with(entry, b"MSG_REGION")
+    if c == 95:  # _
+        return starts_with(entry, b"_SYS_MSG_PRIORITY_")
+    if c == 67:  # C
+        return starts_with(entry, b"CLUSTER")
+    return False
+
+
+cdef inline bint has_entry(Span properties, const char *literal) noexcept:
+    """True if one of the entries begins with the literal."""
+    cdef Py_ssize_t at = 0
+    while at < properties.size:
+        if starts_with(rest_of(properties, at), literal):
+            return True
+        at = find_end(properties, 2, at) + 1
+    return False
+
+
+cdef inline bint counts_for_something(Span entry) noexcept:
+    """Whether an entry has a name and a value: others are not stored."""
+    return 0 < find_byte(entry, 1) < entry.size - 1
+
+
+cdef inline bint look_through_batch_properties(
+    Span properties, Py_ssize_t *unique_at, Py_ssize_t *unique_size
+) noexcept:
+    """Gives the id of a batch as a whole, of size 0 where it has none; False if its properties mean more."""
+    cdef Py_ssize_t at = 0
+    cdef Py_ssize_t stop
+    cdef Span entry
+    unique_at[0] = unique_size[0] = 0
+    while at < properties.size:
+        entry = rest_of(properties, at)
+        if starts_with(entry, b"DELAY") or starts_with(entry, b"TRAN_MSG"):
+            return False
+        stop = find_end(properties, 2, at)
+        entry = part_of(properties, at, stop - at)
+        if starts_with(entry, b"UNIQ_KEY"):
+            if (
+                unique_size[0]
+                or entry.size < 10
+                or byte_of(entry, 8) != 1
+                or not is_alphanumeric(rest_of(entry, 9))
+            ):
+                return False
+            unique_at[0] = at + 9
+            unique_size[0] = entry.size - 9
+        at = stop + 1
+    return True
+
+
+cdef inline bint find_tags(Span properties, long long *tags_code) noexcept:
+    """Gives the tags code of properties; False for tags that are more than ASCII."""
+    cdef Py_ssize_t at = 0
+    cdef Py_ssize_t stop
+    cdef Span entry
+    tags_code[0] = 0
+    while at < properties.size:
+        stop = find_end(properties, 2, at)
+        entry = part_of(properties, at, stop - at)
+        if entry.size > 5 and starts_with(entry, b"TAGS\x01"):
+            entry = rest_of(entry, 5)
+            if not is_ascii(entry):
+                return False
+            tags_code[0] = tag_hash(entry)
+        at = stop + 1
+    return True
+
+
+cdef struct Content:
+    Py_ssize_t count
+    Py_ssize_t size  # of bodies and properties together
+    Py_ssize_t longest  # body and properties of one message
+    Py_ssize_t longest_body
+
+
+cdef inline bint look_through_batch(Span batch, Content *content) noexcept:
+    """What is in the body of a batch (see `batch_cy`); False if it is not whole, or one of its messages not plain."""
+    cdef Reader source = reader_over(batch)
+    cdef BatchEntry entry
+    cdef Py_ssize_t size
+    cdef long long tags_code
+    content.count = content.size = content.longest = content.longest_body = 0
+    if not batch.size:
+        return False
+    while unread(&source):
+        if not next_of_batch(&source, &entry):
+            return False
+        if find_byte(entry.properties, 0) >= 0 or not find_tags(entry.properties, &tags_code):
+            return False
+        size = entry.body.size + entry.properties.size
+        content.count += 1
+        content.size += size
+        content.longest = max(content.longest, size)
+        content.longest_body = max(content.longest_body, entry.body.size)
+    return True
+
+
+cdef struct Plain:
+    Py_ssize_t unique_at
+    Py_ssize_t unique_size
+    long long tags_code
+    bint is_ordered
+
+
+cdef inline bint look_through(Span properties, bint sync_flush, Plain *plain) noexcept:
+    """What storing and answering need of ASCII properties; False if one of them means more, or no id is there."""
+    cdef Py_ssize_t at = 0
+    cdef Py_ssize_t stop
+    cdef Span entry
+    cdef unsigned char first
+    plain.unique_at = plain.unique_size = 0
+    plain.tags_code = 0
+    plain.is_ordered = False
+    if find_byte(properties, 0) >= 0:
+        return False
+    while at < properties.size:
+        if is_meaningful(rest_of(properties, at)):
+            return False
+        stop = find_end(properties, 2, at)
+        entry = part_of(properties, at, stop - at)
+        if not counts_for_something(entry):
+            return False
+        first = byte_of(entry, 0)
+        if first == 85:
+            if not plain.unique_size and entry.size > 9 and starts_with(entry, b"UNIQ_KEY\x01"):
+                plain.unique_at = at + 9
+                plain.unique_size = entry.size - 9
+                if not is_alphanumeric(rest_of(entry, 9)):
+                    return False
+        elif first == 84:
+            if entry.size > 5 and starts_with(entry, b"TAGS\x01"):
+                plain.tags_code = tag_hash(rest_of(entry, 5))
+        elif first == 95:
+            if starts_with(entry, b"__SHARDINGKEY\x01"):
+                plain.is_ordered = True
+        elif first == 87 and sync_flush:
+            if is_literal(entry, b"WAIT\x01false"):
+                return False
+        at = stop + 1
+    return plain.unique_size > 0

@@ -1,0 +1,137 @@
+"""Replies of consumers, passed on to the producer that asked (broker behaviour, section 11)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from orbitmq.broker.auth.permissions import PUB
+from orbitmq.broker.auth.records import RecordAccess
+from orbitmq.broker.client.clients import ClientTable
+from orbitmq.broker.metadata import names
+from orbitmq.broker.metadata.identity import BrokerIdentity
+from orbitmq.broker.metadata.topics import TopicTable
+from orbitmq.broker.registry import handlers
+from orbitmq.handling.call import Answer, Call, Outcome, Result, Wait
+from orbitmq.protocol.codes import PERM_WRITE, ResponseCode
+from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.records.ids import offset_message_id
+from orbitmq.protocol.records.properties import decode_properties, encode_properties
+from orbitmq.protocol.requests.send import (
+    PushReplyMessageToClient,
+    SendReply,
+    SendReplyMessage,
+    SendReplyMessageV2,
+)
+from orbitmq.store import MessageStore, PendingMessage, PutStatus
+
+PUSH_TIMEOUT_MS = 10_000
+"""How long a producer may take to accept the reply it waits for."""
+
+AnyReply: TypeAlias = SendReplyMessage | SendReplyMessageV2
+
+
+class ReplySettings(Protocol):
+    """Options of replies."""
+
+    @property
+    def start_accept_send_request_time_stamp(self) -> int: ...
+    @property
+    def broker_permission(self) -> int: ...
+    @property
+    def region_id(self) -> str: ...
+    @property
+    def trace_on(self) -> bool: ...
+    @property
+    def store_reply_message_enable(self) -> bool: ...
+
+
+@dataclass(slots=True)
+class ReplyTables:
+    """What passing on a reply looks at and changes."""
+
+    identity: BrokerIdentity
+    settings: ReplySettings
+    topics: TopicTable
+    clients: ClientTable
+    store: MessageStore
+    record_access: RecordAccess
+
+
+@handlers(SendReplyMessage, SendReplyMessageV2)
+def send_reply_message(tables: ReplyTables, call: Call[AnyReply], now: int) -> Result:
+    """Pushes a reply to the producer that it names; it is stored as well, for whoever wants to look."""
+    request = call.request
+    # Whichever topic it stores in: what it pushes to a client is what this right is about.
+    tables.record_access.check_topic(call.command, call.peer, f"{tables.identity.cluster}_REPLY_TOPIC", PUB)
+    queue_id = _check(tables, request, now)
+    settings = tables.settings
+    properties = decode_properties((request.properties or "").encode())
+    asker = properties.get("REPLY_TO_CLIENT")
+    if asker is None:
+        raise Refused(ResponseCode.SYSTEM_ERROR, "reply message properties[REPLY_TO_CLIENT] is null")
+    producer = tables.clients.find_producer(asker)
+    if producer is None:
+        raise Refused(ResponseCode.SYSTEM_ERROR, f"push reply message fail, channel of <{asker}> not found.")
+    trace_on = "true" if settings.trace_on else "false"
+    properties |= {"MSG_REGION": settings.region_id, "TRACE_ON": trace_on, "PUSH_REPLY_TIME": str(now)}
+    text = encode_properties(properties)
+    body = bytes(request.body)
+    push = Answer(
+        producer.connection_id,
+        PushReplyMessageToClient(
+            producer_group=request.producer_group,
+            topic=request.topic,
+            default_topic=request.default_topic,
+            default_topic_queue_nums=request.default_topic_queue_nums,
+            queue_id=queue_id,
+            sys_flag=request.sys_flag,
+            born_timestamp=request.born_timestamp,
+            flag=request.flag,
+            born_host=call.peer.address,
+            store_host=tables.identity.address,
+            store_timestamp=now,
+            properties=text.decode(),
+            reconsume_times=request.reconsume_times or 0,
+            unit_mode=bool(request.unit_mode),
+            body=body,
+        ),
+    )
+    extra = {"MSG_REGION": settings.region_id, "TRACE_ON": trace_on}
+
+    def pushed(outcome: Outcome, later: int) -> Result:
+        reply = SendReply("0", queue_id, 0, extra=extra)
+        if settings.store_reply_message_enable:
+            message = PendingMessage(
+                request.topic, queue_id, request.flag, request.sys_flag, request.born_timestamp,
+                call.peer.host, tables.identity.host, request.reconsume_times or 0, 0, body, text,
+            )  # fmt: skip
+            stored = tables.store.append(message, later)
+            if stored.status is PutStatus.PUT_OK:
+                reply.msg_id = offset_message_id(tables.identity.host, stored.physical_offset)
+                reply.queue_offset = stored.queue_offset
+        answer = outcome.answers.get(push)
+        if answer is None or answer.code != ResponseCode.SUCCESS:
+            raise Refused(ResponseCode.SYSTEM_ERROR, f"push reply message to {asker}fail.", extra)
+        return reply
+
+    return Wait((push,), now + PUSH_TIMEOUT_MS, pushed)
+
+
+def _check(tables: ReplyTables, request: AnyReply, now: int) -> int:
+    """The queue to store in. Raises Refused as a send would be."""
+    start = tables.settings.start_accept_send_request_time_stamp
+    if now < start:
+        raise Refused(ResponseCode.SYSTEM_ERROR, f"broker unable to service, until {start}")
+    if not tables.settings.broker_permission & PERM_WRITE:
+        raise Refused(
+            ResponseCode.NO_PERMISSION, f"the broker[{tables.identity.address}] sending message is forbidden"
+        )
+    names.check_topic_name(request.topic)
+    names.refuse_send_to_system_topic(request.topic)
+    topic = tables.topics.get(request.topic)
+    if topic is None:
+        raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{request.topic}] not exist, apply first please!")
+    if request.queue_id >= max(topic.write_queue_nums, topic.read_queue_nums):
+        raise Refused(ResponseCode.INVALID_PARAMETER, f"request queueId[{request.queue_id}] is illegal")
+    return max(0, request.queue_id)

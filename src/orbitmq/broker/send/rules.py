@@ -1,0 +1,296 @@
+"""What a send has to be, and the message that it becomes (broker behaviour, section 3).
+
+The checks stand in the order in which Apache's broker makes them, so that a client that breaks two rules
+hears of the same one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from orbitmq.broker.metadata import names
+from orbitmq.broker.retry.rules import VERSION_WITH_MAX_RECONSUME
+from orbitmq.broker.send.tables import AnySend, SendTables, extra_fields
+from orbitmq.broker.transaction.records import QUEUE_ID, has_delay_level, is_delayed, set_aside
+from orbitmq.handling.call import Call
+from orbitmq.protocol.bodies.topic import TopicConfig
+from orbitmq.protocol.codes import PERM_WRITE, ResponseCode
+from orbitmq.protocol.errors import Malformed, Refused
+from orbitmq.protocol.names import HALF_TOPIC, MAX_TOPIC_CHARACTERS, NO_SEND_TOPICS, RETRY_PREFIX, dlq_topic
+from orbitmq.protocol.records.message import TRANSACTION_MASK
+from orbitmq.protocol.records.message_cy import measure_batch
+from orbitmq.protocol.records.properties import BadProperty, decode_properties, encode_properties
+from orbitmq.protocol.requests.send import SendBatchMessage
+from orbitmq.store import PendingMessage
+
+
+@dataclass(slots=True)
+class Incoming:
+    """A send that passed the checks: its message or batch, and what its reply needs."""
+
+    message: PendingMessage
+    unique_id: str | None
+    waits_for_disk: bool
+    is_topic_dirty: bool
+    """The topic is new: a crash before it is in its file would lose it, and the way to the message."""
+    queue_id: int
+    """The queue of the reply: the one the message is for, though it may have to wait in another one."""
+
+
+def accept(tables: SendTables, call: Call[AnySend], own: bytes, now: int) -> Incoming:
+    """Checks one send and gives the message that it becomes; `own` is what the broker adds to properties.
+
+    Raises Refused with the code and remark that Apache's broker has for the rule which is broken first.
+    """
+    request = call.request
+    settings = tables.settings
+    if now < settings.start_accept_send_request_time_stamp:
+        raise Refused(
+            ResponseCode.SYSTEM_ERROR,
+            f"broker unable to service, until {settings.start_accept_send_request_time_stamp}",
+        )
+    name = request.topic
+    topic = tables.topics.by_name.get(name)
+    if topic is None:
+        _check_permission(tables, None)
+        names.check_topic_name(name)
+        names.refuse_send_to_system_topic(name)
+        topic = _make_topic(tables, request, now)
+    else:
+        _check_permission(tables, topic)
+        if name in NO_SEND_TOPICS:
+            names.refuse_send_to_system_topic(name)
+    if not topic.perm & PERM_WRITE:
+        raise Refused(ResponseCode.NO_PERMISSION, f"the topic[{name}] sending message is forbidden")
+    queue_id = request.queue_id
+    if queue_id >= max(topic.write_queue_nums, topic.read_queue_nums):
+        raise Refused(
+            ResponseCode.INVALID_PARAMETER,
+            f"request queueId[{queue_id}] is illegal, topic[{name}] has "
+            f"{topic.write_queue_nums} write and {topic.read_queue_nums} read queues",
+        )
+    if queue_id < 0:
+        tables.next_queue += 1
+        queue_id = tables.next_queue % max(1, topic.write_queue_nums)
+    if request.batch or isinstance(request, SendBatchMessage):
+        return _accept_batch(tables, call, queue_id)
+    return _accept_one(tables, call, queue_id, own, now)
+
+
+def _check_permission(tables: SendTables, topic: TopicConfig | None) -> None:
+    if not tables.settings.broker_permission & PERM_WRITE and (topic is None or topic.order):
+        raise Refused(
+            ResponseCode.NO_PERMISSION,
+            f"the broker[{tables.identity.address}] sending message is forbidden",
+        )
+
+
+def _make_topic(tables: SendTables, request: AnySend, now: int) -> TopicConfig:
+    """The topic of a first send: made in the image of the default topic, or as its group's retry topic."""
+    topic = tables.topics.create_for_send(
+        request.topic, request.default_topic, request.default_topic_queue_nums, bool(request.unit_mode), now
+    )
+    if topic is None and request.topic.startswith(RETRY_PREFIX):
+        topic = tables.topics.ensure(request.topic, 1, now, unit_sub=bool(request.unit_mode))
+    if topic is None:
+        raise Refused(
+            ResponseCode.TOPIC_NOT_EXIST,
+            f"topic[{request.topic}] not exist, apply first please!\n"
+            "See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details.",
+        )
+    return topic
+
+
+def _waits(tables: SendTables, properties: dict[str, str]) -> bool:
+    """Whether the answer waits for disk or replicas. Raises Refused where too few replicas are there for
+    it.
+    """
+    promise = tables.promise
+    if not promise.waits or properties.get("WAIT") == "false":
+        return False
+    if promise.lacks_replicas:
+        raise Refused(
+            ResponseCode.SYSTEM_ERROR,
+            f"IN_SYNC_REPLICAS_NOT_ENOUGH: {promise.available_replicas} of the group's brokers are in sync, "
+            f"and {promise.needed_replicas} have to be (minInSyncReplicas)",
+        )
+    return True
+
+
+def _accept_one(
+    tables: SendTables,
+    call: Call[AnySend],
+    queue_id: int,
+    own: bytes,
+    now: int,
+) -> Incoming:
+    request = call.request
+    properties = decode_properties(request.properties or "")
+    if "_SYS_MSG_PRIORITY_" in properties:
+        queue_id = _queue_of_priority(tables, request.topic, properties, queue_id)
+    asked_queue_id = queue_id
+    name, queue_id, tags_code = _rewrite(tables, call, properties, queue_id, now)
+    try:
+        encoded = encode_properties(properties)
+    except BadProperty:
+        raise illegal(tables) from None
+    message = PendingMessage(
+        name,
+        queue_id,
+        request.flag,
+        # Marked as prepared, a record would get no place in its queue: half messages are told by their topic.
+        request.sys_flag & ~TRANSACTION_MASK,
+        request.born_timestamp,
+        call.peer.host,
+        tables.identity.host,
+        request.reconsume_times or 0,
+        0,
+        call.command.body or b"",
+        encoded + own,
+        tags_code,
+    )
+    waits = _waits(tables, properties)
+    return Incoming(message, properties.get("UNIQ_KEY"), waits, _is_dirty(tables, call, name), asked_queue_id)
+
+
+def illegal(tables: SendTables) -> Refused:
+    """The refusal of a message that cannot be stored as it is."""
+    return Refused(
+        ResponseCode.MESSAGE_ILLEGAL,
+        "the message is illegal, maybe msg body or properties length not matched. msg body length limit "
+        f"{tables.settings.max_message_size}B, msg properties length limit 32KB.",
+        extra_fields(tables),
+    )
+
+
+def _is_dirty(tables: SendTables, call: Call[AnySend], stored_topic: str) -> bool:
+    dirty = tables.topics.dirty_names
+    return bool(dirty) and (call.request.topic in dirty or stored_topic in dirty)
+
+
+def _rewrite(
+    tables: SendTables,
+    call: Call[AnySend],
+    properties: dict[str, str],
+    queue_id: int,
+    now: int,
+) -> tuple[str, int, int | None]:
+    """Applies what properties ask for; gives the topic, queue and tags code under which to store."""
+    for name in ("POP_CK", "MSG_REGION", "TRACE_ON", "CLUSTER"):
+        properties.pop(name, None)
+    properties.setdefault("UNIQ_KEY", tables.new_unique_id(now))
+    name = call.request.topic
+    if name.startswith(RETRY_PREFIX):
+        dead = _dead_letter_topic(tables, call, now)
+        if dead is not None:
+            tables.stats.died(name.removeprefix(RETRY_PREFIX), properties.get("RETRY_TOPIC", name))
+            properties["DELAY"] = "-1"
+            return dead, 0, None
+    if properties.get("TRAN_MSG") == "true" and not (
+        call.request.reconsume_times and has_delay_level(properties)
+    ):
+        _check_half(tables, properties)
+        set_aside(properties, name, queue_id, call.request.producer_group)
+        return HALF_TOPIC, QUEUE_ID, None
+    aside = tables.levels.put_aside(name, queue_id, properties, now)
+    if aside is not None:
+        properties.clear()
+    else:
+        aside = tables.timer.put_aside(name, queue_id, properties, now)
+    if aside is not None:
+        if tables.store.is_pressed:
+            raise Refused(
+                ResponseCode.SERVICE_NOT_AVAILABLE,
+                "the disk is too full to keep messages for later: delayed messages are not taken at present",
+            )
+        properties.update(aside.properties)
+        return aside.topic, aside.queue_id, aside.tags_code
+    return name, queue_id, None
+
+
+def _queue_of_priority(tables: SendTables, name: str, properties: dict[str, str], queue_id: int) -> int:
+    """The queue of a message's priority, or the last one. A message of another type has no priority."""
+    text = properties["_SYS_MSG_PRIORITY_"]
+    if not (text.isascii() and text.isdigit()) or int(text) > 0x7FFFFFFF:
+        return queue_id
+    is_other = properties.get("TRAN_MSG") == "true" or any(
+        other in properties
+        for other in ("DELAY", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "__SHARDINGKEY")
+    )
+    if is_other:
+        del properties["_SYS_MSG_PRIORITY_"]
+        return queue_id
+    return min(int(text), max(0, tables.topics.by_name[name].write_queue_nums - 1))
+
+
+def _check_half(tables: SendTables, properties: dict[str, str]) -> None:
+    """Raises Refused for a half message that the broker does not take, or that nobody could publish."""
+    if tables.settings.reject_transaction_message:
+        raise Refused(
+            ResponseCode.NO_PERMISSION,
+            f"the broker[{tables.identity.address}] sending transaction message is forbidden",
+        )
+    if is_delayed(properties):
+        raise Refused(
+            ResponseCode.MESSAGE_ILLEGAL,
+            "a message of a transaction cannot be delayed: it has DELAY or TIMER_*",
+        )
+
+
+def _dead_letter_topic(tables: SendTables, call: Call[AnySend], now: int) -> str | None:
+    """The dead-letter topic, for a message of a retry topic that was delivered often enough."""
+    request = call.request
+    group_name = request.topic.removeprefix(RETRY_PREFIX)
+    group = tables.groups.find(group_name, now)
+    if group is None:
+        raise Refused(
+            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {group_name}"
+        )
+    most = group.retry_max_times
+    if call.peer.version >= VERSION_WITH_MAX_RECONSUME and request.max_reconsume_times is not None:
+        most = request.max_reconsume_times
+    times = request.reconsume_times or 0
+    if times <= most and not (times > 0 and tables.locks.group_holds(group_name, now)):
+        return None
+    dead = dlq_topic(group_name)
+    tables.topics.ensure(dead, 1, now)
+    return dead
+
+
+def _accept_batch(tables: SendTables, call: Call[AnySend], queue_id: int) -> Incoming:
+    """A batch is stored as its messages, with the properties they came with and nothing added."""
+    request = call.request
+    name = request.topic
+    if len(name) > MAX_TOPIC_CHARACTERS or name.startswith(RETRY_PREFIX):
+        raise Refused(ResponseCode.MESSAGE_ILLEGAL, f"batch request does not support topic {name}")
+    body = bytes(call.command.body or b"")
+    if len(body) > tables.settings.max_message_size:
+        raise Refused(
+            ResponseCode.SYSTEM_ERROR,
+            f"message body size exceeded: {len(body)} bytes, limit {tables.settings.max_message_size}",
+        )
+    batch_properties = decode_properties((request.properties or "").encode())
+    if batch_properties.get("TRAN_MSG") == "true" or "DELAY" in batch_properties:
+        raise Refused(ResponseCode.MESSAGE_ILLEGAL, "a batch can be neither delayed nor a transaction")
+    try:
+        count, *_ = measure_batch(body)
+    except Malformed as error:
+        raise Refused(ResponseCode.MESSAGE_ILLEGAL, f"the batch cannot be read: {error}") from None
+    if not count:
+        raise Refused(ResponseCode.MESSAGE_ILLEGAL, "the batch is empty")
+    message = PendingMessage(
+        name,
+        queue_id,
+        0,
+        request.sys_flag,
+        request.born_timestamp,
+        call.peer.host,
+        tables.identity.host,
+        request.reconsume_times or 0,
+        0,
+        b"",
+        b"",
+        batch=body,
+    )
+    waits = _waits(tables, batch_properties)
+    return Incoming(message, batch_properties.get("UNIQ_KEY"), waits, _is_dirty(tables, call, name), queue_id)

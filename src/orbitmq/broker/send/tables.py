@@ -1,0 +1,132 @@
+"""What sends look at and change, and what of it is the same for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol, TypeAlias
+
+from orbitmq.broker.client.locks import QueueLocks
+from orbitmq.broker.delay.levels import DelayLevels
+from orbitmq.broker.delay.timer import Timers
+from orbitmq.broker.ha.promise import Promise
+from orbitmq.broker.metadata.groups import GroupTable
+from orbitmq.broker.metadata.identity import BrokerIdentity
+from orbitmq.broker.metadata.topics import TopicTable
+from orbitmq.broker.send.answer import AnswerTemplate
+from orbitmq.broker.send.frames_cy import Waiting
+from orbitmq.broker.stats.counters import BrokerStats
+from orbitmq.broker.transaction.records import OP_PROPERTIES
+from orbitmq.broker.transaction.transactions import Transactions
+from orbitmq.protocol.codes import PERM_WRITE
+from orbitmq.protocol.names import SHARDING_KEY
+from orbitmq.protocol.records.properties import encode_properties
+from orbitmq.protocol.records.properties_cy import tags_code
+from orbitmq.protocol.remoting.command import LANGUAGE_PYTHON, LANGUAGES, VERSION
+from orbitmq.protocol.requests.send import SendBatchMessage, SendMessage, SendMessageV2
+from orbitmq.store import MessageStore
+
+AnySend: TypeAlias = SendMessage | SendMessageV2 | SendBatchMessage
+
+ORDERED = SHARDING_KEY.encode() + b"\x01"
+"""What the properties of messages hold that are in order by a key."""
+
+
+class SendSettings(Protocol):
+    """Options of sends."""
+
+    @property
+    def broker_permission(self) -> int: ...
+    @property
+    def start_accept_send_request_time_stamp(self) -> int: ...
+    @property
+    def max_message_size(self) -> int: ...
+    @property
+    def trace_on(self) -> bool: ...
+    @property
+    def region_id(self) -> str: ...
+    @property
+    def reject_transaction_message(self) -> bool: ...
+    @property
+    def transaction_op_msg_max_size(self) -> int: ...
+
+
+@dataclass(slots=True, frozen=True)
+class Fixed:
+    """What follows from options that hardly ever change."""
+
+    region_id: str
+    trace_on: bool
+    own_properties: bytes
+    """What the broker adds to every message."""
+    template: AnswerTemplate
+    answers: bytearray
+    """Memory in which `take_frames` puts answers together."""
+    waiting: Waiting
+    """What `take_frames` needs of messages that wait elsewhere first."""
+
+
+@dataclass(slots=True)
+class SendTables:
+    """What a send looks at and changes."""
+
+    identity: BrokerIdentity
+    settings: SendSettings
+    topics: TopicTable
+    groups: GroupTable
+    locks: QueueLocks
+    transactions: Transactions
+    levels: DelayLevels
+    timer: Timers
+    store: MessageStore
+    stats: BrokerStats
+    new_unique_id: Callable[[int], str]
+    """A message id for a client that gave none; gets the time in ms."""
+    promise: Promise
+    next_queue: int = 0
+    """Moves on with every send that leaves the queue to the broker."""
+    fixed: Fixed | None = None
+
+
+def fixed_parts(tables: SendTables) -> Fixed:
+    """What is the same for every message, made anew when the options behind it have changed."""
+    settings = tables.settings
+    fixed = tables.fixed
+    if fixed is None or fixed.region_id != settings.region_id or fixed.trace_on != settings.trace_on:
+        trace = "true" if settings.trace_on else "false"
+        own = {"MSG_REGION": settings.region_id, "TRACE_ON": trace, "CLUSTER": tables.identity.cluster}
+        template = AnswerTemplate(
+            tables.identity.host, settings.region_id, trace, LANGUAGES[LANGUAGE_PYTHON], VERSION
+        )
+        fixed = tables.fixed = Fixed(
+            settings.region_id,
+            settings.trace_on,
+            encode_properties(own),
+            template,
+            bytearray(64 << 10),
+            Waiting(OP_PROPERTIES, tags_code(OP_PROPERTIES), partial(_look, tables)),
+        )
+    return fixed
+
+
+def _look(tables: SendTables, waiting: Waiting) -> None:
+    """Finds out what is taken now of messages that wait elsewhere first, and of decisions about them."""
+    waiting.takes_halves = not tables.settings.reject_transaction_message
+    waiting.delays_ms = {} if tables.store.is_pressed else tables.levels.delay_ms
+    waiting.most_op_bytes = tables.settings.transaction_op_msg_max_size
+    recent = tables.transactions.recent_halves()
+    waiting.recent = recent if tables.identity.is_master else None
+
+
+def extra_fields(tables: SendTables) -> dict[str, str]:
+    """What the answer to every send has in its header, a refusal's too."""
+    settings = tables.settings
+    return {"MSG_REGION": settings.region_id, "TRACE_ON": "true" if settings.trace_on else "false"}
+
+
+def may_take(settings: SendSettings, now: int) -> bool:
+    """Whether this broker takes messages from anybody."""
+    return now >= settings.start_accept_send_request_time_stamp and bool(
+        settings.broker_permission & PERM_WRITE
+    )

@@ -1,0 +1,1 @@
+"""Counters, rates and metrics of a broker."""

@@ -1,0 +1,229 @@
+"""Check-back: asking producers about half messages that stay open.
+
+Every transactionCheckInterval a round goes over the half messages that were there when it began, oldest
+first. The rules, in this order, for one that is open:
+
+- asked transactionCheckMax times, or older than fileReservedTime: laid aside, nobody is asked again;
+- stored since the round began: the round is over;
+- it has an immunity time of its own that is not over: it is copied, nobody is asked;
+- younger than transactionTimeOut: the round is over;
+- else it is copied with its count of checks raised, and a live producer of its group is asked about the
+  copy. The count rises where there is none, too.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from enum import Enum, auto
+
+from orbitmq.broker.client.clients import Client, ClientTable
+from orbitmq.broker.client.outbox import Outbox
+from orbitmq.broker.metadata.identity import BrokerIdentity
+from orbitmq.broker.metadata.topics import TopicTable
+from orbitmq.broker.transaction.records import Half, check_request, copied, given_up
+from orbitmq.broker.transaction.transactions import Transactions, TransactionSettings
+from orbitmq.protocol.names import TRANSACTION_CHECK_TOPIC
+from orbitmq.store import PendingMessage, PutStatus
+
+log = logging.getLogger(__name__)
+
+HALVES_PER_SLICE = 100
+BYTES_PER_SLICE = 1 << 20
+"""How much one turn copies, and asks about, before it lets others go first."""
+HOUR_MS = 3_600_000
+LAID_ASIDE_QUEUES = 1
+
+
+class Verdict(Enum):
+    """What a round does about an open half message."""
+
+    GIVE_UP = auto()
+    END_ROUND = auto()
+    KEEP = auto()
+    """Copied, but nobody is asked."""
+    ASK = auto()
+
+
+def judge(half: Half, settings: TransactionSettings, round_began: int, now: int) -> Verdict:
+    """Applies the rules to one open half message."""
+    born = half.record.born_timestamp
+    too_old = now - born > settings.file_reserved_time * HOUR_MS
+    if too_old or half.check_times >= settings.transaction_check_max:
+        return Verdict.GIVE_UP
+    if half.record.store_timestamp >= round_began:
+        return Verdict.END_ROUND
+    timeout = settings.transaction_time_out
+    immunity = half.immunity_ms(timeout)
+    if immunity is not None:
+        return Verdict.KEEP if half.age_ms(now) < immunity else Verdict.ASK
+    return Verdict.END_ROUND if half.age_ms(now) < timeout else Verdict.ASK
+
+
+class CheckBack:
+    """Call `tick` every second, and again directly after True.
+
+    `keeps_up(connection id)` says whether a producer takes what it is sent: one that does not is not asked.
+    Nor is one that may not send to the half message's topic (`may_see`): anybody can name a producer group.
+    """
+
+    def __init__(
+        self,
+        identity: BrokerIdentity,
+        settings: TransactionSettings,
+        transactions: Transactions,
+        topics: TopicTable,
+        clients: ClientTable,
+        outbox: Outbox,
+        now: int,
+    ) -> None:
+        self.keeps_up: Callable[[int], bool] = lambda connection_id: True
+        self.may_see: Callable[[Client, str], bool] = lambda client, topic: True
+        self._identity = identity
+        self._settings = settings
+        self._transactions = transactions
+        self._topics = topics
+        self._clients = clients
+        self._outbox = outbox
+        self._began = now
+        self._round: _Round | None = None
+        self._turns: dict[str, int] = {}
+        self._questions: deque[int] = deque()
+        """Copies whose producers are asked once readers see them: under SYNC_FLUSH, after the flush."""
+
+    def forget(self, now: int) -> None:
+        """Ends the round and what it wanted to ask; the next one begins after an interval."""
+        self._round = None
+        self._questions.clear()
+        self._began = now
+
+    def tick(self, now: int) -> bool:
+        """Goes on with the round, or begins one when it is time; whether there is more to do at once."""
+        transactions = self._transactions
+        transactions.note_stored()
+        # Before the next copies take the place of those that it asks about.
+        if self._ask(now):
+            return True
+        if self._round is None and now - self._began >= self._settings.transaction_check_interval:
+            self._began = now
+            self._round = _Round(now, transactions.window.start, transactions.end)
+        if self._round is not None and self._slice(self._round, now):
+            self._round = None
+        questions_left = self._ask(now)
+        transactions.note_positions(now)
+        return self._round is not None or questions_left
+
+    def _slice(self, check: _Round, now: int) -> bool:
+        """A part of a round; whether the round is over."""
+        transactions = self._transactions
+        asides: list[Half] = []
+        halves: list[Half] = []
+        copies: list[PendingMessage] = []
+        size = 0
+        over = False
+        host = self._identity.host
+        for _ in range(HALVES_PER_SLICE):
+            offset = transactions.window.next_open(check.at, check.end)
+            if offset is None or size >= BYTES_PER_SLICE:
+                over = offset is None
+                break
+            half = transactions.half(offset)
+            check.at = offset + 1
+            if half is None:
+                transactions.pass_unreadable(offset)
+                continue
+            verdict = judge(half, self._settings, check.began, now)
+            if verdict is Verdict.END_ROUND:
+                over = True
+                break
+            if verdict is Verdict.GIVE_UP:
+                asides.append(half)
+            elif verdict is Verdict.KEEP:
+                halves.append(half)
+                copies.append(copied(half, half.check_times, host))
+            elif self._has_slow_producers_only(half):
+                continue
+            else:
+                halves.append(half)
+                copies.append(copied(half, half.check_times + 1, host))
+                check.asked.add(offset)
+            size += half.record.size
+        stored = self._store(check, halves, copies, asides, now)
+        check.asked.clear()
+        return over or not stored
+
+    def _store(
+        self,
+        check: _Round,
+        halves: list[Half],
+        copies: list[PendingMessage],
+        asides: list[Half],
+        now: int,
+    ) -> bool:
+        """Puts into the log what a slice came to; whether all was stored. What was not comes round again."""
+        transactions = self._transactions
+        stored = transactions.replace(halves, copies, now)
+        for half, appended in zip(halves, stored, strict=True):
+            if appended.status is PutStatus.PUT_OK and half.offset in check.asked:
+                self._questions.append(appended.queue_offset)
+        ok = all(appended.status is PutStatus.PUT_OK for appended in stored)
+        if asides:
+            self._topics.ensure(TRANSACTION_CHECK_TOPIC, LAID_ASIDE_QUEUES, now)
+            laid = [given_up(half, self._identity.host) for half in asides]
+            ok = transactions.lay_aside(asides, laid, now) and ok
+            log.warning("%d half messages were given up: their producers did not decide", len(asides))
+        if not ok:
+            log.warning("half messages could not be copied; tried again in the next round")
+        return ok
+
+    def _ask(self, now: int) -> bool:
+        """Sends questions about copies that can be read; whether there are more of them."""
+        transactions = self._transactions
+        end = transactions.end
+        for _ in range(HALVES_PER_SLICE):
+            if not self._questions or self._questions[0] >= end:
+                return False
+            half = transactions.half(self._questions.popleft())
+            if half is None or transactions.live(half) is None:
+                continue  # decided meanwhile
+            connection_id = self._producer(half)
+            if connection_id is not None:
+                self._outbox.push(connection_id, check_request(half, self._identity.name))
+                transactions.figures.asked[half.group] += 1
+        return bool(self._questions)
+
+    def _producer(self, half: Half) -> int | None:
+        """A live producer of its group, each in turn; one that keeps up if there is one."""
+        group, connections = half.group, self._producers(half)
+        if not connections:
+            self._turns.pop(group, None)
+            return None
+        turn = self._turns[group] = self._turns.get(group, -1) + 1
+        first = turn % len(connections)
+        for connection_id in (*connections[first:], *connections[:first]):
+            if self.keeps_up(connection_id):
+                return connection_id
+        return None
+
+    def _producers(self, half: Half) -> list[int]:
+        """The connections of its group's producers that may be shown it."""
+        members = self._clients.producers.get(half.group, {})
+        return [number for number, client in members.items() if self.may_see(client, half.topic)]
+
+    def _has_slow_producers_only(self, half: Half) -> bool:
+        connections = self._producers(half)
+        return bool(connections) and not any(map(self.keeps_up, connections))
+
+
+class _Round:
+    """Where a round stands."""
+
+    __slots__ = ("asked", "at", "began", "end")
+
+    def __init__(self, began: int, at: int, end: int) -> None:
+        self.began = began
+        self.at = at
+        self.end = end
+        self.asked: set[int] = set()
+        """Half messages of the present slice whose producers are asked."""

@@ -1,0 +1,126 @@
+"""`orbitmq cluster`: name servers, masters and slaves as processes on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from orbitmq.admin.output import Column, Rows
+from orbitmq.protocol.errors import OrbitError
+from orbitmq.testing.local_broker import StartFailed
+from orbitmq.testing.local_cluster import FILE_NAME, FLUSHES, MODES, LocalCluster, NodeState
+
+ACTIONS = ("start", "status", "kill", "stop")
+COLUMNS = (
+    Column("node", "node"),
+    Column("kind", "kind"),
+    Column("address", "address"),
+    Column("state", "state"),
+    Column("logEnd", "end of log"),
+    Column("behindBytes", "bytes behind"),
+)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  orbitmq cluster ./demo --masters 2 --slaves 1 --mode sync-master --flush sync
+  orbitmq cluster ./demo status
+  orbitmq cluster ./demo kill broker-a-0
+  orbitmq cluster ./demo start broker-a-0
+  orbitmq cluster ./demo stop
+
+\b
+All processes listen on the loopback only. DIR keeps the settings: `start` uses those of the first start."""
+)
+@click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("action", type=click.Choice(ACTIONS), default="start", required=False)
+@click.argument("node", required=False)
+@click.option("--masters", type=click.IntRange(1, 64), default=1, show_default=True, help="Broker groups.")
+@click.option(
+    "--slaves", type=click.IntRange(0, 8), default=0, show_default=True, help="Slaves of each master."
+)
+@click.option("--namesrvs", type=click.IntRange(1, 8), default=1, show_default=True, help="Name servers.")
+@click.option(
+    "--mode",
+    type=click.Choice(list(MODES)),
+    default="async-master",
+    show_default=True,
+    help="Answer a send before slaves have it (async-master), or after (sync-master).",
+)
+@click.option(
+    "--flush",
+    type=click.Choice(list(FLUSHES)),
+    default="async",
+    show_default=True,
+    help="Answer a send before it is on the disk (async), or after (sync).",
+)
+@click.option("--json", "as_json", is_flag=True, help="JSON instead of a table.")
+def cluster(
+    folder: Path,
+    action: str,
+    node: str | None,
+    masters: int,
+    slaves: int,
+    namesrvs: int,
+    mode: str,
+    flush: str,
+    as_json: bool,
+) -> None:
+    """A cluster of processes on this machine: create and start it, show it, kill a node, stop it."""
+    folder = folder.absolute()
+    if action == "kill" and node is None:
+        raise click.UsageError("kill needs the name of a node; `status` lists them")
+    try:
+        if action == "start" and not (folder / FILE_NAME).exists():
+            if node is not None:
+                raise click.UsageError(f"there is no cluster in {folder} yet: start it without a node")
+            made = LocalCluster(
+                folder, masters=masters, slaves=slaves, name_servers=namesrvs, mode=mode, flush=flush
+            )
+        else:
+            made = LocalCluster.load(folder)
+        _act(made, action, node)
+    except (OrbitError, StartFailed) as error:
+        raise click.ClickException(str(error)) from None
+    _show(made, made.status(), as_json)
+
+
+def _act(made: LocalCluster, action: str, node: str | None) -> None:
+    if action == "start":
+        if node is None:
+            made.start()
+        else:
+            made.start_node(node)
+    elif action == "kill" and node is not None:
+        made.kill(node)
+    elif action == "stop":
+        if node is None:
+            made.halt()
+        else:
+            made.stop_node(node)
+
+
+def _show(made: LocalCluster, states: list[NodeState], as_json: bool) -> None:
+    rows = Rows(
+        COLUMNS,
+        [
+            (
+                state.node.name,
+                state.node.kind,
+                state.node.address,
+                "running" if state.is_running else "down",
+                state.log_end if state.log_end >= 0 else "",
+                state.behind_bytes if state.behind_bytes >= 0 else "",
+            )
+            for state in states
+        ],
+        note=f"name servers: {made.namesrv}",
+    )
+    if as_json:
+        import json
+
+        click.echo(json.dumps(rows.as_json()))
+    else:
+        rows.print()

@@ -1,0 +1,220 @@
+"""`orbitmq console`: the web console, alone or beside the servers of `orbitmq standalone --console`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click.core import ParameterSource
+
+from orbitmq.access import Access, access_flags, read_credentials
+from orbitmq.admin.commands.users import password_file_flag, read_password
+from orbitmq.cli.flags import PORT, clear_ready_file
+from orbitmq.cli.logs import FORMATS, LEVELS, set_up
+
+if TYPE_CHECKING:
+    from orbitmq.console.server import ConsoleServer
+    from orbitmq.console.settings import ConsoleSettings
+    from orbitmq.server.lifecycle.broker_server import BrokerServer
+    from orbitmq.server.lifecycle.namesrv import NamesrvServer
+    from orbitmq.server.lifecycle.standalone import StandaloneServer
+
+NEEDED = frozenset({"starlette", "uvicorn", "msgspec"})
+"""The modules of the extra `console`."""
+DEFAULT_PORT = 8080
+DEFAULT_FOLDER = "~/orbitmq-console"
+
+
+class ConsoleMissing(click.ClickException):
+    """The extra is not installed."""
+
+    def __init__(self, missing: str) -> None:
+        super().__init__(
+            f"the console needs {missing}, which is not installed: pip install 'orbitmq[console]'"
+        )
+
+
+def console_server(settings: ConsoleSettings) -> ConsoleServer:
+    """The server of these settings. Raises ConsoleMissing."""
+    try:
+        from orbitmq.console.server import ConsoleServer
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in NEEDED:
+            raise
+        raise ConsoleMissing(missing) from None
+    return ConsoleServer(settings)
+
+
+class StandaloneWithConsole:
+    """Starts the console last and stops it first."""
+
+    def __init__(self, standalone: StandaloneServer, console: ConsoleServer) -> None:
+        self.standalone = standalone
+        self.console = console
+
+    @property
+    def namesrv(self) -> NamesrvServer:
+        """The name server."""
+        return self.standalone.namesrv
+
+    @property
+    def broker(self) -> BrokerServer:
+        """The broker."""
+        return self.standalone.broker
+
+    async def start(self) -> None:
+        """Raises what one of them raises; then nothing is left running."""
+        await self.standalone.start()
+        try:
+            await self.console.start()
+        except BaseException:
+            await self.standalone.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Ends all three."""
+        await self.console.stop()
+        await self.standalone.stop()
+
+
+def add_console(standalone: StandaloneServer, root: Path, port: int) -> StandaloneWithConsole:
+    """The servers with a console on the loopback; its files are in a folder of the data folder.
+
+    It asks the broker as the user of ORBITMQ_ACCESS_KEY, where that is set.
+    """
+    from orbitmq.console.settings import ConsoleSettings
+
+    secret_file = os.environ.get("ORBITMQ_SECRET_FILE")
+    given = {"access_key": os.environ.get("ORBITMQ_ACCESS_KEY"), "secret_file": secret_file}
+    access = Access(read_credentials(given, os.environ))
+    settings = ConsoleSettings(
+        {"standalone": standalone.namesrv.address}, root / "console", port=port, access=access
+    )
+    return StandaloneWithConsole(standalone, console_server(settings))
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog="""\b
+Examples:
+  orbitmq console --namesrv 127.0.0.1:9876
+  orbitmq console --cluster east=ns1:9876 --cluster "west=ns2:9876;ns3:9876" --port 8081
+  orbitmq console set-user ann --role operator
+  orbitmq console --listen 0.0.0.0 --https-cert cert.pem --https-key key.pem""",
+)
+@access_flags
+@click.option(
+    "--cluster",
+    "named",
+    metavar="NAME=HOST:PORT[;...]",
+    multiple=True,
+    help="Name servers of a cluster, and its name in the pages. Repeatable.",
+)
+@click.option(
+    "--listen",
+    metavar="HOST",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on. Others than the loopback need users and HTTPS.",
+)
+@click.option("--port", type=PORT, default=DEFAULT_PORT, show_default=True, help="Port to listen on.")
+@click.option("--https-cert", type=click.Path(path_type=Path), help="Certificate of the pages (PEM).")
+@click.option("--https-key", type=click.Path(path_type=Path), help="Private key of --https-cert (PEM).")
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path),
+    default=DEFAULT_FOLDER,
+    show_default=True,
+    help="Folder for users and the audit log.",
+)
+@click.option(
+    "--ready-file", type=click.Path(path_type=Path), help="File that exists while the console is ready."
+)
+@click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
+@click.option("--log-format", type=click.Choice(FORMATS), default="text", show_default=True)
+@click.pass_context
+def console(
+    ctx: click.Context,
+    namesrv: str,
+    access: Access,
+    named: tuple[str, ...],
+    listen: str,
+    port: int,
+    https_cert: Path | None,
+    https_key: Path | None,
+    data_dir: Path,
+    ready_file: Path | None,
+    log_level: str,
+    log_format: str,
+) -> None:
+    """Web pages and an HTTP API to see and change clusters, of OrbitMQ and of Apache RocketMQ."""
+    if ctx.invoked_subcommand is not None:
+        return
+    set_up(log_level, log_format)
+    clear_ready_file(ready_file)
+    from orbitmq.console.settings import ConsoleSettings
+    from orbitmq.server.lifecycle.process import run, serve
+
+    clusters = _clusters(named)
+    if not clusters or ctx.get_parameter_source("namesrv") != ParameterSource.DEFAULT:
+        clusters = {"default": namesrv, **clusters}
+    server = console_server(
+        ConsoleSettings(
+            clusters, data_dir.expanduser(), listen, port, _file(https_cert), _file(https_key), access
+        )
+    )
+    run(serve(server, ready_line="ready: console {server.url}", ready_file=ready_file))
+
+
+@console.command(
+    "set-user",
+    epilog="""\b
+Examples:
+  orbitmq console set-user ann --role admin
+  orbitmq console set-user bob --role viewer --password-file bob.txt --data-dir /var/lib/orbitmq-console""",
+)
+@click.argument("name")
+@click.option("--role", type=click.Choice(["viewer", "operator", "admin"]), required=True)
+@password_file_flag
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path),
+    default=DEFAULT_FOLDER,
+    show_default=True,
+    help="Folder of the console.",
+)
+def set_user(name: str, role: str, password_file: str | None, data_dir: Path) -> None:
+    """Add a user of the console, or change role and password of one. From the first user on, all log in."""
+    from orbitmq.console.security.passwords import WeakPassword
+    from orbitmq.console.security.roles import parse_role
+    from orbitmq.console.security.users import set_user as write
+
+    password = read_password(password_file, asked=True)
+    assert password is not None
+    path = data_dir.expanduser() / "users"
+    try:
+        is_new = write(path, name, parse_role(role), password)
+    except WeakPassword as error:
+        raise click.UsageError(str(error)) from None
+    click.echo(f"{'added' if is_new else 'changed'} user {name}, {role}, in {path}")
+
+
+def _clusters(named: tuple[str, ...]) -> dict[str, str]:
+    clusters = {}
+    for text in named:
+        name, equals, namesrv = text.partition("=")
+        if not equals or not namesrv:
+            raise click.UsageError(f"--cluster {text}: expected NAME=HOST:PORT")
+        if name in clusters:
+            raise click.UsageError(f"--cluster {name} is given twice")
+        clusters[name] = namesrv
+    return clusters
+
+
+def _file(path: Path | None) -> Path | None:
+    if path is not None and not path.is_file():
+        raise click.UsageError(f"{path} is no file")
+    return path

@@ -1,0 +1,617 @@
+"""Consuming messages as a member of a group: queues are shared, offsets kept, failures handed out again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from orbitmq.client.consumer.assignment import Assignment, offsets_of, sharing_of
+from orbitmq.client.consumer.closing import Closers
+from orbitmq.client.consumer.consuming import ConcurrentConsumption, Consumption, Handling
+from orbitmq.client.consumer.context import Session, Subscription
+from orbitmq.client.consumer.handlers import BatchHandler, Handler, Reply, Retry
+from orbitmq.client.consumer.local_offsets import LocalOffsetTable
+from orbitmq.client.consumer.offsets import OffsetTable
+from orbitmq.client.consumer.ordering import OrderedConsumption, QueueLocks
+from orbitmq.client.consumer.replying import send_reply
+from orbitmq.client.consumer.request_handler import Serving
+from orbitmq.client.consumer.stats import SLOT_MS
+from orbitmq.client.core.calling import is_async, waiting_task
+from orbitmq.client.core.checking import check_number, check_queue, shown
+from orbitmq.client.core.errors import CannotIterate, InvalidArgument, NotRunning
+from orbitmq.client.core.instance import ClientInstance, now_ms
+from orbitmq.client.core.message import ReceivedMessage
+from orbitmq.client.core.names import INNER_PRODUCER_GROUP
+from orbitmq.client.core.namespaces import wrap
+from orbitmq.client.core.options import ConsumerOptions
+from orbitmq.client.core.serializer import Serializer
+from orbitmq.client.core.subscription import Sql, Wanted, check_filter, subscription
+from orbitmq.client.trace.tracing import Tracer
+from orbitmq.net.connection import Connection
+from orbitmq.protocol.bodies.heartbeat import ConsumerData, ConsumeType, MessageModel, SubscriptionData
+from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.errors import NoPermission, OrbitError
+from orbitmq.protocol.names import retry_topic
+from orbitmq.protocol.remoting.command import Command
+
+log = logging.getLogger(__name__)
+
+HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
+
+FIRST_COMMIT_MS = 10_000
+EXPIRY_CHECKS = 10
+"""How often within `consume_timeout_ms` messages are looked for on which a handler works for too long."""
+
+
+@dataclass(eq=False)
+class PushConsumer(ConsumerOptions):
+    """A member of a consumer group.
+
+        async def handle(message: ReceivedMessage) -> None:
+            print(message.topic, message.body)
+
+        async with PushConsumer("readers") as consumer:
+            consumer.subscribe("orders", "new || changed", handle)
+            await consumer.wait_closed()
+
+    Every message goes to one member of the group, and comes again where its handler raises, returns `Retry`
+    or never ends: handlers have to bear the same message twice. Without a handler messages are there for
+    `async for message in consumer`: each is done when the next one is asked for, or `ack` is called. With
+    `broadcasting=True` every member gets every message, once.
+
+    Belongs to the event loop in which it was started, and to the process: after a fork make another one.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._subscriptions: dict[str, Subscription] = {}
+        self._paused = False
+        self._paused_queues: set[MessageQueue] = set()
+        self._session: Session | None = None
+        self._assignment: Assignment | None = None
+        self._consumption: Consumption | None = None
+        self._handling: Handling | None = None
+        self._serving: Serving | None = None
+        self._rebalancing: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._closers = Closers()
+        self._hurried = asyncio.Event()
+        self._cut_short = False
+        self._closed = asyncio.Event()
+
+    # Subscribing.
+
+    def subscribe(
+        self,
+        topic: str,
+        tags: Wanted = "*",
+        handler: Handler | BatchHandler | None = None,
+        *,
+        timeout_ms: float | None = None,
+        max_messages: int | None = None,
+        max_wait_ms: float = 0,
+        manual_ack: bool = False,
+        serializer: Serializer[Any] | None = None,
+    ) -> None:
+        """Asks for messages of a topic: all of them, those with certain tags (`A || B`, or several), or those
+        for which an expression over their properties is true (`Sql`).
+
+        A broker reads the expression when the consumer starts; one that comes later and is wrong is told to
+        `on_error`.
+
+        `handler` is an async function, or a plain one, which runs in a thread; at most `concurrency` run at
+        a time. Without one the messages are for `async for`. May be called before the start and after it;
+        `unsubscribe` comes first where tags or handler of a topic are to be others. All members of a group
+        have to subscribe to the same. An async handler that takes longer than `timeout_ms` for a message is
+        cancelled, and the message comes again.
+
+        With `max_messages` the handler gets a list of up to so many messages of the topic, and may say which
+        of them are to come again: `Retry(messages=failed)`. A list that is not full waits for more, for
+        `max_wait_ms` since its first message. An ordered consumer's lists hold messages of one queue.
+
+        With `manual_ack` a message is done when `message.ack()` is awaited, or `consumer.ack(message)`, be it
+        long after the handler has ended. The offset stays before what is not acknowledged; after
+        `consume_timeout_ms` that is handed out again.
+
+        With a `serializer` (`orbitmq.serializers`, or your own) `message.value` is the body as it reads it. A
+        body that it cannot read raises where the handler asks for the value.
+
+        Raises IllegalName, InvalidArgument, NotRunning once closed.
+        """
+        self._check_subscription(topic, tags, handler, timeout_ms)
+        self._check_batches(handler, max_messages, max_wait_ms)
+        if manual_ack and (handler is None or self.ordered):
+            raise InvalidArgument(
+                f"{type(self).__name__}.subscribe: manual_ack is for handlers, and not for ordered consumers"
+            )
+        topic = wrap(self.namespace, topic)
+        row = subscription(topic, tags, now_ms())
+        self._subscriptions[topic] = Subscription(
+            row,
+            handler,
+            handler is not None and is_async(handler),
+            timeout_ms,
+            max_messages,
+            max_wait_ms,
+            serializer,
+            manual_ack,
+        )
+        own = retry_topic(self.group)
+        if own not in self._subscriptions and not self.broadcasting:
+            self._subscriptions[own] = Subscription(subscription(own, "*", now_ms()), None)
+        self._subscriptions_changed()
+        if isinstance(tags, Sql) and self._session is not None:
+            self._session.instance.tasks.start(self._check_filter(row), filter_of(topic))
+
+    def on(
+        self,
+        topic: str,
+        tags: Wanted = "*",
+        *,
+        timeout_ms: float | None = None,
+        max_messages: int | None = None,
+        max_wait_ms: float = 0,
+        manual_ack: bool = False,
+        serializer: Serializer[Any] | None = None,
+    ) -> Callable[[HandlerT], HandlerT]:
+        """A decorator that subscribes: the function handles messages of `topic`, as with `subscribe`.
+
+        @consumer.on("orders", tags="new || changed")
+        async def bill(message: ReceivedMessage) -> None: ...
+        """
+
+        def subscribed(handler: HandlerT) -> HandlerT:
+            self.subscribe(
+                topic,
+                tags,
+                handler,
+                timeout_ms=timeout_ms,
+                max_messages=max_messages,
+                max_wait_ms=max_wait_ms,
+                manual_ack=manual_ack,
+                serializer=serializer,
+            )
+            return handler
+
+        return subscribed
+
+    def _check_subscription(
+        self, topic: str, tags: Wanted, handler: Handler | BatchHandler | None, timeout_ms: float | None
+    ) -> None:
+        owner = type(self).__name__
+        if self._closing is not None or self._closed.is_set():
+            raise NotRunning("the consumer is closed")
+        if not isinstance(topic, str):
+            raise InvalidArgument(f"{owner}.subscribe: topic has to be a text, not {shown(topic)}")
+        if handler is not None and not callable(handler):
+            raise InvalidArgument(f"{owner}.subscribe: handler has to be a function, not {shown(handler)}")
+        if callable(tags):
+            raise InvalidArgument(
+                f"{owner}.subscribe: tags has to be a text, several or Sql, not {shown(tags)}: "
+                "is handler= missing?"
+            )
+        if timeout_ms is not None:
+            check_number(f"{owner}.subscribe", "timeout_ms", timeout_ms, 1)
+            if handler is None or not is_async(handler):
+                raise InvalidArgument(f"{owner}.subscribe: timeout_ms is for async handlers only")
+        if self.ordered and handler is None:
+            raise CannotIterate("an ordered consumer needs a handler for each topic")
+        if wrap(self.namespace, topic) in self._subscriptions:
+            raise InvalidArgument(
+                f"{owner}.subscribe: {topic} is subscribed to already: "
+                "unsubscribe it first to change tags or handler"
+            )
+
+    def _check_batches(
+        self, handler: Handler | BatchHandler | None, max_messages: int | None, max_wait_ms: float
+    ) -> None:
+        owner = f"{type(self).__name__}.subscribe"
+        check_number(owner, "max_wait_ms", max_wait_ms, 0, 60_000)
+        if max_messages is None:
+            if max_wait_ms:
+                raise InvalidArgument(f"{owner}: max_wait_ms goes with max_messages")
+            return
+        check_number(owner, "max_messages", max_messages, 1, self.pull_threshold_for_queue)
+        if not isinstance(max_messages, int):
+            raise InvalidArgument(f"{owner}: max_messages has to be an int, not {shown(max_messages)}")
+        if handler is None:
+            raise InvalidArgument(f"{owner}: max_messages is for handlers")
+        if self.max_in_flight_per_key is not None:
+            raise InvalidArgument(f"{owner}: max_in_flight_per_key is for handlers of single messages")
+
+    async def _check_filter(self, row: SubscriptionData) -> None:
+        instance = self._running().instance
+        try:
+            await check_filter(instance, self.group, row)
+        except OrbitError as error:
+            instance.report(filter_of(row.topic), error)
+        else:
+            instance.well(filter_of(row.topic))
+
+    def unsubscribe(self, topic: str) -> None:
+        """Gives a topic up: its queues are left to others, what is held of them is not handled any more."""
+        topic = wrap(self.namespace, topic)
+        self._subscriptions.pop(topic, None)
+        self._subscriptions_changed()
+        if self._session is not None:
+            for subject in (sharing_of(topic), offsets_of(topic), filter_of(topic)):
+                self._session.instance.forget(subject)
+
+    # Pausing.
+
+    def pause(self, *queues: MessageQueue) -> None:
+        """Has nothing more pulled until `resume`: while what handlers need is out of order, for example.
+
+        With `queues`, of these alone. The queues stay this member's. Messages that are held here are still
+        handled, and so are those that brokers are being asked for. May be called before the start.
+        """
+        for queue in queues:
+            check_queue("pause", queue)
+        self._paused_queues.update(queues)
+        self._set_paused(self._paused or not queues)
+
+    def resume(self, *queues: MessageQueue) -> None:
+        """Goes on after `pause`: with `queues` with these, else with everything."""
+        self._paused_queues.difference_update(queues or list(self._paused_queues))
+        self._set_paused(self._paused and bool(queues))
+
+    async def seek(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Goes on at other queue offsets, for the whole group: back to see messages again, or past them.
+
+        `offsets` are for queues that are this member's (`queues`). What is held of them is dropped; handlers
+        that run go on, but what they handle does not count. An offset outside of a queue leads to its end.
+
+        Raises InvalidArgument for queues that are not this member's, SeekFailed and what a call can end with
+        where a broker does not take the offsets; NotRunning.
+        """
+        self._running()
+        assert self._assignment is not None
+        for queue, offset in offsets.items():
+            check_queue("seek", queue)
+            check_number("seek", "offset", offset, 0)
+        if strangers := offsets.keys() - set(self.queues):
+            raise InvalidArgument(f"seek: {min(strangers)} is not this member's: see `queues`, on_assigned")
+        await self._assignment.seek(offsets)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether nothing more is pulled."""
+        return self._paused
+
+    def _set_paused(self, paused: bool) -> None:
+        self._paused = paused
+        if self._session is not None and self._assignment is not None:
+            self._session.paused = paused
+            self._assignment.pull_again()
+
+    def _subscriptions_changed(self) -> None:
+        if self._session is not None and self._assignment is not None:
+            self._session.instance.beat_soon()
+            self._assignment.wake.set()
+
+    # Life.
+
+    async def start(self) -> Self:
+        """Joins the group, and takes its share of the queues as far as that is possible now.
+
+        `async with` does so. Raises NoNameServer where none of the name servers answers, BrokerRefused where
+        a broker cannot read an expression that was subscribed to, NoPermission where one does not let this
+        user consume.
+        """
+        if self._session is not None:
+            raise NotRunning("a consumer is started once: make another one")
+        instance = ClientInstance(
+            self,
+            await self.own_ip(),
+            producer_groups=[INNER_PRODUCER_GROUP],
+            consumers=self._consumer_data,
+            on_requests=self._on_requests,
+            on_route_change=self._on_route_change,
+            on_error=self._on_trouble,
+            on_well=self._on_well,
+        )
+        offsets = self._offset_table(instance)
+        session = Session(self, instance, self._subscriptions, offsets, paused=self._paused)
+        session.paused_queues = self._paused_queues
+        try:
+            for topic, subscribed in list(self._subscriptions.items()):
+                await instance.routes.refresh(topic)
+                await check_filter(instance, self.group, subscribed.data)
+            if self._closed.is_set():
+                raise NotRunning("the consumer was closed before it had started")
+        except BaseException:
+            await instance.close()
+            raise
+        if self.trace:
+            session.tracer = Tracer(self, instance, "CONSUME")
+            session.tracer.start()
+        locks = QueueLocks(session) if self.ordered else None
+        assignment = Assignment(session, locks)
+        handling = Handling(session)
+        consumption: ConcurrentConsumption | OrderedConsumption
+        if locks is not None:
+            consumption = OrderedConsumption(session, handling, locks)
+        else:
+            consumption = ConcurrentConsumption(session, handling)
+            instance.tasks.every(
+                max(self.consume_timeout_ms / EXPIRY_CHECKS, 10),
+                self._send_back_expired,
+                "messages handled for too long",
+            )
+        assignment.feed(consumption)
+        self._session, self._assignment = session, assignment
+        self._consumption, self._handling = consumption, handling
+        self._serving = Serving(session, assignment, handling)
+        instance.start()
+        consumption.start()
+        instance.tasks.every(
+            self.persist_consumer_offset_interval_ms,
+            assignment.commit,
+            "offset commits",
+            first_ms=min(FIRST_COMMIT_MS, self.persist_consumer_offset_interval_ms),
+        )
+        instance.tasks.every(SLOT_MS, self._remember_stats, "statistics")
+        first_pass = asyncio.Event()
+        self._rebalancing = instance.tasks.start(assignment.run(first_pass), "rebalance")
+        try:
+            await first_pass.wait()
+        except BaseException:
+            await self.close(0)
+            raise
+        for error in session.trouble.values():
+            if isinstance(error, NoPermission):
+                await self.close()
+                raise error
+        return self
+
+    def _offset_table(self, instance: ClientInstance) -> OffsetTable:
+        if self.broadcasting:
+            return LocalOffsetTable(instance, self.group, Path(self.local_offsets_folder).expanduser())
+        return OffsetTable(instance, self.group)
+
+    async def close(self, timeout_ms: float | None = None) -> None:
+        """Leaves the group: no message is handed out any more, those being handled are waited for.
+
+        Handlers that have not ended after `timeout_ms` (`close_timeout_ms`) are cancelled; plain functions
+        go on in their threads, but what they handle counts as not handled. Then offsets are committed and
+        every connection is closed. Nothing connects afterwards. May be called more than once.
+        """
+        if timeout_ms is not None:
+            check_number(f"{type(self).__name__}.close", "timeout_ms", timeout_ms, 0)
+        if self._session is None:
+            self._closed.set()
+            return
+        if self._closed.is_set():
+            return
+        self._session.instance.check_loop()
+        self._closers.add(waiting_task())
+        if self._closing is None:
+            wait_ms = self.close_timeout_ms if timeout_ms is None else timeout_ms
+            self._closing = asyncio.create_task(self._close(wait_ms), name="close")
+        await asyncio.shield(self._closing)
+
+    async def _close(self, timeout_ms: float) -> None:
+        session, assignment, consumption = self._session, self._assignment, self._consumption
+        assert session is not None
+        assert assignment is not None
+        assert consumption is not None
+        try:
+            if self._rebalancing is not None:
+                self._rebalancing.cancel()
+            await assignment.close()
+            try:
+                async with asyncio.timeout(timeout_ms / 1000):
+                    await self._finished(consumption)
+            except TimeoutError:
+                self._cut_short = True
+                log.warning("%s: handlers did not end within %d ms and are cancelled", self.group, timeout_ms)
+            await consumption.close(self._closers)
+            await assignment.commit(confirmed=True)
+            assignment.tell_revoked(assignment.queues)
+            if isinstance(consumption, OrderedConsumption):
+                await consumption.unlock_all()
+            if self._handling is not None:
+                self._handling.close()
+            if session.tracer is not None:
+                await session.tracer.close()
+        finally:
+            await session.instance.close()
+            self._closed.set()
+
+    async def _finished(self, consumption: Consumption) -> None:
+        """Returns when handlers have ended. Raises TimeoutError where somebody hurries."""
+        finishing = asyncio.create_task(consumption.finish(self._closers), name="handlers end")
+        hurried = asyncio.create_task(self._hurried.wait(), name="close hurries")
+        try:
+            await asyncio.wait([finishing, hurried], return_when=asyncio.FIRST_COMPLETED)
+            if not finishing.done():
+                raise TimeoutError
+            await finishing
+        finally:
+            finishing.cancel()
+            hurried.cancel()
+
+    async def drain(self, timeout_ms: float | None = None) -> bool:
+        """Closes, and says whether every handler ended in time; messages of those that did not come again."""
+        await self.close(timeout_ms)
+        return not self._cut_short
+
+    def hurry(self) -> None:
+        """Cancels the handlers that `close` is waiting for."""
+        self._hurried.set()
+
+    async def wait_closed(self) -> None:
+        """Returns when the consumer has been closed."""
+        await self._closed.wait()
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # How it fares.
+
+    @property
+    def healthy(self) -> bool:
+        """Whether it runs and nothing fails at present: pulls, heartbeats, routes, sharing, offsets.
+
+        A handler that raises does not make a consumer unhealthy.
+        """
+        return self._session is not None and self._closing is None and not self._session.trouble
+
+    @property
+    def trouble(self) -> Mapping[str, Exception]:
+        """What fails at present, by subject; empty when all is well."""
+        return dict(self._session.trouble) if self._session is not None else {}
+
+    @property
+    def queues(self) -> list[MessageQueue]:
+        """The queues that are this member's now, sorted, without those of retry topics."""
+        if self._assignment is None or self._closing is not None:
+            return []
+        own = retry_topic(self.group)
+        return sorted(queue for queue in self._assignment.queues if queue.topic != own)
+
+    @property
+    def client_id(self) -> str:
+        """The id by which brokers know it. Raises NotRunning before the start."""
+        return self._running().instance.client_id
+
+    def _running(self) -> Session:
+        if self._session is None:
+            raise NotRunning("the consumer has not been started: use `async with`, or start()")
+        if self._closing is not None:
+            raise NotRunning("the consumer is closed")
+        self._session.instance.check_loop()
+        return self._session
+
+    # Messages without a handler.
+
+    def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
+        """Messages of topics that have no handler. Several iterators share them.
+
+        A message is done when the next one is asked for. The one in hand when the loop is left is not, and
+        comes again, unless `ack` is called. Raises CannotIterate where nothing could ever come.
+        """
+        if self.ordered:
+            raise CannotIterate("an ordered consumer needs handlers")
+        own = retry_topic(self.group)
+        topics = {topic: row for topic, row in self._subscriptions.items() if topic != own}
+        if not topics:
+            raise CannotIterate("nothing is subscribed to: call subscribe(topic) first")
+        if all(row.handler is not None for row in topics.values()):
+            raise CannotIterate("every topic has a handler: subscribe(topic) without one is for iterating")
+        return _Messages(self)
+
+    async def ack(self, message: ReceivedMessage) -> None:
+        """Says that a message is done: from `async for`, or of a topic with `manual_ack=True`.
+
+        Of one that is no more ours nothing is done.
+        """
+        await self._settle(message, None)
+
+    async def retry(
+        self, message: ReceivedMessage, delay_level: int = 0, *, error: BaseException | None = None
+    ) -> None:
+        """Has a message that `ack` is for handed out again, as a handler does with `Retry(delay_level)`.
+
+        `error` is why, for the dead letter.
+        """
+        retry = Retry(delay_level)
+        retry.__cause__ = error
+        await self._settle(message, retry)
+
+    async def reply(self, message: ReceivedMessage, reply: Reply) -> None:
+        """Answers a message from `async for` that was sent as a request. It is not done by that: see `ack`.
+
+        Raises IllegalMessage where nobody waits for a reply, BrokerRefused where whoever asked has gone.
+        """
+        await send_reply(self._running(), message, reply)
+
+    async def _settle(self, message: ReceivedMessage, outcome: Retry | None) -> None:
+        if isinstance(self._consumption, ConcurrentConsumption) and self._assignment is not None:
+            held = self._assignment.held(message.queue)
+            if held is not None:
+                await self._consumption.settle(held, message, outcome)
+
+    async def _next(self) -> ReceivedMessage | None:
+        if not isinstance(self._consumption, ConcurrentConsumption):
+            raise NotRunning("the consumer has not been started: use `async with`, or start()")
+        taken = await self._consumption.next_for_iterator()
+        return taken[1] if taken is not None else None
+
+    # What the parts ask for.
+
+    def _consumer_data(self) -> list[ConsumerData]:
+        return [
+            ConsumerData(
+                group_name=self.group,
+                consume_type=ConsumeType.CONSUME_PASSIVELY,
+                message_model=MessageModel.BROADCASTING if self.broadcasting else MessageModel.CLUSTERING,
+                consume_from_where=self.consume_from_where,
+                subscription_data_set=[row.data for row in self._subscriptions.values()],
+            )
+        ]
+
+    def _on_requests(self, connection: Connection, commands: list[Command]) -> None:
+        if self._serving is not None and self._closing is None:
+            self._serving.on_requests(connection, commands)
+
+    def _on_route_change(self, topic: str) -> None:
+        if self._assignment is not None and self._session is not None:
+            self._session.instance.beat_soon()
+            self._assignment.wake.set()
+
+    def _on_trouble(self, subject: str, error: Exception) -> None:
+        if self._session is not None:
+            self._session.trouble[subject] = error
+
+    def _on_well(self, subject: str) -> None:
+        if self._session is not None:
+            self._session.trouble.pop(subject, None)
+
+    async def _remember_stats(self) -> None:
+        if self._session is not None:
+            for stats in self._session.stats.values():
+                stats.remember(now_ms())
+
+    async def _send_back_expired(self) -> None:
+        consumption, assignment = self._consumption, self._assignment
+        if self.broadcasting:
+            return
+        if isinstance(consumption, ConcurrentConsumption) and assignment is not None:
+            for queue in assignment.queues:
+                held = assignment.held(queue)
+                if held is not None:
+                    await consumption.send_back_expired(held)
+
+
+def filter_of(topic: str) -> str:
+    """What an expression that a broker cannot read is called in `trouble`."""
+    return f"filter of {topic}"
+
+
+class _Messages(AsyncIterator[ReceivedMessage]):
+    """One `async for` over a consumer."""
+
+    def __init__(self, consumer: PushConsumer) -> None:
+        self._consumer = consumer
+        self._current: ReceivedMessage | None = None
+
+    async def __anext__(self) -> ReceivedMessage:
+        if self._current is not None:
+            done, self._current = self._current, None
+            await self._consumer.ack(done)
+        message = await self._consumer._next()
+        if message is None:
+            raise StopAsyncIteration
+        self._current = message
+        return message

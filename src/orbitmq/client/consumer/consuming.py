@@ -1,0 +1,371 @@
+"""Handing messages to handlers, any number at a time, and what follows from what they say."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+from orbitmq.client.consumer.by_key import KeyLimit, key_of
+from orbitmq.client.consumer.closable_queue import Ready
+from orbitmq.client.consumer.closing import Closers
+from orbitmq.client.consumer.context import Session, Subscription
+from orbitmq.client.consumer.gathering import Gathering, Taken, parts
+from orbitmq.client.consumer.handlers import Reply, Retry, checked
+from orbitmq.client.consumer.process_queue import ProcessQueue
+from orbitmq.client.consumer.replying import send_reply
+from orbitmq.client.consumer.sending_back import SendBack
+from orbitmq.client.core.calling import call
+from orbitmq.client.core.errors import HandlerTimeout
+from orbitmq.client.core.instance import now_ms
+from orbitmq.client.core.message import ReceivedMessage
+from orbitmq.client.trace.records import Handled
+from orbitmq.protocol.errors import OrbitError
+from orbitmq.protocol.names import KEY_SEPARATOR
+
+AGAIN_SECONDS = 5.0
+"""Pause before a message is handled again that could not even be sent back."""
+SLICE_SECONDS = 0.005
+"""A worker whose handler never waits lets others have the loop after so long."""
+EXPIRED_AT_ONCE = 16
+EXPIRED_DELAY_LEVEL = 3
+
+
+class Handling:
+    """Calls handlers: async ones here, plain ones in threads."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._threads: ThreadPoolExecutor | None = None
+
+    async def handle(
+        self, subscription: Subscription, messages: Sequence[ReceivedMessage]
+    ) -> list[Retry | None]:
+        """What becomes of each of `messages`, all of one topic: they are one call of the handler.
+
+        A `Retry` where it is to come again, its `__cause__` the reason; None where it is done.
+        """
+        session = self._session
+        began_ms = now_ms()
+        for message in messages:
+            message.consume_start_ms = began_ms
+        started = time.perf_counter()
+        stats = session.stats_of(messages[0].wire_topic)
+        tracer = session.tracer
+        traced = None if tracer is None else [tracer.handling(message) for message in messages]
+        raised = False
+        telemetry = session.options.telemetry
+        processing = None if telemetry is None else telemetry.processing(session.group, messages)
+        try:
+            outcome = await self.call(subscription, messages)
+        except Exception as error:
+            outcome, raised = Retry(), True
+            outcome.__cause__ = error
+        except BaseException as error:
+            if processing is not None:
+                processing.processed(len(messages), error)
+            raise
+        outcomes = _of_each(outcome, messages)
+        if processing is not None:
+            cause = outcome.__cause__ if isinstance(outcome, Retry) else None
+            processing.processed(len(messages) - outcomes.count(None), cause)
+        if isinstance(outcome, Retry) and isinstance(outcome.__cause__, Exception):
+            failed = [message for message, retry in zip(messages, outcomes, strict=True) if retry is not None]
+            self._report(failed or messages, outcome.__cause__)
+        took_ms = (time.perf_counter() - started) * 1000
+        stats.consume_ms += took_ms
+        if tracer is not None and traced is not None:
+            for message, one, retry in zip(messages, traced, outcomes, strict=True):
+                if one is not None:
+                    failure = Handled.EXCEPTION if raised else Handled.FAILED
+                    tracer.handled(message, one, int(took_ms), Handled.SUCCESS if retry is None else failure)
+        if isinstance(outcome, Reply):
+            await self._reply(messages[0], outcome)
+        again = len(messages) - outcomes.count(None)
+        stats.consume_failed += again
+        stats.consume_ok += len(messages) - again
+        return outcomes
+
+    def _report(self, messages: Sequence[ReceivedMessage], error: Exception) -> None:
+        """Logs what a handler raised, with what finds the message again, of several the first one."""
+        message = messages[0]
+        queue = message.queue
+        details = {
+            "message_id": message.message_id,
+            "keys": KEY_SEPARATOR.join(message.keys) or "-",
+            "queue": f"{queue.broker_name}:{queue.queue_id}:{message.queue_offset}",
+            "attempt": message.reconsume_times + 1,
+        }
+        if len(messages) > 1:
+            details["messages"] = len(messages)
+        self._session.instance.report(f"handler of {message.topic}", error, lasting=False, details=details)
+
+    async def _reply(self, message: ReceivedMessage, reply: Reply) -> None:
+        """Sends a reply; if that fails the message is not handled again all the same: it would be late."""
+        instance = self._session.instance
+        try:
+            await send_reply(self._session, message, reply)
+        except OrbitError as error:
+            instance.report(f"reply to a request on {message.topic}", error, lasting=False)
+
+    async def call(
+        self, subscription: Subscription, messages: Sequence[ReceivedMessage]
+    ) -> Retry | Reply | None:
+        """Calls the handler and gives its result, a `Retry` that it raised included.
+
+        Raises what the handler raises, InvalidResult for a result that is none.
+        """
+        handler: Callable[[Any], Any] | None = subscription.handler
+        assert handler is not None
+        if subscription.serializer is not None:
+            for message in messages:
+                message.serializer = subscription.serializer
+        batch = subscription.max_messages is not None
+        given: Any = list(messages) if batch else messages[0]
+        if self._threads is None and not subscription.is_async:
+            self._threads = ThreadPoolExecutor(
+                self._session.options.concurrency, thread_name_prefix=f"orbitmq {self._session.group}"
+            )
+        working = call(handler, given, asynchronous=subscription.is_async, threads=self._threads)
+        try:
+            if subscription.timeout_ms is None:
+                outcome = await working
+            else:
+                outcome = await _in_time(working, subscription.timeout_ms)
+        except Retry as retry:
+            # One that is raised may be shared, as RETRY is: it keeps nothing of this call.
+            outcome = Retry(retry.delay_level, messages=retry.messages)
+            outcome.__cause__ = retry.__cause__
+            retry.__cause__ = retry.__context__ = retry.__traceback__ = None
+        return checked(outcome, messages, batch=batch)
+
+    def close(self) -> None:
+        """Lets go of the threads; a plain function that still runs cannot be stopped."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _of_each(outcome: Retry | Reply | None, messages: Sequence[ReceivedMessage]) -> list[Retry | None]:
+    """The outcome of a call, for each message of it."""
+    if not isinstance(outcome, Retry):
+        return [None] * len(messages)
+    if outcome.messages is None:
+        return [outcome] * len(messages)
+    named = set(outcome.messages)
+    return [outcome if message in named else None for message in messages]
+
+
+async def _in_time(working: Coroutine[Any, Any, object], timeout_ms: float) -> object:
+    """The handler's result. Raises HandlerTimeout where it was cancelled; its own TimeoutErrors pass."""
+    timer = asyncio.timeout(timeout_ms / 1000)
+    try:
+        async with timer:
+            return await working
+    except TimeoutError:
+        if not timer.expired():
+            raise
+        text = f"the handler did not end within {timeout_ms:g} ms and was cancelled"
+        raise HandlerTimeout(text) from None
+
+
+class Consumption(Protocol):
+    """How messages that came are worked off."""
+
+    def start(self) -> None:
+        """Begins."""
+
+    def deliver(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> None:
+        """Takes messages of one queue, in its order."""
+
+    def taken(self, held: ProcessQueue) -> None:
+        """A queue has become ours."""
+
+    async def dropped(self, held: ProcessQueue) -> None:
+        """A queue is no more ours; returns when nothing of it is left to be waited for."""
+
+    async def released(self, held: ProcessQueue) -> None:
+        """The broker has heard how far a queue that is no more ours is done."""
+
+    async def finish(self, closers: Closers) -> None:
+        """Takes no more messages, and returns when those being handled are done.
+
+        Handlers among `closers`, which close their own consumer, are not waited for.
+        """
+
+    async def close(self, closers: Closers) -> None:
+        """Cancels what is still being handled, save by `closers`."""
+
+
+class ConcurrentConsumption:
+    """Messages in any order, `concurrency` at a time; those without a handler wait for iterators."""
+
+    def __init__(self, session: Session, handling: Handling) -> None:
+        self._session = session
+        self._handling = handling
+        self._send_back = SendBack(session)
+        self._ready: Ready[Taken] = Ready()
+        self._gathered: dict[str, Gathering] = {}
+        """By topic, what waits for its batch to become full."""
+        most = session.options.max_in_flight_per_key
+        self._by_key = None if most is None else KeyLimit(most, self._ready.put)
+        self._for_iterators: Ready[tuple[ProcessQueue, ReceivedMessage]] = Ready()
+        self._workers: list[asyncio.Task[None]] = []
+        self._finishing = False
+
+    # Life.
+
+    def start(self) -> None:
+        for number in range(self._session.options.concurrency):
+            name = f"orbitmq handler {number} of {self._session.group}"
+            self._workers.append(asyncio.create_task(self._work(), name=name))
+
+    async def finish(self, closers: Closers) -> None:
+        self._finishing = True
+        for gathering in self._gathered.values():
+            gathering.cancel()
+        self._ready.shut()
+        self._for_iterators.shut()
+        await closers.wait_for_others(self._workers)
+
+    async def close(self, closers: Closers) -> None:
+        workers = closers.others(self._workers)
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+
+    # Coming in.
+
+    def taken(self, held: ProcessQueue) -> None:
+        """Nothing is to be done for a queue by itself."""
+
+    async def dropped(self, held: ProcessQueue) -> None:
+        """Messages in hand are finished by their handlers, and then not committed."""
+        for gathering in self._gathered.values():
+            gathering.leave_out(held)
+
+    async def released(self, held: ProcessQueue) -> None:
+        """Nothing was locked."""
+
+    def deliver(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> None:
+        if self._finishing or not messages:
+            return
+        for message in messages:
+            self._put(held, message)
+
+    def _put(self, held: ProcessQueue, message: ReceivedMessage) -> None:
+        subscription = self._session.subscription_of(message.wire_topic)
+        if subscription is None:
+            return
+        if subscription.handler is None:
+            self._for_iterators.put((held, message))
+        elif subscription.max_messages is None:
+            key = None if self._by_key is None else key_of(message)
+            if self._by_key is not None and key is not None:
+                self._by_key.offer(key, [(held, message)])
+            else:
+                self._ready.put([(held, message)])
+        else:
+            gathering = self._gathered.get(message.wire_topic)
+            if gathering is None:
+                gathering = self._gathered[message.wire_topic] = Gathering(self._ready.put)
+            gathering.add(held, message, subscription.max_messages, subscription.max_wait_ms)
+
+    # Handlers.
+
+    async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while (taken := await self._ready.take()) is not None:
+            try:
+                await self._handle(taken)
+            except Exception as error:
+                # A fault of this library's own: the message stays unfinished, the worker goes on.
+                self._session.instance.report(f"handling of {taken[0][1]!r}", error, lasting=False)
+            if self._by_key is not None and (key := key_of(taken[0][1])) is not None:
+                self._by_key.done(key)
+            if loop.time() - began > SLICE_SECONDS:
+                await asyncio.sleep(0)
+                began = loop.time()
+
+    async def _handle(self, taken: Taken) -> None:
+        ours = [(held, message) for held, message in taken if not held.dropped and message in held]
+        if not ours:
+            return
+        subscription = self._session.subscription_of(ours[0][1].wire_topic)
+        if subscription is None or subscription.handler is None:
+            return
+        # The topic may have been subscribed to anew meanwhile, by a handler that takes fewer at a time.
+        for part in parts(ours, subscription.max_messages or 1):
+            if subscription.manual_ack:
+                for held, message in part:
+                    self._let_ack(held, message)
+            outcomes = await self._handling.handle(subscription, [message for _, message in part])
+            settling = [
+                self.settle(held, message, outcome)
+                for (held, message), outcome in zip(part, outcomes, strict=True)
+                if outcome is not None or not subscription.manual_ack
+            ]
+            if len(settling) == 1:
+                await settling[0]
+            else:
+                await asyncio.gather(*settling)
+
+    def _let_ack(self, held: ProcessQueue, message: ReceivedMessage) -> None:
+        message.on_ack = functools.partial(self.settle, held, outcome=None)
+
+    async def settle(self, held: ProcessQueue, message: ReceivedMessage, outcome: Retry | None) -> None:
+        """Finishes a message, or sends it back."""
+        if held.dropped:
+            return
+        held.last_consume_ms = now_ms()
+        # Of broadcast messages every member has its own copy: there is nobody to hand them out again.
+        if (
+            outcome is not None
+            and message in held
+            and not self._session.options.broadcasting
+            and not await self._send_back.to_broker(message, outcome)
+        ):
+            message.reconsume_times += 1
+            message.consume_start_ms = 0
+            asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._again, held, message)
+            return
+        self._done(held, message)
+
+    def _done(self, held: ProcessQueue, message: ReceivedMessage) -> None:
+        offset = held.finish(message)
+        if offset is not None and not held.dropped:
+            self._session.offsets.advance(held.queue, offset)
+
+    def _again(self, held: ProcessQueue, message: ReceivedMessage) -> None:
+        if not held.dropped and not self._finishing:
+            self._put(held, message)
+
+    async def send_back_expired(self, held: ProcessQueue) -> None:
+        """Sends back the oldest messages of a queue on which a handler works for too long."""
+        limit_ms = self._session.options.consume_timeout_ms
+        for message in held.oldest(EXPIRED_AT_ONCE):
+            if not message.consume_start_ms or now_ms() - message.consume_start_ms <= limit_ms:
+                return
+            if held.dropped or message not in held:
+                continue
+            expired = Retry(EXPIRED_DELAY_LEVEL)
+            expired.__cause__ = HandlerTimeout(f"a handler worked on it for more than {limit_ms} ms")
+            if await self._send_back.to_broker(message, expired):
+                self._done(held, message)
+
+    # Iterators.
+
+    async def next_for_iterator(self) -> tuple[ProcessQueue, ReceivedMessage] | None:
+        """The next message of a topic without a handler; None once there are no more."""
+        while (taken := await self._for_iterators.take()) is not None:
+            held, message = taken
+            if not held.dropped and message in held:
+                message.consume_start_ms = now_ms()
+                subscription = self._session.subscription_of(message.wire_topic)
+                message.serializer = None if subscription is None else subscription.serializer
+                self._let_ack(held, message)
+                return taken
+        return None

@@ -1,0 +1,129 @@
+"""How far a group has got, kept here and told to the brokers from time to time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from orbitmq.client.core.instance import ClientInstance
+from orbitmq.client.core.routes import address_to_read
+from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.errors import BrokerRefused, OrbitError
+from orbitmq.protocol.requests.offset import QueryConsumerOffset, UpdateConsumerOffset
+
+
+class Commits:
+    """Sends a group's offsets to brokers; of each topic the first one alone, until its broker has it.
+
+    Apache's broker makes what it keeps of a topic's offsets when the first of them comes, without a lock: of
+    several that come at once some may be forgotten, though all are acknowledged.
+    """
+
+    def __init__(self, instance: ClientInstance, group: str) -> None:
+        self._instance = instance
+        self._group = group
+        self._begun: set[tuple[str, str]] = set()
+        self._firsts: dict[tuple[str, str], asyncio.Event] = {}
+
+    def begun(self, queue: MessageQueue) -> bool:
+        """Whether the queue's broker has an offset of its topic from here."""
+        return (queue.broker_name, queue.topic) in self._begun
+
+    def beginning(self, queue: MessageQueue) -> bool:
+        """Whether it has, or is being sent one."""
+        return self.begun(queue) or (queue.broker_name, queue.topic) in self._firsts
+
+    async def send(self, address: str, queue: MessageQueue, offset: int, *, confirmed: bool) -> None:
+        """Sends one offset; `confirmed` waits until the broker has it. Raises BrokerRefused, NetError."""
+        request = UpdateConsumerOffset(self._group, queue.topic, queue.queue_id, offset)
+        topic = queue.broker_name, queue.topic
+        if topic not in self._begun:
+            if (first := self._firsts.get(topic)) is None:
+                first = self._firsts[topic] = asyncio.Event()
+                try:
+                    await self._instance.call(address, request)
+                    self._begun.add(topic)
+                finally:
+                    del self._firsts[topic]
+                    first.set()
+                return
+            await first.wait()
+        if confirmed:
+            await self._instance.call(address, request)
+        else:
+            await self._instance.send_oneway(address, request)
+
+
+class OffsetTable:
+    """Offsets of the queues at hand; each is the queue offset of the next message wanted."""
+
+    def __init__(self, instance: ClientInstance, group: str) -> None:
+        self._instance = instance
+        self._group = group
+        self._offsets: dict[MessageQueue, int] = {}
+        self._commits = Commits(instance, group)
+
+    def known(self, queue: MessageQueue) -> int | None:
+        """The offset as it is here, which may be ahead of the broker's."""
+        return self._offsets.get(queue)
+
+    def advance(self, queue: MessageQueue, offset: int) -> None:
+        """Moves an offset forward; an older one changes nothing."""
+        if offset > self._offsets.get(queue, -1):
+            self._offsets[queue] = offset
+
+    def set(self, queue: MessageQueue, offset: int) -> None:
+        """Moves an offset, also back."""
+        self._offsets[queue] = offset
+
+    def forget(self, queue: MessageQueue) -> None:
+        """The queue is somebody else's business now."""
+        self._offsets.pop(queue, None)
+
+    def address(self, queue: MessageQueue) -> str | None:
+        """Who keeps the offsets of a queue: the master, or whoever is there."""
+        return address_to_read(self._instance.routes.members(queue.broker_name))
+
+    async def stored(self, queue: MessageQueue) -> int | None:
+        """What the broker has for the group, None if nothing.
+
+        Raises BrokerRefused, NetError; LookupError where no member of the broker is known.
+        """
+        address = self.address(queue)
+        if address is None:
+            raise LookupError(f"no address of broker {queue.broker_name} is known")
+        request = QueryConsumerOffset(self._group, queue.topic, queue.queue_id)
+        try:
+            return (await self._instance.call(address, request)).offset
+        except BrokerRefused as error:
+            if error.code == ResponseCode.QUERY_NOT_FOUND:
+                return None
+            raise
+
+    async def commit(self, queues: Iterable[MessageQueue], *, confirmed: bool = False) -> None:
+        """Tells the brokers the offsets of these queues; `confirmed` waits until they have them."""
+        await asyncio.gather(*(self._commit(queue, confirmed=confirmed) for queue in queues))
+
+    def may_ride(self, queue: MessageQueue) -> bool:
+        """Whether a pull may carry the queue's offset; where not, the offset is sent by itself."""
+        if self._commits.begun(queue):
+            return True
+        self._instance.tasks.start(self._begin(queue), f"first offset of {queue.topic}")
+        return False
+
+    async def _begin(self, queue: MessageQueue) -> None:
+        if not self._commits.beginning(queue):
+            await self._commit(queue, confirmed=True)
+
+    async def _commit(self, queue: MessageQueue, *, confirmed: bool) -> None:
+        offset = self._offsets.get(queue)
+        address = self.address(queue)
+        if offset is None or address is None:
+            return
+        try:
+            await self._commits.send(address, queue, offset, confirmed=confirmed)
+        except OrbitError as error:
+            self._instance.report(f"offsets at {address}", error, at=address)
+        else:
+            self._instance.well(f"offsets at {address}")

@@ -1,0 +1,267 @@
+"""Handing the messages of each queue to the handler one after the other, in the order of the queue.
+
+Only one member of a group may do so at a time: it holds a lock on the queue at the broker, which lasts for
+60 s there and is renewed every 20 s; here it counts for 30 s. A message that fails stays at the head of its
+queue until it is handled or given up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable
+
+from orbitmq.client.consumer.closing import Closers
+from orbitmq.client.consumer.consuming import Handling
+from orbitmq.client.consumer.context import Session
+from orbitmq.client.consumer.handlers import Retry
+from orbitmq.client.consumer.process_queue import ProcessQueue
+from orbitmq.client.consumer.sending_back import SendBack
+from orbitmq.client.core.instance import now_ms
+from orbitmq.client.core.message import ReceivedMessage
+from orbitmq.protocol.bodies.queue import LockBatchRequestBody, MessageQueue, UnlockBatchRequestBody
+from orbitmq.protocol.errors import OrbitError
+from orbitmq.protocol.requests.lock import LockBatchMq, UnlockBatchMq
+
+LOCK_VALID_MS = 30_000
+LOCK_INTERVAL_MS = 20_000
+WAIT_FOR_LOCK_SECONDS = 0.1
+SLICE_SECONDS = 0.005
+UNLOCK_WAIT_SECONDS = 0.5
+"""How long a queue that is given up waits for the message in hand."""
+
+
+class QueueLocks:
+    """The locks of one consumer."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._asked: set[MessageQueue] = set()
+        """Queues whose locks are ours, or may be: nobody waited for the answer."""
+        self._closed = False
+
+    async def lock(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        """Locks queues, or renews their locks; gives those that are ours now."""
+        session = self._session
+        if self._closed:
+            return set()
+        by_broker: defaultdict[str, list[MessageQueue]] = defaultdict(list)
+        for queue in queues:
+            by_broker[queue.broker_name].append(queue)
+        held: set[MessageQueue] = set()
+        for broker, wanted in by_broker.items():
+            address = session.instance.routes.master(broker)
+            if address is None:
+                continue
+            body = LockBatchRequestBody(session.group, session.instance.client_id, False, wanted)
+            self._asked.update(wanted)
+            try:
+                reply = await session.instance.call(address, LockBatchMq(body))
+            except OrbitError as error:
+                session.instance.report(f"locks at {broker}", error, at=address)
+            else:
+                session.instance.well(f"locks at {broker}")
+                held.update(reply.body.lock_ok_mq_set)
+                self._asked.difference_update(set(wanted) - held)
+        return held
+
+    async def unlock(self, queues: Iterable[MessageQueue]) -> None:
+        """Gives locks up, so that the next member need not wait for their end."""
+        session = self._session
+        for queue in queues:
+            self._asked.discard(queue)
+            address = session.instance.routes.master(queue.broker_name)
+            if address is None:
+                continue
+            body = UnlockBatchRequestBody(session.group, session.instance.client_id, False, [queue])
+            try:
+                await session.instance.send_oneway(address, UnlockBatchMq(body))
+            except OrbitError as error:
+                session.instance.report(f"locks at {queue.broker_name}", error, at=address)
+
+    async def close(self) -> None:
+        """Gives every lock up, those that are still being asked for, too, and takes no more."""
+        self._closed = True
+        await self.unlock(list(self._asked))
+
+
+class OrderedConsumption:
+    """One message of a queue at a time, `concurrency` queues at a time."""
+
+    def __init__(self, session: Session, handling: Handling, locks: QueueLocks) -> None:
+        self._session = session
+        self._handling = handling
+        self._locks = locks
+        self._send_back = SendBack(session)
+        self._at_a_time = asyncio.Semaphore(session.options.concurrency)
+        self._lines: dict[ProcessQueue, _Line] = {}
+        self._leaving: dict[MessageQueue, asyncio.Task[None]] = {}
+        """Queues that are no more ours, but still locked: a message of theirs is in hand."""
+        self._finishing = False
+
+    def start(self) -> None:
+        self._session.instance.tasks.every(
+            LOCK_INTERVAL_MS, self._renew, "renewal of queue locks", first_ms=1000
+        )
+
+    async def _renew(self) -> None:
+        lines = [held for held in self._lines if not held.dropped]
+        ours = await self._locks.lock(held.queue for held in lines)
+        for held in lines:
+            self.locked(held, held.queue in ours)
+
+    def locked(self, held: ProcessQueue, ours: bool) -> None:
+        """Notes whether a queue's lock is ours."""
+        held.locked = ours
+        if ours:
+            held.last_lock_ms = now_ms()
+
+    def taken(self, held: ProcessQueue) -> None:
+        line = self._lines[held] = _Line()
+        line.task = asyncio.create_task(self._work(held, line), name=f"ordered {held.queue}")
+
+    def deliver(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> None:
+        line = self._lines.get(held)
+        if line is not None:
+            line.arrived.set()
+
+    async def dropped(self, held: ProcessQueue) -> None:
+        """Waits a little for the message in hand, so that it counts as done for whoever is next."""
+        line = self._lines.get(held)
+        if line is not None and line.task is not None:
+            line.arrived.set()
+            await asyncio.wait([line.task], timeout=UNLOCK_WAIT_SECONDS)
+
+    async def released(self, held: ProcessQueue) -> None:
+        """Unlocks the queue; where a message is still in hand once that is done.
+
+        An unlocked queue is another member's, who would begin beside our handler. The broker gives it away in
+        any case once the lock has not been renewed for long enough.
+        """
+        line = self._lines.pop(held, None)
+        if line is None or line.task is None:
+            return
+        self._leaving[held.queue] = line.task
+        if line.task.done():
+            await self._leave(held.queue, line.task)
+        else:
+            work = self._leave(held.queue, line.task)
+            self._session.instance.tasks.start(work, f"unlocking of {held.queue}")
+
+    async def _leave(self, queue: MessageQueue, task: asyncio.Task[None]) -> None:
+        await asyncio.wait([task])
+        if self._leaving.get(queue) is task:
+            del self._leaving[queue]
+            if not any(held.queue == queue for held in self._lines):
+                await self._locks.unlock([queue])
+
+    async def finish(self, closers: Closers) -> None:
+        self._finishing = True
+        for line in self._lines.values():
+            line.arrived.set()
+        await closers.wait_for_others(self._tasks())
+
+    def _tasks(self) -> list[asyncio.Task[None]]:
+        tasks = [line.task for line in self._lines.values() if line.task is not None]
+        return [*tasks, *self._leaving.values()]
+
+    async def close(self, closers: Closers) -> None:
+        tasks = closers.others(self._tasks())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def unlock_all(self) -> None:
+        """Gives every lock up."""
+        await self._locks.close()
+
+    async def _work(self, held: ProcessQueue, line: _Line) -> None:
+        if (before := self._leaving.get(held.queue)) is not None:
+            await asyncio.wait([before])
+        loop = asyncio.get_running_loop()
+        while not (held.dropped or self._finishing):
+            line.arrived.clear()
+            began = loop.time()
+            while not (held.dropped or self._finishing) and (head := await self._head(held, line)):
+                if not held.locked or now_ms() - held.last_lock_ms > LOCK_VALID_MS:
+                    self.locked(held, held.queue in await self._locks.lock([held.queue]))
+                    if not held.locked:
+                        await asyncio.sleep(WAIT_FOR_LOCK_SECONDS)
+                        continue
+                async with self._at_a_time:
+                    if held.dropped or self._finishing:
+                        return
+                    pause = await self._handle_or_wait(held, head)
+                if pause:
+                    await asyncio.sleep(pause)
+                elif loop.time() - began > SLICE_SECONDS:
+                    await asyncio.sleep(0)
+                    began = loop.time()
+            if not (held.dropped or self._finishing):
+                await line.arrived.wait()
+
+    async def _head(self, held: ProcessQueue, line: _Line) -> list[ReceivedMessage]:
+        """What the handler gets next: the oldest message, or as many of its topic as it takes."""
+        head = held.oldest(1)
+        subscription = self._session.subscription_of(head[0].wire_topic) if head else None
+        if subscription is None or subscription.max_messages is None:
+            return head
+        if subscription.max_wait_ms:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(subscription.max_wait_ms / 1000):
+                    while len(held) < subscription.max_messages and not (held.dropped or self._finishing):
+                        line.arrived.clear()
+                        await line.arrived.wait()
+        topic = head[0].wire_topic
+        oldest = held.oldest(subscription.max_messages)
+        return list(itertools.takewhile(lambda message: message.wire_topic == topic, oldest))
+
+    async def _handle_or_wait(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> float:
+        try:
+            return await self._handle(held, messages)
+        except Exception as error:
+            # A fault of this library's own: the queue may not stand still for it.
+            self._session.instance.report(f"handling of {messages[0]!r}", error, lasting=False)
+            return self._session.options.suspend_current_queue_time_ms / 1000
+
+    async def _handle(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> float:
+        """Hands messages over; gives the seconds to wait before any are repeated, 0 when all are done."""
+        session = self._session
+        subscription = session.subscription_of(messages[0].wire_topic)
+        if subscription is None or subscription.handler is None:
+            return WAIT_FOR_LOCK_SECONDS
+        # The topic may have been subscribed to anew meanwhile, by a handler that takes fewer at a time.
+        messages = messages[: subscription.max_messages or 1]
+        outcomes = await self._handling.handle(subscription, messages)
+        pauses = [
+            await self._settle(held, message, outcome)
+            for message, outcome in zip(messages, outcomes, strict=True)
+        ]
+        return max(pauses)
+
+    async def _settle(self, held: ProcessQueue, message: ReceivedMessage, outcome: Retry | None) -> float:
+        """Lets go of a message that is done, or given up; gives the seconds to wait before it is repeated."""
+        session = self._session
+        if held not in self._lines or message not in held:
+            return 0
+        held.last_consume_ms = now_ms()
+        if outcome is not None:
+            outcome = session.under_policy(message, outcome)
+            given_up = outcome.delay_level < 0 or message.reconsume_times >= session.max_reconsume_times
+            if not (given_up and await self._send_back.as_copy(message, outcome)):
+                message.reconsume_times += 1
+                return session.options.suspend_current_queue_time_ms / 1000
+        offset = held.finish(message)
+        if offset is not None:
+            session.offsets.set(held.queue, offset)
+        return 0
+
+
+class _Line:
+    """What one queue's task waits for."""
+
+    def __init__(self) -> None:
+        self.arrived = asyncio.Event()
+        self.task: asyncio.Task[None] | None = None

@@ -1,0 +1,127 @@
+"""The messages of one queue that a consumer holds, and how far the queue is done.
+
+Messages come in the order of the queue and are finished in any order; what may be committed is the offset
+of the oldest one that is not finished yet. Nothing here waits or reads a clock: times are passed in, and
+`room` is for others to wait for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Iterable
+
+from orbitmq.client.core.message import ReceivedMessage
+from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.bodies.running import ProcessQueueInfo
+
+
+class ProcessQueue:
+    """What is held of one queue."""
+
+    __slots__ = (
+        "_heads",
+        "_messages",
+        "dropped",
+        "last_consume_ms",
+        "last_lock_ms",
+        "last_pull_ms",
+        "locked",
+        "max_offset",
+        "queue",
+        "room",
+        "size_bytes",
+    )
+
+    def __init__(self, queue: MessageQueue, now_ms: int) -> None:
+        self.queue = queue
+        self.dropped = False
+        """The queue is another's now: nothing of it is handled or committed any more."""
+        self.room = asyncio.Event()
+        """Set whenever there may be more room than before."""
+        self.size_bytes = 0
+        """Bodies held, in bytes."""
+        self.max_offset = -1
+        """The last queue offset that was ever held."""
+        self.locked = False
+        self.last_lock_ms = 0
+        self.last_pull_ms = now_ms
+        self.last_consume_ms = now_ms
+        self._messages: dict[int, ReceivedMessage] = {}
+        self._heads: list[int] = []  # a heap of queue offsets, finished ones included until they surface
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __contains__(self, message: ReceivedMessage) -> bool:
+        return self._messages.get(message.queue_offset) is message
+
+    @property
+    def min_offset(self) -> int:
+        """The oldest queue offset held; -1 when nothing is."""
+        heads, messages = self._heads, self._messages
+        while heads and heads[0] not in messages:
+            heapq.heappop(heads)
+        return heads[0] if heads else -1
+
+    @property
+    def span(self) -> int:
+        """How far the newest message that came is ahead of the oldest one that is not finished."""
+        lowest = self.min_offset
+        return 0 if lowest < 0 else self.max_offset - lowest
+
+    def put(self, messages: Iterable[ReceivedMessage]) -> list[ReceivedMessage]:
+        """Takes messages in; gives those that were not held already."""
+        added = []
+        held = self._messages
+        for message in messages:
+            queue_offset = message.queue_offset
+            if queue_offset in held:
+                continue
+            held[queue_offset] = message
+            heapq.heappush(self._heads, queue_offset)
+            self.max_offset = max(self.max_offset, queue_offset)
+            self.size_bytes += len(message.body)
+            added.append(message)
+        return added
+
+    def finish(self, message: ReceivedMessage) -> int | None:
+        """Lets go of a message; gives the offset that may be committed, None if it was not held."""
+        queue_offset = message.queue_offset
+        if self._messages.get(queue_offset) is not message:
+            return None
+        del self._messages[queue_offset]
+        self.size_bytes -= len(message.body)
+        self.room.set()
+        lowest = self.min_offset
+        return self.max_offset + 1 if lowest < 0 else lowest
+
+    def oldest(self, count: int) -> list[ReceivedMessage]:
+        """Up to `count` messages from the head of the queue, which stay held."""
+        if self.min_offset < 0:
+            return []
+        if count == 1:
+            return [self._messages[self._heads[0]]]
+        return [self._messages[offset] for offset in heapq.nsmallest(count, self._messages)]
+
+    def clear(self) -> None:
+        """Lets go of everything, as if it had never been pulled."""
+        self._messages.clear()
+        self._heads.clear()
+        self.size_bytes = 0
+
+    def info(self, commit_offset: int) -> ProcessQueueInfo:
+        """What an operator is told of it."""
+        lowest = self.min_offset
+        return ProcessQueueInfo(
+            commit_offset=commit_offset,
+            cached_msg_min_offset=max(lowest, 0),
+            cached_msg_max_offset=self.max_offset if lowest >= 0 else 0,
+            cached_msg_count=len(self),
+            cached_msg_size_in_mib=self.size_bytes >> 20,
+            locked=self.locked,
+            last_lock_timestamp=self.last_lock_ms,
+            droped=self.dropped,
+            last_pull_timestamp=self.last_pull_ms,
+            last_consume_timestamp=self.last_consume_ms,
+        )

@@ -1,0 +1,221 @@
+"""One queue's messages, asked for one answer after the other for as long as the queue is ours."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from orbitmq.client.consumer.context import Session
+from orbitmq.client.consumer.process_queue import ProcessQueue
+from orbitmq.client.core.instance import now_ms
+from orbitmq.client.core.message import ReceivedMessage
+from orbitmq.client.core.reading import read_messages
+from orbitmq.client.core.routes import MASTER_ID, address_to_read
+from orbitmq.net.errors import Closed, NetError
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.errors import BrokerRefused, FlowControl, OrbitError
+from orbitmq.protocol.requests.pull import COMMITS_OFFSET, MAY_BE_HELD, PullMessage, PullReply
+
+FLOW_CONTROL_PAUSE_MS = 20
+IDLE_MS = 120_000
+"""A queue that was not asked for so long is given up and taken again: something is stuck."""
+
+FORGOTTEN = frozenset(
+    {
+        ResponseCode.SUBSCRIPTION_NOT_EXIST,
+        ResponseCode.SUBSCRIPTION_NOT_LATEST,
+        ResponseCode.FILTER_DATA_NOT_EXIST,
+        ResponseCode.FILTER_DATA_NOT_LATEST,
+    }
+)
+"""Answers of a broker that does not know the group's subscription: it was restarted, or is new to us."""
+
+
+class Limits:
+    """What may be held of one queue."""
+
+    __slots__ = ("max_bytes", "max_count", "max_span")
+
+    def __init__(self, max_count: int, max_bytes: int, max_span: int | None) -> None:
+        self.max_count = max_count
+        self.max_bytes = max_bytes
+        self.max_span = max_span
+
+    def has_room(self, held: ProcessQueue) -> bool:
+        """Whether more may be pulled."""
+        if len(held) > self.max_count or held.size_bytes > self.max_bytes:
+            return False
+        return self.max_span is None or held.span <= self.max_span
+
+
+class QueuePull:
+    """Pulls one queue from `offset` on.
+
+    `deliver(process_queue, messages)` gets what came; `moved(pull, offset)` is called, and pulling ends,
+    when the queue does not reach where we are.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        held: ProcessQueue,
+        offset: int,
+        limits: Limits,
+        deliver: Callable[[ProcessQueue, list[ReceivedMessage]], None],
+        moved: Callable[[QueuePull, int], None],
+    ) -> None:
+        self.held = held
+        self.limits = limits
+        self.next_offset = offset
+        self._session = session
+        self._deliver = deliver
+        self._moved = moved
+        self._broker_id = MASTER_ID
+        self._failing = False
+        self._waits_for_room = False
+        queue = held.queue
+        self._subject = f"pull {queue.topic} {queue.broker_name}:{queue.queue_id}"
+
+    async def run(self) -> None:
+        """Pulls until the queue is dropped, or the client closed."""
+        session, held = self._session, self.held
+        options = session.options
+        try:
+            while not held.dropped:
+                if not self._may_pull():
+                    await self._wait_for_room()
+                    continue
+                if options.pull_interval_ms:
+                    await asyncio.sleep(options.pull_interval_ms / 1000)
+                held.last_pull_ms = now_ms()
+                pause_ms = await self._pull()
+                if pause_ms:
+                    await asyncio.sleep(pause_ms / 1000)
+        except Closed:
+            pass
+        finally:
+            session.instance.forget(self._subject)
+
+    def _may_pull(self) -> bool:
+        session = self._session
+        if session.paused or self.held.queue in session.paused_queues:
+            return False
+        return self.limits.has_room(self.held)
+
+    async def _wait_for_room(self) -> None:
+        self._waits_for_room = True
+        try:
+            while not (self.held.dropped or self._may_pull()):
+                self.held.room.clear()
+                await self.held.room.wait()
+        finally:
+            self._waits_for_room = False
+            self.held.last_pull_ms = now_ms()
+
+    def is_idle(self, now: int) -> bool:
+        """Whether nothing was asked for so long that something must be stuck.
+
+        Not so while handlers are slow, or the consumer is paused: then nothing is to be asked.
+        """
+        return not self._waits_for_room and now - self.held.last_pull_ms > IDLE_MS
+
+    async def _pull(self) -> float:
+        """One question and what follows from its answer; gives the pause (ms) before the next one."""
+        session = self._session
+        queue = self.held.queue
+        members = session.instance.routes.members(queue.broker_name)
+        address = address_to_read(members, self._broker_id)
+        if address is None:
+            self._failed(LookupError(f"no address of broker {queue.broker_name} is known"))
+            return session.options.pull_time_delay_when_exception_ms
+        request = self._request(address == members.get(MASTER_ID))
+        started = time.monotonic()
+        try:
+            reply = await session.instance.call(
+                address, request, session.options.consumer_timeout_when_suspend_ms
+            )
+        except Closed:
+            raise
+        except FlowControl:
+            return FLOW_CONTROL_PAUSE_MS
+        except BrokerRefused as error:
+            if self.held.dropped:
+                return 0
+            if error.code in FORGOTTEN:
+                await session.instance.beat(address)
+            self._failed(error)
+            return session.options.pull_time_delay_when_exception_ms
+        except (NetError, OrbitError) as error:
+            if self.held.dropped:
+                return 0
+            self._broker_id = MASTER_ID
+            session.instance.refresh_route_soon(queue.topic)
+            self._failed(error)
+            return session.options.pull_time_delay_when_exception_ms
+        session.instance.well(self._subject)
+        self._failing = False
+        if not self.held.dropped:
+            self._took(reply, (time.monotonic() - started) * 1000)
+        return 0
+
+    def _request(self, to_master: bool) -> PullMessage:
+        session = self._session
+        options, queue = session.options, self.held.queue
+        commit_offset = session.offsets.known(queue) or 0
+        commits = (
+            to_master and commit_offset > 0 and not options.broadcasting and session.offsets.may_ride(queue)
+        )
+        subscription = session.subscriptions.get(queue.topic)
+        return PullMessage(
+            session.group,
+            queue.topic,
+            queue.queue_id,
+            self.next_offset,
+            options.pull_batch_size,
+            # After a failure an answer is wanted at once, so that it is known that all is well again.
+            (0 if self._failing else MAY_BE_HELD) | (COMMITS_OFFSET if commits else 0),
+            commit_offset if commits else 0,
+            options.broker_suspend_max_time_ms,
+            subscription.data.sub_version if subscription is not None else 0,
+            None,
+            subscription.data.expression_type if subscription is not None else "TAG",
+            options.pull_batch_size_in_bytes,
+            None,
+            None,
+            queue.broker_name,
+        )
+
+    def _took(self, reply: PullReply, took_ms: float) -> None:
+        session, held = self._session, self.held
+        self._broker_id = reply.suggest_which_broker_id
+        if reply.code == ResponseCode.PULL_OFFSET_MOVED:
+            held.dropped = True
+            self._moved(self, reply.next_begin_offset)
+            return
+        self.next_offset = reply.next_begin_offset
+        subscription = session.subscriptions.get(held.queue.topic)
+        messages: list[ReceivedMessage] = []
+        if reply.code == ResponseCode.SUCCESS:
+            messages, problems = read_messages(
+                reply.body,
+                held.queue,
+                subscription.data if subscription else None,
+                session.group,
+                session.options.namespace,
+            )
+            for problem in problems:
+                session.instance.report(self._subject, problem)
+            stats = session.stats_of(held.queue.topic)
+            stats.pulls += 1
+            stats.pulled += len(messages)
+            stats.pull_ms += took_ms
+        if messages:
+            self._deliver(held, held.put(messages))
+        elif not len(held):
+            # Nothing that came is left to be handled: what was skipped need not be looked at again.
+            session.offsets.advance(held.queue, self.next_offset)
+
+    def _failed(self, error: Exception) -> None:
+        self._failing = True
+        self._session.instance.report(self._subject, error)

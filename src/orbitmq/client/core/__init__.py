@@ -1,0 +1,1 @@
+"""Connections, routes and names that producers and consumers share."""

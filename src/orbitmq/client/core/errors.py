@@ -1,0 +1,117 @@
+"""What can go wrong in a client beside what the network (`net.errors`) and brokers (`protocol.errors`) say.
+
+    ClientError              has the number that Java's client gives the same failure, where there is one
+    ├── InvalidArgument      of a wrong type or out of range; raised where it was given
+    │   └── IllegalMessage   the message itself cannot be sent; nothing left this process
+    │       └── MessageTooLarge
+    ├── NoNameServer         none of the name servers answered
+    ├── TopicNotFound        the name servers know no queue of the topic that would serve
+    ├── SendFailed           every try failed; `failures` tells each
+    ├── RequestTimeout       a request was sent, and nobody replied in time
+    ├── NotRunning           the producer or consumer has not been started, or is closed
+    │   └── WrongEventLoop   it belongs to another event loop
+    ├── CannotIterate        `async for` and handlers were mixed, or nothing is subscribed to
+    ├── InvalidResult        a handler returned something that is no result: the message comes again
+    ├── SeekFailed           a queue could not be moved to another offset
+    └── HandlerTimeout       a handler took longer than it may: the message comes again
+
+A topic or group name that no broker takes is `protocol.names.IllegalName`, an address that is not `host:port`
+`net.errors.BadAddress`.
+"""
+
+from __future__ import annotations
+
+from orbitmq.protocol.errors import OrbitError
+
+
+class ClientError(OrbitError):
+    """A failure on this side."""
+
+    code: int | None = None
+    """The number of Java's MQClientException for it."""
+
+
+class InvalidArgument(ClientError, ValueError, TypeError):
+    """An argument is of a type, or has a value, that cannot be meant; nothing was done."""
+
+
+class IllegalMessage(InvalidArgument):
+    """The message cannot be sent as it is; nothing was sent."""
+
+    code = 13
+
+
+class MessageTooLarge(IllegalMessage):
+    """The body, or what a batch would hold at least, is longer than brokers take."""
+
+    def __init__(self, size_bytes: int, limit_bytes: int) -> None:
+        super().__init__(f"a body of {size_bytes} bytes is over the limit of {limit_bytes}")
+        self.size_bytes = size_bytes
+        self.limit_bytes = limit_bytes
+
+
+class NoNameServer(ClientError):
+    """None of the name servers answered."""
+
+    code = 10004
+
+
+class TopicNotFound(ClientError):
+    """No queue of the topic is known that could serve the purpose."""
+
+    code = 10005
+
+    def __init__(self, topic: str, why: str = "the name servers do not know it") -> None:
+        super().__init__(f"no route to topic {topic}: {why}")
+        self.topic = topic
+
+
+SHOWN_FAILURES = 3
+
+
+class SendFailed(ClientError):
+    """Every try to send failed. Some of them may have stored the message all the same."""
+
+    def __init__(self, topic: str, failures: list[tuple[str, Exception]], code: int) -> None:
+        told = "; ".join(f"{broker}: {error}" for broker, error in failures[-SHOWN_FAILURES:])
+        if len(failures) > SHOWN_FAILURES:
+            told = f"the last {SHOWN_FAILURES}: {told}"
+        super().__init__(f"message to {topic} not sent after {len(failures)} tries: {told}")
+        self.topic = topic
+        self.failures = failures
+        """Broker name and error of each try, in order."""
+        self.code = code
+
+
+class RequestTimeout(ClientError):
+    """A request was sent and nobody replied in time; it may still be handled."""
+
+    code = 10006
+
+
+class NotRunning(ClientError):
+    """The producer or consumer has not been started yet, or has been closed."""
+
+
+class WrongEventLoop(NotRunning, RuntimeError):
+    """A producer or consumer was used in another event loop than the one in which it was started."""
+
+
+class CannotIterate(ClientError):
+    """`async for` needs a subscription without a handler, and a handler needs a topic of its own."""
+
+
+class InvalidResult(ClientError, TypeError):
+    """A handler returned something else than None, True, `Retry` or `Reply`: the message comes again."""
+
+
+class DeserializationFailed(ClientError, ValueError):
+    """A body is not what the serializer of its subscription takes; `__cause__` says why."""
+
+
+class SeekFailed(ClientError):
+    """A queue could not be moved to another offset: it goes on where the broker has it."""
+
+
+class HandlerTimeout(ClientError):
+    """A handler worked on a message for longer than it may: the message comes again."""

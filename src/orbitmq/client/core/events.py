@@ -1,0 +1,30 @@
+"""What an application may hear of its connections: `on_event=` of every producer and consumer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class ClientEventKind(Enum):
+    """What has happened."""
+
+    CONNECTED = "connected"
+    """A connection to `address` is open for the first time."""
+    DISCONNECTED = "disconnected"
+    """The connection to `address` ended."""
+    RECONNECTED = "reconnected"
+    """It is open again."""
+    UNANSWERED = "unanswered"
+    """Nobody answers: no name server, or no broker that takes a message; `error` tells what was tried."""
+    ANSWERED = "answered"
+    """Somebody answers again."""
+
+
+@dataclass(slots=True, frozen=True)
+class ClientEvent:
+    """One thing that has happened."""
+
+    kind: ClientEventKind
+    address: str = ""
+    error: Exception | None = None

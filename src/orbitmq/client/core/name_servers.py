@@ -1,0 +1,66 @@
+"""The name servers of a cluster: each knows everything, one is asked until it fails, then the next."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import TypeVar
+
+from orbitmq.client.core.errors import NoNameServer
+from orbitmq.net.errors import Closed, NetError
+from orbitmq.net.pool import ConnectionPool
+from orbitmq.protocol.bodies.route import TopicRouteData
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.errors import BrokerRefused
+from orbitmq.protocol.requests.route import GetRouteinfoByTopic
+from orbitmq.protocol.schema.declare import Reply, Request
+
+ReplyT = TypeVar("ReplyT", bound=Reply)
+
+
+class NameServers:
+    """Asks name servers. They are taken in random order, so that clients spread over them."""
+
+    def __init__(self, addresses: Sequence[str], pool: ConnectionPool, timeout_ms: int) -> None:
+        self._addresses = random.sample(addresses, len(addresses))
+        self._pool = pool
+        self._timeout_ms = timeout_ms
+        self._chosen = 0
+        self.has_answered = False
+        """Whether one of them ever did."""
+
+    @property
+    def addresses(self) -> list[str]:
+        """All of them, the one in use first."""
+        return self._addresses[self._chosen :] + self._addresses[: self._chosen]
+
+    async def ask(self, request: Request[ReplyT]) -> ReplyT:
+        """The first answer. Raises NoNameServer, BrokerRefused for an error answer, Closed."""
+        failures = []
+        count = len(self._addresses)
+        first = self._chosen
+        for place in (number % count for number in range(first, first + count)):
+            try:
+                reply = await self._pool.call(self._addresses[place], request, self._timeout_ms)
+                self.has_answered = True
+                return reply
+            except BrokerRefused:
+                self.has_answered = True
+                raise
+            except Closed:
+                raise
+            except NetError as error:
+                failures.append(str(error))
+                if self._chosen == place:  # else another question has failed there, too, and gone on
+                    self._chosen = (place + 1) % count
+        raise NoNameServer(f"no name server answers: {'; '.join(failures)}")
+
+    async def route(self, topic: str) -> TopicRouteData | None:
+        """Where a topic's queues are, None if nowhere. Raises NoNameServer, BrokerRefused, Closed."""
+        try:
+            # Standard JSON can be asked for, and is read faster; name servers before 4.9.4 do not know it.
+            return (await self.ask(GetRouteinfoByTopic(topic, True))).body
+        except BrokerRefused as error:
+            if error.code == ResponseCode.TOPIC_NOT_EXIST:
+                return None
+            raise

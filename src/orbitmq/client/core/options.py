@@ -1,0 +1,303 @@
+"""What can be set on producers and consumers.
+
+Names and defaults are those of Apache's client where the meaning is the same (`sendMsgTimeout` is
+`send_msg_timeout_ms`); units stand last in a name.
+
+`Producer` and `PushConsumer` are these classes with behaviour: `Producer("group", send_msg_timeout_ms=5000)`.
+Options are read when the producer or consumer starts; changing them later has no effect.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from enum import Enum
+
+from orbitmq.access import credentials_of
+from orbitmq.client.core.checking import check_types, check_within
+from orbitmq.client.core.dead_letter_policy import DeadLetterPolicy
+from orbitmq.client.core.errors import InvalidArgument
+from orbitmq.client.core.events import ClientEvent
+from orbitmq.client.core.identity import own_ip
+from orbitmq.client.core.names import check_group
+from orbitmq.client.core.namespaces import wrap
+from orbitmq.client.core.rebalance import STRATEGIES, Strategy
+from orbitmq.client.core.telemetry import Telemetry
+from orbitmq.net.address import default_namesrv, parse_addresses
+from orbitmq.protocol.bodies.heartbeat import ConsumeFromWhere
+from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.names import AUTO_CREATE_TOPIC, TRACE_TOPIC, check_topic
+from orbitmq.protocol.remoting.signing import Credentials
+
+
+@dataclass(eq=False)
+class ClientOptions:
+    """What producers and consumers have in common."""
+
+    group: str
+    """The producer or consumer group."""
+    namesrv: str | Sequence[str] = ""
+    """Name servers, `host:port`, several joined by `;` or in a list. Empty: NAMESRV_ADDR of the environment,
+    else 127.0.0.1:9876."""
+    _: KW_ONLY
+    client_ip: str | None = None
+    """The address in client ids and message ids; None: the one by which the name server is reached."""
+    instance_name: str | None = None
+    """Tells apart clients on one address; None: process id and a number that does not come twice."""
+    poll_name_server_interval_ms: int = 30_000
+    """How often routes are looked up again."""
+    heartbeat_broker_interval_ms: int = 30_000
+    """How often brokers are told that this client lives; they forget it after 120 s."""
+    mq_client_api_timeout_ms: int = 3000
+    """Time for one call that is neither a send nor a pull."""
+    connect_timeout_ms: int = 3000
+    """Time for opening a connection."""
+    access_key: str | None = None
+    """The user that every request is signed as; None: requests are not signed."""
+    secret_key: str | None = field(default=None, repr=False)
+    """The user's secret."""
+    security_token: str | None = field(default=None, repr=False)
+    """What goes with keys that are valid for a time only."""
+    tls: bool | ssl.SSLContext = False
+    """Whether connections are encrypted: True checks certificates and names by the authorities that the
+    system trusts; a context of your own may trust others, or show a certificate."""
+    namespace: str = ""
+    """Whose topics and groups are meant: names travel as `namespace%name`, and come back without it."""
+    trace: bool = False
+    """Whether what becomes of each message is written to `trace_topic`, as Java's client does."""
+    trace_topic: str = TRACE_TOPIC
+    """Brokers have the topic RMQ_SYS_TRACE_TOPIC where `traceTopicEnable` is set."""
+    telemetry: Telemetry | None = None
+    """An observer of sends and handlers: `orbitmq.telemetry.OpenTelemetry()` makes traces and metrics."""
+    on_event: Callable[[ClientEvent], None] | None = None
+    """Called when a connection opens, ends or is there again, and when nobody answers or somebody does again.
+    It must not raise and not block."""
+    on_error: Callable[[Exception], None] | None = None
+    """Called with every failure in the background (heartbeats, routes, pulls, handlers), which is also
+    logged. One that goes on is told once, until it has gone away. It must not raise and not block."""
+
+    def __post_init__(self) -> None:
+        """Checks what was set. Raises InvalidArgument, IllegalName, BadAddress."""
+        check_types(self)
+        self.shown_group = self.group
+        self.group = wrap(self.namespace, self.group)
+        check_group(self.group)
+        if self.trace:
+            check_topic(self.trace_topic)
+        self.namesrv = ";".join(parse_addresses(self.namesrv or default_namesrv()))
+        for name in ("poll_name_server_interval_ms", "heartbeat_broker_interval_ms"):
+            check_within(self, name, 10, 3_600_000)
+        for name in ("mq_client_api_timeout_ms", "connect_timeout_ms"):
+            check_within(self, name, 1, 3_600_000)
+        try:
+            _ = self.credentials
+        except ValueError as error:
+            raise InvalidArgument(f"{type(self).__name__}: {error}") from None
+
+    @property
+    def credentials(self) -> Credentials | None:
+        """What requests are signed with. Raises ValueError for half of a pair of keys."""
+        return credentials_of(self.access_key, self.secret_key, self.security_token)
+
+    async def own_ip(self) -> str:
+        """The address in client and message ids."""
+        return self.client_ip or await own_ip(parse_addresses(self.namesrv)[0])
+
+
+class Compression(Enum):
+    """How large bodies are made smaller. LZ4 and ZSTD need the extra `fast` (ZSTD not from Python 3.14)."""
+
+    ZLIB = "ZLIB"
+    LZ4 = "LZ4"
+    ZSTD = "ZSTD"
+
+
+@dataclass(eq=False)
+class ProducerOptions(ClientOptions):
+    """What can be set on a producer."""
+
+    _: KW_ONLY
+    delivery_timeout_ms: int = 30_000
+    """How long a message is tried while nobody answers: rounds of tries, with pauses from 0.1 s to 2 s.
+    0 is Java's way: one round, and its error at once."""
+    send_msg_timeout_ms: int = 3000
+    """Time for one round of tries."""
+    retry_times_when_send_failed: int = 2
+    """Tries of a round after the first one, on other brokers where there are any."""
+    retry_another_broker_when_not_store_ok: bool = False
+    """Whether a status other than SEND_OK is tried again elsewhere too."""
+    send_latency_enable: bool = False
+    """Whether brokers that were slow or failed are left alone for a while."""
+    compress_msg_body_over_bytes: int = 4096
+    """Bodies from this length on are compressed."""
+    compress_type: Compression = Compression.ZLIB
+    """How they are: consumers have to know the kind, as Java's do from 5.0 for others than ZLIB."""
+    compress_level: int = 5
+    """How hard it is tried: 0 to 9 for ZLIB, up to 12 for LZ4, up to 22 for ZSTD."""
+    max_message_size_bytes: int = 4 << 20
+    """The longest body, and the longest batch. Brokers have a limit of their own (`maxMessageSize`)."""
+    create_topic_key: str = AUTO_CREATE_TOPIC
+    """The topic that brokers take as the model where they create one on the first send."""
+    default_topic_queue_nums: int = 4
+    """Queues of a topic that is created so."""
+    max_submitted: int = 10_000
+    """Messages given to `submit` that are not stored yet; `submit` waits while there are more."""
+    max_in_flight: int = 1024
+    """Sends under way; `send` waits while there are more."""
+    max_in_flight_bytes: int = 100 << 20
+    """Bodies under way, in bytes; `send` waits while there are more, and `submit` likewise."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_within(self, "delivery_timeout_ms", 0, 86_400_000)
+        check_within(self, "send_msg_timeout_ms", 1, 86_400_000)
+        check_within(self, "retry_times_when_send_failed", 0, 1000)
+        check_within(self, "compress_msg_body_over_bytes", 0, 1 << 40)
+        check_within(self, "compress_level", 0, 22)
+        check_topic(self.create_topic_key)
+        check_within(self, "max_message_size_bytes", 1, (16 << 20) - 65_536)
+        check_within(self, "default_topic_queue_nums", 1, 65_535)
+        check_within(self, "max_submitted", 1, 10_000_000)
+        check_within(self, "max_in_flight", 1, 65_535)
+        check_within(self, "max_in_flight_bytes", 1, 1 << 40)
+
+
+SHARED_INSTANCE_NAME = "DEFAULT"
+"""The instance of broadcasting consumers: their local file has to be found again after a restart."""
+LAST_OFFSET = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
+FIRST_OFFSET = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+TIMESTAMP = ConsumeFromWhere.CONSUME_FROM_TIMESTAMP
+
+
+@dataclass(eq=False)
+class ConsumerOptions(ClientOptions):
+    """What can be set on a consumer to which messages are pushed."""
+
+    _: KW_ONLY
+    consume_from_where: ConsumeFromWhere = field(
+        default=LAST_OFFSET, metadata={"takes": "FIRST_OFFSET, LAST_OFFSET or TIMESTAMP"}
+    )
+    """Where a group begins on a queue for which it has no offset yet. A broker that still has the first
+    message of a queue in memory lets a new group begin there in any case."""
+    consume_timestamp_ms: int | None = None
+    """For TIMESTAMP: the store time (ms since 1970) to begin at; None: half an hour ago."""
+    allocate_message_queue_strategy: str | Strategy = "AVG"
+    """How the members of the group share queues: AVG, AVG_BY_CIRCLE, CONSISTENT_HASH, or a function of
+    `client.rebalance`. All members have to have the same."""
+    ordered: bool = False
+    """Whether each queue is handled by one member and one message after the other; queues are locked at
+    the brokers. A message that fails is repeated in place and holds up its queue."""
+    broadcasting: bool = False
+    """Whether this member gets every message, as all members do, in place of a share. It keeps its offsets in
+    a file of this machine; a message that fails is not handed out again. Not for `ordered` ones."""
+    local_offsets_folder: str = "~/.rocketmq_offsets"
+    """Where a broadcasting consumer keeps its offsets: in `CLIENT_ID/GROUP/offsets.json`, as Java's does. The
+    client id is `IP@DEFAULT` unless `instance_name` says otherwise: several on one machine need names."""
+    concurrency: int = 20
+    """Messages being handled at a time (Apache's consumeThreadMax); of an ordered consumer: queues."""
+    max_reconsume_times: int = -1
+    """How often a message is handed out again before it goes to the dead-letter queue; -1: 16 times, of
+    an ordered consumer without end."""
+    dead_letter_policy: DeadLetterPolicy | None = None
+    """Attempts, waits between them and exceptions that end them, in place of `max_reconsume_times`."""
+    max_in_flight_per_key: int | None = None
+    """Messages of one key that are handled at a time, in the order in which they came: the sharding key, else
+    the first of `keys`. One that fails comes again later, and the next one is not held up by it. None: no
+    such limit. For handlers of single messages; an ordered consumer has none."""
+    suspend_current_queue_time_ms: int = 1000
+    """How long an ordered queue waits before a message that failed is repeated (10 to 30000)."""
+    consume_timeout_ms: int = 900_000
+    """A message on which a handler works for longer goes back to the broker, to be handed out again."""
+    pull_batch_size: int = 32
+    """Messages that one pull asks for at most."""
+    pull_batch_size_in_bytes: int = 256 << 10
+    """Bytes that one pull asks for at most."""
+    pull_interval_ms: int = 0
+    """Pause between pulls of one queue."""
+    pull_threshold_for_queue: int = 1000
+    """Messages of one queue held here beyond which it is not pulled."""
+    pull_threshold_size_for_queue_mib: int = 100
+    """The same for the bodies' size."""
+    pull_threshold_for_topic: int = -1
+    """The same for all queues of a topic together, shared out among them; -1: no such limit."""
+    pull_threshold_size_for_topic_mib: int = -1
+    """The same for the bodies' size; -1: no such limit."""
+    consume_concurrently_max_span: int = 2000
+    """How far pulling may be ahead of the oldest message that is not finished."""
+    pull_time_delay_when_exception_ms: int = 1000
+    """Pause after a pull that failed."""
+    broker_suspend_max_time_ms: int = 15_000
+    """How long a broker may hold a pull until there is a message."""
+    consumer_timeout_when_suspend_ms: int = 30_000
+    """Time for a pull, held or not."""
+    persist_consumer_offset_interval_ms: int = 5000
+    """How often offsets are committed."""
+    rebalance_interval_ms: int = 20_000
+    """How often queues are shared out anew even if nothing was said to have changed."""
+    on_assigned: Callable[[list[MessageQueue]], object] | None = None
+    """Called on the event loop with queues that have become this member's, retry topics' aside."""
+    on_revoked: Callable[[list[MessageQueue]], object] | None = None
+    """Called with queues that are no more this member's, once the broker knows how far they are done; with
+    all of them when it closes. Neither may block."""
+    close_timeout_ms: int = 30_000
+    """How long `close` waits for handlers before it cancels them."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.allocate_message_queue_strategy, str):
+            name = self.allocate_message_queue_strategy
+            if name not in STRATEGIES:
+                raise InvalidArgument(
+                    f"{type(self).__name__}: allocate_message_queue_strategy has to be one of "
+                    f"{', '.join(STRATEGIES)} or a function, not {name!r}"
+                )
+        if self.broadcasting:
+            if self.ordered:
+                raise InvalidArgument(
+                    f"{type(self).__name__}: ordered=True or broadcasting=True, a consumer is not both"
+                )
+            self.instance_name = self.instance_name or SHARED_INSTANCE_NAME
+        if self.consume_timestamp_ms is not None:
+            check_within(self, "consume_timestamp_ms", 0, 2**63 - 1)
+        check_within(self, "concurrency", 1, 1000)
+        check_within(self, "consume_concurrently_max_span", 1, 65_535)
+        check_within(self, "pull_threshold_for_queue", 1, 65_535)
+        check_within(self, "pull_threshold_size_for_queue_mib", 1, 1024)
+        if self.pull_threshold_for_topic != -1:
+            check_within(self, "pull_threshold_for_topic", 1, 6_553_500)
+        if self.pull_threshold_size_for_topic_mib != -1:
+            check_within(self, "pull_threshold_size_for_topic_mib", 1, 102_400)
+        check_within(self, "pull_batch_size", 1, 1024)
+        check_within(self, "pull_batch_size_in_bytes", 1, 128 << 20)
+        check_within(self, "pull_interval_ms", 0, 65_535)
+        check_within(self, "pull_time_delay_when_exception_ms", 1, 3_600_000)
+        check_within(self, "broker_suspend_max_time_ms", 0, 3_600_000)
+        check_within(self, "persist_consumer_offset_interval_ms", 10, 3_600_000)
+        check_within(self, "rebalance_interval_ms", 10, 3_600_000)
+        check_within(self, "consume_timeout_ms", 1, 2**31 - 1)
+        check_within(self, "close_timeout_ms", 0, 2**31 - 1)
+        check_within(self, "max_reconsume_times", -1, 2**31 - 1)
+        if self.dead_letter_policy is not None and self.max_reconsume_times != -1:
+            raise InvalidArgument(
+                f"{type(self).__name__}: max_reconsume_times or dead_letter_policy, which has max_attempts"
+            )
+        if self.max_in_flight_per_key is not None:
+            check_within(self, "max_in_flight_per_key", 1, 1000)
+            if self.ordered:
+                raise InvalidArgument(
+                    f"{type(self).__name__}: max_in_flight_per_key is not for ordered consumers, which "
+                    "handle one message of a queue after the other"
+                )
+        check_within(self, "suspend_current_queue_time_ms", 10, 30_000)
+        if self.consumer_timeout_when_suspend_ms <= self.broker_suspend_max_time_ms:
+            raise InvalidArgument(
+                f"{type(self).__name__}: consumer_timeout_when_suspend_ms has to be more than "
+                f"broker_suspend_max_time_ms, {self.broker_suspend_max_time_ms}"
+            )
+
+    @property
+    def strategy(self) -> Strategy:
+        """The function that shares out queues."""
+        chosen = self.allocate_message_queue_strategy
+        return STRATEGIES[chosen] if isinstance(chosen, str) else chosen

@@ -1,0 +1,215 @@
+"""Sending a stream of messages in batches: all queues at a time, one batch under way per queue.
+
+A queue's messages wait in its lane while the batch before them is under way, so batches grow with the load
+and are small where there is none. One batch at a time is what keeps the order within a queue, and with it
+that of messages with one sharding key, also when a batch has to be sent again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, Callable, Iterable, Sequence
+from typing import TypeAlias
+
+from orbitmq.client.core.errors import SendFailed
+from orbitmq.client.core.message import Message, SendResult, check_message
+from orbitmq.client.sending.attempts import Sender
+from orbitmq.client.sending.preparing import Preparation
+from orbitmq.client.sending.queue_choice import queue_of_key
+from orbitmq.client.sending.results import batch_results
+from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.requests.send import SendBatchMessage, SendReply
+
+OnSent: TypeAlias = Callable[[list[SendResult]], None]
+Traced: TypeAlias = Callable[[list[Message], list[SendResult], int, SendReply], None]
+
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 2.0
+
+
+class BulkSend:
+    """One call of `Producer.send_all`."""
+
+    def __init__(
+        self,
+        sender: Sender,
+        preparation: Preparation,
+        now_ms: Callable[[], int],
+        *,
+        batch_size: int,
+        batch_bytes: int,
+        try_timeout_ms: float,
+        timeout_ms: float,
+        on_sent: OnSent | None,
+        traced: Traced | None = None,
+    ) -> None:
+        self._sender = sender
+        self._preparation = preparation
+        self._now_ms = now_ms
+        self._batch_size = batch_size
+        self._batch_bytes = batch_bytes
+        self._try_timeout_ms = try_timeout_ms
+        self._timeout_ms = timeout_ms
+        self._on_sent = on_sent
+        self._traced = traced
+        self._lanes: dict[MessageQueue, _Lane] = {}
+        self._queues: dict[str, Sequence[MessageQueue]] = {}
+        self._turns: dict[str, int] = {}
+        self._error: Exception | None = None
+        self.sent = 0
+
+    async def run(self, messages: Iterable[Message] | AsyncIterable[Message]) -> int:
+        """Sends all of them; gives their number."""
+        try:
+            await self._read(messages)
+            await self._emptied()
+        except asyncio.CancelledError:
+            for lane in self._lanes.values():
+                lane.cancel()
+            raise
+        except BaseException:
+            await self._emptied()
+            raise
+        if self._error is not None:
+            raise self._error
+        return self.sent
+
+    async def _read(self, messages: Iterable[Message] | AsyncIterable[Message]) -> None:
+        if isinstance(messages, AsyncIterable):
+            async for message in messages:
+                check_message(message)
+                if not await self._take(message):
+                    return
+        else:
+            for message in messages:
+                check_message(message)
+                # Most messages only join their lane: no reason to wait for anything.
+                lane = self._lane_of(message)
+                joined = lane is not None and lane.join(message)
+                if not joined and not await self._take(message):
+                    return
+
+    async def _emptied(self) -> None:
+        """Returns when nothing is under way."""
+        for lane in self._lanes.values():
+            await lane.emptied()
+
+    async def _take(self, message: Message) -> bool:
+        """Waits until the message has joined its lane; false once something has failed."""
+        if message.topic not in self._queues:
+            self._queues[message.topic] = await self._sender.queues(message.topic)
+        while self._error is None:
+            lane = self._lane_of(message)
+            assert lane is not None
+            if lane.join(message):
+                return True
+            await lane.room()
+        return False
+
+    def _lane_of(self, message: Message) -> _Lane | None:
+        queues = self._queues.get(message.topic)
+        if queues is None:
+            return None
+        if message.sharding_key is not None:
+            queue = queue_of_key(queues, message.sharding_key)
+        else:
+            # A whole batch to one queue, then to the next: batches of a few are what costs.
+            turn = self._turns[message.topic] = self._turns.get(message.topic, -1) + 1
+            queue = queues[turn // self._batch_size % len(queues)]
+        lane = self._lanes.get(queue)
+        if lane is None:
+            lane = self._lanes[queue] = _Lane(self, queue)
+        return lane
+
+    def failed(self, error: Exception) -> None:
+        """A lane has given up; the first reason is the one that is told."""
+        if self._error is None:
+            self._error = error
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether nothing more should be sent."""
+        return self._error is not None
+
+    async def send(self, queue: MessageQueue, messages: list[Message]) -> None:
+        """Sends what a lane held; all of it, in as many batches as the size limit asks for."""
+        for request, unique_ids in self._preparation.batches(messages, self._now_ms()):
+            began_ms = self._now_ms()
+            reply = await self._send_until_stored(request, queue)
+            part, messages = messages[: len(unique_ids)], messages[len(unique_ids) :]
+            self.sent += len(unique_ids)
+            if self._on_sent is None and self._traced is None:
+                continue
+            results = batch_results(reply, queue, unique_ids)
+            if self._traced is not None:
+                self._traced(part, results, self._now_ms() - began_ms, reply)
+            if self._on_sent is not None:
+                self._on_sent(results)
+
+    async def _send_until_stored(self, request: SendBatchMessage, queue: MessageQueue) -> SendReply:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._timeout_ms / 1000
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            left_ms = (deadline - loop.time()) * 1000
+            try:
+                return (await self._sender.send(request, queue, min(left_ms, self._try_timeout_ms)))[1]
+            except SendFailed:
+                if loop.time() + pause >= deadline:
+                    raise
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+    def is_full(self, count: int, size_bytes: int) -> bool:
+        """Whether a lane holds a batch."""
+        return count >= self._batch_size or size_bytes >= self._batch_bytes
+
+
+class _Lane:
+    """Messages on their way to one queue."""
+
+    def __init__(self, bulk: BulkSend, queue: MessageQueue) -> None:
+        self._bulk = bulk
+        self._queue = queue
+        self._held: list[Message] = []
+        self._held_bytes = 0
+        self._task: asyncio.Task[None] | None = None
+        self._has_room = asyncio.Event()
+
+    def join(self, message: Message) -> bool:
+        """Takes a message in, unless a whole batch waits already."""
+        if self._bulk.is_full(len(self._held), self._held_bytes):
+            return False
+        self._held.append(message)
+        self._held_bytes += len(message.body)
+        if self._task is None:
+            self._task = asyncio.create_task(self._empty(), name="bulk send")
+        return True
+
+    async def room(self) -> None:
+        """Returns when the batch that waits has left."""
+        self._has_room.clear()
+        await self._has_room.wait()
+
+    async def _empty(self) -> None:
+        try:
+            while self._held and not self._bulk.has_failed:
+                batch, self._held = self._held, []
+                self._held_bytes = 0
+                self._has_room.set()
+                await self._bulk.send(self._queue, batch)
+        except Exception as error:
+            self._bulk.failed(error)
+        finally:
+            self._task = None
+            self._has_room.set()
+
+    async def emptied(self) -> None:
+        """Returns when nothing of this lane is under way."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    def cancel(self) -> None:
+        """Stops waiting for what is under way, and forgets the rest."""
+        if self._task is not None:
+            self._task.cancel()

@@ -1,0 +1,468 @@
+"""Sending messages."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from orbitmq.client.core.checking import check_number, check_route
+from orbitmq.client.core.errors import ClientError, IllegalMessage, NotRunning, RequestTimeout, SendFailed
+from orbitmq.client.core.instance import ClientInstance, now_ms
+from orbitmq.client.core.message import Message, ReceivedMessage, SendResult, check_message
+from orbitmq.client.core.names import INNER_PRODUCER_GROUP
+from orbitmq.client.core.options import ProducerOptions
+from orbitmq.client.core.telemetry import Sending, observed
+from orbitmq.client.producer.bulk import BulkSend
+from orbitmq.client.producer.request_reply import Questions
+from orbitmq.client.producer.submitting import Delivery, Submitter
+from orbitmq.client.sending.attempts import Sender
+from orbitmq.client.sending.delivery import Courier
+from orbitmq.client.sending.in_flight import InFlight
+from orbitmq.client.sending.preparing import Preparation
+from orbitmq.client.sending.queue_choice import QueueSelector, queue_of_key
+from orbitmq.client.sending.results import batch_results, single_result
+from orbitmq.client.trace.tracing import Tracer
+from orbitmq.net.connection import Connection
+from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.errors import BrokerRefused
+from orbitmq.protocol.handles.recall import MalformedHandle, RecallHandle
+from orbitmq.protocol.remoting.command import Command
+from orbitmq.protocol.requests.send import SendReply
+
+SUBMITTED_BATCH_SIZE = 128
+SUBMITTED_BATCH_BYTES = 256 << 10
+BULK_TIMEOUT_MS = 30_000
+"""How long `send_all` tries to get a batch stored."""
+
+
+class BatchPartlySent(SendFailed):
+    """Some parts of a batch were stored, and then one was not; the parts after it were not tried."""
+
+    def __init__(self, sent: list[SendResult], error: Exception) -> None:
+        if isinstance(error, SendFailed):
+            super().__init__(error.topic, error.failures, error.code or 0)
+        else:
+            code = getattr(error, "code", None) or 0
+            super().__init__(sent[0].queue.topic, [(sent[-1].queue.broker_name, error)], code)
+        self.sent = sent
+        """Where the first messages of the batch went, in their order."""
+
+
+@dataclass(eq=False)
+class Producer(ProducerOptions):
+    """Sends messages to any topic of a cluster.
+
+        async with Producer("orders") as producer:
+            result = await producer.send(Message("orders", b"{...}", tags="new", keys="17"))
+
+    Many sends may be under way at a time (`asyncio.gather`, tasks); they share one connection per broker.
+    Belongs to the event loop in which it was started, and to the process: after a fork make another one.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._instance: ClientInstance | None = None
+        self._sender: Sender | None = None
+        self._preparation: Preparation | None = None
+        self._questions = Questions()
+        self._courier: Courier
+        self._submitter: Submitter
+        self._trouble: dict[str, Exception] = {}
+        self._tracer: Tracer | None = None
+        self._in_flight = InFlight(self.max_in_flight, self.max_in_flight_bytes)
+
+    # Life.
+
+    async def start(self) -> Self:
+        """Makes it ready to send. `async with` does so."""
+        if self._instance is not None:
+            raise NotRunning("a producer is started once: make another one")
+        self._instance = ClientInstance(
+            self,
+            await self.own_ip(),
+            producer_groups=[self.group, INNER_PRODUCER_GROUP],
+            on_requests=self._on_requests,
+            on_error=self._trouble.__setitem__,
+            on_well=self._on_well,
+        )
+        self._preparation = Preparation(self, self._instance.unique_ids)
+        self._sender = Sender(self._instance, self)
+        self._courier = Courier(self._instance, self._sender, self)
+        self._submitter = Submitter(
+            self._sender,
+            self._courier,
+            self._preparation,
+            now_ms,
+            self._trace_batch,
+            max_messages=self.max_submitted,
+            max_bytes=self.max_in_flight_bytes,
+            batch_size=SUBMITTED_BATCH_SIZE,
+            batch_bytes=min(SUBMITTED_BATCH_BYTES, self.max_message_size_bytes),
+        )
+        self._instance.start()
+        if self.trace:
+            self._tracer = Tracer(self, self._instance, "PRODUCE")
+            self._tracer.start()
+        return self
+
+    async def close(self) -> None:
+        """Ends it, once the sends under way have had their answers or their time is over."""
+        if self._instance is None or self._instance.is_closed:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(self.delivery_timeout_ms, self.send_msg_timeout_ms) / 1000):
+                await self._submitter.emptied()
+                await self._in_flight.emptied()
+        self._questions.close()
+        if self._tracer is not None:
+            await self._tracer.close()
+        await self._instance.close()
+        await self._submitter.ended()
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def client_id(self) -> str:
+        """The id by which brokers know it. Raises NotRunning before the start."""
+        return self._running()[0].client_id
+
+    @property
+    def healthy(self) -> bool:
+        """Whether it runs and nothing fails at present: for probes."""
+        return self._instance is not None and not self._instance.is_closed and not self._trouble
+
+    @property
+    def trouble(self) -> Mapping[str, Exception]:
+        """What fails at present, by subject: deliveries, heartbeats, routes; empty when all is well."""
+        return dict(self._trouble)
+
+    def _on_well(self, subject: str) -> None:
+        self._trouble.pop(subject, None)
+
+    def _on_requests(self, connection: Connection, commands: list[Command]) -> None:
+        self._questions.on_requests(connection, commands)
+
+    def _running(self) -> tuple[ClientInstance, Sender, Preparation]:
+        if self._instance is None or self._sender is None or self._preparation is None:
+            raise NotRunning("the producer has not been started: use `async with`, or start()")
+        self._instance.check_running()
+        return self._instance, self._sender, self._preparation
+
+    # Sending.
+
+    async def queues(self, topic: str) -> Sequence[MessageQueue]:
+        """The queues of a topic that can be sent to. Raises TopicNotFound, NoNameServer."""
+        return await self._running()[1].queues(topic)
+
+    async def send(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | None = None,
+        timeout_ms: float | None = None,
+    ) -> SendResult:
+        """Sends one message and says where it went.
+
+        It goes to `queue`; or to the one that `selector` picks; or to that of `sharding_key` (or the
+        message's own); else to any, and then another broker is tried where one fails. While nobody answers
+        it is tried again, for `timeout_ms` (`delivery_timeout_ms`). With a status other than SEND_OK the
+        message is stored, but less safely than the broker is meant to keep it.
+
+        Raises IllegalMessage and IllegalName before anything is sent; SendFailed when every try failed (the
+        message may be stored all the same); BrokerRefused where a broker will not have it; TopicNotFound,
+        NoNameServer; NotRunning.
+        """
+        self._running()
+        check_route("send", queue, selector, sharding_key, timeout_ms)
+        if self.telemetry is None:
+            return await self._send(message, queue, selector, sharding_key, timeout_ms)
+        check_message(message)
+        with observed(self.telemetry, "send", [message]) as sending:
+            [message] = sending.messages
+            result = await self._send(message, queue, selector, sharding_key, timeout_ms)
+            sending.sent([result])
+            return result
+
+    async def _send(
+        self,
+        message: Message,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        sharding_key: str | None,
+        timeout_ms: float | None,
+    ) -> SendResult:
+        _, _, preparation = self._running()
+        request, unique_id = preparation.single(message, now_ms())
+        size = len(request.body)
+        await self._in_flight.enter(size)
+        began_ms = now_ms()
+        try:
+            key = sharding_key or message.sharding_key
+            if queue is None and (selector is not None or key is not None):
+                queue = await self._pick(message, selector, key)
+            chosen, reply = await self._courier.deliver(request, queue, timeout_ms)
+        finally:
+            self._in_flight.leave(size)
+        result = single_result(reply, chosen, unique_id)
+        if self._tracer is not None:
+            self._tracer.sent([message], [result], [size], now_ms() - began_ms, reply.extra)
+        return result
+
+    async def submit(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        sharding_key: str | None = None,
+        on_delivery: Callable[[Delivery], object] | None = None,
+    ) -> Delivery:
+        """Takes one message to be sent soon, with others in a batch, and does not wait until it is stored.
+
+            delivery = await producer.submit(message)
+            result = await delivery  # or later, or never: `flush` waits for all
+
+        Returns at once unless `max_submitted` messages or `max_in_flight_bytes` wait: then when there is
+        room. Messages of one sharding key, or one `queue`, keep their order. `on_delivery` is called with
+        the delivery once it is known what became of the message. Each is tried as `send` tries it.
+
+        Raises IllegalMessage, IllegalName, TopicNotFound, NoNameServer; NotRunning. What goes wrong later is
+        raised where the delivery is awaited; `flush` raises the first failure that nobody awaited.
+        """
+        self._running()
+        check_route("submit", queue, None, sharding_key)
+        if self.telemetry is None:
+            delivery = await self._submitter.submit(message, queue, sharding_key)
+        else:
+            check_message(message)
+            with observed(self.telemetry, "submit", [message]) as sending:
+                delivery = await self._submitter.submit(sending.messages[0], queue, sharding_key)
+                delivery.when_done(functools.partial(_tell, sending))
+        if on_delivery is not None:
+            delivery.add_done_callback(on_delivery)
+        return delivery
+
+    async def flush(self) -> None:
+        """Returns when everything that was submitted is stored or has failed.
+
+        Raises the first failure of deliveries that nobody awaited.
+        """
+        self._running()
+        await self._submitter.flush()
+
+    async def request(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | None = None,
+        timeout_ms: float | None = None,
+    ) -> ReceivedMessage:
+        """Sends one message and waits for the reply of whoever handles it (a handler that returns `Reply`).
+
+        `timeout_ms` (`send_msg_timeout_ms`) is for sending, handling and the reply together. Handlers may be
+        Java's, and may answer Java's requests. A message may be handled more than once: the first reply
+        counts.
+
+        Raises RequestTimeout where nobody replied in time, and what `send` raises.
+        """
+        instance, sender, preparation = self._running()
+        check_route("request", queue, selector, sharding_key, timeout_ms)
+        check_message(message)
+        timeout_ms = timeout_ms or self.send_msg_timeout_ms
+        properties, reply = self._questions.ask(instance.client_id, timeout_ms)
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                request, unique_id = preparation.single(message, now_ms(), properties)
+                # The broker has to know to whom the reply goes before it comes.
+                brokers = {row.broker_name for row in await sender.queues(message.topic)}
+                masters = (instance.routes.master(name) for name in brokers)
+                await instance.introduce([address for address in masters if address is not None])
+                key = sharding_key or message.sharding_key
+                if queue is None and (selector is not None or key is not None):
+                    queue = await self._pick(message, selector, key)
+                began_ms = now_ms()
+                chosen, stored = await self._courier.deliver(request, queue, timeout_ms)
+                if self._tracer is not None:
+                    result = single_result(stored, chosen, unique_id)
+                    took_ms = now_ms() - began_ms
+                    self._tracer.sent([message], [result], [len(request.body)], took_ms, stored.extra)
+                return await reply
+        except TimeoutError:
+            raise RequestTimeout(f"no reply from {message.topic} within {timeout_ms:g} ms") from None
+        finally:
+            self._questions.forget(properties)
+
+    async def send_oneway(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | None = None,
+    ) -> None:
+        """Sends one message and does not wait for the broker's word: it may be lost unnoticed.
+
+        Raises what `send` raises before anything is sent; ConnectFailed where there is no connection.
+        """
+        _, sender, preparation = self._running()
+        check_route("send_oneway", queue, selector, sharding_key)
+        request, _ = preparation.single(message, now_ms())
+        key = sharding_key or message.sharding_key
+        if queue is None and (selector is not None or key is not None):
+            queue = await self._pick(message, selector, key)
+        await sender.send_oneway(request, queue)
+
+    async def send_batch(
+        self,
+        messages: Iterable[Message],
+        *,
+        queue: MessageQueue | None = None,
+        sharding_key: str | None = None,
+        timeout_ms: float | None = None,
+    ) -> list[SendResult]:
+        """Sends messages of one topic to one queue together; gives a result for each, in order.
+
+        What is over `max_message_size_bytes` together goes in several parts, one after the other, each in
+        `timeout_ms`; without `queue` or `sharding_key` the parts may go to different queues. An empty batch
+        gives an empty list.
+
+        Raises what `send` raises; BatchPartlySent where a later part failed.
+        """
+        self._running()
+        check_route("send_batch", queue, None, sharding_key, timeout_ms)
+        listed = list(messages)
+        if not listed:
+            return []
+        if self.telemetry is None:
+            return await self._send_batch(listed, queue, sharding_key, timeout_ms)
+        for message in listed:
+            check_message(message)
+        with observed(self.telemetry, "send_batch", listed) as sending:
+            results = await self._send_batch(list(sending.messages), queue, sharding_key, timeout_ms)
+            sending.sent(results)
+            return results
+
+    async def _send_batch(
+        self,
+        listed: list[Message],
+        queue: MessageQueue | None,
+        sharding_key: str | None,
+        timeout_ms: float | None,
+    ) -> list[SendResult]:
+        instance, sender, preparation = self._running()
+        parts = preparation.batches(listed, now_ms())
+        key = sharding_key or listed[0].sharding_key
+        if sharding_key is None and any(message.sharding_key != key for message in listed):
+            raise IllegalMessage(
+                "a batch goes to one queue: send messages of several sharding keys by send_all"
+            )
+        if queue is None and key is not None:
+            queue = queue_of_key(await sender.queues(listed[0].topic), key)
+        results: list[SendResult] = []
+        for request, unique_ids in parts:
+            size = len(request.body)
+            await self._in_flight.enter(size)
+            began_ms = now_ms()
+            try:
+                instance.check_running()
+                chosen, reply = await self._courier.deliver(request, queue, timeout_ms)
+            except (ClientError, BrokerRefused) as error:
+                if not results:
+                    raise
+                raise BatchPartlySent(results, error) from error
+            finally:
+                self._in_flight.leave(size)
+            part = listed[len(results) : len(results) + len(unique_ids)]
+            stored = batch_results(reply, chosen, unique_ids)
+            self._trace_batch(part, stored, now_ms() - began_ms, reply)
+            results += stored
+        return results
+
+    def _trace_batch(
+        self, messages: list[Message], results: list[SendResult], took_ms: int, reply: SendReply
+    ) -> None:
+        if self._tracer is not None:
+            sizes = [len(message.body) for message in messages]
+            self._tracer.sent(messages, results, sizes, took_ms, reply.extra)
+
+    async def send_all(
+        self,
+        messages: Iterable[Message] | AsyncIterable[Message],
+        *,
+        batch_size: int = 128,
+        batch_bytes: int = 256 << 10,
+        timeout_ms: float | None = None,
+        on_sent: Callable[[list[SendResult]], None] | None = None,
+    ) -> int:
+        """Sends a stream of messages as fast as the brokers take them; gives their number.
+
+        Messages go in batches, one under way per queue, all queues at a time. Those with one sharding key
+        keep their order; those without go to the queues in turn. A batch that fails is tried again for
+        `timeout_ms` (30 s), on its own queue: a message may then be stored twice, but never out of order.
+        `on_sent` hears of every batch that was stored. Nothing is read ahead of what the brokers take,
+        beyond a batch per queue.
+
+        Raises what `send` raises, once the batches under way have ended; messages read by then may not be
+        sent.
+        """
+        _, sender, preparation = self._running()
+        check_number("send_all", "batch_size", batch_size, 1)
+        check_number("send_all", "batch_bytes", batch_bytes, 1)
+        check_route("send_all", None, None, None, timeout_ms)
+        bulk = BulkSend(
+            sender,
+            preparation,
+            now_ms,
+            batch_size=batch_size,
+            batch_bytes=min(batch_bytes, self.max_message_size_bytes),
+            try_timeout_ms=self.send_msg_timeout_ms,
+            timeout_ms=timeout_ms or BULK_TIMEOUT_MS,
+            on_sent=on_sent,
+            traced=self._trace_batch if self._tracer is not None else None,
+        )
+        return await bulk.run(messages)
+
+    async def recall(self, recall_handle: str, *, timeout_ms: float | None = None) -> str:
+        """Takes back a message that waits for its time; gives its id. `send` gave the handle in its result.
+
+        A message that was delivered already stays so, and the answer is the same: whoever recalls late has to
+        bear that. Raises IllegalMessage for text that is no handle; BrokerRefused, for one where the broker
+        was not set to allow it (`recallMessageEnable`) or the time is over; TopicNotFound, NoNameServer,
+        BrokerUnknown, and what a call can end with.
+        """
+        _, sender, _ = self._running()
+        check_route("recall", None, None, None, timeout_ms)
+        try:
+            handle = RecallHandle.decode(recall_handle)
+        except MalformedHandle as error:
+            raise IllegalMessage(str(error)) from None
+        return await sender.recall(handle, recall_handle, timeout_ms or self.send_msg_timeout_ms)
+
+    async def _pick(self, message: Message, selector: QueueSelector | None, key: str | None) -> MessageQueue:
+        queues = await self._running()[1].queues(message.topic)
+        if selector is not None:
+            return selector(queues, message)
+        assert key is not None
+        return queue_of_key(queues, key)
+
+
+def _tell(sending: Sending, outcome: SendResult | BaseException) -> None:
+    """Tells telemetry what became of a submitted message."""
+    if isinstance(outcome, BaseException):
+        sending.failed(outcome)
+    else:
+        sending.sent([outcome])

@@ -1,0 +1,124 @@
+"""Requests sent as messages: who asks waits until a broker hands over the reply of whoever handled it."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+import zlib
+
+from orbitmq.client.core.errors import NotRunning
+from orbitmq.client.core.instance import now_ms
+from orbitmq.client.core.message import ReceivedMessage
+from orbitmq.client.core.reading import MAX_BODY_BYTES
+from orbitmq.net.connection import Connection
+from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.errors import Malformed, OrbitError, Refused
+from orbitmq.protocol.names import ARRIVE_TIME, CORRELATION_ID, REPLY_TO_CLIENT, TTL
+from orbitmq.protocol.records.ids import pack_host
+from orbitmq.protocol.records.inner_batch import plain_messages
+from orbitmq.protocol.records.message import StoredMessage
+from orbitmq.protocol.records.properties import decode_properties, encode_properties
+from orbitmq.protocol.remoting.command import Command
+from orbitmq.protocol.requests.send import PushReplyMessageToClient
+from orbitmq.protocol.schema.declare import Void
+
+UNKNOWN_HOST = bytes(8)
+
+
+class Questions:
+    """The requests of one producer that wait for their reply."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, asyncio.Future[ReceivedMessage]] = {}
+
+    def ask(
+        self, client_id: str, timeout_ms: float
+    ) -> tuple[dict[str, str], asyncio.Future[ReceivedMessage]]:
+        """The properties that make a message a request, and the reply to come.
+
+        Whoever asks takes it back with `forget`.
+        """
+        correlation_id = str(uuid.uuid4())
+        reply = self._waiting[correlation_id] = asyncio.get_running_loop().create_future()
+        properties = {
+            CORRELATION_ID: correlation_id,
+            REPLY_TO_CLIENT: client_id,
+            TTL: str(max(1, int(timeout_ms))),
+        }
+        return properties, reply
+
+    def forget(self, properties: dict[str, str]) -> None:
+        """Nobody waits for the reply any more."""
+        self._waiting.pop(properties[CORRELATION_ID], None)
+
+    def close(self) -> None:
+        """No reply comes any more: who waits for one gets NotRunning."""
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(NotRunning("the producer was closed before a reply came"))
+                waiting.exception()  # whoever asked may have stopped waiting just now
+
+    def on_requests(self, connection: Connection, commands: list[Command]) -> None:
+        """Takes what one read of a connection brought."""
+        for command in commands:
+            reply = self._serve(command)
+            if not command.is_oneway:
+                connection.send(reply)
+
+    def _serve(self, command: Command) -> Command:
+        try:
+            if command.code != PushReplyMessageToClient.CODE:
+                raise Refused(
+                    ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported"
+                )
+            self._take(PushReplyMessageToClient.from_command(command))
+        except Refused as refused:
+            return refused.to_command(command.opaque)
+        except (Malformed, OrbitError) as error:
+            return Refused(ResponseCode.SYSTEM_ERROR, str(error)).to_command(command.opaque)
+        return Void().to_command(command.opaque)
+
+    def _take(self, push: PushReplyMessageToClient) -> None:
+        properties = decode_properties((push.properties or "").encode())
+        correlation_id = properties.get(CORRELATION_ID)
+        if correlation_id is None:
+            raise Refused(ResponseCode.SYSTEM_ERROR, f"a reply without {CORRELATION_ID}")
+        waiting = self._waiting.pop(correlation_id, None)
+        # Who asked may have given up: the broker need not hear of it.
+        if waiting is not None and not waiting.done():
+            properties[ARRIVE_TIME] = str(now_ms())
+            waiting.set_result(_received(push, properties))
+
+
+def _received(push: PushReplyMessageToClient, properties: dict[str, str]) -> ReceivedMessage:
+    body = bytes(push.body)
+    record = StoredMessage(
+        topic=push.topic,
+        body=body,
+        properties=encode_properties(properties),
+        queue_id=push.queue_id,
+        queue_offset=0,
+        physical_offset=0,
+        flag=push.flag,
+        sys_flag=push.sys_flag,
+        born_timestamp=push.born_timestamp,
+        born_host=_packed(push.born_host),
+        store_timestamp=push.store_timestamp,
+        store_host=_packed(push.store_host),
+        reconsume_times=push.reconsume_times or 0,
+        prepared_transaction_offset=0,
+        body_crc=zlib.crc32(body) & 0x7FFFFFFF,
+        size=len(body),
+    )
+    (plain,) = plain_messages(record, MAX_BODY_BYTES)
+    return ReceivedMessage(plain, MessageQueue(push.topic, "", push.queue_id), push.topic)
+
+
+def _packed(address: str) -> bytes:
+    """`ip:port`, in Java's spelling too (`/ip:port`, `name/ip:port`); nothing for what is neither."""
+    ip, _, port = address.rpartition("/")[2].rpartition(":")
+    try:
+        return pack_host(ip.strip("[]"), int(port))
+    except (OrbitError, ValueError):
+        return UNKNOWN_HOST

@@ -1,0 +1,266 @@
+"""Messages that are published only if something else succeeds, such as a database transaction.
+
+The message is sent first, as a half message that nobody sees. Then the local transaction runs, and its
+outcome is told to the broker. Where the broker hears nothing, it asks: any producer of the group has to be
+able to say what became of a message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import Self, TypeAlias
+
+from orbitmq.client.core.calling import call, is_async
+from orbitmq.client.core.checking import check_route, check_within, shown
+from orbitmq.client.core.errors import IllegalMessage, InvalidArgument
+from orbitmq.client.core.instance import now_ms
+from orbitmq.client.core.message import Message, NamedEnum, ReceivedMessage, SendResult, SendStatus
+from orbitmq.client.core.reading import read_messages
+from orbitmq.client.producer.producer import Producer
+from orbitmq.client.sending.queue_choice import QueueSelector
+from orbitmq.client.sending.results import single_result
+from orbitmq.net.connection import Connection
+from orbitmq.net.errors import NetError
+from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.errors import BrokerRefused, Malformed, OrbitError
+from orbitmq.protocol.names import PRODUCER_GROUP
+from orbitmq.protocol.names import TRANSACTION_PREPARED as PREPARED
+from orbitmq.protocol.records.ids import parse_offset_message_id
+from orbitmq.protocol.records.message import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from orbitmq.protocol.remoting.command import Command
+from orbitmq.protocol.requests.transaction import CheckTransactionState, EndTransaction
+
+log = logging.getLogger(__name__)
+
+MAX_QUESTIONS = 2000
+"""Questions of brokers that wait to be answered; what comes beyond is dropped, and asked again later."""
+
+
+class TransactionState(NamedEnum):
+    """What became of a local transaction."""
+
+    COMMIT = TRANSACTION_COMMIT
+    """Publish the message."""
+    ROLLBACK = TRANSACTION_ROLLBACK
+    """Drop it."""
+    UNKNOWN = 0
+    """Not known yet: the broker asks later."""
+
+
+Execute: TypeAlias = Callable[[SendResult], Awaitable[TransactionState] | TransactionState]
+"""A local transaction: gets where the half message went (its `transaction_id` among it)."""
+Check: TypeAlias = Callable[[ReceivedMessage], Awaitable[TransactionState] | TransactionState]
+"""Says what became of the local transaction of a message."""
+
+
+@dataclass(slots=True)
+class TransactionResult:
+    """What came of a message and its transaction."""
+
+    sent: SendResult
+    state: TransactionState
+    """What was decided."""
+    error: Exception | None = None
+    """Why the broker could not be told, if so: it asks later, and `check` answers."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the broker has confirmed the decision: the message is published, or dropped."""
+        return self.state is not TransactionState.UNKNOWN and self.error is None
+
+
+@dataclass(eq=False)
+class TransactionProducer(Producer):
+    """A producer whose messages may depend on local transactions.
+
+        async with TransactionProducer("shop", check=what_became_of) as producer:
+            await producer.send_in_transaction(Message("orders", b"{...}"), pay)
+
+    `pay(sent)` is the local transaction and returns a `TransactionState`; `what_became_of(message)` tells
+    later what became of it, for messages of any producer of the group, those of an earlier process too. Both
+    are async functions, or plain ones, which then run in a thread. Everything else is as with `Producer`.
+    """
+
+    _: KW_ONLY
+    check: Check
+    """Answers brokers that ask. One that raises counts as UNKNOWN: they ask again."""
+    check_concurrency: int = 16
+    """Checks that run at a time."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not callable(self.check):
+            raise InvalidArgument(
+                f"{type(self).__name__}: check has to be a function, not {shown(self.check)}"
+            )
+        check_within(self, "check_concurrency", 1, 1000)
+        self._checking = 0
+
+    async def start(self) -> Self:
+        """Makes it ready to send and to be asked. `async with` does so."""
+        await super().start()
+        self._checks = asyncio.Semaphore(self.check_concurrency)
+        return self
+
+    async def send_in_transaction(
+        self,
+        message: Message,
+        execute: Execute,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | None = None,
+        timeout_ms: float | None = None,
+    ) -> TransactionResult:
+        """Sends a half message, runs `execute`, and has the message published or dropped.
+
+        `execute` does not run where the half message is not stored as safely as asked for (`sent.status`):
+        it is dropped then. An exception that it raises leaves the transaction undecided, for it may have
+        happened behind a commit: `check` decides, and the exception is raised here. `timeout_ms` is for
+        sending; the other arguments are those of `send`.
+
+        Raises what `send` raises, before `execute` has run; IllegalMessage for a message with a delay.
+        """
+        sent = await self.send_half(
+            message, queue=queue, selector=selector, sharding_key=sharding_key, timeout_ms=timeout_ms
+        )
+        if sent.status is not SendStatus.SEND_OK:
+            return await self.settle(sent, TransactionState.ROLLBACK)
+        return await self.settle(
+            sent, TransactionState(await call(execute, sent, asynchronous=is_async(execute)))
+        )
+
+    async def send_half(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | None = None,
+        timeout_ms: float | None = None,
+    ) -> SendResult:
+        """Sends a half message and leaves the rest to the caller: run the transaction, then `settle`.
+
+        Raises what `send_in_transaction` raises.
+        """
+        instance, sender, preparation = self._running()
+        check_route("send_half", queue, selector, sharding_key, timeout_ms)
+        more = {PREPARED: "true", PRODUCER_GROUP: self.group}
+        request, unique_id = preparation.single(message, now_ms(), more)
+        if message.is_delayed:
+            raise IllegalMessage("a message of a transaction cannot be delayed")
+        request.sys_flag |= TRANSACTION_PREPARED
+        # Brokers ask producers they know: none should first have to wait for a heartbeat.
+        brokers = {row.broker_name for row in await sender.queues(message.topic)}
+        masters = (instance.routes.master(name) for name in brokers)
+        await instance.introduce([address for address in masters if address is not None])
+        size = len(request.body)
+        await self._in_flight.enter(size)
+        try:
+            key = sharding_key or message.sharding_key
+            if queue is None and (selector is not None or key is not None):
+                queue = await self._pick(message, selector, key)
+            chosen, reply = await self._courier.deliver(request, queue, timeout_ms)
+        finally:
+            self._in_flight.leave(size)
+        return single_result(reply, chosen, unique_id)
+
+    async def settle(self, sent: SendResult, state: TransactionState) -> TransactionResult:
+        """Tells the broker what became of a half message, and waits for its word where it gives one.
+
+        Never raises for a broker that cannot be reached or refuses: the result's `error` says so, and the
+        broker asks later.
+        """
+        instance, _, _ = self._running()
+        result = TransactionResult(sent, state)
+        address = instance.routes.master(sent.queue.broker_name)
+        request = EndTransaction(
+            producer_group=self.group,
+            tran_state_table_offset=sent.queue_offset,
+            commit_log_offset=parse_offset_message_id(sent.offset_message_id).physical_offset,
+            commit_or_rollback=int(state),
+            msg_id=sent.message_id,
+            topic=sent.queue.topic,
+            from_transaction_check=False,
+            transaction_id=sent.transaction_id,
+        )
+        try:
+            if address is None:
+                raise ConnectionError(f"no master of {sent.queue.broker_name} is known")
+            if state is TransactionState.UNKNOWN:
+                await instance.send_oneway(address, request)
+            else:
+                await instance.call(address, request)
+        except (OrbitError, OSError) as error:
+            result.error = error
+            instance.report(f"end of transaction {sent.transaction_id}", error, lasting=False)
+        return result
+
+    # Questions of brokers.
+
+    def _on_requests(self, connection: Connection, commands: list[Command]) -> None:
+        others = []
+        for command in commands:
+            if command.code == CheckTransactionState.CODE:
+                self._take_question(connection, command)
+            else:
+                others.append(command)
+        if others:
+            super()._on_requests(connection, others)
+
+    def _take_question(self, connection: Connection, command: Command) -> None:
+        instance = self._instance
+        if instance is None or instance.is_closed:
+            return
+        if self._checking >= MAX_QUESTIONS:
+            log.warning("too many transactions to check: %s has to ask again", connection.peer.address)
+            return
+        self._checking += 1
+        task = instance.tasks.start(self._answer(connection, command), "transaction check")
+        task.add_done_callback(lambda _: self._checked())
+
+    def _checked(self) -> None:
+        self._checking -= 1
+
+    async def _answer(self, connection: Connection, command: Command) -> None:
+        instance, _, _ = self._running()
+        question = CheckTransactionState.from_command(command)
+        messages, problems = read_messages(question.body, MessageQueue(question.topic or "", "", 0))
+        if not messages:
+            raise Malformed(f"a check without a message: {problems[0] if problems else 'no body'}")
+        message = messages[0]
+        message.topic = message.record.topic
+        message.queue = MessageQueue(message.topic, question.broker_name or "", message.record.queue_id)
+        group = message.properties.get(PRODUCER_GROUP)
+        if group != self.group:
+            log.warning("asked about a transaction of group %s, which is not %s", group, self.group)
+            return
+        state = TransactionState.UNKNOWN
+        async with self._checks:
+            try:
+                state = TransactionState(await call(self.check, message, asynchronous=is_async(self.check)))
+            except Exception as error:
+                instance.report(f"check of transaction {question.transaction_id}", error, lasting=False)
+        answer = EndTransaction(
+            producer_group=self.group,
+            tran_state_table_offset=question.tran_state_table_offset,
+            commit_log_offset=question.commit_log_offset,
+            commit_or_rollback=int(state),
+            msg_id=message.message_id,
+            topic=message.topic,
+            from_transaction_check=True,
+            transaction_id=question.transaction_id,
+        )
+        if state is TransactionState.UNKNOWN:
+            connection.send_oneway(answer)
+            return
+        try:
+            await connection.call(answer, self.mq_client_api_timeout_ms)
+        except BrokerRefused as refused:
+            # Asked twice before the first answer came, mostly.
+            log.info("%s needs no answer any more: %s", connection.peer.address, refused)
+        except NetError as error:
+            log.info("%s was not answered, and will ask again: %s", connection.peer.address, error)

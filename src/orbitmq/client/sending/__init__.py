@@ -1,0 +1,1 @@
+"""One send with its checks, queue choice and retries."""

@@ -1,0 +1,202 @@
+"""One send with all its tries: which queue, which broker, how often, and within which time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from orbitmq.client.core.errors import ClientError, SendFailed
+from orbitmq.client.core.instance import ClientInstance
+from orbitmq.client.core.namespaces import wrap
+from orbitmq.client.core.options import ProducerOptions
+from orbitmq.client.sending.latency import LatencyTable
+from orbitmq.client.sending.queue_choice import RoundRobin
+from orbitmq.net.errors import CallTimeout, Closed, NetError
+from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.errors import BrokerRefused, NoPermission
+from orbitmq.protocol.handles.recall import RecallHandle
+from orbitmq.protocol.names import UNIQ_KEY
+from orbitmq.protocol.records.properties import decode_properties, encode_properties
+from orbitmq.protocol.requests.send import RecallMessage, SendBatchMessage, SendMessageV2, SendReply
+
+CONNECT_BROKER = 10001
+ACCESS_BROKER_TIMEOUT = 10002
+BROKER_NOT_EXIST = 10003
+
+V5_0_0 = 413
+"""Brokers before it give every message of a batch the batch's own properties, its id among them."""
+
+RETRY_CODES = frozenset(
+    {
+        ResponseCode.TOPIC_NOT_EXIST,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.SYSTEM_BUSY,
+        ResponseCode.NO_PERMISSION,
+        ResponseCode.NO_BUYER_ID,
+        ResponseCode.NOT_IN_CURRENT_UNIT,
+        ResponseCode.GO_AWAY,
+    }
+)
+"""Error answers after which another broker may take the message (Apache's retryResponseCodes)."""
+
+
+class BrokerUnknown(ClientError):
+    """The route names a broker whose master has no address now."""
+
+    code = BROKER_NOT_EXIST
+
+
+class Sender:
+    """Gets a request to a broker of its topic."""
+
+    def __init__(self, instance: ClientInstance, options: ProducerOptions) -> None:
+        self._instance = instance
+        self._options = options
+        self._latencies = LatencyTable() if options.send_latency_enable else None
+        self._in_turn = RoundRobin(self._latencies)
+
+    async def queues(self, topic: str) -> Sequence[MessageQueue]:
+        """Where the topic can be sent to. Raises TopicNotFound, NoNameServer."""
+        options = self._options
+        topic = wrap(options.namespace, topic)
+        route = await self._instance.routes.route_to_publish(
+            topic, options.create_topic_key, options.default_topic_queue_nums
+        )
+        return route.publish_queues
+
+    async def send(
+        self,
+        request: SendMessageV2 | SendBatchMessage,
+        queue: MessageQueue | None,
+        timeout_ms: float,
+    ) -> tuple[MessageQueue, SendReply]:
+        """Sends to `queue` with one try, or to any queue of the topic with several.
+
+        Raises SendFailed when every try failed; the broker's refusal where no other would decide otherwise;
+        TopicNotFound, NoNameServer, Closed.
+        """
+        options = self._options
+        started = time.monotonic()
+        tries = 1 if queue is not None else 1 + options.retry_times_when_send_failed
+        failures: list[tuple[str, Exception]] = []
+        last_broker: str | None = None
+        code = 0
+        if queue is not None:
+            await self._know(queue)
+        for _ in range(tries):
+            now = time.monotonic()
+            left_ms = timeout_ms - (now - started) * 1000
+            if failures and left_ms <= 0:
+                break
+            if queue is None:
+                chosen = self._in_turn.next(await self.queues(request.topic), now * 1000, last_broker)
+            else:
+                chosen = queue
+            last_broker = chosen.broker_name
+            try:
+                reply = await self._once(request, chosen, left_ms)
+            except Closed:
+                raise
+            except BrokerRefused as error:
+                unsigned = isinstance(error, NoPermission) and error.wants_signature
+                if error.code not in RETRY_CODES or unsigned:
+                    raise
+                failures.append((last_broker, error))
+                code = error.code
+            except (NetError, BrokerUnknown) as error:
+                failures.append((last_broker, error))
+                code = _code_of(error)
+                self._instance.refresh_route_soon(request.topic)
+            else:
+                if self._instance.routes.is_template(request.topic):
+                    self._instance.refresh_route_soon(request.topic)
+                if reply.code == 0 or not options.retry_another_broker_when_not_store_ok or tries == 1:
+                    return chosen, reply
+                failures.append((last_broker, _not_stored_as_asked(reply)))
+                code = reply.code
+        raise SendFailed(request.topic, failures, code) from failures[-1][1]
+
+    async def send_oneway(self, request: SendMessageV2, queue: MessageQueue | None) -> None:
+        """Sends once and does not wait for the broker's word."""
+        if queue is not None:
+            await self._know(queue)
+        else:
+            queue = self._in_turn.next(await self.queues(request.topic), time.monotonic() * 1000)
+        await self._instance.send_oneway(self._addressed(request, queue), request)
+
+    async def recall(self, handle: RecallHandle, text: str, timeout_ms: float) -> str:
+        """Takes a message back at the broker that has it; gives its unique id."""
+        await self._know(MessageQueue(broker_name=handle.broker_name, queue_id=0, topic=handle.topic))
+        address = self._instance.routes.master(handle.broker_name)
+        if address is None:
+            raise BrokerUnknown(f"no master of broker {handle.broker_name} is known")
+        request = RecallMessage(handle.topic, text, self._options.group)
+        reply = await self._instance.call(address, request, timeout_ms)
+        return reply.msg_id
+
+    async def _know(self, queue: MessageQueue) -> None:
+        """Looks the topic up where a caller names a queue of which nothing was heard before."""
+        if self._instance.routes.master(queue.broker_name) is None:
+            await self._instance.routes.refresh(queue.topic)
+
+    def _once(
+        self, request: SendMessageV2 | SendBatchMessage, queue: MessageQueue, timeout_ms: float
+    ) -> Coroutine[Any, Any, SendReply]:
+        """One try. Raises BrokerUnknown; awaited, what a call raises."""
+        address = self._addressed(request, queue)
+        if self._latencies is None and isinstance(request, SendMessageV2):
+            return self._instance.call(address, request, timeout_ms)
+        return self._watched(address, request, queue, timeout_ms)
+
+    async def _watched(
+        self,
+        address: str,
+        request: SendMessageV2 | SendBatchMessage,
+        queue: MessageQueue,
+        timeout_ms: float,
+    ) -> SendReply:
+        """The same for a batch, as the broker knows it, and with a look at how long it takes."""
+        if isinstance(request, SendBatchMessage) and await self._instance.version_of(address) < V5_0_0:
+            request.properties = without_unique_id(request.properties or "")
+        table = self._latencies
+        if table is None:
+            return await self._instance.call(address, request, timeout_ms)
+        started = time.monotonic() * 1000
+        try:
+            reply = await self._instance.call(address, request, timeout_ms)
+        except (NetError, BrokerRefused) as error:
+            now = time.monotonic() * 1000
+            table.failed(queue.broker_name, now, reachable=isinstance(error, BrokerRefused))
+            raise
+        now = time.monotonic() * 1000
+        table.answered(queue.broker_name, now - started, now)
+        return reply
+
+    def _addressed(self, request: SendMessageV2 | SendBatchMessage, queue: MessageQueue) -> str:
+        address = self._instance.routes.master(queue.broker_name)
+        if address is None:
+            raise BrokerUnknown(f"no master of broker {queue.broker_name} is known")
+        request.queue_id = queue.queue_id
+        request.broker_name = queue.broker_name
+        return address
+
+
+def without_unique_id(properties: str) -> str:
+    """A batch's properties as clients of old brokers sent them."""
+    kept = {name: value for name, value in decode_properties(properties).items() if name != UNIQ_KEY}
+    return encode_properties(kept).decode()
+
+
+def _code_of(error: Exception) -> int:
+    if isinstance(error, CallTimeout):
+        return ACCESS_BROKER_TIMEOUT
+    if isinstance(error, BrokerUnknown):
+        return BROKER_NOT_EXIST
+    return CONNECT_BROKER
+
+
+def _not_stored_as_asked(reply: SendReply) -> Exception:
+    return BrokerRefused(reply.code, reply.remark)

@@ -1,0 +1,170 @@
+"""From a message to the request that carries it: checks, properties, compression, batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from orbitmq.client.core.errors import IllegalMessage, MessageTooLarge
+from orbitmq.client.core.message import Message, check_message
+from orbitmq.client.core.names import check_topic_to_send
+from orbitmq.client.core.namespaces import wrap
+from orbitmq.client.core.options import Compression, ProducerOptions
+from orbitmq.protocol.names import RETRY_PREFIX, UNIQ_KEY, WAIT
+from orbitmq.protocol.records.compression import deflate, flag_of
+from orbitmq.protocol.records.ids import UniqueIds
+from orbitmq.protocol.records.message import (
+    COMPRESSION_LZ4,
+    COMPRESSION_ZLIB,
+    COMPRESSION_ZSTD,
+    MAX_PROPERTIES_BYTES,
+)
+from orbitmq.protocol.records.message_cy import encode_batch
+from orbitmq.protocol.records.properties import BadProperty, encode_properties
+from orbitmq.protocol.requests.send import SendBatchMessage, SendMessageV2
+
+_KINDS = {
+    Compression.ZLIB: COMPRESSION_ZLIB,
+    Compression.LZ4: COMPRESSION_LZ4,
+    Compression.ZSTD: COMPRESSION_ZSTD,
+}
+
+ENTRY_BYTES = 22
+"""What a message in a batch takes beside its body and properties."""
+
+
+class Preparation:
+    """Makes the requests of one producer."""
+
+    def __init__(self, options: ProducerOptions, ids: UniqueIds) -> None:
+        self._options = options
+        self._ids = ids
+        self._checked_topics: set[str] = set()
+
+    def check(self, message: Message) -> None:
+        """Raises IllegalMessage or IllegalName for what no broker would take."""
+        check_message(message)
+        message.check()
+        if message.topic not in self._checked_topics:
+            check_topic_to_send(message.topic)
+            if len(self._checked_topics) < 10_000:
+                self._checked_topics.add(message.topic)
+        size = len(message.body)
+        if not size:
+            raise IllegalMessage("a message has to have a body of at least one byte")
+        if size > self._options.max_message_size_bytes:
+            raise MessageTooLarge(size, self._options.max_message_size_bytes)
+
+    def single(
+        self, message: Message, now_ms: int, more: Mapping[str, str] | None = None
+    ) -> tuple[SendMessageV2, str]:
+        """The request for one message, and its unique id. Queue and broker are still to be filled in.
+
+        `more` are properties that the client itself gives the message.
+        """
+        self.check(message)
+        unique_id = self._ids.new(now_ms)
+        properties = _encoded(message, unique_id, more)
+        body, sys_flag = message.body, 0
+        options = self._options
+        if len(body) >= options.compress_msg_body_over_bytes:
+            kind = _KINDS[options.compress_type]
+            body, sys_flag = deflate(body, kind, options.compress_level), flag_of(kind)
+        return (
+            SendMessageV2(
+                options.group,
+                wrap(options.namespace, message.topic) if options.namespace else message.topic,
+                options.create_topic_key,
+                options.default_topic_queue_nums,
+                0,
+                sys_flag,
+                now_ms,
+                message.flag,
+                properties.decode(),
+                0,
+                False,
+                None,
+                False,
+                None,
+                body,
+            ),
+            unique_id,
+        )
+
+    def batches(
+        self, messages: Sequence[Message], now_ms: int
+    ) -> Iterator[tuple[SendBatchMessage, list[str]]]:
+        """Requests for several messages of one topic, each within the size limit, with their unique ids.
+
+        Everything is checked before the first one is given.
+        """
+        check_message(messages[0])
+        topic, wait = messages[0].topic, messages[0].wait_store_ok
+        for message in messages:
+            self.check(message)
+            if message.topic != topic:
+                raise IllegalMessage(f"a batch has one topic, not {topic} and {message.topic}")
+            if message.wait_store_ok is not wait:
+                raise IllegalMessage("the messages of a batch have one and the same wait_store_ok")
+            if message.is_delayed:
+                raise IllegalMessage("a delayed message cannot be sent in a batch")
+        if topic.startswith(RETRY_PREFIX):
+            raise IllegalMessage("nothing can be sent to a retry topic in a batch")
+        limit = self._options.max_message_size_bytes
+        parts: list[list[tuple[int, bytes, bytes]]] = [[]]
+        ids: list[list[str]] = [[]]
+        size = 0
+        for message in messages:
+            unique_id = self._ids.new(now_ms)
+            properties = _encoded(message, unique_id)
+            needed = ENTRY_BYTES + len(message.body) + len(properties)
+            if needed > limit:
+                raise MessageTooLarge(needed, limit)
+            if size + needed > limit:
+                parts.append([])
+                ids.append([])
+                size = 0
+            size += needed
+            parts[-1].append((message.flag, message.body, properties))
+            ids[-1].append(unique_id)
+        return (
+            (self._batch(topic, wait, part, now_ms), part_ids)
+            for part, part_ids in zip(parts, ids, strict=True)
+        )
+
+    def _batch(
+        self, topic: str, wait: bool, part: list[tuple[int, bytes, bytes]], now_ms: int
+    ) -> SendBatchMessage:
+        options = self._options
+        own = {UNIQ_KEY: self._ids.new(now_ms), WAIT: "true" if wait else "false"}
+        return SendBatchMessage(
+            options.group,
+            wrap(options.namespace, topic),
+            options.create_topic_key,
+            options.default_topic_queue_nums,
+            0,
+            0,
+            now_ms,
+            0,
+            encode_properties(own).decode(),
+            0,
+            False,
+            None,
+            True,
+            None,
+            encode_batch(part),
+        )
+
+
+def _encoded(message: Message, unique_id: str, more: Mapping[str, str] | None = None) -> bytes:
+    try:
+        all_properties = message.wire_properties(unique_id)
+        if more:
+            all_properties.update(more)
+        properties = encode_properties(all_properties)
+    except BadProperty as error:
+        raise IllegalMessage(str(error)) from None
+    if len(properties) > MAX_PROPERTIES_BYTES:
+        raise IllegalMessage(
+            f"{len(properties)} bytes of keys, tags and properties: {MAX_PROPERTIES_BYTES} can be stored"
+        )
+    return properties

@@ -1,0 +1,1 @@
+"""The HTTP API: one module per subject, each request declared once; OpenAPI and dispatch follow from it."""

@@ -1,0 +1,289 @@
+"""Endpoints: declared by a decorator on `async (call: Call[Query, Body]) -> Answer`.
+
+Parsing, rights, the audit log and OpenAPI follow from the declaration.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from orbitmq.console.api.problems import ApiError, Problem, problem_of
+from orbitmq.console.cluster import Cluster
+from orbitmq.console.console import Console
+from orbitmq.console.security.audit import AuditEntry
+from orbitmq.console.security.roles import Role
+
+MAX_REQUEST_BYTES = 6 << 20
+"""A message of 4 MiB in base64, and what goes with it."""
+
+Q = TypeVar("Q")
+B = TypeVar("B")
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who asks."""
+
+    user: str
+    role: Role
+    address: str
+    csrf_token: str
+    session: str | None = None
+    """The token of the session; None where nobody has to log in."""
+
+
+@dataclass(slots=True)
+class Call(Generic[Q, B]):
+    """One request, parsed."""
+
+    console: Console
+    path: Mapping[str, str]
+    query: Q
+    body: B
+    who: Identity | None
+    request: Request
+    before: Any = None
+    """For the audit log: what was there before the change."""
+    after: Any = None
+    """For the audit log: what the change made; without it the body stands there."""
+    headers: dict[str, str] = field(default_factory=dict)
+    """Headers of the answer."""
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster that the path names."""
+        name = self.path["cluster"]
+        try:
+            return self.console.clusters[name]
+        except KeyError:
+            known = ", ".join(self.console.clusters)
+            raise ApiError(404, "NO_CLUSTER", f"no cluster is named {name}", f"There are: {known}.") from None
+
+    def may(self, role: Role) -> bool:
+        """Whether the caller has a role."""
+        return self.who is not None and self.who.role >= role
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One declaration. `role` None: also for those who have not logged in."""
+
+    method: str
+    path: str
+    role: Role | None
+    name: str
+    summary: str
+    query: type[Any]
+    body: type[Any]
+    answer: Any
+    handle: Callable[[Call[Any, Any]], Any]
+    is_stream: bool
+
+    @property
+    def is_change(self) -> bool:
+        """Whether it stands in the audit log and needs the CSRF token."""
+        return self.method != "GET"
+
+
+ENDPOINTS: list[Endpoint] = []
+"""All of them, filled by importing the modules of `orbitmq.console.api`."""
+
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+
+
+def endpoint(method: str, path: str, role: Role | None) -> Callable[[Handler], Handler]:
+    """Declares an endpoint. The first line of the function's docstring is its summary.
+
+    A handler that is an asynchronous generator answers with server-sent events.
+    """
+
+    def declare(function: Handler) -> Handler:
+        hints = get_type_hints(function)
+        query, body = get_args(hints["call"])
+        answer = hints["return"]
+        is_stream = get_origin(answer) is AsyncIterator
+        ENDPOINTS.append(
+            Endpoint(
+                method,
+                path,
+                role,
+                function.__name__,
+                (function.__doc__ or "").partition("\n")[0],
+                query,
+                body,
+                get_args(answer)[0] if is_stream else answer,
+                function,
+                is_stream,
+            )
+        )
+        return function
+
+    return declare
+
+
+async def answer(console: Console, declared: Endpoint, request: Request, who: Identity | None) -> Response:
+    """Does one request. Errors that a caller can act on become problems; bugs are raised."""
+    try:
+        if declared.role is not None:
+            _check_role(declared.role, who)
+        if declared.is_change:
+            _check_origin(request, who if declared.role is not None else None)
+        call = await _parse(console, declared, request, who)
+    except ApiError as error:
+        return problem_response(error.problem)
+    if declared.is_stream:
+        return StreamingResponse(
+            _events(declared.handle(call)),
+            media_type="text/event-stream",
+            headers={"Cache-Control": "no-store"},
+        )
+    try:
+        result = await declared.handle(call)
+    except Exception as error:
+        problem = problem_of(error)
+        if declared.is_change:
+            _audit(declared, call, problem.code if problem else "FAILED", str(error))
+        if problem is None:
+            raise
+        return problem_response(problem)
+    if declared.is_change:
+        _audit(declared, call, "done", None)
+    if isinstance(result, Response):
+        return result
+    return Response(
+        msgspec.json.encode(result, enc_hook=str), media_type="application/json", headers=call.headers
+    )
+
+
+def problem_response(problem: Problem) -> Response:
+    """A problem as an answer."""
+    headers = {"Retry-After": str(problem.retry_after_seconds)} if problem.retry_after_seconds else None
+    return Response(
+        msgspec.json.encode(problem), problem.status, media_type="application/problem+json", headers=headers
+    )
+
+
+def _check_role(role: Role, who: Identity | None) -> None:
+    if who is None:
+        raise ApiError(401, "LOGIN_NEEDED", "nobody is logged in", "Log in, and try again.")
+    if who.role < role:
+        raise ApiError(
+            403,
+            "ROLE_NEEDED",
+            f"{who.user} is {who.role.title}, and this needs {role.title}",
+            "Ask an admin.",
+        )
+
+
+def _check_origin(request: Request, who: Identity | None) -> None:
+    """A change has to come from a page of this console: other sites can make browsers send requests, too."""
+    origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+    own = f"{request.url.scheme}://{request.headers.get('host', '')}"
+    if (origin is not None and origin != own) or site not in (None, "same-origin", "none"):
+        raise ApiError(403, "OTHER_ORIGIN", "the request comes from a page of another site")
+    if who is not None and request.headers.get("x-csrf-token") != who.csrf_token:
+        raise ApiError(
+            403,
+            "CSRF_TOKEN",
+            "the header X-CSRF-Token is missing or not the present one",
+            "Take the token from GET /api/session; a page has to be loaded again.",
+        )
+
+
+async def _parse(
+    console: Console, declared: Endpoint, request: Request, who: Identity | None
+) -> Call[Any, Any]:
+    query = None
+    if declared.query is not type(None):
+        query = _convert(_query_values(declared.query, request), declared.query)
+    body = None
+    if declared.body is not type(None):
+        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+            raise ApiError(415, "JSON_NEEDED", "the body has to be JSON, with Content-Type: application/json")
+        body = _decode(await _read(request), declared.body)
+    return Call(console, request.path_params, query, body, who, request)
+
+
+def _query_values(kind: type[Any], request: Request) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    fields = {one.encode_name: one for one in msgspec.structs.fields(kind)}
+    for name in request.query_params:
+        listed = name in fields and get_origin(fields[name].type) is list
+        values[name] = request.query_params.getlist(name) if listed else request.query_params[name]
+    return values
+
+
+async def _read(request: Request) -> bytes:
+    announced = request.headers.get("content-length", "")
+    if announced.isdigit() and int(announced) > MAX_REQUEST_BYTES:
+        raise _too_long()
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > MAX_REQUEST_BYTES:
+            raise _too_long()
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _too_long() -> ApiError:
+    return ApiError(413, "TOO_LONG", f"a request has {MAX_REQUEST_BYTES} bytes at most")
+
+
+def _decode(data: bytes, kind: type[Any]) -> Any:
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.ValidationError as error:
+        raise _invalid(error) from None
+    except msgspec.DecodeError as error:
+        raise ApiError(400, "NOT_JSON", f"the body is not JSON: {error}") from None
+
+
+def _convert(value: Any, kind: type[Any]) -> Any:
+    try:
+        return msgspec.convert(value, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise _invalid(error) from None
+
+
+def _invalid(error: msgspec.ValidationError) -> ApiError:
+    text, _, place = str(error).partition(" - at ")
+    return ApiError(422, "INVALID", text, field=place.strip("`").removeprefix("$."))
+
+
+def _audit(declared: Endpoint, call: Call[Any, Any], outcome: str, error: str | None) -> None:
+    who = call.who
+    call.console.audit.write(
+        AuditEntry(
+            at_ms=time.time_ns() // 1_000_000,
+            user=who.user if who else "",
+            address=call.request.client.host if call.request.client else "",
+            action=declared.name,
+            target="/".join(call.path.values()),
+            outcome=outcome,
+            before=call.before,
+            after=call.after,
+            error=error,
+        )
+    )
+
+
+async def _events(values: AsyncIterator[Any]) -> AsyncIterator[bytes]:
+    """Values as server-sent events; an error ends them with an event that says so."""
+    async with contextlib.aclosing(values) as open_values:  # type: ignore[type-var]
+        try:
+            async for value in open_values:
+                yield b"data: " + msgspec.json.encode(value) + b"\n\n"
+        except Exception as error:
+            problem = problem_of(error)
+            if problem is None:
+                raise
+            yield b"event: problem\ndata: " + msgspec.json.encode(problem) + b"\n\n"

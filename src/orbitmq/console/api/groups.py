@@ -1,0 +1,290 @@
+"""Consumer groups: list, backlog by queue, members, causes of a backlog, reset of offsets."""
+
+from __future__ import annotations
+
+import time
+from typing import Literal
+
+import msgspec
+
+from orbitmq.admin.commands.group_connections import group_connections
+from orbitmq.admin.commands.group_progress import group_progress
+from orbitmq.admin.commands.reset_offset import (
+    EARLIEST,
+    LATEST,
+    ResetPreview,
+    preview_reset,
+    reset_offset,
+)
+from orbitmq.admin.diagnosis.evidence import Member
+from orbitmq.admin.diagnosis.gathering import gather, members_of
+from orbitmq.admin.diagnosis.rules import diagnose
+from orbitmq.console.api.endpoint import Call, endpoint
+from orbitmq.console.api.problems import ApiError
+from orbitmq.console.security.roles import Role
+from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.errors import ConsumerNotOnline
+from orbitmq.protocol.remoting.versions import version_name
+
+Target = int | Literal["earliest", "latest"]
+"""A store time in ms since 1970, or an end of the queues."""
+
+
+class Group(msgspec.Struct, rename="camel"):
+    """One line of the list."""
+
+    group: str
+    members: int
+    lag: int
+    in_flight: int
+    tps: float
+    dead_letters: int
+
+
+class Groups(msgspec.Struct, rename="camel"):
+    """All groups but the brokers' own, of the last look at the cluster."""
+
+    at_ms: int
+    groups: list[Group]
+    errors: list[str]
+
+
+class GroupQueue(msgspec.Struct, rename="camel"):
+    """One queue that a group reads."""
+
+    topic: str
+    broker: str
+    queue_id: int
+    broker_offset: int
+    consumer_offset: int
+    lag: int
+    in_flight: int
+    last_ms: int
+    """Store time of the message consumed last."""
+    owner: str | None
+    """The member that reads it, if members tell."""
+
+
+class MemberState(msgspec.Struct, rename="camel"):
+    """One client of a group; without `answered` it told nothing of itself."""
+
+    client_id: str
+    address: str
+    language: str
+    version: str
+    answered: bool
+    ordered: bool
+    threads: int
+    subscriptions: dict[str, str]
+    queues: int
+    cached: int
+    handler_ms: float
+    ok_tps: float
+    failed_tps: float
+
+
+class GroupDetail(msgspec.Struct, rename="camel"):
+    """Backlog and members of one group."""
+
+    group: str
+    at_ms: int
+    lag: int
+    in_flight: int
+    tps: float
+    queues: list[GroupQueue]
+    members: list[MemberState]
+    subscriptions_differ: bool
+
+
+class Cause(msgspec.Struct, rename="camel"):
+    """One cause of a backlog."""
+
+    cause: str
+    sentence: str
+    evidence: list[str]
+    advice: str
+
+
+class Causes(msgspec.Struct, rename="camel"):
+    """The likeliest cause first."""
+
+    group: str
+    lag: int
+    causes: list[Cause]
+
+
+class ResetQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """A reset to look at."""
+
+    topic: str
+    to: str
+    """`earliest`, `latest` or ms since 1970."""
+
+
+class QueueReset(msgspec.Struct, rename="camel"):
+    """The effect on one queue."""
+
+    broker: str
+    queue_id: int
+    consumer_offset: int
+    new_offset: int
+    again: int
+    """Messages delivered once more."""
+    skipped: int
+
+
+class ResetEffect(msgspec.Struct, rename="camel"):
+    """The effect of a reset, by queue."""
+
+    queues: list[QueueReset]
+    again: int
+    skipped: int
+
+
+class Reset(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """A reset to do."""
+
+    topic: str
+    to: Target
+
+
+@endpoint("GET", "/api/clusters/{cluster}/groups", Role.VIEWER)
+async def list_groups(call: Call[None, None]) -> Groups:
+    """All groups with members, backlog and dead letters, of the last look at the cluster."""
+    sample = await call.cluster.sampler.first()
+    dead = {one.group: one.count for one in sample.dead_letters}
+    groups = [
+        Group(one.group, one.members, one.lag, one.in_flight, one.tps, dead.get(one.group, 0))
+        for one in sample.groups
+    ]
+    return Groups(sample.at_ms, groups, sample.errors)
+
+
+@endpoint("GET", "/api/clusters/{cluster}/groups/{group}", Role.VIEWER)
+async def get_group(call: Call[None, None]) -> GroupDetail:
+    """Backlog by queue, and the members, of one group."""
+    admin, group = call.cluster.admin, call.path["group"]
+    brokers = await admin.masters()
+    progress = await group_progress(admin, group, None, brokers)
+    try:
+        connections = {
+            one.client_id: one for one in (await group_connections(admin, group, brokers)).connection_set
+        }
+    except ConsumerNotOnline:
+        connections = {}
+    members = await members_of(admin, group, brokers, sorted(connections))
+    if not progress.queues and not members and group not in await admin.groups():
+        raise ApiError(404, "GROUP_NOT_EXIST", f"no group {group} is known", "Check the name.")
+    owners = {queue: one.client_id for one in members for queue in one.held}
+    kinds = {tuple(sorted(one.subscriptions.items())) for one in members if one.answered}
+    return GroupDetail(
+        group,
+        time.time_ns() // 1_000_000,
+        progress.lag,
+        progress.in_flight,
+        progress.tps,
+        [
+            GroupQueue(
+                queue.topic,
+                queue.broker_name,
+                queue.queue_id,
+                one.broker_offset,
+                one.consumer_offset,
+                one.broker_offset - one.consumer_offset,
+                one.pull_offset - one.consumer_offset,
+                one.last_timestamp,
+                owners.get(queue),
+            )
+            for queue, one in progress.queues.items()
+        ],
+        [
+            _member(
+                one,
+                connections[one.client_id].client_addr,
+                getattr(connections[one.client_id].language, "name", "-"),
+                version_name(connections[one.client_id].version),
+            )
+            for one in members
+        ],
+        len(kinds) > 1,
+    )
+
+
+@endpoint("GET", "/api/clusters/{cluster}/groups/{group}/why", Role.VIEWER)
+async def get_causes(call: Call[None, None]) -> Causes:
+    """Why a group is behind: causes with evidence, the likeliest first. Takes two seconds."""
+    evidence = await gather(call.cluster.admin, call.path["group"])
+    causes = [Cause(one.cause, one.sentence, list(one.evidence), one.advice) for one in diagnose(evidence)]
+    return Causes(evidence.group, evidence.lag, causes)
+
+
+@endpoint("GET", "/api/clusters/{cluster}/groups/{group}/reset-preview", Role.VIEWER)
+async def get_reset_preview(call: Call[ResetQuery, None]) -> ResetEffect:
+    """The effect that a reset would have, by queue; nothing is changed."""
+    text = call.query.to
+    if text not in ("earliest", "latest") and not text.isdigit():
+        raise ApiError(422, "INVALID", "`to` is earliest, latest or ms since 1970", field="to")
+    to: Target = int(text) if text.isdigit() else text  # type: ignore[assignment]
+    rows = await preview_reset(call.cluster.admin, call.path["group"], call.query.topic, _moment(to))
+    return _effect(rows)
+
+
+@endpoint("POST", "/api/clusters/{cluster}/groups/{group}/reset", Role.OPERATOR)
+async def reset_group(call: Call[None, Reset]) -> ResetEffect:
+    """Set where a group goes on in a topic; `latest` skips what waits."""
+    admin, group, body = call.cluster.admin, call.path["group"], call.body
+    before = {
+        queue: one.consumer_offset
+        for queue, one in (await group_progress(admin, group, body.topic)).queues.items()
+    }
+    call.before = {_name(queue): offset for queue, offset in before.items()}
+    table = await reset_offset(admin, group, body.topic, _moment(body.to))
+    call.after = {_name(queue): offset for queue, offset in table.items()}
+    return _effect([ResetPreview(queue, before.get(queue, new), new) for queue, new in table.items()])
+
+
+def _moment(to: Target) -> int:
+    if isinstance(to, str):
+        return {"earliest": EARLIEST, "latest": LATEST}[to]
+    return to
+
+
+def _effect(rows: list[ResetPreview]) -> ResetEffect:
+    return ResetEffect(
+        [
+            QueueReset(
+                one.queue.broker_name,
+                one.queue.queue_id,
+                one.consumer_offset,
+                one.new_offset,
+                one.again,
+                one.skipped,
+            )
+            for one in rows
+        ],
+        sum(one.again for one in rows),
+        sum(one.skipped for one in rows),
+    )
+
+
+def _name(queue: MessageQueue) -> str:
+    return f"{queue.broker_name}/{queue.queue_id}"
+
+
+def _member(one: Member, address: str, language: str, version: str) -> MemberState:
+    handled = [figures for figures in one.handling.values() if figures.ok_tps or figures.failed_tps]
+    return MemberState(
+        one.client_id,
+        address,
+        language,
+        version,
+        one.answered,
+        one.ordered,
+        one.threads,
+        one.subscriptions,
+        len(one.held),
+        sum(held.cached for held in one.held.values()),
+        max((figures.handler_ms for figures in handled), default=0.0),
+        sum(figures.ok_tps for figures in handled),
+        sum(figures.failed_tps for figures in handled),
+    )

@@ -1,0 +1,90 @@
+"""The description of the API in OpenAPI 3.1, made of the declarations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from orbitmq import __version__
+from orbitmq.console.api.endpoint import Endpoint
+from orbitmq.console.api.problems import Problem
+
+REFERENCE = "#/components/schemas/{name}"
+_PATH_PARAMETER = re.compile(r"{(\w+)(?::\w+)?}")
+
+
+def describe(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
+    """The whole document."""
+    kinds = [kind for one in endpoints for kind in (one.body, one.answer) if kind is not type(None)]
+    schemas, components = msgspec.json.schema_components([*kinds, Problem], ref_template=REFERENCE)
+    of_kind = iter(schemas)
+    paths: dict[str, dict[str, Any]] = {}
+    for one in endpoints:
+        operation: dict[str, Any] = {
+            "operationId": one.name,
+            "summary": one.summary,
+            "tags": [one.path.split("/")[4 if one.path.startswith("/api/clusters/{cluster}/") else 2]],
+            "parameters": [*_path_parameters(one.path), *_query_parameters(one.query)],
+        }
+        if one.body is not type(None):
+            operation["requestBody"] = {
+                "required": True,
+                "content": {"application/json": {"schema": next(of_kind)}},
+            }
+        content: dict[str, Any] = {}
+        if one.answer is not type(None):
+            media_type = "text/event-stream" if one.is_stream else "application/json"
+            content = {"content": {media_type: {"schema": next(of_kind)}}}
+        operation["responses"] = {
+            "200": {"description": "Done.", **content},
+            "default": {
+                "description": "It was not done, and why.",
+                "content": {"application/problem+json": {"schema": schemas[-1]}},
+            },
+        }
+        if one.is_change and one.role is not None:
+            operation["security"] = [{"session": [], "csrf": []}]
+        elif one.role is not None:
+            operation["security"] = [{"session": []}]
+        if one.role is not None:
+            operation["description"] = f"Needs the role {one.role.title}."
+        path = _PATH_PARAMETER.sub(r"{\1}", one.path)
+        paths.setdefault(path, {})[one.method.lower()] = operation
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "OrbitMQ console",
+            "version": __version__,
+            "description": "What the console's pages ask. Numbers are those of `orbitmq admin`.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {
+                "session": {"type": "apiKey", "in": "cookie", "name": "orbitmq_session"},
+                "csrf": {"type": "apiKey", "in": "header", "name": "X-CSRF-Token"},
+            },
+        },
+    }
+
+
+def _path_parameters(path: str) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in _PATH_PARAMETER.findall(path)
+    ]
+
+
+def _query_parameters(kind: type[Any]) -> list[dict[str, Any]]:
+    if kind is type(None):
+        return []
+    _, components = msgspec.json.schema_components([kind])
+    schema = components[kind.__name__]
+    required = schema.get("required", [])
+    return [
+        {"name": name, "in": "query", "required": name in required, "schema": one}
+        for name, one in schema["properties"].items()
+    ]

@@ -1,0 +1,147 @@
+"""The overview of a cluster: brokers, sums, charts, the groups that are furthest behind."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Sequence
+
+import msgspec
+
+from orbitmq.admin.commands.cluster_list import BrokerState
+from orbitmq.console.api.endpoint import Call, endpoint
+from orbitmq.console.sampling import Sample
+from orbitmq.console.security.roles import Role
+
+MOST_GROUPS = 10
+
+
+class Broker(msgspec.Struct, rename="camel"):
+    """One broker; figures are null where it gave none."""
+
+    cluster: str
+    name: str
+    broker_id: int
+    address: str
+    state: str
+    """`active`, `standby`, `down` or `refusing`."""
+    error: str | None
+    version: str | None
+    in_tps: float | None
+    out_tps: float | None
+    in_today: int | None
+    out_today: int | None
+    disk_ratio: float | None
+    unflushed_bytes: int | None
+    unflushed_seconds: float | None
+    behind_bytes: int | None
+    """How far a slave's log is behind its master's."""
+
+
+class LaggingGroup(msgspec.Struct, rename="camel"):
+    """A group with a backlog."""
+
+    group: str
+    members: int
+    lag: int
+
+
+class Totals(msgspec.Struct, rename="camel"):
+    """Sums over the cluster; null where nothing is known."""
+
+    in_tps: float | None
+    out_tps: float | None
+    lag: float | None
+    dead_letters: float | None
+    unflushed_bytes: float | None
+    disk_ratio: float | None
+    """Of the fullest disk, 0 to 1."""
+
+
+class Overview(msgspec.Struct, rename="camel"):
+    """The last sample of a cluster."""
+
+    at_ms: int
+    totals: Totals
+    brokers: list[Broker]
+    groups: list[LaggingGroup]
+    """Those furthest behind, ten at most."""
+    group_count: int
+    errors: list[str]
+
+
+class HistoryQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """How far back."""
+
+    minutes: int = 60
+
+
+class HistorySeries(msgspec.Struct, rename="camel"):
+    """Charts: a time per point (s since 1970), and the largest value of its span for every series."""
+
+    times: list[float]
+    series: dict[str, list[float | None]]
+
+
+@endpoint("GET", "/api/clusters/{cluster}/overview", Role.VIEWER)
+async def get_overview(call: Call[None, None]) -> Overview:
+    """Brokers, sums and the groups furthest behind, of the last sample."""
+    return overview_of(await call.cluster.sampler.first())
+
+
+@endpoint("GET", "/api/clusters/{cluster}/overview/events", Role.VIEWER)
+async def follow_overview(call: Call[None, None]) -> AsyncIterator[Overview]:
+    """The same as server-sent events, one for every new sample."""
+    async for sample in call.cluster.sampler.samples():
+        yield overview_of(sample)
+
+
+@endpoint("GET", "/api/clusters/{cluster}/history", Role.VIEWER)
+async def get_history(call: Call[HistoryQuery, None]) -> HistorySeries:
+    """Charts of the last minutes, 24 hours at most."""
+    times, series = call.cluster.sampler.history.since(time.time() - 60 * call.query.minutes)
+    return HistorySeries(times, series)
+
+
+def overview_of(sample: Sample) -> Overview:
+    """What pages are shown of a sample."""
+    ends = {
+        (one.at.cluster, one.at.name): one.log_end
+        for one in sample.brokers
+        if one.at.is_master and one.log_end is not None
+    }
+    lagging = sorted((one for one in sample.groups if one.lag > 0), key=lambda one: -one.lag)
+    return Overview(
+        sample.at_ms,
+        msgspec.convert(sample.values(), Totals),
+        [_broker(one, ends.get((one.at.cluster, one.at.name))) for one in sample.brokers],
+        [LaggingGroup(one.group, one.members, one.lag) for one in lagging[:MOST_GROUPS]],
+        len(sample.groups),
+        list(_once(sample.errors)),
+    )
+
+
+def _broker(one: BrokerState, master_end: int | None) -> Broker:
+    behind = None
+    if not one.at.is_master and master_end is not None and one.log_end is not None:
+        behind = max(0, master_end - one.log_end)
+    return Broker(
+        one.at.cluster,
+        one.at.name,
+        one.at.broker_id,
+        one.at.address,
+        one.state,
+        one.error,
+        one.version,
+        one.in_tps,
+        one.out_tps,
+        one.in_today,
+        one.out_today,
+        one.disk_ratio,
+        one.unflushed_bytes,
+        one.unflushed_seconds,
+        behind,
+    )
+
+
+def _once(texts: Sequence[str]) -> dict[str, None]:
+    return dict.fromkeys(texts)

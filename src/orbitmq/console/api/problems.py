@@ -1,0 +1,100 @@
+"""Errors as RFC 9457 problems: a status, a code for programs, and what to do for people."""
+
+from __future__ import annotations
+
+import msgspec
+
+from orbitmq.admin import NoBroker
+from orbitmq.admin.commands.messages import NoMessage
+from orbitmq.client import ClientError, SendFailed, TopicNotFound
+from orbitmq.net.errors import NetError
+from orbitmq.protocol.errors import (
+    BrokerRefused,
+    ConsumerNotOnline,
+    GroupNotExist,
+    InvalidParameter,
+    Malformed,
+    MessageIllegal,
+    NoPermission,
+    NotFound,
+    OrbitError,
+    PullOffsetMoved,
+    RequestNotSupported,
+    TopicNotExist,
+    code_name,
+)
+from orbitmq.protocol.names import IllegalName
+
+
+class Problem(msgspec.Struct, rename="camel", omit_defaults=True):
+    """Why a request was not done."""
+
+    status: int
+    code: str
+    """Stable: programs compare this one."""
+    title: str
+    """What was wrong."""
+    advice: str = ""
+    """What to do about it."""
+    field: str = ""
+    """The part of the request that is wrong, as a path."""
+    retry_after_seconds: int = 0
+
+
+class ApiError(Exception):
+    """Raised by handlers: the answer is its problem."""
+
+    def __init__(
+        self, status: int, code: str, title: str, advice: str = "", *, field: str = "", retry_after: int = 0
+    ) -> None:
+        super().__init__(title)
+        self.problem = Problem(status, code, title, advice, field, retry_after)
+
+
+_ROWS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], int, str, str], ...] = (
+    (IllegalName, 422, "ILLEGAL_NAME", "Choose another name."),
+    ((TopicNotExist, TopicNotFound), 404, "TOPIC_NOT_EXIST", "Create the topic, or correct its name."),
+    (GroupNotExist, 404, "GROUP_NOT_EXIST", "Create the group, or correct its name."),
+    (ConsumerNotOnline, 404, "CONSUMER_NOT_ONLINE", "Start a consumer of this group."),
+    (
+        (NoMessage, NotFound, PullOffsetMoved),
+        404,
+        "NO_MESSAGE",
+        "It may have been deleted by retention, or the id be of another cluster.",
+    ),
+    (
+        NoPermission,
+        403,
+        "BROKER_NO_PERMISSION",
+        "The topic or group does not allow it, or the user of the console's --access-key may not.",
+    ),
+    (RequestNotSupported, 501, "NOT_SUPPORTED", "The broker is of a version that does not have this."),
+    ((InvalidParameter, MessageIllegal), 422, "INVALID_PARAMETER", "Correct the value."),
+    (NoBroker, 404, "NO_BROKER", "Check that brokers are registered with these name servers."),
+    (NetError, 504, "NO_ANSWER", "Check that the server runs and can be reached; then try again."),
+    (
+        SendFailed,
+        502,
+        "SEND_FAILED",
+        "The message may be stored all the same: look for it before trying again.",
+    ),
+    (Malformed, 422, "MALFORMED", "Correct the value."),
+    (ClientError, 422, "REFUSED_BY_CLIENT", "Correct the value."),
+)
+
+
+def problem_of(error: Exception) -> Problem | None:
+    """The problem for an error that a user can act on; None for a bug."""
+    if isinstance(error, ApiError):
+        return error.problem
+    if isinstance(error, SendFailed) and isinstance(error.__cause__, NoPermission):
+        return problem_of(error.__cause__)
+    text = " ".join(str(error).split())
+    for kinds, status, code, advice in _ROWS:
+        if isinstance(error, kinds):
+            return Problem(status, code, text, advice)
+    if isinstance(error, BrokerRefused):
+        return Problem(502, code_name(error.code), text, "The broker's log says more.")
+    if isinstance(error, OrbitError):
+        return Problem(422, "REFUSED", text)
+    return None

@@ -1,0 +1,109 @@
+"""Who is logged in; login and logout; the audit log."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import msgspec
+
+from orbitmq import __version__
+from orbitmq.console.api.endpoint import Call, endpoint
+from orbitmq.console.api.problems import ApiError
+from orbitmq.console.console import Console
+from orbitmq.console.security.audit import AuditEntry
+from orbitmq.console.security.roles import Role
+
+
+class SessionState(msgspec.Struct, rename="camel"):
+    """What a page has to know first."""
+
+    wants_login: bool
+    user: str | None
+    role: str | None
+    csrf_token: str | None
+    """Goes with every change, in the header X-CSRF-Token."""
+    clusters: list[str]
+    version: str
+
+
+class Login(msgspec.Struct, rename="camel"):
+    """Name and password."""
+
+    user: str
+    password: str
+
+
+class AuditEntries(msgspec.Struct, rename="camel"):
+    """Changes since the console started, newest first; the file `audit.jsonl` has all."""
+
+    entries: list[AuditEntry]
+
+
+@endpoint("GET", "/api/session", None)
+async def get_session(call: Call[None, None]) -> SessionState:
+    """Who is logged in, and the token that changes need."""
+    who = call.who
+    console = call.console
+    return SessionState(
+        console.wants_login,
+        who.user if who else None,
+        who.role.title if who else None,
+        who.csrf_token if who else None,
+        list(console.clusters) if who else [],
+        __version__ if who else "",
+    )
+
+
+@endpoint("POST", "/api/login", None)
+async def log_in(call: Call[None, Login]) -> SessionState:
+    """Log in; the answer sets the cookie of the session."""
+    console, body = call.console, call.body
+    now = time.monotonic()
+    address = call.request.client.host if call.request.client else ""
+    subjects = (f"user {body.user[:64]}", f"address {address}")
+    wait = max(console.login_limit.wait_seconds(one, now) for one in subjects)
+    if wait > 0:
+        seconds = int(wait) + 1
+        raise ApiError(
+            429, "TOO_MANY_LOGINS", "too many logins failed", f"Wait {seconds} s.", retry_after=seconds
+        )
+    for one in subjects:
+        # Counted before the hash is made: tries at the same time count as well.
+        console.login_limit.failed(one, now)
+    async with console.hashing:
+        user = await asyncio.to_thread(console.users.check, body.user, body.password)
+    call.after = {"user": body.user[:64]}
+    if user is None:
+        raise ApiError(401, "WRONG_LOGIN", "no user has this name and password")
+    for one in subjects:
+        console.login_limit.succeeded(one)
+    token, session = console.sessions.open(user.name, user.role, time.monotonic())
+    call.headers["Set-Cookie"] = _cookie(console, call.request.url.port, token)
+    return SessionState(
+        True, user.name, user.role.title, session.csrf_token, list(console.clusters), __version__
+    )
+
+
+@endpoint("POST", "/api/logout", Role.VIEWER)
+async def log_out(call: Call[None, None]) -> None:
+    """End the session."""
+    if call.who is not None and call.who.session is not None:
+        call.console.sessions.close(call.who.session)
+    call.headers["Set-Cookie"] = _cookie(call.console, call.request.url.port, "") + "; Max-Age=0"
+
+
+@endpoint("GET", "/api/audit", Role.ADMIN)
+async def get_audit(call: Call[None, None]) -> AuditEntries:
+    """Changes made through this console since it started."""
+    return AuditEntries(call.console.audit.recent())
+
+
+def cookie_name(port: int | None) -> str:
+    """Cookies know no ports: two consoles on one machine must not log each other out."""
+    return f"orbitmq_session_{port or 'default'}"
+
+
+def _cookie(console: Console, port: int | None, token: str) -> str:
+    secure = "; Secure" if console.uses_tls else ""
+    return f"{cookie_name(port)}={token}; Path=/; HttpOnly; SameSite=Strict{secure}"

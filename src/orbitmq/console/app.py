@@ -1,0 +1,88 @@
+"""The console as an ASGI application: the API, the files for browsers, and one page for all views."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from importlib import resources
+from pathlib import Path
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from orbitmq.console.api import groups, messages, overview, session, topics  # noqa: F401 (they declare endpoints)
+from orbitmq.console.api.endpoint import ENDPOINTS, Endpoint, Identity, answer, problem_response
+from orbitmq.console.api.openapi import describe
+from orbitmq.console.api.problems import Problem
+from orbitmq.console.api.session import cookie_name
+from orbitmq.console.console import Console
+from orbitmq.console.security.guard import Guard
+from orbitmq.console.security.roles import Role
+
+STATIC = Path(str(resources.files("orbitmq.console"))) / "static"
+
+
+def create_app(console: Console) -> Starlette:
+    """The application over a console that is started."""
+    description = msgspec.json.encode(describe(ENDPOINTS))
+
+    async def openapi(request: Request) -> Response:
+        return Response(description, media_type="application/json")
+
+    async def unknown(request: Request) -> Response:
+        return problem_response(
+            Problem(
+                404,
+                "NO_ENDPOINT",
+                f"nothing is at {request.url.path}",
+                "GET /api/openapi.json lists everything.",
+            )
+        )
+
+    async def page(request: Request) -> Response:
+        return FileResponse(STATIC / "index.html", headers={"Cache-Control": "no-cache"})
+
+    routes = [
+        Route("/api/openapi.json", openapi),
+        *(Route(one.path, _serve(console, one), methods=[one.method]) for one in ENDPOINTS),
+        Route("/api/{rest:path}", unknown, methods=["GET", "POST", "PUT", "PATCH", "DELETE"]),
+        Mount("/static", _Files(directory=STATIC)),
+        Route("/{rest:path}", page),
+    ]
+    guard = Middleware(Guard, loopback=console.settings.is_loopback, tls=console.uses_tls)
+    return Starlette(routes=routes, middleware=[guard])
+
+
+def identify(console: Console, request: Request) -> Identity | None:
+    """Who asks: the user of the session; on a console without users anybody is admin."""
+    address = request.client.host if request.client else ""
+    if not console.wants_login:
+        return Identity("local", Role.ADMIN, address, console.open_csrf_token)
+    token = request.cookies.get(cookie_name(request.url.port), "")
+    found = console.sessions.find(token, time.monotonic())
+    user = None if found is None else console.users.users.get(found.user)
+    if found is None or user is None:
+        return None
+    # The file of users may have changed since the login: the role is the one that stands there now.
+    return Identity(user.name, user.role, address, found.csrf_token, token)
+
+
+def _serve(console: Console, declared: Endpoint) -> Callable[[Request], Awaitable[Response]]:
+    async def serve(request: Request) -> Response:
+        return await answer(console, declared, request, identify(console, request))
+
+    return serve
+
+
+class _Files(StaticFiles):
+    """Files that browsers ask for again with their ETag: after an update no page is half old."""
+
+    def file_response(self, *args: object, **kwargs: object) -> Response:
+        response = super().file_response(*args, **kwargs)  # type: ignore[arg-type]
+        response.headers["Cache-Control"] = "no-cache"
+        return response

@@ -1,0 +1,53 @@
+"""One cluster as the console sees it: admin connections, samples, and a producer when one is needed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from orbitmq.access import Access
+from orbitmq.admin import Admin
+from orbitmq.client import Producer
+from orbitmq.console.sampling import Sampler
+
+PRODUCER_GROUP = "CONSOLE_PRODUCER"
+PATIENCE_MS = 5000
+"""How long a page waits for one broker."""
+
+
+class Cluster:
+    """Made, started and closed within one event loop."""
+
+    def __init__(self, name: str, namesrv: str, access: Access, sample_seconds: float) -> None:
+        self.name = name
+        self.namesrv = namesrv
+        self._access = access
+        self.admin = Admin(namesrv, timeout_ms=PATIENCE_MS, **access.options)
+        self.sampler = Sampler(self.admin, sample_seconds)
+        self._sampling: asyncio.Task[None] | None = None
+        self._producer: Producer | None = None
+        self._starting = asyncio.Lock()
+
+    def start(self) -> None:
+        """Begins to take samples."""
+        self._sampling = asyncio.create_task(self.sampler.run(), name=f"samples of {self.name}")
+
+    async def producer(self) -> Producer:
+        """The producer that publishes for pages."""
+        async with self._starting:
+            if self._producer is None:
+                producer = Producer(
+                    PRODUCER_GROUP, self.namesrv, delivery_timeout_ms=PATIENCE_MS, **self._access.options
+                )
+                self._producer = await producer.start()
+            return self._producer
+
+    async def close(self) -> None:
+        """Ends everything that was started."""
+        if self._sampling is not None:
+            self._sampling.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._sampling
+        if self._producer is not None:
+            await self._producer.close()
+        await self.admin.close()

@@ -1,0 +1,52 @@
+"""What all requests of one console share."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+
+from orbitmq.console.cluster import Cluster
+from orbitmq.console.security.audit import AuditLog
+from orbitmq.console.security.login_limit import LoginLimit
+from orbitmq.console.security.sessions import Sessions
+from orbitmq.console.security.users import UserFile
+from orbitmq.console.settings import ConsoleSettings
+
+
+class Console:
+    """Clusters, users and the audit log. `start` and `close` belong to one event loop."""
+
+    def __init__(self, settings: ConsoleSettings) -> None:
+        self.settings = settings
+        self.users = UserFile(settings.users_file)
+        self.sessions = Sessions()
+        self.login_limit = LoginLimit()
+        self.hashing = asyncio.Semaphore(2)
+        """A hash takes 16 MiB: so many at a time."""
+        self.audit = AuditLog(settings.audit_file)
+        self.open_csrf_token = secrets.token_urlsafe(32)
+        """The token of changes while nobody has to log in."""
+        self.clusters: dict[str, Cluster] = {}
+        self._began_with_users = bool(self.users.users)
+
+    @property
+    def wants_login(self) -> bool:
+        """Whether users have to log in: there are some, or were at the start."""
+        return not self.settings.is_loopback or self._began_with_users or bool(self.users.users)
+
+    @property
+    def uses_tls(self) -> bool:
+        """Whether browsers come by https."""
+        return self.settings.tls_cert is not None
+
+    async def start(self) -> None:
+        """Connects to nothing yet: clusters may be down."""
+        for name, namesrv in self.settings.clusters.items():
+            cluster = Cluster(name, namesrv, self.settings.access, self.settings.sample_seconds)
+            cluster.start()
+            self.clusters[name] = cluster
+
+    async def close(self) -> None:
+        """Ends all connections."""
+        for cluster in self.clusters.values():
+            await cluster.close()

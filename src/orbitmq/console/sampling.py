@@ -1,0 +1,114 @@
+"""One look at a cluster every few seconds, for all pages together: open pages cost the brokers nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from orbitmq.admin import Admin
+from orbitmq.admin.commands.cluster_list import BrokerState, broker_states
+from orbitmq.admin.commands.group_dead_letters import DeadLetters, dead_letters
+from orbitmq.admin.commands.group_progress import GroupSummary, group_summaries
+from orbitmq.console.history import History
+from orbitmq.protocol.errors import OrbitError
+
+log = logging.getLogger(__name__)
+
+SERIES = ("inTps", "outTps", "lag", "deadLetters", "unflushedBytes", "diskRatio")
+SHARE = 50
+"""The pause after a look is at least so many times as long as the look: brokers of many groups are asked less
+often."""
+LONGEST_PAUSE_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class Sample:
+    """What one look found. `errors` says what could not be found out."""
+
+    at_ms: int = 0
+    brokers: list[BrokerState] = field(default_factory=list)
+    groups: list[GroupSummary] = field(default_factory=list)
+    dead_letters: list[DeadLetters] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    def values(self) -> dict[str, float | None]:
+        """The sums over the cluster, by the names of SERIES; None where nothing is known."""
+        masters = [one for one in self.brokers if one.at.is_master]
+        return {
+            "inTps": _total(one.in_tps for one in masters),
+            "outTps": _total(one.out_tps for one in self.brokers),
+            "lag": float(sum(one.lag for one in self.groups)) if not self.errors else None,
+            "deadLetters": float(sum(one.count for one in self.dead_letters)) if not self.errors else None,
+            "unflushedBytes": _total(one.unflushed_bytes for one in self.brokers),
+            "diskRatio": max(
+                (one.disk_ratio for one in self.brokers if one.disk_ratio is not None), default=None
+            ),
+        }
+
+
+class Sampler:
+    """Looks at one cluster for as long as `run` runs; keeps the last sample and the history."""
+
+    def __init__(self, admin: Admin, seconds: float) -> None:
+        self._admin = admin
+        self._seconds = seconds
+        self.sample = Sample()
+        self.history = History(SERIES)
+        self._changed = asyncio.Condition()
+
+    async def run(self) -> None:
+        """Looks again and again; ends by cancellation."""
+        while True:
+            began = time.monotonic()
+            sample = await look(self._admin)
+            self.history.add(sample.at_ms / 1000, sample.values())
+            async with self._changed:
+                self.sample = sample
+                self._changed.notify_all()
+            took = time.monotonic() - began
+            await asyncio.sleep(min(LONGEST_PAUSE_SECONDS, max(self._seconds, SHARE * took)))
+
+    async def first(self) -> Sample:
+        """The last sample; waits for the first one."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self.sample.at_ms)
+        return self.sample
+
+    async def samples(self) -> AsyncIterator[Sample]:
+        """Every new sample from now on."""
+        while True:
+            async with self._changed:
+                await self._changed.wait()
+            yield self.sample
+
+
+async def look(admin: Admin) -> Sample:
+    """One sample. Errors of one part leave the others."""
+    sample = Sample(at_ms=time.time_ns() // 1_000_000)
+    with _noting(sample.errors):
+        sample.brokers = await broker_states(admin)
+    if any(one.state == "active" for one in sample.brokers):
+        with _noting(sample.errors):
+            sample.groups = await group_summaries(admin)
+        with _noting(sample.errors):
+            sample.dead_letters = await dead_letters(admin)
+    elif not sample.errors:
+        sample.errors = [one.error or f"{one.at.name} is {one.state}" for one in sample.brokers]
+    return sample
+
+
+@contextlib.contextmanager
+def _noting(errors: list[str]) -> Iterator[None]:
+    try:
+        yield
+    except OrbitError as error:
+        errors.append(str(error))
+
+
+def _total(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(sum(known)) if known else None

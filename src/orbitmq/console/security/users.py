@@ -1,0 +1,87 @@
+"""The file of users: `name:role:hash`, a line each, readable by its owner alone."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from orbitmq.console.security.passwords import hash_password, is_password
+from orbitmq.console.security.roles import Role, parse_role
+from orbitmq.options import OptionError
+
+MAX_USERS = 1000
+_NAME = re.compile(r"[A-Za-z0-9._@-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """One who may log in."""
+
+    name: str
+    role: Role
+    password: str
+    """The hash."""
+
+
+class UserFile:
+    """Reads the file when it has changed: users come and go without a restart."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._seen: tuple[int, int] | None = None
+        self._users: dict[str, User] = {}
+        self._nobody = hash_password("a password that nobody has")
+
+    @property
+    def users(self) -> dict[str, User]:
+        """All users by name. Raises OptionError for a file that cannot be read."""
+        try:
+            status = self.path.stat()
+        except FileNotFoundError:
+            return {}
+        seen = (status.st_mtime_ns, status.st_size)
+        if seen != self._seen:
+            self._users = _parse(self.path)
+            self._seen = seen
+        return self._users
+
+    def check(self, name: str, password: str) -> User | None:
+        """The user of that name and password, or None; takes as long for an unknown name."""
+        user = self.users.get(name)
+        right = is_password(password, user.password if user else self._nobody)
+        return user if right else None
+
+
+def set_user(path: Path, name: str, role: Role, password: str) -> bool:
+    """Adds a user, or changes one; gives whether it is new. Raises OptionError, WeakPassword."""
+    if not _NAME.fullmatch(name):
+        raise OptionError(f"{name!r} is no user name: letters, digits and ._@-, 64 at most")
+    users = _parse(path) if path.exists() else {}
+    is_new = name not in users
+    if is_new and len(users) >= MAX_USERS:
+        raise OptionError(f"{path} has {MAX_USERS} users already")
+    users[name] = User(name, role, hash_password(password))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(path.name + ".tmp")
+    lines = "".join(f"{one.name}:{one.role.title}:{one.password}\n" for one in users.values())
+    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(lines)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+    return is_new
+
+
+def _parse(path: Path) -> dict[str, User]:
+    users = {}
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            name, role, password = line.split(":")
+            users[name] = User(name, parse_role(role), password)
+        except ValueError:
+            raise OptionError(f"{path}, line {number}: expected NAME:ROLE:HASH") from None
+    return users

@@ -1,0 +1,107 @@
+"""The console as a server that starts and stops, in the event loop of whoever started it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Iterator
+
+import uvicorn
+
+from orbitmq.console.app import create_app
+from orbitmq.console.console import Console
+from orbitmq.console.settings import ConsoleSettings
+from orbitmq.net.address import format_address
+from orbitmq.server.errors import CannotListen
+from orbitmq.server.turn.listener import reason_of
+
+MOST_CONNECTIONS = 500
+"""Requests and open event streams at a time; beyond it the answer is 503."""
+CLOSING_SECONDS = 1
+
+
+class ConsoleServer:
+    """Listens from `start` to `stop`. Raises CannotListen, OptionError."""
+
+    def __init__(self, settings: ConsoleSettings) -> None:
+        self._settings = settings
+        self._console: Console | None = None
+        self._server: _Server | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._port = settings.port
+
+    @property
+    def address(self) -> str:
+        """`host:port`."""
+        return format_address(self._settings.listen, self._port)
+
+    @property
+    def url(self) -> str:
+        """The address of the first page."""
+        return f"{'https' if self._settings.tls_cert else 'http'}://{self.address}/"
+
+    async def start(self) -> None:
+        """Returns when it listens."""
+        settings = self._settings
+        listening = _listen(settings.listen, settings.port)
+        self._port = listening.getsockname()[1]
+        logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+        console = Console(settings)
+        config = uvicorn.Config(
+            create_app(console),
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=True,
+            ws="none",
+            limit_concurrency=MOST_CONNECTIONS,
+            timeout_graceful_shutdown=CLOSING_SECONDS,
+            h11_max_incomplete_event_size=64 << 10,
+            proxy_headers=False,
+            ssl_certfile=settings.tls_cert,
+            ssl_keyfile=settings.tls_key,
+        )
+        await console.start()
+        self._console, self._server = console, _Server(config)
+        self._task = asyncio.create_task(self._server.serve([listening]), name="console")
+        listens = asyncio.create_task(self._server.listens.wait())
+        await asyncio.wait({self._task, listens}, return_when=asyncio.FIRST_COMPLETED)
+        if not self._server.listens.is_set():
+            listens.cancel()
+            await console.close()
+            await self._task  # raises the reason
+
+    async def stop(self) -> None:
+        """Ends open streams and all connections."""
+        if self._server is not None and self._task is not None:
+            self._server.should_exit = True
+            await self._task
+        if self._console is not None:
+            await self._console.close()
+
+
+class _Server(uvicorn.Server):
+    """Says when it listens, and leaves signals to the process."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listens = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.listens.set()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=128)
+    except OSError as error:
+        raise CannotListen(format_address(host, port), reason_of(error)) from None

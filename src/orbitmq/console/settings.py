@@ -1,0 +1,74 @@
+"""How a console is started, and which starts are refused."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from orbitmq.access import Access
+from orbitmq.options import OptionError
+
+DEFAULT_PORT = 8080
+_CLUSTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleSettings:
+    """Everything that a console is told when it starts. Raises OptionError for what it must not be told."""
+
+    clusters: Mapping[str, str]
+    """Name servers by the name that the pages give their cluster; the first one is shown first."""
+    data_dir: Path
+    """Folder for users, the audit log and journals. It is made when something is written to it."""
+    listen: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    """0: any free port."""
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    access: Access = field(default_factory=Access)
+    """The user and the TLS settings with which brokers are asked."""
+    sample_seconds: float = 10.0
+    """How often the charts get a point."""
+
+    def __post_init__(self) -> None:
+        if not self.clusters:
+            raise OptionError("a console needs a cluster: --namesrv HOST:PORT")
+        for name in self.clusters:
+            if not _CLUSTER_NAME.fullmatch(name):
+                raise OptionError(
+                    f"{name!r} is no name for a cluster: use letters, digits and ._-, 64 at most"
+                )
+        if self.tls_key is not None and self.tls_cert is None:
+            raise OptionError("a key needs its certificate: --https-cert")
+        if self.is_loopback:
+            return
+        if not self.users_file.exists():
+            raise OptionError(
+                f"a console on {self.listen} needs users: orbitmq console set-user NAME --role admin "
+                f"--data-dir {self.data_dir}"
+            )
+        if self.tls_cert is None:
+            raise OptionError(f"a console on {self.listen} needs TLS: --https-cert FILE --https-key FILE")
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        if self.listen == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.listen).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def users_file(self) -> Path:
+        """The users who may log in; without this file nobody has to."""
+        return self.data_dir / "users"
+
+    @property
+    def audit_file(self) -> Path:
+        """One JSON object per change."""
+        return self.data_dir / "audit.jsonl"

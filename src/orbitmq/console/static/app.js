@@ -1,0 +1,70 @@
+// The frame of all pages: who is logged in, where one is, and the view of that address.
+import { html, render, effect, useEffect, useState } from "/static/html.js";
+import { get, post, session } from "/static/api.js";
+import { address, go, place } from "/static/router.js";
+import { choose, language, LANGUAGES, load, t } from "/static/words.js";
+import { Loading, Notices, Problem } from "/static/ui/notice.js";
+import { Login } from "/static/views/login.js";
+import { VIEWS } from "/static/views/all.js";
+
+async function begin() {
+  await load(language.value);
+  session.value = await get("/api/session");
+}
+
+function Frame() {
+  const { cluster, view, name } = place.value;
+  const clusters = session.value.clusters;
+  const known = clusters.includes(cluster);
+  useEffect(() => { if (!cluster && clusters.length) go(address(clusters[0], "overview"), { replace: true }); }, [cluster, clusters]);
+  const found = VIEWS.find((one) => one.key === (view || "overview"));
+  const title = found ? (name || t(found.title)) : t("No such page");
+  useEffect(() => { document.title = `${title} · ${cluster} · OrbitMQ`; }, [title, cluster]);
+  return html`
+    <a class="skip" href="#main">${t("Skip to the content")}</a>
+    <header class="top">
+      <a class="brand" href=${address(cluster || clusters[0], "overview")}><img src="/static/icon.svg" alt="" width="26" height="26" /><span>OrbitMQ</span></a>
+      <select class="cluster" aria-label=${t("Cluster")} value=${cluster} onChange=${(event) => go(address(event.target.value, view || "overview"))}>
+        ${!known && html`<option value=${cluster} selected>${cluster}</option>`}
+        ${clusters.map((one) => html`<option key=${one} value=${one} selected=${one === cluster}>${one}</option>`)}
+      </select>
+      <nav aria-label=${t("Pages")}>
+        ${VIEWS.filter((one) => one.shown?.() ?? true).map((one) => html`<a key=${one.key} href=${address(cluster || clusters[0], one.key)} aria-current=${one === found ? "page" : undefined}>${t(one.title)}</a>`)}
+      </nav>
+      <div class="top-end">
+        <select aria-label=${t("Language")} value=${language.value} onChange=${(event) => choose(event.target.value)}>
+          ${Object.entries(LANGUAGES).map(([key, text]) => html`<option key=${key} value=${key} lang=${key} selected=${key === language.value}>${text}</option>`)}
+        </select>
+        ${session.value.wantsLogin && html`<span class="who" title=${t(session.value.role)}>${session.value.user}</span><button type="button" onClick=${leave}>${t("Log out")}</button>`}
+      </div>
+    </header>
+    <main id="main" tabindex="-1" key=${cluster + view + name}>
+      ${cluster && !known
+        ? html`<h1>${t("No such cluster")}</h1><p>${t("This console knows: {names}", { names: clusters.join(", ") })}</p>`
+        : found && cluster ? html`<${found.component} cluster=${cluster} name=${name} />` : !cluster ? html`<${Loading} />` : html`<h1>${t("No such page")}</h1>`}
+    </main>`;
+}
+
+async function leave() {
+  await post("/api/logout");
+  session.value = await get("/api/session");
+}
+
+function App() {
+  const [error, setError] = useState(null);
+  useEffect(() => { begin().catch(setError); }, []);
+  language.value; // all texts are drawn anew in another language
+  let inside = html`<${Loading} />`;
+  if (error) inside = html`<main id="main"><${Problem} error=${error} retry=${() => location.reload()} /></main>`;
+  else if (session.value) inside = session.value.user ? html`<${Frame} />` : html`<${Login} />`;
+  return html`${inside}<${Notices} />`;
+}
+
+addEventListener("keydown", (event) => {
+  if (event.key === "/" && !/^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName) && !document.querySelector("dialog[open]")) {
+    const filter = document.getElementById("filter");
+    if (filter) { event.preventDefault(); filter.focus(); }
+  }
+});
+effect(() => { document.documentElement.lang = language.value === "zh" ? "zh-CN" : "en"; });
+render(html`<${App} />`, document.getElementById("app"));

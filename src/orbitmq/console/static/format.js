@@ -1,0 +1,36 @@
+// Numbers, sizes and times as people read them. The locale is the page's language.
+import { language } from "/static/words.js";
+
+const plain = () => new Intl.NumberFormat(language.value);
+export const number = (value) => (value == null ? "–" : plain().format(Math.round(value)));
+export function rate(value) {
+  if (value == null) return "–";
+  return new Intl.NumberFormat(language.value, { maximumFractionDigits: value < 10 ? 2 : value < 100 ? 1 : 0 }).format(value);
+}
+export function short(value) {
+  if (value == null) return "–";
+  return new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 }).format(value);
+}
+export function bytes(value) {
+  if (value == null) return "–";
+  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+  let index = 0;
+  while (value >= 1024 && index < units.length - 1) { value /= 1024; index += 1; }
+  return `${value < 10 && index ? value.toFixed(1) : Math.round(value)} ${units[index]}`;
+}
+export const percent = (value) => (value == null ? "–" : `${(100 * value).toFixed(value < 0.1 ? 1 : 0)} %`);
+export function time(ms) {
+  if (!ms || ms <= 0) return "–";
+  return new Intl.DateTimeFormat(language.value, { dateStyle: "medium", timeStyle: "medium" }).format(new Date(ms));
+}
+export function span(ms) {
+  if (ms == null || ms < 0) return "–";
+  const seconds = ms / 1000;
+  if (seconds < 1) return `${Math.round(ms)} ms`;
+  if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`;
+  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
+  return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
+}
+export const ago = (ms) => (!ms || ms <= 0 ? "–" : span(1000 * Math.max(0, Math.round((Date.now() - ms) / 1000))).replace(/^0 ms$/, "0 s"));
+export const perm = (bits) => `${bits & 4 ? "R" : "–"}${bits & 2 ? "W" : "–"}`;

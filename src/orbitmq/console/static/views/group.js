@@ -1,0 +1,112 @@
+import { html, useEffect, useState } from "/static/html.js";
+import { get, inCluster, may, part, post } from "/static/api.js";
+import { useLive } from "/static/live.js";
+import { ago, number, rate, time } from "/static/format.js";
+import { address, place } from "/static/router.js";
+import { t } from "/static/words.js";
+import { Choice, Text } from "/static/ui/fields.js";
+import { Dialog } from "/static/ui/dialog.js";
+import { Empty, Loading, Problem, say } from "/static/ui/notice.js";
+import { Table } from "/static/ui/table.js";
+import { Tabs } from "/static/ui/tabs.js";
+
+export function GroupView({ cluster, name }) {
+  const path = inCluster(cluster, `/groups/${part(name)}`);
+  const { value, error, loading, reload } = useLive(path, 5);
+  const [resetting, setResetting] = useState(false);
+  const tab = place.value.query.get("tab") ?? "queues";
+  const tabs = [["queues", t("Queues")], ["members", t("Members")], ["why", t("Why is it behind?")]];
+  return html`
+    <nav class="crumbs" aria-label=${t("Path")}><a href=${address(cluster, "groups")}>${t("Groups")}</a> / </nav>
+    <div class="head-row"><h1 class="mono">${name}</h1>${value?.queues.length > 0 && may("operator") && html`<div class="actions"><button type="button" onClick=${() => setResetting(true)}>${t("Reset offsets")}</button></div>`}</div>
+    <${Problem} error=${error} retry=${reload} />
+    ${loading && html`<${Loading} />`}
+    ${value && html`
+      <dl class="facts">
+        <div><dt>${t("Lag")}</dt><dd>${number(value.lag)}</dd></div><div><dt>${t("In flight")}</dt><dd>${number(value.inFlight)}</dd></div>
+        <div><dt>${t("Out/s")}</dt><dd>${rate(value.tps)}</dd></div><div><dt>${t("Members")}</dt><dd class=${value.members.length ? "" : "bad-text"}>${number(value.members.length)}</dd></div>
+      </dl>
+      ${value.subscriptionsDiffer && html`<div class="problem" role="alert"><strong>${t("The members subscribe to different messages.")}</strong></div>`}
+      <${Tabs} label=${t("Parts of the group")} tabs=${tabs} current=${tab} />
+      <section class="card">
+        ${tab === "queues" && html`<${Queues} group=${value} />`}
+        ${tab === "members" && html`<${Members} group=${value} />`}
+        ${tab === "why" && html`<${Why} path=${`${path}/why`} />`}
+      </section>
+      ${resetting && html`<${Reset} path=${path} name=${name} topics=${[...new Set(value.queues.map((one) => one.topic))]} onClose=${() => setResetting(false)} onDone=${() => { setResetting(false); reload(); }} />`}`}`;
+}
+
+function Queues({ group }) {
+  const most = Math.max(1, ...group.queues.map((one) => one.lag));
+  const columns = [
+    { key: "topic", title: t("Topic"), cell: (one) => html`<span class="mono">${one.topic}</span>` },
+    { key: "queue", title: t("Queue"), cell: (one) => html`${one.queueId} <span class="quiet">${one.broker}</span>` },
+    { key: "offset", title: t("Consumer offset"), align: "number", hide: "narrow", cell: (one) => number(one.consumerOffset) },
+    { key: "end", title: t("Broker offset"), align: "number", hide: "narrow", cell: (one) => number(one.brokerOffset) },
+    { key: "lag", title: t("Lag"), align: "number", cell: (one) => number(one.lag) },
+    { key: "share", title: t("Share"), hide: "narrow", cell: (one) => html`<span class="bar"><progress max=${most} value=${one.lag} aria-label=${t("Share")}></progress></span>` },
+    { key: "age", title: t("Read up to"), align: "number", hide: "narrow", cell: (one) => html`<span title=${time(one.lastMs)}>${one.lastMs > 0 ? t("{age} ago", { age: ago(one.lastMs) }) : "–"}</span>` },
+    { key: "owner", title: t("Member"), hide: "narrow", cell: (one) => html`<span class="mono">${one.owner ?? "–"}</span>` },
+  ];
+  return html`<${Table} label=${t("Queues")} rows=${group.queues} rowKey=${(one) => `${one.topic} ${one.broker} ${one.queueId}`} columns=${columns} empty=${html`<${Empty} title=${t("No offsets yet")}>${t("The group has consumed nothing so far.")}<//>`} />`;
+}
+
+function Members({ group }) {
+  const columns = [
+    { key: "client", title: t("Client"), cell: (one) => html`<span class="mono">${one.clientId}</span><div class="quiet">${one.address}</div>` },
+    { key: "version", title: t("Version"), hide: "narrow", cell: (one) => `${one.language} ${one.version}` },
+    { key: "subscriptions", title: t("Subscriptions"), cell: (one) => Object.entries(one.subscriptions).map(([topic, text]) => html`<div key=${topic}><span class="mono">${topic}</span> <code>${text}</code></div>`) },
+    { key: "queues", title: t("Queues"), align: "number", cell: (one) => (one.answered ? number(one.queues) : "–") },
+    { key: "cached", title: t("Held"), align: "number", hide: "narrow", cell: (one) => (one.answered ? number(one.cached) : "–") },
+    { key: "handler", title: t("Handler, ms"), align: "number", hide: "narrow", cell: (one) => (one.answered ? rate(one.handlerMs) : "–") },
+    { key: "ok", title: t("Done/s"), align: "number", hide: "narrow", cell: (one) => (one.answered ? rate(one.okTps) : "–") },
+    { key: "failed", title: t("Failed/s"), align: "number", hide: "narrow", cell: (one) => (one.answered ? html`<span class=${one.failedTps ? "bad-text" : ""}>${rate(one.failedTps)}</span>` : "–") },
+  ];
+  return html`<${Table} label=${t("Members")} rows=${group.members} rowKey=${(one) => one.clientId} columns=${columns} empty=${html`<${Empty} title=${t("No member is online")}>${t("Start a consumer of this group.")}<//>`} />`;
+}
+
+function Why({ path }) {
+  const { value, error, loading, reload } = useLive(path, 0);
+  return html`<div class="pad">
+    ${loading && html`<${Loading} />`}<${Problem} error=${error} retry=${reload} />
+    ${value && html`<ol class="causes">${value.causes.map((one, index) => html`<li key=${one.cause} class=${index ? "" : "first"}>
+      <strong>${one.sentence}</strong> <span class="tag">${one.cause}</span>
+      ${one.evidence.length > 0 && html`<ul>${one.evidence.map((text) => html`<li key=${text}>${text}</li>`)}</ul>`}
+      <div class="quiet">${one.advice}</div>
+    </li>`)}</ol><button type="button" onClick=${reload}>${t("Look again")}</button>`}
+  </div>`;
+}
+
+function Reset({ path, name, topics, onClose, onDone }) {
+  const own = topics.find((one) => !one.startsWith("%")) ?? topics[0];
+  const [topic, setTopic] = useState(own);
+  const [kind, setKind] = useState("time");
+  const [moment, setMoment] = useState(() => local(Date.now() - 3600000));
+  const [effect, setEffect] = useState(null);
+  const [error, setError] = useState(null);
+  const to = kind === "time" ? new Date(moment).getTime() : kind;
+  useEffect(() => {
+    let current = true;
+    setEffect(null);
+    setError(null);
+    if (kind === "time" && !Number.isFinite(to)) return undefined;
+    get(`${path}/reset-preview?topic=${part(topic)}&to=${to}`).then((found) => current && setEffect(found), (failure) => current && setError(failure));
+    return () => { current = false; };
+  }, [topic, to]);
+  async function reset() {
+    await post(`${path}/reset`, { topic, to });
+    say(t("Offsets of {name} are set", { name }));
+    onDone();
+  }
+  return html`<${Dialog} title=${t("Reset offsets of {name}", { name })} action=${t("Reset")} danger=${effect?.skipped > 0} disabled=${!effect} onSubmit=${reset} onClose=${onClose}>
+    <div class="fields">
+      <${Choice} label=${t("Topic")} value=${topic} onInput=${setTopic} options=${topics.map((one) => [one, one])} />
+      <${Choice} label=${t("Go on")} value=${kind} onInput=${setKind} options=${[["time", t("at a time")], ["earliest", t("at the oldest message")], ["latest", t("after the newest message (skip)")]]} />
+      ${kind === "time" && html`<${Text} label=${t("Stored at or after")} type="datetime-local" step="1" required value=${moment} onInput=${setMoment} />`}
+    </div>
+    <${Problem} error=${error} />
+    ${effect ? html`<div class="done" role="status"><strong>${effect.again || effect.skipped ? t("{again} messages are delivered again, {skipped} are skipped.", { again: number(effect.again), skipped: number(effect.skipped) }) : t("Nothing changes.")}</strong></div>` : !error && html`<${Loading} />`}
+  <//>`;
+}
+
+const local = (ms) => new Date(ms - new Date(ms).getTimezoneOffset() * 60000).toISOString().slice(0, 19);

@@ -1,0 +1,119 @@
+import { html, useMemo, useState } from "/static/html.js";
+import { inCluster } from "/static/api.js";
+import { useLive } from "/static/live.js";
+import { bytes, number, time } from "/static/format.js";
+import { address, go, place } from "/static/router.js";
+import { t } from "/static/words.js";
+import { Chips, Text } from "/static/ui/fields.js";
+import { Empty, Loading, Problem } from "/static/ui/notice.js";
+
+const SHOWN_TEXT = 256 * 1024;
+const SHOWN_HEX = 4096;
+const FIELDS = { key: ["topic", "key"], unique: ["topic", "uniqueId"], id: ["id"], place: ["topic", "broker", "queueId", "offset"], time: ["topic", "from"] };
+const ways = () => [["key", t("Key")], ["unique", t("Unique id")], ["id", t("Message id")], ["place", t("Place")], ["time", t("Time")]];
+const local = (ms) => new Date(ms - new Date(ms).getTimezoneOffset() * 60000).toISOString().slice(0, 19);
+
+export function Messages({ cluster }) {
+  const query = place.value.query;
+  const by = query.get("by") in FIELDS ? query.get("by") : "key";
+  const [form, setForm] = useState(() => ({ topic: "", key: "", uniqueId: "", id: "", broker: "", queueId: "0", offset: "0", from: local(Date.now() - 3600000), ...Object.fromEntries(query) }));
+  const set = (name) => (value) => setForm({ ...form, [name]: value });
+  const path = request(cluster, by, query);
+  const { value, error, loading, reload } = useLive(path, 0);
+  function submit(event) {
+    event.preventDefault();
+    const to = address(cluster, "messages", "", { by, ...Object.fromEntries(FIELDS[by].map((name) => [name, form[name].trim()])) });
+    if (to === location.pathname + location.search) reload();
+    else go(to);
+  }
+  const labels = { topic: t("Topic"), key: t("Key"), uniqueId: t("Unique id"), id: t("Message id"), broker: t("Broker"), queueId: t("Queue"), offset: t("Offset"), from: t("Stored from") };
+  const types = { queueId: { type: "number", min: 0 }, offset: { type: "number", min: 0 }, from: { type: "datetime-local", step: 1 } };
+  return html`
+    <h1>${t("Messages")}</h1>
+    <section class="card"><form class="fields" onSubmit=${submit}>
+      <div class="wide"><${Chips} label=${t("Look up by")} value=${by} options=${ways()} onInput=${(way) => go(address(cluster, "messages", "", { by: way, topic: form.topic }), { replace: true })} /></div>
+      ${FIELDS[by].map((name) => html`<${Text} key=${name} label=${labels[name]} value=${form[name]} onInput=${set(name)} required ...${types[name] ?? {}} />`)}
+      <div class="wide"><button type="submit" class="primary">${t("Look up")}</button></div>
+    </form></section>
+    <${Problem} error=${error} retry=${reload} />
+    ${loading && html`<${Loading} />`}
+    ${!path && html`<${Empty} title=${t("No message was looked for yet")}>${t("Give a key, an id, a place or a time.")}<//>`}
+    ${value && !value.messages.length && html`<${Empty} title=${t("No message from this time on")}><//>`}
+    ${value?.messages.length > 0 && html`<p class="quiet" role="status">${t("Messages: {count}", { count: number(value.messages.length) })}</p>
+      <div class="messages">${value.messages.map((one) => html`<${Message} key=${one.id + one.queueOffset} message=${one} open=${value.messages.length === 1} />`)}</div>`}`;
+}
+
+// The question to the API, once all its parts are in the address.
+function request(cluster, by, query) {
+  const values = Object.fromEntries(FIELDS[by].map((name) => [name, query.get(name) ?? ""]));
+  if (Object.values(values).some((text) => !text)) return null;
+  if (by === "time") {
+    values.fromMs = new Date(values.from).getTime();
+    delete values.from;
+    if (!Number.isFinite(values.fromMs)) return null;
+  }
+  return inCluster(cluster, `/messages?${new URLSearchParams(values)}`);
+}
+
+function Message({ message, open }) {
+  const facts = [
+    [t("Message id"), message.id], [t("Unique id"), message.uniqueId ?? "–"], [t("Stored"), `${time(message.storedMs)} · ${message.storeHost}`], [t("Sent"), time(message.bornMs)], [t("Sent by"), message.bornHost],
+    [t("Physical offset"), number(message.physicalOffset)], [t("Delivered again"), number(message.reconsumeTimes)],
+  ];
+  return html`<details class="card message" open=${open}><summary>
+      <span class="mono">${message.topic}</span><span>${t("Queue")} ${message.queueId} · ${number(message.queueOffset)}</span>
+      ${message.tags && html`<span class="tag">${message.tags}</span>`}${message.keys.map((key) => html`<span class="tag mono" key=${key}>${key}</span>`)}
+      <span class="quiet">${time(message.storedMs)} · ${bytes(message.bodySize)}</span></summary>
+    <div class="pad"><dl class="list">${facts.map(([name, text]) => html`<div key=${name}><dt>${name}</dt><dd class="mono">${text}</dd></div>`)}</dl>
+      <h2>${t("Properties")}</h2><dl class="list">${Object.entries(message.properties).slice(0, 500).map(([name, text]) => html`<div key=${name}><dt class="mono">${name}</dt><dd class="mono">${text}</dd></div>`)}</dl>
+      <h2>${t("Body")}</h2><${Body} message=${message} /></div>
+  </details>`;
+}
+
+function Body({ message }) {
+  const data = useMemo(() => Uint8Array.from(atob(message.body), (letter) => letter.charCodeAt(0)), [message]);
+  const text = useMemo(() => decoded(data, message.isCut), [data]);
+  const json = useMemo(() => parsed(text), [text]);
+  const [view, setView] = useState(json.value !== undefined ? "json" : text === null ? "hex" : "text");
+  if (!data.length) return html`<p class="quiet">${t("The body is empty.")}</p>`;
+  const limit = view === "hex" ? SHOWN_HEX : SHOWN_TEXT;
+  const shown = Math.min(data.length, limit);
+  let content;
+  if (view === "hex" || text === null) content = dump(data.subarray(0, SHOWN_HEX));
+  else if (view === "json") content = json.value === undefined ? t("The body is not JSON: {reason}", { reason: json.reason }) : json.value.slice(0, SHOWN_TEXT);
+  else content = visible(text.slice(0, SHOWN_TEXT));
+  return html`<${Chips} label=${t("Show as")} value=${view} options=${[...(text === null ? [] : [["text", t("Text")], ["json", "JSON"]]), ["hex", "Hex"]]} onInput=${setView} />
+    <pre class="body" tabindex="0" aria-label=${t("Body")}>${content}</pre>
+    ${message.isCut ? html`<p class="quiet">${t("The first {shown} of {size}; look the message up by its id for all of it.", { shown: bytes(data.length), size: bytes(message.bodySize) })}</p>` : shown < data.length && html`<p class="quiet">${t("The first {shown} of {size}.", { shown: bytes(shown), size: bytes(data.length) })}</p>`}`;
+}
+
+function decoded(data, isCut) {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(data, { stream: isCut });
+  } catch {
+    return null;
+  }
+}
+
+function parsed(text) {
+  if (text === null) return { reason: "UTF-8" };
+  try {
+    return { value: JSON.stringify(JSON.parse(text), null, 2) };
+  } catch (error) {
+    return { reason: error.message };
+  }
+}
+
+// Control characters, and those that turn the direction of text around, are shown as what they are.
+const visible = (text) => text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2066-\u2069]/g, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
+function dump(data) {
+  const lines = [];
+  for (let start = 0; start < data.length; start += 16) {
+    const row = [...data.subarray(start, start + 16)];
+    const codes = row.map((value) => value.toString(16).padStart(2, "0")).join(" ");
+    const letters = row.map((value) => (value >= 32 && value < 127 ? String.fromCharCode(value) : "·")).join("");
+    lines.push(`${start.toString(16).padStart(6, "0")}  ${codes.padEnd(47)}  ${letters}`);
+  }
+  return lines.join("\n");
+}

@@ -1,0 +1,132 @@
+import { html, useState } from "/static/html.js";
+import { inCluster, may, part, post, put, remove } from "/static/api.js";
+import { useLive } from "/static/live.js";
+import { ago, number, perm, rate, time } from "/static/format.js";
+import { address, go, place } from "/static/router.js";
+import { t } from "/static/words.js";
+import { Area, Choice, Pairs, Text } from "/static/ui/fields.js";
+import { Dialog } from "/static/ui/dialog.js";
+import { Empty, Loading, Problem, say } from "/static/ui/notice.js";
+import { Table } from "/static/ui/table.js";
+import { Tabs } from "/static/ui/tabs.js";
+import { fromForm, toForm, TopicFields } from "/static/views/topic_form.js";
+
+export function TopicView({ cluster, name }) {
+  const path = inCluster(cluster, `/topics/${part(name)}`);
+  const { value, error, loading, reload } = useLive(path, 10);
+  const [dialog, setDialog] = useState("");
+  const tab = place.value.query.get("tab") ?? "queues";
+  const tabs = [["queues", t("Queues")], ["routes", t("Routes")], ["groups", t("Groups")], ...(may("operator") ? [["publish", t("Publish")]] : [])];
+  const messages = value?.queues.reduce((sum, one) => sum + one.maxOffset - one.minOffset, 0);
+  const canChange = value && may("admin") && value.kind !== "system";
+  return html`
+    <nav class="crumbs" aria-label=${t("Path")}><a href=${address(cluster, "topics")}>${t("Topics")}</a> / </nav>
+    <div class="head-row"><h1 class="mono">${name}</h1><div class="actions"><a class="button" href=${address(cluster, "messages", "", { topic: name, by: "time" })}>${t("Messages")}</a>${canChange && html`<button type="button" onClick=${() => setDialog("change")}>${t("Change")}</button><button type="button" class="danger-text" onClick=${() => setDialog("delete")}>${t("Delete")}</button>`}</div></div>
+    <${Problem} error=${error} retry=${reload} />
+    ${loading && html`<${Loading} />`}
+    ${value && html`
+      <dl class="facts">
+        <div><dt>${t("Messages")}</dt><dd>${number(messages)}</dd></div><div><dt>${t("In/s")}</dt><dd>${rate(value.inTps)}</dd></div>
+        <div><dt>${t("In 24 h")}</dt><dd>${number(value.inDay)}</dd></div><div><dt>${t("Queues")}</dt><dd>${number(value.queues.length)}</dd></div>
+        ${Object.entries(value.attributes ?? {}).map(([key, text]) => html`<div key=${key}><dt>${key}</dt><dd>${text}</dd></div>`)}
+      </dl>
+      <${Tabs} label=${t("Parts of the topic")} tabs=${tabs} current=${tab} />
+      <section class="card">
+        ${tab === "queues" && html`<${Queues} topic=${value} />`}
+        ${tab === "routes" && html`<${Routes} topic=${value} />`}
+        ${tab === "groups" && html`<${Groups} topic=${value} cluster=${cluster} />`}
+        ${tab === "publish" && may("operator") && html`<${Publish} path=${path} onSent=${reload} />`}
+      </section>
+      ${dialog === "change" && html`<${Change} path=${path} topic=${value} onClose=${() => setDialog("")} onDone=${() => { setDialog(""); reload(); }} />`}
+      ${dialog === "delete" && html`<${Delete} path=${path} cluster=${cluster} name=${name} messages=${messages} groups=${value.groups} onClose=${() => setDialog("")} />`}`}`;
+}
+
+function Queues({ topic }) {
+  const most = Math.max(1, ...topic.queues.map((one) => one.maxOffset - one.minOffset));
+  const columns = [
+    { key: "broker", title: t("Broker"), cell: (one) => one.broker },
+    { key: "queue", title: t("Queue"), align: "number", cell: (one) => one.queueId },
+    { key: "min", title: t("Min offset"), align: "number", hide: "narrow", cell: (one) => number(one.minOffset) },
+    { key: "max", title: t("Max offset"), align: "number", cell: (one) => number(one.maxOffset) },
+    { key: "messages", title: t("Messages"), align: "number", cell: (one) => number(one.maxOffset - one.minOffset) },
+    { key: "share", title: t("Share"), hide: "narrow", cell: (one) => html`<span class="bar"><progress max=${most} value=${one.maxOffset - one.minOffset} aria-label=${t("Share")}></progress></span>` },
+    { key: "last", title: t("Last stored"), align: "number", hide: "narrow", cell: (one) => html`<span title=${time(one.lastMs)}>${one.lastMs > 0 ? t("{age} ago", { age: ago(one.lastMs) }) : "–"}</span>` },
+  ];
+  return html`<${Table} label=${t("Queues")} rows=${topic.queues} rowKey=${(one) => `${one.broker} ${one.queueId}`} columns=${columns} empty=${html`<${Empty} title=${t("No queue can be reached")}><//>`} />`;
+}
+
+function Routes({ topic }) {
+  const columns = [
+    { key: "broker", title: t("Broker"), cell: (one) => html`<strong>${one.broker}</strong> <span class="quiet">${one.cluster ?? ""}</span>` },
+    { key: "addresses", title: t("Addresses"), cell: (one) => Object.entries(one.addresses).map(([id, text]) => html`<div key=${id}><code>${text}</code> <span class="quiet">${id === "0" ? t("master") : t("slave {id}", { id })}</span></div>`) },
+    { key: "read", title: t("Read queues"), align: "number", cell: (one) => one.readQueues },
+    { key: "write", title: t("Write queues"), align: "number", cell: (one) => one.writeQueues },
+    { key: "perm", title: t("Permission"), cell: (one) => html`<code>${perm(one.perm)}</code>` },
+  ];
+  return html`<${Table} label=${t("Routes")} rows=${topic.routes} rowKey=${(one) => one.broker} columns=${columns} empty=${html`<${Empty} title=${t("No broker has this topic")}><//>`} />`;
+}
+
+function Groups({ topic, cluster }) {
+  if (!topic.groups.length) return html`<${Empty} title=${t("No group consumes this topic")}>${t("Start one: orbitmq consume --topic {name} --group NAME", { name: topic.name })}<//>`;
+  return html`<ul class="plain">${topic.groups.map((one) => html`<li key=${one}><a class="mono" href=${address(cluster, "groups", one)}>${one}</a></li>`)}</ul>`;
+}
+
+function Change({ path, topic, onClose, onDone }) {
+  const [form, setForm] = useState(() => toForm(topic));
+  async function change() {
+    await put(path, fromForm(form, topic));
+    say(t("Topic {name} is changed", { name: topic.name }));
+    onDone();
+  }
+  return html`<${Dialog} title=${t("Change {name}", { name: topic.name })} action=${t("Change")} onSubmit=${change} onClose=${onClose}><${TopicFields} form=${form} onInput=${setForm} /><//>`;
+}
+
+function Delete({ path, cluster, name, messages, groups, onClose }) {
+  const [typed, setTyped] = useState("");
+  async function erase() {
+    await remove(path, { confirm: typed });
+    say(t("Topic {name} is deleted", { name }));
+    go(address(cluster, "topics"));
+  }
+  return html`<${Dialog} title=${t("Delete {name}", { name })} action=${t("Delete for good")} danger disabled=${typed !== name} onSubmit=${erase} onClose=${onClose}>
+    <p>${t("This deletes {messages} messages, and the offsets of {groups} groups. It cannot be undone.", { messages: number(messages), groups: groups.length })}</p>
+    <${Text} label=${t("Type the name of the topic to confirm")} value=${typed} onInput=${setTyped} wide />
+  <//>`;
+}
+
+const DELAYS = ["1 s", "5 s", "10 s", "30 s", "1 min", "2 min", "3 min", "4 min", "5 min", "6 min", "7 min", "8 min", "9 min", "10 min", "20 min", "30 min", "1 h", "2 h"];
+
+function Publish({ path, onSent }) {
+  const [form, setForm] = useState({ text: "", tag: "", keys: "", orderKey: "", delay: "0", properties: [] });
+  const [error, setError] = useState(null);
+  const [busy, setBusy] = useState(false);
+  const [sent, setSent] = useState(null);
+  const set = (name) => (value) => setForm({ ...form, [name]: value });
+  async function send(event) {
+    event.preventDefault();
+    setBusy(true);
+    setError(null);
+    try {
+      setSent(await post(`${path}/messages`, {
+        text: form.text, tag: form.tag || null, keys: form.keys.split(/\s+/).filter(Boolean), orderKey: form.orderKey || null,
+        delayLevel: Number(form.delay), properties: Object.fromEntries(form.properties.filter(([name]) => name)),
+      }));
+      onSent();
+    } catch (failure) {
+      setSent(null);
+      setError(failure);
+    }
+    setBusy(false);
+  }
+  return html`<form class="fields" onSubmit=${send}>
+    <${Area} label=${t("Body")} value=${form.text} onInput=${set("text")} />
+    <${Text} label=${t("Tag")} value=${form.tag} onInput=${set("tag")} />
+    <${Text} label=${t("Keys")} value=${form.keys} onInput=${set("keys")} hint=${t("Separated by blanks.")} />
+    <${Text} label=${t("Order key")} value=${form.orderKey} onInput=${set("orderKey")} hint=${t("Messages with one key go to one queue.")} />
+    <${Choice} label=${t("Delay")} value=${form.delay} onInput=${set("delay")} options=${[["0", t("none")], ...DELAYS.map((text, index) => [String(index + 1), text])]} />
+    <${Pairs} label=${t("Properties")} value=${form.properties} onInput=${set("properties")} />
+    <div class="wide"><${Problem} error=${error} />
+      ${sent && html`<div class="done" role="status"><strong>${sent.status}</strong> ${t("queue {queue} of {broker}, offset {offset}", { queue: sent.queueId, broker: sent.broker, offset: sent.queueOffset })}<div class="quiet mono">${sent.messageId}</div></div>`}
+      <button type="submit" class="primary" disabled=${busy}>${busy ? t("Working…") : t("Publish")}</button></div>
+  </form>`;
+}

@@ -1,0 +1,6 @@
+"""What the controller answers, by subject. Importing this package registers every handler."""
+
+from orbitmq.controller.handlers import admin, brokers
+from orbitmq.controller.tables import handlers
+
+__all__ = ["admin", "brokers", "handlers"]

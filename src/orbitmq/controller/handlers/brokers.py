@@ -1,0 +1,228 @@
+"""Requests of brokers: their ids, their addresses, their heartbeats, and who is in sync; and elections."""
+
+from __future__ import annotations
+
+from orbitmq.controller.group import BrokerGroup
+from orbitmq.controller.live import DEFAULT_TIMEOUT_MS, MAX_TIMEOUT_MS, LiveBroker
+from orbitmq.controller.tables import ControllerTables, handlers
+from orbitmq.handling.call import Call, Result
+from orbitmq.protocol.bodies.ha import ElectMasterResponseBody, SyncStateSet
+from orbitmq.protocol.bodies.route import BrokerMemberGroup
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.requests.controller import (
+    AppliedReply,
+    ControllerAlterSyncStateSet,
+    ControllerApplyBrokerId,
+    ControllerElectMaster,
+    ControllerGetNextBrokerId,
+    ControllerGetReplicaInfo,
+    ControllerRegisterBroker,
+    ElectMasterReply,
+    NextBrokerIdReply,
+    RegisteredReply,
+    ReplicaInfoReply,
+    SyncStateSetReply,
+)
+from orbitmq.protocol.requests.ha import BrokerHeartbeat
+from orbitmq.protocol.schema.declare import Void
+
+NO_BROKER_ID = -1
+"""The broker id of an election that names no member."""
+SUCCESS = 0
+
+
+@handlers(ControllerGetNextBrokerId)
+def get_next_broker_id(tables: ControllerTables, call: Call[ControllerGetNextBrokerId], now: int) -> Result:
+    """An id that a new member may apply for."""
+    tables.need_leadership(now)
+    request = call.request
+    name = _text(request.broker_name, "brokerName")
+    reply = NextBrokerIdReply(request.cluster_name, name, tables.groups.next_broker_id(name))
+    return tables.journal.after_commit(reply, now)
+
+
+@handlers(ControllerApplyBrokerId)
+def apply_broker_id(tables: ControllerTables, call: Call[ControllerApplyBrokerId], now: int) -> Result:
+    """Gives an id to a broker."""
+    tables.need_leadership(now)
+    request = call.request
+    cluster = _text(request.cluster_name, "clusterName")
+    name = _text(request.broker_name, "brokerName")
+    broker_id = _number(request.applied_broker_id, "appliedBrokerId")
+    tables.groups.apply_broker_id(
+        cluster, name, broker_id, _text(request.register_check_code, "registerCheckCode")
+    )
+    return tables.journal.after_commit(AppliedReply(cluster, name), now)
+
+
+@handlers(ControllerRegisterBroker)
+def register_broker(tables: ControllerTables, call: Call[ControllerRegisterBroker], now: int) -> Result:
+    """Notes where a broker is; the reply names the master if it lives."""
+    tables.need_leadership(now)
+    request = call.request
+    group = tables.groups.register(
+        _text(request.broker_name, "brokerName"),
+        _number(request.broker_id, "brokerId"),
+        _text(request.broker_address, "brokerAddress"),
+    )
+    reply = RegisteredReply(group.cluster, group.name, body=_sync_state_set(group))
+    if tables.groups.is_live(group, group.master_id):
+        reply.master_broker_id = group.master_id
+        reply.master_address = group.master_address
+        reply.master_epoch = group.master_epoch
+        reply.sync_state_set_epoch = group.sync_state_set_epoch
+    return tables.journal.after_commit(reply, now)
+
+
+@handlers(BrokerHeartbeat)
+def broker_heartbeat(tables: ControllerTables, call: Call[BrokerHeartbeat], now: int) -> Result:
+    """Notes a sign of life. A broker that asks for an answer may take it for its lease."""
+    request = call.request
+    broker_id = _number(request.broker_id, "brokerId")
+    group = None
+    if tables.leadership.leads:
+        group = tables.groups.need(request.broker_name)
+        replica = group.replicas.get(broker_id)
+        if replica is None or replica.address != request.broker_addr:
+            raise Refused(
+                ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED,
+                f"broker {broker_id} of {request.broker_name} is not registered at {request.broker_addr}",
+            )
+    timeout_ms = request.heartbeat_timeout_mills
+    beat = LiveBroker(
+        address=request.broker_addr,
+        connection_id=call.peer.connection_id,
+        last_ms=now,
+        timeout_ms=min(max(1, DEFAULT_TIMEOUT_MS if timeout_ms is None else timeout_ms), MAX_TIMEOUT_MS),
+        epoch=_or(request.epoch, -1),
+        max_offset=_or(request.max_offset, -1),
+        confirm_offset=_or(request.confirm_offset, -1),
+        election_priority=_or(request.election_priority, 1 << 31),
+    )
+    member = (request.broker_name, broker_id)
+    was_away = tables.live.get(member) is None
+    tables.live.heartbeat(member, beat)
+    tables.need_leadership(now)
+    if group is None:
+        return None
+    if was_away:
+        tables.groups.elect_where_needed(now, f"broker {broker_id} is back")
+    group = tables.groups.need(request.broker_name)
+    if beat.epoch > 0 and group.master_id != broker_id and beat.epoch < group.master_epoch:
+        # A master before learns here that it is none, should the notice have been lost.
+        raise Refused(
+            ResponseCode.CONTROLLER_FENCED_MASTER_EPOCH,
+            f"{group.name} is in master epoch {group.master_epoch}, not in {beat.epoch}",
+        )
+    return tables.journal.after_commit(Void(remark="Heart beat success"), now)
+
+
+@handlers(ControllerAlterSyncStateSet)
+def alter_sync_state_set(
+    tables: ControllerTables, call: Call[ControllerAlterSyncStateSet], now: int
+) -> Result:
+    """The in-sync set as the master reports it."""
+    tables.need_leadership(now)
+    request = call.request
+    body = request.body
+    if body is None or body.sync_state_set is None:
+        raise Refused(ResponseCode.CONTROLLER_INVALID_REQUEST, "the request has no in-sync set")
+    group = tables.groups.alter_sync_state_set(
+        _text(request.broker_name, "brokerName"),
+        _number(request.master_broker_id, "masterBrokerId"),
+        _number(request.master_epoch, "masterEpoch"),
+        frozenset(body.sync_state_set),
+        body.sync_state_set_epoch,
+    )
+    reply = SyncStateSetReply(group.sync_state_set_epoch, _sync_state_set(group))
+    return tables.journal.after_commit(reply, now)
+
+
+@handlers(ControllerElectMaster)
+def elect_master(tables: ControllerTables, call: Call[ControllerElectMaster], now: int) -> Result:
+    """Elects a master: the member asked for, or the best one; or says who it is."""
+    tables.need_leadership(now)
+    request = call.request
+    group = tables.groups.need(request.broker_name)
+    named = None if request.broker_id == NO_BROKER_ID else request.broker_id
+    if named is not None and named not in group.replicas:
+        raise Refused(
+            ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED,
+            f"BrokerId: {named} of {group.name} hasn't been registered in controller",
+        )
+    preferred = named if request.designate_elect else None
+    asker = "an operator" if request.designate_elect else f"broker {named}"
+    result = tables.groups.elect(group, now, f"asked for by {asker}", preferred=preferred, first=named)
+    group = result.group
+    if result.changed and group.master_id is not None:
+        return tables.journal.after_commit(_elected(tables, group, SUCCESS), now)
+    wanted = group.master_id if preferred is None else preferred
+    if group.master_id is not None and group.master_id == wanted and tables.groups.is_live(group, wanted):
+        reply = _elected(tables, group, ResponseCode.CONTROLLER_MASTER_STILL_EXIST)
+        reply.remark = f"the old master {group.master_address} of {group.name} still exists"
+        return tables.journal.after_commit(reply, now)
+    code = (
+        ResponseCode.CONTROLLER_MASTER_NOT_AVAILABLE
+        if named is None
+        else ResponseCode.CONTROLLER_ELECT_MASTER_FAILED
+    )
+    raise Refused(code, f"Failed to elect a new master: no suitable in-sync replica of {group.name} is alive")
+
+
+class _QuotedKeys(ElectMasterResponseBody):
+    """The body with quoted broker ids: Apache's brokers and tools cannot read its own bare ones here."""
+
+    __slots__ = ()
+
+    def to_json(self) -> bytes:
+        return self.to_standard_json()
+
+
+def _elected(tables: ControllerTables, group: BrokerGroup, code: int) -> ElectMasterReply:
+    living = {
+        broker_id: replica.address
+        for broker_id, replica in group.replicas.items()
+        if tables.groups.is_live(group, broker_id)
+    }
+    return ElectMasterReply(
+        group.master_id,
+        group.master_address,
+        group.master_epoch,
+        group.sync_state_set_epoch,
+        _QuotedKeys(BrokerMemberGroup(group.cluster, group.name, living), set(group.sync_state_set)),
+        code=code,
+    )
+
+
+@handlers(ControllerGetReplicaInfo)
+def get_replica_info(tables: ControllerTables, call: Call[ControllerGetReplicaInfo], now: int) -> Result:
+    """The master of a group and who is in sync."""
+    tables.need_leadership(now)
+    group = tables.groups.need(call.request.broker_name, ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST)
+    reply = ReplicaInfoReply(body=_sync_state_set(group))
+    if group.master_id is not None:
+        reply.master_broker_id = group.master_id
+        reply.master_address = group.master_address
+        reply.master_epoch = group.master_epoch
+    return tables.journal.after_commit(reply, now)
+
+
+def _sync_state_set(group: BrokerGroup) -> SyncStateSet:
+    return SyncStateSet(set(group.sync_state_set), group.sync_state_set_epoch)
+
+
+def _text(value: str | None, name: str) -> str:
+    if not value:
+        raise Refused(ResponseCode.CONTROLLER_INVALID_REQUEST, f"the field {name} is missing")
+    return value
+
+
+def _number(value: int | None, name: str) -> int:
+    if value is None:
+        raise Refused(ResponseCode.CONTROLLER_INVALID_REQUEST, f"the field {name} is missing")
+    return value
+
+
+def _or(value: int | None, default: int) -> int:
+    return default if value is None else value

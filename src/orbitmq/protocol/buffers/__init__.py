@@ -1,0 +1,1 @@
+"""Numbers in raw memory, for compiled modules."""

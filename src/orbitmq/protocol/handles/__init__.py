@@ -1,0 +1,1 @@
+"""Handles that a broker gives to clients and gets back."""

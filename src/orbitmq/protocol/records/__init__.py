@@ -1,0 +1,1 @@
+"""Stored messages, their properties and ids, and the units that point to them."""

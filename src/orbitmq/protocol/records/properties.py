@@ -1,0 +1,47 @@
+"""The property string of a message: `name 0x01 value 0x02`, repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from orbitmq.protocol.errors import Malformed
+from orbitmq.protocol.records.properties_cy import (
+    decode_properties,
+    find_property,
+    index_hashes,
+    index_keys,
+    tags_code,
+)
+
+__all__ = [
+    "BadProperty",
+    "decode_properties",
+    "encode_properties",
+    "find_property",
+    "index_hashes",
+    "index_keys",
+    "tags_code",
+]
+
+NAME_VALUE_SEPARATOR = "\x01"
+PROPERTY_SEPARATOR = "\x02"
+
+
+class BadProperty(Malformed):
+    """A name or value that cannot stand in a property string."""
+
+
+def encode_properties(properties: Mapping[str, str | None]) -> bytes:
+    """The property string, UTF-8, in the mapping's order; properties that are None are left out.
+
+    Raises BadProperty where a name or value holds a separator or a zero byte: it would be read back as
+    something else, and a record with a zero byte in its properties counts as damaged.
+    """
+    entries = [f"{name}\x01{value}\x02" for name, value in properties.items() if value is not None]
+    text = "".join(entries)
+    # Values may hold 0x01 (reading stops at the first one); names may not, and neither may hold 0x02.
+    if text.count("\x02") != len(entries) or "\x00" in text:
+        raise BadProperty("a property holds a separator (0x02) or a zero byte")
+    if text.count("\x01") != len(entries) and any("\x01" in name for name in properties):
+        raise BadProperty("the name of a property holds a separator (0x01)")
+    return text.encode("utf-8", "replace")

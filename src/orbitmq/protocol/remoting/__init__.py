@@ -1,0 +1,1 @@
+"""Frames, commands and their headers: the remoting protocol."""

@@ -1,0 +1,99 @@
+"""The stream between a slave and its master on the HA port, as Apache RocketMQ's brokers speak it by default.
+
+The slave reports the physical offset up to which it holds the log: 8 bytes, a signed big-endian integer. The
+master sends pieces of its log: a header of physical offset (8 bytes) and size (4 bytes), and so many bytes,
+cut anywhere within records but never across the end of a segment. A piece without bytes is a heartbeat.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+
+from orbitmq.protocol.errors import Malformed
+
+_REPORT = Struct(">q")
+_HEADER = Struct(">qi")
+REPORT_BYTES = _REPORT.size
+HEADER_BYTES = _HEADER.size
+READ_BUFFER_BYTES = 4 << 20
+"""The buffer of Apache's slave: a header and its bytes have to stay below it."""
+MAX_PIECE_BYTES = READ_BUFFER_BYTES - HEADER_BYTES - 1
+
+
+class BadStream(Malformed):
+    """The peer on the HA port sends what neither a slave nor a master sends."""
+
+
+def encode_report(physical_offset: int) -> bytes:
+    """The report of a slave that holds the log up to a physical offset."""
+    return _REPORT.pack(physical_offset)
+
+
+def encode_header(physical_offset: int, size: int) -> bytes:
+    """The header of a piece of the log."""
+    if not 0 <= size <= MAX_PIECE_BYTES:
+        raise ValueError(f"a piece of {size} bytes, the limit is {MAX_PIECE_BYTES}")
+    return _HEADER.pack(physical_offset, size)
+
+
+class ReportReader:
+    """Reports out of the bytes that a slave sends. Keeps fewer than 8 bytes between two reads."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> int | None:
+        """Gives the newest report that is whole, None without one. Raises BadStream for an impossible one.
+
+        Only the newest counts: what a slave has never becomes less while it is connected.
+        """
+        data = self._rest + data
+        whole = len(data) - len(data) % REPORT_BYTES
+        self._rest = data[whole:]
+        if not whole:
+            return None
+        for (offset,) in _REPORT.iter_unpack(data[:whole]):
+            if offset < 0:
+                raise BadStream(f"a report of {offset}: whoever connects here is no slave")
+        return int(offset)
+
+
+class Piece(NamedTuple):
+    """Bytes of the master's log; none in a heartbeat."""
+
+    physical_offset: int
+    data: bytes
+
+
+class PieceReader:
+    """Pieces out of the bytes that a master sends. Keeps less than one piece between two reads."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[Piece]:
+        """Gives the pieces that are whole. Raises BadStream for a size that no master sends."""
+        buffer = self._buffer
+        buffer += data
+        pieces: list[Piece] = []
+        at = 0
+        while len(buffer) - at >= HEADER_BYTES:
+            physical_offset, size = _HEADER.unpack_from(buffer, at)
+            if physical_offset < 0 or not 0 <= size <= MAX_PIECE_BYTES:
+                raise BadStream(
+                    f"a piece of {size} bytes at {physical_offset}: no master of a broker group answers there"
+                )
+            begin = at + HEADER_BYTES
+            if len(buffer) - begin < size:
+                break
+            pieces.append(Piece(physical_offset, bytes(memoryview(buffer)[begin : begin + size])))
+            at = begin + size
+        if at:
+            del buffer[:at]
+        return pieces
+
+    @property
+    def next_offset(self) -> int | None:
+        """The physical offset of the piece whose header has come and whose bytes have not, else None."""
+        return _HEADER.unpack_from(self._buffer)[0] if len(self._buffer) >= HEADER_BYTES else None

@@ -1,0 +1,1 @@
+"""Declared requests and bodies, and the codecs derived from them."""

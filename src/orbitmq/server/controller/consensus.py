@@ -1,0 +1,89 @@
+"""The contract with a consensus store: linearizable transactions, leases, watches; and what can go wrong.
+
+Whatever keeps this contract can hold the decisions of controllers. Keys are relative to their prefix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from orbitmq.protocol.errors import OrbitError
+
+
+class ConsensusError(OrbitError):
+    """The consensus store cannot be used at this time. Nothing is decided meanwhile."""
+
+
+class StoreUnreachable(ConsensusError):
+    """No member of the store could be reached."""
+
+
+class NoMajority(ConsensusError):
+    """A member of the store answers, but has no majority behind it, or is too slow."""
+
+
+class StoreRefused(ConsensusError):
+    """The store knows neither this certificate nor this user, or does not allow what was asked."""
+
+
+class StoreUntrusted(ConsensusError):
+    """The certificate of the store, or ours, was not accepted."""
+
+
+class StoreWiped(ConsensusError):
+    """The store has lost what controllers wrote."""
+
+
+class ForeignStore(ConsensusError):
+    """The store, or the prefix in it, belongs to somebody else."""
+
+
+class LeaseLost(ConsensusError):
+    """The store does not know this controller's lease any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A key that its owner created, at the revision that shows it was not replaced since."""
+
+    key: str
+    revision: int
+
+
+class ConsensusStore(Protocol):
+    """A store with a majority's word on every read and write. Each method raises ConsensusError."""
+
+    async def open(self) -> None:
+        """Checks that the store is there, has a majority, and is the one that the controllers began with."""
+
+    async def read(self, prefix: str = "") -> dict[str, str]:
+        """All keys below a prefix with their texts; no older than the call."""
+
+    async def grant(self, seconds: int) -> int:
+        """A new lease, which ends this long after its last renewal, or a little later."""
+
+    async def renew(self, lease: int) -> None:
+        """Renews a lease. Raises LeaseLost, too."""
+
+    async def revoke(self, lease: int) -> None:
+        """Ends a lease, and with it the keys that hang on it."""
+
+    async def put(self, key: str, text: str, lease: int) -> None:
+        """Writes a key that goes with its lease."""
+
+    async def create(self, key: str, text: str, lease: int) -> Guard | None:
+        """Writes a key that goes with its lease; None if it is there already."""
+
+    async def commit(self, changes: Mapping[str, str | None], guard: Guard) -> bool:
+        """All changes or none, and only while the guard's key is as it was; None deletes a key.
+
+        Asked again with the same changes it comes to the same.
+        """
+
+    def watch(self, prefix: str) -> AsyncGenerator[None]:
+        """One item as soon as the watch holds, and one after every change below a prefix."""
+
+    async def close(self) -> None:
+        """Ends all connections."""

@@ -1,0 +1,308 @@
+"""etcd as the consensus store, through the messages and stubs of aetcd.
+
+The channel is ours, since aetcd's own client knows neither TLS nor several members. One member is used at a
+time; after a failure the next one is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import uuid
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+from aetcd import rpc
+
+from orbitmq.server.controller.consensus import (
+    ConsensusError,
+    ForeignStore,
+    Guard,
+    LeaseLost,
+    NoMajority,
+    StoreRefused,
+    StoreUnreachable,
+    StoreUntrusted,
+    StoreWiped,
+)
+
+log = logging.getLogger(__name__)
+
+IDENTITY_KEY = "identity"
+"""Says whose prefix it is, and tells a store that was wiped from one that never held anything."""
+MAX_CHANGES = 100
+"""Changes of one transaction; etcd takes 128 operations."""
+CHANNEL_OPTIONS = [
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 3_000),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    ("grpc.max_receive_message_length", 64 << 20),
+]
+_TLS_MARKS = ("ssl", "tls", "certificate", "handshake")
+
+
+@dataclass(frozen=True, slots=True)
+class EtcdTls:
+    """Files for TLS; without `cert_path` this side shows no certificate."""
+
+    ca_path: str
+    cert_path: str = ""
+    key_path: str = ""
+
+    def credentials(self) -> grpc.ChannelCredentials:
+        """Raises StoreUntrusted if a file cannot be read."""
+        try:
+            ca = Path(self.ca_path).read_bytes()
+            cert = Path(self.cert_path).read_bytes() if self.cert_path else None
+            key = Path(self.key_path).read_bytes() if self.key_path else None
+        except OSError as error:
+            raise StoreUntrusted(f"{error.filename}: {error.strerror}") from None
+        return grpc.ssl_channel_credentials(ca, key, cert)
+
+
+class EtcdStore:
+    """The keys below `prefix` in the etcd cluster of `endpoints`, `host:port`, for controllers of `group`."""
+
+    def __init__(
+        self,
+        endpoints: Sequence[str],
+        *,
+        prefix: str,
+        group: str,
+        timeout_ms: int,
+        tls: EtcdTls | None = None,
+    ) -> None:
+        self._endpoints = list(endpoints)
+        self._prefix = f"{prefix}/"
+        self._group = group
+        self._timeout = timeout_ms / 1000
+        self._tls = tls
+        self._channel: Any = None
+        self._cluster_id = 0
+        self._identity = ""
+
+    async def open(self) -> None:
+        """Checks the store; the first controller writes to whom the prefix belongs."""
+        response = await self._call("KV", "Range", self._range(IDENTITY_KEY))
+        if not response.kvs:
+            if self._identity:
+                raise StoreWiped(
+                    f"etcd at {self._names} has lost what controllers wrote below {self._prefix}: restore "
+                    "its backup; or, to begin anew, stop all brokers of the groups, remove brokerIdentity "
+                    "from their folders, and restart the controllers"
+                )
+            text = json.dumps({"group": self._group, "id": uuid.uuid4().hex})
+            await self._call("KV", "Txn", self._create(IDENTITY_KEY, text, 0))
+            response = await self._call("KV", "Range", self._range(IDENTITY_KEY))
+        self._check_identity(response.kvs[0].value.decode())
+
+    def _check_identity(self, text: str) -> None:
+        try:
+            group = json.loads(text)["group"]
+        except (ValueError, KeyError, TypeError):
+            raise ForeignStore(
+                f"the key {self._prefix}{IDENTITY_KEY} in etcd is not of a controller"
+            ) from None
+        if group != self._group:
+            raise ForeignStore(
+                f"the prefix {self._prefix} in etcd belongs to the controllers of {group!r}, not of "
+                f"{self._group!r}: set storePrefix or controllerGroup"
+            )
+        if self._identity and text != self._identity:
+            raise StoreWiped(f"the keys below {self._prefix} in etcd are new: restart this controller")
+        self._identity = text
+
+    async def read(self, prefix: str = "") -> dict[str, str]:
+        """All keys below a prefix with their texts."""
+        start = (self._prefix + prefix).encode()
+        request = rpc.RangeRequest(key=start, range_end=_end(start))
+        response = await self._call("KV", "Range", request)
+        return {one.key.decode().removeprefix(self._prefix): one.value.decode() for one in response.kvs}
+
+    async def grant(self, seconds: int) -> int:
+        """A new lease."""
+        response = await self._call("Lease", "LeaseGrant", rpc.LeaseGrantRequest(TTL=seconds, ID=0))
+        return int(response.ID)
+
+    async def renew(self, lease: int) -> None:
+        """Renews a lease."""
+
+        async def renew(stub: Any) -> Any:
+            stream = stub.LeaseKeepAlive(iter([rpc.LeaseKeepAliveRequest(ID=lease)]), timeout=self._timeout)
+            try:
+                return await stream.read()
+            finally:
+                stream.cancel()
+
+        response = await self._run("Lease", renew)
+        if response is grpc.aio.EOF:
+            raise NoMajority(f"etcd at {self._names} did not renew a lease")
+        self._check_cluster(response)
+        if response.TTL <= 0:
+            raise LeaseLost("etcd does not know this controller's lease any more")
+
+    async def revoke(self, lease: int) -> None:
+        """Ends a lease."""
+        await self._call("Lease", "LeaseRevoke", rpc.LeaseRevokeRequest(ID=lease))
+
+    async def put(self, key: str, text: str, lease: int) -> None:
+        """Writes a key that goes with its lease."""
+        await self._call("KV", "Put", self._put(key, text, lease))
+
+    async def create(self, key: str, text: str, lease: int) -> Guard | None:
+        """Writes a key that goes with its lease; None if it is there already."""
+        response = await self._call("KV", "Txn", self._create(key, text, lease))
+        if response.succeeded:
+            return Guard(key, response.header.revision)
+        found = response.responses[0].response_range.kvs
+        if found and found[0].lease == lease:  # an answer was lost, and this is the second try
+            return Guard(key, found[0].create_revision)
+        return None
+
+    async def commit(self, changes: Mapping[str, str | None], guard: Guard) -> bool:
+        """All changes or none of up to MAX_CHANGES; more of them go one part after another."""
+        listed = list(changes.items())
+        compare = rpc.Compare(
+            result=rpc.Compare.EQUAL,
+            target=rpc.Compare.CREATE,
+            key=self._key(guard.key),
+            create_revision=guard.revision,
+        )
+        for at in range(0, len(listed), MAX_CHANGES):
+            operations = [self._operation(key, text) for key, text in listed[at : at + MAX_CHANGES]]
+            request = rpc.TxnRequest(compare=[compare], success=operations, failure=[])
+            if not (await self._call("KV", "Txn", request)).succeeded:
+                return False
+        return True
+
+    def _operation(self, key: str, text: str | None) -> Any:
+        if text is None:
+            return rpc.RequestOp(request_delete_range=rpc.DeleteRangeRequest(key=self._key(key)))
+        return rpc.RequestOp(request_put=self._put(key, text, 0))
+
+    async def watch(self, prefix: str) -> AsyncGenerator[None]:
+        """One item as soon as the watch holds, and one after every change below a prefix."""
+        start = (self._prefix + prefix).encode()
+        channel = self._open_channel()
+        stream = rpc.WatchStub(channel).Watch()
+        try:
+            create = rpc.WatchCreateRequest(key=start, range_end=_end(start))
+            await stream.write(rpc.WatchRequest(create_request=create))
+            while True:
+                response = await stream.read()
+                if response is grpc.aio.EOF or response.canceled:
+                    raise NoMajority(f"etcd at {self._names} ended a watch")
+                self._check_cluster(response)
+                yield None
+        except rpc.AioRpcError as error:
+            await self._next_member(channel)
+            raise self._explain(error) from None
+        finally:
+            stream.cancel()
+
+    async def close(self) -> None:
+        """Ends the connection."""
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            await channel.close()
+
+    @property
+    def _names(self) -> str:
+        return ", ".join(self._endpoints)
+
+    def _key(self, key: str) -> bytes:
+        return (self._prefix + key).encode()
+
+    def _range(self, key: str) -> Any:
+        return rpc.RangeRequest(key=self._key(key))
+
+    def _put(self, key: str, text: str, lease: int) -> Any:
+        return rpc.PutRequest(key=self._key(key), value=text.encode(), lease=lease)
+
+    def _create(self, key: str, text: str, lease: int) -> Any:
+        is_absent = rpc.Compare(
+            result=rpc.Compare.EQUAL, target=rpc.Compare.CREATE, key=self._key(key), create_revision=0
+        )
+        put = rpc.RequestOp(request_put=self._put(key, text, lease))
+        get = rpc.RequestOp(request_range=self._range(key))
+        return rpc.TxnRequest(compare=[is_absent], success=[put], failure=[get])
+
+    def _open_channel(self) -> Any:
+        if self._channel is None:
+            target = self._endpoints[0]
+            self._channel = (
+                rpc.insecure_channel(target, options=CHANNEL_OPTIONS)
+                if self._tls is None
+                else rpc.secure_channel(target, self._tls.credentials(), options=CHANNEL_OPTIONS)
+            )
+        return self._channel
+
+    async def _call(self, service: str, method: str, request: Any) -> Any:
+        async def call(stub: Any) -> Any:
+            return await getattr(stub, method)(request, timeout=self._timeout)
+
+        response = await self._run(service, call)
+        self._check_cluster(response)
+        return response
+
+    async def _run(self, service: str, call: Any) -> Any:
+        """Tries one member after another, each once. Every request here may be made twice."""
+        errors: list[ConsensusError] = []
+        for _ in self._endpoints:
+            channel = self._open_channel()
+            try:
+                return await call(getattr(rpc, f"{service}Stub")(channel))
+            except rpc.AioRpcError as error:
+                if error.code() == grpc.StatusCode.NOT_FOUND:
+                    raise LeaseLost("etcd does not know this controller's lease any more") from None
+                errors.append(self._explain(error))
+                await self._next_member(channel)
+            except asyncio.CancelledError:
+                # A closed channel cancels its calls.
+                if self._channel is channel or (task := asyncio.current_task()) is None or task.cancelling():
+                    raise
+                errors.append(StoreUnreachable(f"the connection to etcd at {self._names} was closed"))
+        # A member that answers tells more than one that does not.
+        raise next((one for one in errors if not isinstance(one, StoreUnreachable)), errors[0])
+
+    async def _next_member(self, channel: Any) -> None:
+        if self._channel is channel:
+            self._channel = None
+            self._endpoints.append(self._endpoints.pop(0))
+            await channel.close()
+
+    def _check_cluster(self, response: Any) -> None:
+        cluster_id = response.header.cluster_id
+        if self._cluster_id and cluster_id != self._cluster_id:
+            raise ForeignStore(
+                f"etcd at {self._names}: its members are of two clusters, {self._cluster_id:x} and "
+                f"{cluster_id:x}"
+            )
+        self._cluster_id = cluster_id
+
+    def _explain(self, error: Any) -> ConsensusError:
+        code, details = error.code(), (error.details() or "").strip()
+        where = f"etcd at {self._names}"
+        status = grpc.StatusCode
+        if code in (status.UNAUTHENTICATED, status.PERMISSION_DENIED):
+            return StoreRefused(f"{where} does not allow it: {details}")
+        if code == status.UNAVAILABLE and "etcdserver" not in details:
+            if self._tls is not None and any(mark in details.lower() for mark in _TLS_MARKS):
+                return StoreUntrusted(
+                    f"{where}: no TLS connection; check storeCaPath and storeCertPath: {details}"
+                )
+            return StoreUnreachable(f"{where} cannot be reached: {details}")
+        if code in (status.UNAVAILABLE, status.DEADLINE_EXCEEDED):
+            return NoMajority(f"{where} has no majority, or is too slow: {details}")
+        return ConsensusError(f"{where}: {code.name}: {details}")
+
+
+def _end(start: bytes) -> bytes:
+    """The end of the range of all keys that begin with `start`."""
+    return start[:-1] + bytes((start[-1] + 1,))

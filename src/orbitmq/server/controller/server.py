@@ -1,0 +1,190 @@
+"""A controller as a process part: its rules, its socket, and its session with the consensus store."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from orbitmq.controller.controller import Controller, Notice
+from orbitmq.controller.leadership import Leadership
+from orbitmq.controller.options import ControllerSettings
+from orbitmq.net.address import format_address
+from orbitmq.net.pool import ConnectionPool
+from orbitmq.protocol.errors import OrbitError
+from orbitmq.server.controller.consensus import ConsensusError, ConsensusStore
+from orbitmq.server.controller.metrics import ControllerMetrics
+from orbitmq.server.controller.session import RETRY_SECONDS, Session
+from orbitmq.server.lifecycle.clock import Clock
+from orbitmq.server.lifecycle.periodic import PeriodicTaskRunner
+from orbitmq.server.lifecycle.threads import Threads
+from orbitmq.server.metrics.health import Health
+from orbitmq.server.metrics.http import HttpRequest, HttpResponse
+from orbitmq.server.turn.tls import client_context, open_tls
+from orbitmq.server.turn.turn import Turns
+from orbitmq.store.periodic import PeriodicTask
+
+log = logging.getLogger(__name__)
+
+NOTICE_TIMEOUT_MS = 500
+"""How long a controller tries to reach a broker that it has something to tell."""
+IDLE_CHECK_MS = 10_000
+START_SECONDS = 10
+"""How long a start waits for the consensus store."""
+
+
+class ControllerServer:
+    """Listens, leads while it holds the lease, and tells brokers of new masters. It keeps no files.
+
+    `port` 0 finds a free one.
+    """
+
+    def __init__(
+        self,
+        settings: ControllerSettings,
+        store: ConsensusStore,
+        *,
+        listen: str | None = None,
+        port: int | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._listen = listen or settings.bind_address
+        self._port = settings.listen_port if port is None else port
+        self._clock = clock or Clock()
+        self._threads = Threads()
+        self._health = Health()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopped = False
+        self.controller: Controller
+        self.session: Session
+        self.turns: Turns
+
+    @property
+    def address(self) -> str:
+        """`host:port` listened on."""
+        return format_address(self._listen, self._port)
+
+    async def start(self) -> None:
+        """Raises ConsensusError if the store cannot be used, or CannotListen."""
+        try:
+            await self._health.listen(self._settings)
+            await self._wait_for_store()
+            await self._start()
+        except BaseException:
+            await self._health.close()
+            await self._store.close()
+            self._threads.stop()
+            raise
+        self._health.why_not = lambda: self.session.trouble
+
+    async def _wait_for_store(self) -> None:
+        """Who starts etcd and controllers together has the latter up first."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + START_SECONDS
+        while True:
+            try:
+                await self._store.open()
+                return
+            except ConsensusError as error:
+                if loop.time() >= end:
+                    raise
+                log.warning("waiting for the consensus store: %s", error)
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _start(self) -> None:
+        settings = self._settings
+        tls = await open_tls(settings, self._threads.periodic)
+        leadership = Leadership(settings.controller_group, settings.controller_id, "")
+        self.controller = controller = Controller(settings, leadership)
+        self.turns = Turns(
+            controller.bind(),
+            now=self._clock.now,
+            after_turn=self._after_turn,
+            on_closed=self._connection_closed,
+            max_connections=settings.max_connections,
+            executor=self._threads.query,
+            tls=tls,
+        )
+        self._pool = ConnectionPool(connect_timeout_ms=NOTICE_TIMEOUT_MS, ssl=client_context(settings))
+        await self.turns.listener.listen(self._listen, self._port, backlog=settings.server_socket_backlog)
+        self._port = self.turns.listener.ports[0]
+        leadership.own_address = settings.advertised_address or self.address
+        leadership.own_id = settings.controller_id or leadership.own_address
+        self.session = Session(
+            self._store,
+            controller,
+            leadership,
+            lease_seconds=settings.store_lease_seconds,
+            now=self._clock.now,
+            on_committed=self._committed,
+        )
+        self._metrics = ControllerMetrics(controller)
+        self._health.http.pages["/metrics"] = self._metrics_page
+        self._running = asyncio.create_task(self.session.run(), name="session with the consensus store")
+        self._runner = PeriodicTaskRunner(self._clock.now, self._threads.for_periodic_tasks)
+        interval_ms = settings.scan_not_active_broker_interval
+        self._runner.start(PeriodicTask("check brokers", interval_ms, self._check))
+        self._runner.start(PeriodicTask("close idle connections", IDLE_CHECK_MS, self._close_idle))
+        if tls is not None:
+            self._runner.start(tls.task)
+
+    async def _metrics_page(self, request: HttpRequest) -> HttpResponse:
+        self._metrics.store_down = bool(self.session.trouble)
+        return self._metrics.page(request)
+
+    def _after_turn(self, now: int) -> None:
+        self.session.changed()
+        self._pool.close_idle()
+
+    def _committed(self) -> None:
+        """Releases the answers whose changes are written, and tells brokers of new masters."""
+        journal = self.controller.journal
+        self.turns.waits.durable(journal.committed)
+        if journal.committed >= journal.version:
+            for notice in self.controller.take_notices():
+                self._spawn(self._tell(notice))
+
+    def _connection_closed(self, connection_id: int) -> None:
+        if not self._stopped:
+            now = self._clock.now()
+            self.controller.connection_closed(connection_id, now)
+            self._after_turn(now)
+
+    def _check(self, now: int) -> None:
+        self.controller.check(now)
+        self._after_turn(now)
+
+    def _close_idle(self, now: int) -> None:
+        self.turns.listener.close_idle(self._settings.server_channel_max_idle_time_seconds)
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _tell(self, notice: Notice) -> None:
+        try:
+            await self._pool.send_oneway(notice.address, notice.request)
+        except OrbitError as error:
+            log.info("broker %s was not told of a new master: %s", notice.address, error)
+
+    async def stop(self) -> None:
+        """Gives the lease back, takes nothing new, and ends every connection."""
+        if self._stopped:
+            return
+        self._stopped = True
+        self._health.stopping()
+        self.turns.dispatcher.going_away = True
+        await self._runner.stop()
+        tasks = [self._running, *self._tasks]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.session.stop()
+        await self.turns.stop()
+        await self._pool.close()
+        await self._health.close()
+        self._threads.stop()

@@ -1,0 +1,175 @@
+"""The HA port of a master: a connection for each slave, which gets the log as it grows."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import cast
+
+from orbitmq.broker.ha.links import Links, Send, SlaveLink
+from orbitmq.broker.ha.options import ReplicationOptions
+from orbitmq.net.address import format_address
+from orbitmq.protocol.replication import BadStream, encode_header
+from orbitmq.server.errors import CannotListen
+from orbitmq.server.turn.listener import hosts_of, reason_of
+from orbitmq.store import MessageStore
+
+log = logging.getLogger(__name__)
+
+MAX_SLAVES = 64
+"""Connections to the HA port; a further one is closed at once."""
+STEP_BYTES = 256 << 10
+"""Sent to one slave at a time: then others have their turn, for a slave far behind takes what it gets."""
+UNSENT_BYTES = 1 << 20
+"""What one slave has not taken yet, at most: no more of the log is read for it meanwhile."""
+
+
+class HaServer:
+    """Listens for slaves and sends them the log. `on_progress()` is called when one has acknowledged more."""
+
+    def __init__(
+        self,
+        settings: ReplicationOptions,
+        store: MessageStore,
+        links: Links,
+        now: Callable[[], int],
+        on_progress: Callable[[], None],
+    ) -> None:
+        self.settings = settings
+        self.store = store
+        self.links = links
+        self.now = now
+        self.on_progress = on_progress
+        self.connections: list[_SlaveConnection] = []
+        self._server: asyncio.AbstractServer | None = None
+
+    async def listen(self, host: str, port: int, backlog: int) -> None:
+        """Raises CannotListen."""
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(
+                lambda: _SlaveConnection(self), hosts_of(host), port, backlog=backlog, reuse_address=True
+            )
+        except OSError as error:
+            raise CannotListen(
+                format_address(host, port), f"{reason_of(error)} (the port for slaves, haListenPort)"
+            ) from None
+
+    def pump(self) -> None:
+        """Sends what the slaves lack, as much as they take now. Cheap where there are none."""
+        for connection in self.connections:
+            connection.pump()
+
+    def tick(self, now: int) -> None:
+        """Sends heartbeats, and closes connections of slaves that do not report. Call some times a second."""
+        self.links.growth.note(self.store.max_physical, now)
+        for connection in list(self.connections):
+            if connection.link.is_silent(now, self.settings.ha_housekeeping_interval):
+                connection.end("it has not reported in time")
+            else:
+                connection.pump()
+
+    def close(self) -> None:
+        """Takes no more slaves and ends the connections of those there are."""
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self.connections):
+            connection.end("")
+
+
+class _SlaveConnection(asyncio.Protocol):
+    """One slave's connection."""
+
+    def __init__(self, server: HaServer) -> None:
+        self._server = server
+        self._paused = False
+        self._goes_on = False
+        self._transport: asyncio.Transport
+        self.link: SlaveLink
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's has no such base
+        host, port = transport.get_extra_info("peername")[:2]
+        self.link = SlaveLink(format_address(host, port), self._server.now())
+        self._transport.set_write_buffer_limits(high=UNSENT_BYTES)
+        if len(self._server.connections) >= MAX_SLAVES:
+            self.end(f"more than {MAX_SLAVES} slaves")
+            return
+        self._server.connections.append(self)
+
+    def data_received(self, data: bytes) -> None:
+        server, link = self._server, self.link
+        if self._transport.is_closing():
+            return
+        is_new = link.next_offset < 0
+        try:
+            has_more = link.heard(data, server.store.min_physical, server.store.max_physical, server.now())
+        except BadStream as error:
+            self.end(str(error))
+            return
+        if is_new and link.next_offset >= 0:
+            log.info("slave %s follows from %d on", link.address, link.next_offset)
+            server.links.add(link)
+        if has_more:
+            server.on_progress()
+        self.pump()
+
+    def pause_writing(self) -> None:
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        self.pump()
+
+    def pump(self) -> None:
+        """Sends pieces until the slave has everything or takes no more, or others are to have a turn."""
+        server, link = self._server, self.link
+        settings, store = server.settings, server.store
+        now = server.now()
+        step_end = link.sent_bytes + STEP_BYTES
+        while not (self._paused or self._transport.is_closing()):
+            if link.sent_bytes >= step_end:
+                if not self._goes_on:
+                    self._goes_on = True
+                    asyncio.get_running_loop().call_soon(self._go_on)
+                return
+            batch = settings.ha_transfer_batch_size
+            if settings.ha_flow_control_enable:
+                batch = min(batch, server.links.limit.left(settings.max_ha_transfer_byte_in_second, now))
+            send = link.next_send(
+                store.max_physical, store.segment_bytes, batch, settings.ha_send_heartbeat_interval, now
+            )
+            if send is None or (not send.size and batch <= 0 and link.next_offset < store.max_physical):
+                return
+            data = store.read_log(send.physical_offset, send.size) if send.size else b""
+            if send.size and not data:
+                self.end(
+                    f"the log does not hold {send.physical_offset} any more: retention was faster "
+                    "than the slave, "
+                    "start it with an empty store"
+                )
+                return
+            send = Send(send.physical_offset, len(data))
+            self._transport.write(encode_header(*send) + data)
+            link.sent(send, now)
+            server.links.limit.use(send.size)
+
+    def _go_on(self) -> None:
+        self._goes_on = False
+        self.pump()
+
+    def end(self, why: str) -> None:
+        """Closes the connection; a reason is logged."""
+        if why and not self._transport.is_closing():
+            log.warning("the connection of slave %s is closed: %s", self.link.address, why)
+        self._transport.abort()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        server = self._server
+        if self in server.connections:
+            server.connections.remove(self)
+        if self.link in server.links.all:
+            server.links.remove(self.link)
+            log.info("slave %s is gone, at %d", self.link.address, self.link.acknowledged)
+            server.on_progress()

@@ -1,0 +1,111 @@
+"""A slave's look at its master's tables: at its start, and every few seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from orbitmq.broker.broker import Broker
+from orbitmq.broker.ha.metadata import MasterTables
+from orbitmq.net.pool import ConnectionPool
+from orbitmq.protocol.errors import BrokerRefused, OrbitError, Refused
+from orbitmq.protocol.requests.admin import GetTimerCheckPoint, GetTimerMetrics
+from orbitmq.protocol.requests.auth import AuthListAcl, AuthListUser
+from orbitmq.protocol.requests.group import GetAllSubscriptiongroupConfig
+from orbitmq.protocol.requests.offset import GetAllConsumerOffset, GetAllDelayOffset
+from orbitmq.protocol.requests.pop import GetAllMessageRequestMode
+from orbitmq.protocol.requests.topic import GetAllTopicConfig
+
+log = logging.getLogger(__name__)
+
+TIMEOUT_MS = 10_000
+UNKNOWN_MASTER_SECONDS = 0.5
+
+
+class MetadataSync:
+    """Takes over the master's tables until its task ends. `after_step(now)` is called behind each round."""
+
+    def __init__(
+        self, broker: Broker, pool: ConnectionPool, now: Callable[[], int], after_step: Callable[[int], None]
+    ) -> None:
+        self._broker = broker
+        self._pool = pool
+        self._now = now
+        self._after_step = after_step
+        self._tables = MasterTables(broker)
+        self._said = ""
+        self._said_of_users = ""
+
+    async def run(self) -> None:
+        """One round after another."""
+        while True:
+            address = self._broker.replication.master_address
+            if not address:
+                await asyncio.sleep(UNKNOWN_MASTER_SECONDS)
+                continue
+            try:
+                await self.take(address)
+                self._said = ""
+            except Exception as error:
+                self._tables.lost()
+                if str(error) != self._said:
+                    known = isinstance(error, (OrbitError, OSError))
+                    log.warning(
+                        "the tables of the master %s cannot be taken over: %s",
+                        address,
+                        error,
+                        exc_info=None if known else error,
+                    )
+                self._said = str(error)
+            await asyncio.sleep(self._broker.settings.sync_broker_metadata_period / 1000)
+
+    async def take(self, address: str) -> None:
+        """Takes over all tables once. Raises OrbitError, OSError."""
+        call, tables, store = self._pool.call, self._tables, self._broker.store
+        topics = await call(address, GetAllTopicConfig(), TIMEOUT_MS)
+        if topics.body is not None:
+            tables.topics(topics.body)
+        groups = await call(address, GetAllSubscriptiongroupConfig(), TIMEOUT_MS)
+        if groups.body is not None:
+            tables.groups(groups.body)
+        offsets = await call(address, GetAllConsumerOffset(), TIMEOUT_MS)
+        if offsets.body is not None:
+            tables.offsets(offsets.body, self._now())
+        log_end = store.max_physical
+        delay = await call(address, GetAllDelayOffset(), TIMEOUT_MS)
+        if delay.body:
+            tables.delay(bytes(delay.body).decode(), log_end)
+        modes = await call(address, GetAllMessageRequestMode(), TIMEOUT_MS)
+        if modes.body is not None:
+            tables.modes(modes.body)
+        if self._broker.settings.timer_wheel_enable:
+            check_point = await call(address, GetTimerCheckPoint(), TIMEOUT_MS)
+            tables.timer_check_point(bytes(check_point.body or b""))
+            metrics = await call(address, GetTimerMetrics(), TIMEOUT_MS)
+            if metrics.body:
+                tables.timer_metrics(bytes(metrics.body).decode())
+        if self._broker.settings.authentication_enabled:
+            await self._take_users(address)
+        self._after_step(self._now())
+
+    async def _take_users(self, address: str) -> None:
+        """Takes over users and rules. A master that gives none leaves those that are here."""
+        try:
+            users = (await self._pool.call(address, AuthListUser(), TIMEOUT_MS)).body
+            acls = (await self._pool.call(address, AuthListAcl(), TIMEOUT_MS)).body
+            unusable = self._tables.users(
+                users.users if users is not None else [], acls.acls if acls is not None else []
+            )
+            said = ""
+            if unusable:
+                said = (
+                    f"it does not show the secrets of {', '.join(sorted(unusable))}: set "
+                    "authSecretsShownTo=superUsers and authenticationEnabled=true there, and "
+                    "innerClientAuthenticationCredentials here"
+                )
+        except (BrokerRefused, Refused) as error:
+            said = f"{error}; set innerClientAuthenticationCredentials of a super user of the master"
+        if said and said != self._said_of_users:
+            log.warning("users of the master %s cannot be taken over: %s", address, said)
+        self._said_of_users = said

@@ -1,0 +1,259 @@
+"""A slave's connection to its master: opened again and again, and what comes on it goes into the log."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import cast
+
+from orbitmq.broker.ha.following import Following
+from orbitmq.broker.ha.replication import Replication
+from orbitmq.broker.options import BrokerSettings
+from orbitmq.net.address import parse_address
+from orbitmq.net.errors import NetError
+from orbitmq.net.pool import ConnectionPool
+from orbitmq.options import UnreadableSource
+from orbitmq.options.properties import parse_properties
+from orbitmq.protocol.errors import BrokerRefused, OrbitError
+from orbitmq.protocol.replication import BadStream
+from orbitmq.protocol.requests.admin import GetBrokerConfig, GetBrokerRuntimeInfo
+from orbitmq.protocol.requests.pull import ViewMessageById
+from orbitmq.store import MessageStore
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 1.0
+REFUSED_SECONDS = 5.0
+"""The pause after the master, or this slave, has refused to go on."""
+ASK_SECONDS = 2.0
+TICK_SECONDS = 0.2
+CONNECT_TIMEOUT_SECONDS = 5.0
+COMPARE_TIMEOUT_MS = 5_000
+
+
+class HaClient:
+    """Follows the master until it is stopped.
+
+    `flush()` brings the log to the disk; `ask_for_master()` has the name servers tell where the master is;
+    `after_append(now)` ends a turn that has stored something; `verified()` is told when the master goes on
+    where this log ends.
+    """
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        store: MessageStore,
+        replication: Replication,
+        pool: ConnectionPool,
+        *,
+        now: Callable[[], int],
+        flush: Callable[[], Awaitable[object]],
+        ask_for_master: Callable[[], Awaitable[object]],
+        after_append: Callable[[int], None],
+        verified: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._replication = replication
+        self._pool = pool
+        self._now = now
+        self._flush = flush
+        self._ask_for_master = ask_for_master
+        self.after_append = after_append
+        self.verified = verified
+        self._connection: _MasterConnection | None = None
+        self._said = ""
+        self._asked_at = -ASK_SECONDS
+
+    async def run(self) -> None:
+        """Connects, follows, and connects anew; ends with its task."""
+        while True:
+            pause = RETRY_SECONDS
+            if not self._replication.ha_address:
+                await self._ask()
+            if self._replication.ha_address:
+                try:
+                    await self._follow_once(self._replication.ha_address)
+                except (OSError, TimeoutError, NetError) as error:
+                    self._say(f"the master at {self._replication.ha_address} cannot be reached: {error}")
+                    await self._ask()
+                except OrbitError as error:
+                    self._replication.refusal = str(error)
+                    self._say(f"does not follow {self._replication.ha_address}: {error}")
+                    pause = REFUSED_SECONDS
+                except Exception:
+                    log.exception("slave: following %s failed", self._replication.ha_address)
+                    pause = REFUSED_SECONDS
+            await asyncio.sleep(pause)
+
+    async def _ask(self) -> None:
+        """Has the name servers tell where the master is now, but not at every try: it is a registration."""
+        loop_time = asyncio.get_running_loop().time()
+        if loop_time - self._asked_at >= ASK_SECONDS:
+            self._asked_at = loop_time
+            await self._ask_for_master()
+
+    def _say(self, what: str) -> None:
+        if what != self._said:
+            log.warning("slave: %s", what)
+        self._said = what
+
+    async def _follow_once(self, address: str) -> None:
+        """Follows the master until the connection ends. Raises OSError, NetError, BadStream, StoreError."""
+        store, replication = self._store, self._replication
+        await self._check_group()
+        await self._compare()
+        # The first report is an acknowledgement, too.
+        await self._flush()
+        following = Following(store, address, self._now())
+        host, port = parse_address(address)
+        async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
+            _, connection = await asyncio.get_running_loop().create_connection(
+                lambda: _MasterConnection(self, following, store), host, port
+            )
+        self._connection = connection
+        replication.following = following
+        try:
+            self.report()
+            while not connection.closed.done():
+                await asyncio.wait({connection.closed}, timeout=TICK_SECONDS)
+                if following.received_bytes:
+                    self._said, replication.refusal = "", ""
+                if following.is_silent(self._now(), self._settings.ha_housekeeping_interval):
+                    raise NetError(f"it has sent nothing for {self._settings.ha_housekeeping_interval} ms")
+                self.report()
+            error = connection.closed.result()
+            if error is not None:
+                raise error
+            if not following.received_bytes and not connection.heard:
+                raise NetError("it has closed the connection; its log says why")
+        finally:
+            replication.following = None
+            self._connection = None
+            connection.abort()
+
+    async def _check_group(self) -> None:
+        """Raises BadStream where the master is of another cluster or group, or has segments of another size.
+
+        A master that may not be asked, for want of rights, is known by the bytes that it sends alone.
+        """
+        address = self._replication.master_address
+        if not address:
+            return
+        try:
+            reply = await self._pool.call(address, GetBrokerConfig(), COMPARE_TIMEOUT_MS)
+            said = parse_properties(bytes(reply.body or b""), address)
+        except (BrokerRefused, UnreadableSource):
+            return
+        settings, options = self._settings, self._store.options
+        for name, mine, remedy in (
+            ("brokerClusterName", settings.broker_cluster_name, "look at namesrvAddr and haMasterAddress"),
+            ("brokerName", settings.broker_name, "look at namesrvAddr and haMasterAddress"),
+            (
+                "mappedFileSizeCommitLog",
+                options.mapped_file_size_commit_log,
+                "a slave's segments are as large as its master's: set it to the same here, in an empty store",
+            ),
+        ):
+            theirs = said.get(name)
+            # Brokers differ in how they write other characters.
+            if theirs is not None and theirs.isascii() and theirs != str(mine):
+                raise BadStream(f"{name} is {theirs} at the master {address}, and {mine} here: {remedy}")
+
+    async def _compare(self) -> None:
+        """Raises BadStream where the master has another record in the place of this log's last one.
+
+        Whether the logs are one is known by it only where the master can be asked: else it shows by the ends.
+        """
+        address, at = self._replication.master_address, self._store.last_record
+        if not address or at < 0:
+            return
+        mine = self._store.record_at(at)
+        if mine is None:
+            return
+        request = ViewMessageById(offset=at)
+        try:
+            theirs = bytes((await self._pool.call(address, request, COMPARE_TIMEOUT_MS)).body or b"")
+        except BrokerRefused:
+            theirs = b""
+            info = (await self._pool.call(address, GetBrokerRuntimeInfo(), COMPARE_TIMEOUT_MS)).body
+            begin = int((info.table or {}).get("commitLogMinOffset", 0))
+            if at + len(mine) < begin:
+                raise BadStream(
+                    f"this log ends at {at + len(mine)}, and that of the master {address} begins at {begin}: "
+                    "what lies between is gone. Start this slave with an empty store"
+                ) from None
+        if theirs != bytes(mine):
+            raise BadStream(
+                f"the master {address} has another record at {at} than this broker, or none: their "
+                "logs have gone "
+                "different ways. Nothing is cut off here: start this slave with an empty store, or "
+                "make it the "
+                "master if its messages are the ones to keep"
+            )
+
+    def report(self) -> None:
+        """Tells the master how far the log is safe here, if that is due."""
+        connection, store = self._connection, self._store
+        if connection is None:
+            return
+        end = store.replica_end
+        if store.options.sync_flush:
+            # A segment is full, and flushed, before all of what fills it has come.
+            end = min(end, store.durable_offset)
+        data = connection.following.report(end, self._now(), self._settings.ha_send_heartbeat_interval)
+        if data is not None:
+            connection.send(data)
+
+    def close(self) -> None:
+        """Ends the connection."""
+        if self._connection is not None:
+            self._connection.abort()
+
+
+class _MasterConnection(asyncio.Protocol):
+    """The connection to the master. `closed` holds why it has ended, None for its end by the other side."""
+
+    def __init__(self, client: HaClient, following: Following, store: MessageStore) -> None:
+        self._client = client
+        self._store = store
+        self._transport: asyncio.Transport | None = None
+        self.following = following
+        self.heard = False
+        self.closed: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's has no such base
+
+    def data_received(self, data: bytes) -> None:
+        if self.closed.done():
+            return
+        now = self._client._now()
+        try:
+            self.following.heard(data, now)
+            if not self.heard:
+                self.heard = True
+                self._client.verified()
+        except (OrbitError, OSError) as error:
+            self._ended(error)
+            self.abort()
+        self._client.report()
+        self._client.after_append(now)
+
+    def send(self, data: bytes) -> None:
+        """Sends a report."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._ended(None)
+
+    def _ended(self, error: Exception | None) -> None:
+        if not self.closed.done():
+            self.closed.set_result(error)
+
+    def abort(self) -> None:
+        """Ends the connection at once."""
+        if self._transport is not None:
+            self._transport.abort()

@@ -1,0 +1,1 @@
+"""Processes from start to stop, their threads and periodic tasks."""

@@ -1,0 +1,159 @@
+"""The periodic tasks of a broker; those of the store are `MessageStore.periodic_tasks`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
+
+from orbitmq.broker.broker import Broker
+from orbitmq.broker.delay.levels import FIRST_SCAN_MS, SCAN_INTERVAL_MS
+from orbitmq.broker.metadata.registration import period_ms
+from orbitmq.broker.offset.upkeep import (
+    EXPIRED_OFFSETS_FIRST_MS,
+    EXPIRED_OFFSETS_INTERVAL_MS,
+    SLOW_READERS_INTERVAL_MS,
+)
+from orbitmq.server.lifecycle.registrar import Registrar
+from orbitmq.server.lifecycle.table_writer import TableWriter
+from orbitmq.server.turn.turn import Turns
+from orbitmq.store import PeriodicTask
+
+FILTER_INTERVAL_MS = 10_000
+BROADCAST_INTERVAL_MS = 5_000
+TRANSACTION_INTERVAL_MS = 1_000
+TIMER_METRICS_INTERVAL_MS = 10_000
+POP_INTERVAL_MS = 100
+ORDER_INTERVAL_MS = 60_000
+LOCK_INTERVAL_MS = 60_000
+CLIENT_INTERVAL_MS = 10_000
+CHECK_PAUSE_SECONDS = 0.005
+"""A breath between two slices of a round of check-backs: who sends meanwhile does not wait for all of it."""
+
+
+class BrokerTasks:
+    """The periodic tasks of one broker.
+
+    `after_step(now)` is called behind each step that may have stored something or woken somebody, `spawn`
+    starts what has to be waited for.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        table_writer: TableWriter,
+        registrar: Registrar,
+        turns: Turns,
+        *,
+        now: Callable[[], int],
+        after_step: Callable[[int], None],
+        spawn: Callable[[Coroutine[Any, Any, Any]], object],
+    ) -> None:
+        self._broker = broker
+        self._table_writer = table_writer
+        self._registrar = registrar
+        self._turns = turns
+        self._now = now
+        self._after_step = after_step
+        self._spawn = spawn
+        self._stopped = False
+
+    def stop(self) -> None:
+        """No further step follows one that has more to do."""
+        self._stopped = True
+
+    def all(self) -> Iterable[PeriodicTask]:
+        """All tasks of the rules."""
+        broker, settings = self._broker, self._broker.settings
+        if not broker.replication.is_slave:
+            yield from self._of_masters()
+        yield PeriodicTask("expire order locks", ORDER_INTERVAL_MS, broker.expire_order_locks)
+        yield PeriodicTask("look after filters", FILTER_INTERVAL_MS, self._tend_filters)
+        yield PeriodicTask("sample statistics", 1_000, self._in_steps(broker.stats.tick))
+        yield PeriodicTask("expire clients", CLIENT_INTERVAL_MS, self._expire_clients)
+        yield PeriodicTask("expire locks", LOCK_INTERVAL_MS, broker.locks.expire)
+        yield PeriodicTask(
+            "keep what waits", 1_000, lambda now: broker.store.keep_from(broker.oldest_waiting())
+        )
+        yield PeriodicTask("save what is due", 1_000, lambda now: self._table_writer.notice())
+        for table, interval_ms in (
+            (broker.offsets.NAME, settings.flush_consumer_offset_interval),
+            (broker.order.NAME, settings.flush_consumer_offset_interval),
+            (broker.delay.NAME, settings.flush_delay_offset_interval),
+            (broker.timer.metrics.NAME, TIMER_METRICS_INTERVAL_MS),
+            (broker.transactions.NAME, settings.transaction_metric_flush_interval),
+        ):
+            yield PeriodicTask(f"save {table}", interval_ms, self._saving(table))
+        yield PeriodicTask("register", period_ms(settings.register_name_server_period), self._register)
+
+    def _of_masters(self) -> Iterable[PeriodicTask]:
+        """Tasks that append to the log or decide about consumption; slaves have none of them."""
+        broker, settings = self._broker, self._broker.settings
+        yield PeriodicTask(
+            "deliver delayed messages",
+            SCAN_INTERVAL_MS,
+            self._in_steps(broker.delay.deliver_due),
+            first_ms=FIRST_SCAN_MS,
+        )
+        yield PeriodicTask(
+            "ask about half messages",
+            TRANSACTION_INTERVAL_MS,
+            self._in_steps(broker.check_back.tick, CHECK_PAUSE_SECONDS),
+        )
+        yield PeriodicTask(
+            "disable slow readers", SLOW_READERS_INTERVAL_MS, self._in_steps(broker.slow_readers.tick)
+        )
+        yield PeriodicTask(
+            "remove expired offsets",
+            EXPIRED_OFFSETS_INTERVAL_MS,
+            self._in_steps(broker.expired_offsets.tick),
+            first_ms=EXPIRED_OFFSETS_FIRST_MS,
+        )
+        yield PeriodicTask("tend pops", POP_INTERVAL_MS, self._tend_pops)
+        yield PeriodicTask("revive popped messages", settings.revive_interval, self._in_steps(broker.revive))
+        yield PeriodicTask(
+            "store offsets of broadcasting groups", BROADCAST_INTERVAL_MS, broker.broadcasts.scan
+        )
+
+    def _in_steps(self, step: Callable[[int], bool], pause_seconds: float = 0) -> Callable[[int], None]:
+        """A task that repeats its step while this returns true; other turns come in between."""
+        goes_on = False
+
+        def run(now: int) -> None:
+            if not goes_on:
+                take_step(now)
+
+        def take_step(now: int) -> None:
+            nonlocal goes_on
+            goes_on = False
+            if self._stopped:
+                return
+            more = step(now)
+            self._after_step(now)
+            if more:
+                loop = asyncio.get_running_loop()
+                loop.call_later(pause_seconds, lambda: take_step(self._now()))
+                goes_on = True  # only now: whatever fails before, the next round begins anew
+
+        return run
+
+    def _saving(self, table: str) -> Callable[[int], object]:
+        return lambda now: self._spawn(self._table_writer.save(table))
+
+    def _register(self, now: int) -> None:
+        self._spawn(self._registrar.register(force=self._broker.settings.force_register))
+
+    def _tend_pops(self, now: int) -> None:
+        self._broker.tend_pops(now)
+        self._after_step(now)
+
+    def _tend_filters(self, now: int) -> None:
+        self._broker.filters.tend(self._broker.clients, now)
+        self._spawn(self._table_writer.save(self._broker.filters.NAME))
+
+    def _expire_clients(self, now: int) -> None:
+        settings = self._broker.settings
+        for connection_id in self._broker.clients.expire(now, settings.channel_expired_timeout):
+            self._turns.close_connection(connection_id, "no heartbeat in time")
+        self._turns.listener.close_idle(settings.server_channel_max_idle_time_seconds)
+        self._after_step(now)

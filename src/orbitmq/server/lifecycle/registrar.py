@@ -1,0 +1,175 @@
+"""Keeps every name server informed of a broker: at start, every half minute, and when topics change."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from ssl import SSLContext
+
+from orbitmq.broker.auth.config_values import own_credentials
+from orbitmq.broker.broker import Broker
+from orbitmq.broker.metadata import registration
+from orbitmq.net.errors import NetError
+from orbitmq.net.pool import ConnectionPool
+from orbitmq.protocol.errors import OrbitError
+from orbitmq.protocol.requests.ha import BrokerHeartbeat
+from orbitmq.protocol.requests.route import GetBrokerMemberGroup, RegisterBroker
+
+log = logging.getLogger(__name__)
+
+FAREWELL_TIMEOUT_MS = 3_000
+TEXTS_PER_TURN = 1_000
+"""How many topics are written out for the name servers before others have a turn: some 5 ms."""
+
+
+class Registrar:
+    """Registers one broker with each of its name servers, none of which waits for another."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        addresses: list[str],
+        now: Callable[[], int],
+        *,
+        ssl: SSLContext | None = None,
+    ) -> None:
+        self._broker = broker
+        self._addresses = addresses
+        self._now = now
+        self._timeout_ms = broker.settings.register_broker_timeout_mills
+        self._pool = ConnectionPool(ssl=ssl, credentials=own_credentials(broker.settings))
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopped = False
+        self._unreachable: set[str] = set()
+        settings = broker.settings
+        self._heartbeat_timeout_ms: int | None = (
+            settings.broker_not_active_timeout_millis if settings.enable_slave_acting_master else None
+        )
+
+    async def register(self, *, force: bool = True) -> int:
+        """Tells all name servers everything; gives how many took it.
+
+        Without `force` a name server that has the present table is only told that the broker lives. After
+        `unregister` nobody is told anything.
+        """
+        for _ in range(0, len(self._broker.topics.by_name), TEXTS_PER_TURN):
+            if self._broker.topics.make_wire_texts(TEXTS_PER_TURN):
+                break
+            await asyncio.sleep(0)
+        if self._stopped:
+            return 0
+        results = await asyncio.gather(*(self._register_with(address, force) for address in self._addresses))
+        return sum(results)
+
+    async def _register_with(self, address: str, force: bool) -> bool:
+        broker = self._broker
+        try:
+            if not force:
+                asked = registration.ask_data_version(broker.identity, broker.topics)
+                if not (await self._pool.call(address, asked, self._timeout_ms)).changed:
+                    return True
+            for request in registration.register_all(
+                broker.identity,
+                broker.topics,
+                broker.settings.broker_permission,
+                self._heartbeat_timeout_ms,
+                split_size=broker.settings.split_registration_size
+                if broker.settings.enable_split_registration
+                else None,
+            ):
+                if self._stopped:
+                    return False
+                reply = await self._pool.call(address, request, self._timeout_ms)
+                broker.replication.told(reply.master_addr, reply.ha_server_addr)
+                if reply.body is not None:
+                    ordered = registration.ordered_topics(reply.body.table or {}, broker.identity.name)
+                    broker.topics.set_order(ordered, self._now())
+        except OrbitError as error:
+            if address not in self._unreachable:
+                self._unreachable.add(address)
+                log.warning("cannot register with name server %s: %s", address, error)
+            return False
+        if address in self._unreachable:
+            self._unreachable.discard(address)
+            log.info("name server %s is back", address)
+        return True
+
+    async def send_heartbeats(self) -> None:
+        """Tells all name servers that the broker lives, and nothing else. Nobody answers."""
+        identity = self._broker.identity
+        beat = BrokerHeartbeat(
+            identity.cluster,
+            identity.address,
+            identity.name,
+            identity.broker_id,
+            heartbeat_timeout_mills=self._heartbeat_timeout_ms,
+        )
+        await asyncio.gather(
+            *(self._pool.send_oneway(address, beat, self._timeout_ms) for address in self._addresses),
+            return_exceptions=True,
+        )
+
+    async def members(self) -> dict[int, str] | None:
+        """The living members of the broker's group by id, as the first name server says that answers; None
+        where none does.
+        """
+        identity = self._broker.identity
+        for address in self._addresses:
+            try:
+                asked = GetBrokerMemberGroup(identity.cluster, identity.name)
+                body = (await self._pool.call(address, asked, self._timeout_ms)).body
+            except OrbitError:
+                continue
+            group = body.broker_member_group
+            return {} if group is None else dict(group.broker_addrs)
+        return None
+
+    def topics_changed(self) -> None:
+        """Tells all name servers of the topics that changed since the last call, soon."""
+        changed = self._broker.topics.take_changed()
+        if not changed or self._stopped:
+            return
+        request = registration.register_changed(
+            self._broker.identity,
+            self._broker.topics,
+            changed,
+            self._broker.settings.broker_permission,
+            self._heartbeat_timeout_ms,
+        )
+        for address in self._addresses:
+            task = asyncio.create_task(self._tell(address, request), name=f"tell {address} of topics")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _tell(self, address: str, request: RegisterBroker) -> None:
+        try:
+            await self._pool.call(address, request, self._timeout_ms)
+        except OrbitError as error:
+            # The next full registration carries the change.
+            log.debug("name server %s was not told of a topic: %s", address, error)
+
+    async def withdraw(self) -> None:
+        """Takes the broker out of the routes under its present id, before it comes back under another."""
+        await self._leave()
+
+    async def unregister(self) -> None:
+        """Says farewell to all name servers; what they were being told ends before."""
+        self._stopped = True
+        await self._leave()
+        await self._pool.close()
+
+    async def _leave(self) -> None:
+        telling = list(self._tasks)
+        for task in telling:
+            task.cancel()
+        await asyncio.gather(*telling, return_exceptions=True)
+        request = registration.unregister(self._broker.identity)
+
+        async def leave(address: str) -> None:
+            try:
+                await self._pool.call(address, request, FAREWELL_TIMEOUT_MS)
+            except (NetError, OrbitError) as error:
+                log.debug("name server %s was not told that this broker stops: %s", address, error)
+
+        await asyncio.gather(*(leave(address) for address in self._addresses))

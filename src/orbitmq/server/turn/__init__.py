@@ -1,0 +1,1 @@
+"""A turn of the event loop: read, handle, append, answer."""

@@ -1,0 +1,283 @@
+"""Requests to handlers, and what handlers say back to the wire.
+
+All requests of one read are handled in one turn; consecutive requests of a code whose handler takes many go
+to it together. After the turn, pushes to other peers leave and held calls whose time has come are woken.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import traceback
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from orbitmq.handling.call import (
+    READ_ON_LOOP_BYTES,
+    BoundHandler,
+    Call,
+    Durable,
+    Outcome,
+    Peer,
+    TakeFrames,
+    Wait,
+    off_loop,
+)
+from orbitmq.net.connection import Connection
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.remoting.command import FLAG_RESPONSE, Command
+from orbitmq.protocol.remoting.frame import FRAME_HEAD_BYTES
+from orbitmq.protocol.schema.declare import has_json
+
+if TYPE_CHECKING:
+    from orbitmq.handling.call import Result, Taken
+    from orbitmq.protocol.schema.declare import Request
+    from orbitmq.server.turn.pending_replies import Waits
+
+log = logging.getLogger(__name__)
+
+LAST_VERSION_WITHOUT_GO_AWAY = 475
+"""Peers above this version (V5_3_1) reconnect elsewhere when they are told to go away."""
+
+NOTICED_MS = 1
+"""Requests that are younger are never too old."""
+
+ManyHandler = Callable[[list[Command], Peer, int], Sequence["Result | Exception | bytes"]]
+"""Takes consecutive requests of one peer; bytes among its results are whole frames."""
+
+
+class Dispatcher:
+    """The turn of one server.
+
+    `handlers` take one call each; `many` take consecutive requests at once and give one result for each;
+    `take_frames` take what they can straight from a read, before it is cut into requests.
+    `arrange` may bring requests of several kinds that came in one read into an order in which more of them
+    are consecutive. A request that is older than `max_age_ms(code)` when its turn comes is refused.
+    `after_turn(now)` runs once behind every read that others may have to hear of.
+    """
+
+    def __init__(
+        self,
+        requests: Mapping[int, type[Request[Any]]],
+        handlers: Mapping[int, BoundHandler],
+        *,
+        now: Callable[[], int],
+        waits: Waits,
+        many: Mapping[int, ManyHandler] | None = None,
+        take_frames: Sequence[TakeFrames] = (),
+        arrange: Callable[[list[Command]], list[Command]] = lambda commands: commands,
+        after_turn: Callable[[int], None] = lambda now: None,
+        not_on_port: Callable[[int, int], bool] = lambda code, port: False,
+        max_age_ms: Callable[[int], float] = lambda code: math.inf,
+    ) -> None:
+        self._requests = requests
+        self._handlers = handlers
+        self._many = dict(many or {})
+        self._take_frames = take_frames
+        self._by_port: dict[
+            int, list[tuple[tuple[bytes, ...], Callable[[bytes, Peer, int], Taken | None], int]]
+        ] = {}
+        """Of those, whom what comes through a port is offered to."""
+        self._began = 0.0
+        """Of those who measure: when the turn did (monotonic)."""
+        self._arrange = arrange
+        self._now = now
+        self._waits = waits
+        self._after_turn = after_turn
+        self._not_on_port = not_on_port
+        self._max_age_ms = max_age_ms
+        self.going_away = False
+        """Set while the server stops: every request is refused, so that clients look elsewhere."""
+
+    def rebind(
+        self,
+        handlers: Mapping[int, BoundHandler],
+        many: Mapping[int, ManyHandler],
+        take_frames: Sequence[TakeFrames],
+    ) -> None:
+        """Has other handlers answer from the next read on."""
+        self._handlers, self._many, self._take_frames = handlers, dict(many), take_frames
+        self._by_port.clear()
+
+    def on_frames(self, connection: Connection, data: bytes) -> int:
+        """Handles what `take_frames` takes of a read; gives how many bytes that was."""
+        port = connection.local_port
+        takers = self._by_port.get(port)
+        if takers is None:
+            takers = [
+                (one.begins, one.take, one.code)
+                for one in self._take_frames
+                if not self._not_on_port(one.code, port)
+            ]
+            self._by_port[port] = takers
+        for one in takers:
+            if data.startswith(one[0], FRAME_HEAD_BYTES):
+                take = one[1]
+                break
+        else:
+            return 0
+        if self.going_away or self._waits.is_full(connection.id):
+            return 0
+        age_ms = connection.age_ms
+        if age_ms >= NOTICED_MS and age_ms > self._max_age_ms(one[2]):
+            return 0
+        self._begin()
+        now = self._now()
+        try:
+            taken = take(data, connection.peer, now)
+        except Exception:
+            log.exception("requests of %s could not be handled at once", connection.peer.address)
+            return 0  # nothing is left of them: they go the ordinary way, one by one
+        if taken is None:
+            return 0
+        self._answer(connection, taken)
+        if taken.concerns_others:
+            self._after_turn(now)
+        return taken.end
+
+    def _begin(self) -> None:
+        """Called when a turn begins to handle frames; here nobody measures it."""
+
+    def _answer(self, connection: Connection, taken: Taken) -> None:
+        began = self._began
+        if taken.durable and taken.answered:
+
+            def ended(outcome: Outcome) -> None:
+                late = outcome.timed_out
+                self._answered(taken, taken.late_code if late else 0, began)
+                connection.send_frame(taken.late(taken.answers) if late else taken.answers)
+
+            wait = Wait((Durable(taken.durable),), taken.deadline, lambda outcome, now: None)
+            self._waits.hold(connection.id, wait, ended, taken.answered)
+            return
+        self._answered(taken, 0, began)
+        if taken.answered:
+            connection.send_frame(taken.answers)
+        for command, result in taken.results:
+            self._settle(connection, command, result)
+
+    def _answered(self, taken: Taken, response_code: int, began: float) -> None:
+        """Called when frames are answered; here nobody wants to know."""
+
+    def on_requests(self, connection: Connection, commands: list[Command]) -> None:
+        """Handles what one read brought."""
+        now = self._now()
+        age_ms = connection.age_ms
+        if age_ms >= NOTICED_MS:
+            commands = self._fresh(connection, commands, age_ms)
+        i, n = 0, len(commands)
+        is_arranged = n == 1
+        while i < n:
+            code = commands[i].code
+            many = self._many.get(code)
+            if many is None or self.going_away:
+                self._one(connection, commands[i], now)
+                i += 1
+                continue
+            first = i
+            while i < n and commands[i].code == code:
+                i += 1
+            if i < n and not is_arranged:
+                commands = [*commands[:first], *self._arrange(commands[first:])]
+                is_arranged = True
+                i = first
+                continue
+            self._together(connection, many, commands if i - first == n else commands[first:i], now)
+        self._after_turn(now)
+
+    def _fresh(self, connection: Connection, commands: list[Command], age_ms: float) -> list[Command]:
+        """Refuses what has waited for too long; the rest."""
+        fresh = [command for command in commands if age_ms <= self._max_age_ms(command.code)]
+        if len(fresh) < len(commands):
+            remark = (
+                "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, "
+                f"period in queue: {age_ms:.0f}ms, size of queue: {len(commands)}"
+            )
+            for command in commands:
+                if age_ms > self._max_age_ms(command.code):
+                    self._fail(connection, command, Refused(ResponseCode.SYSTEM_BUSY, remark))
+        return fresh
+
+    def _one(self, connection: Connection, command: Command, now: int) -> None:
+        try:
+            if self.going_away:
+                knows = command.version > LAST_VERSION_WITHOUT_GO_AWAY
+                code = ResponseCode.GO_AWAY if knows else ResponseCode.SERVICE_NOT_AVAILABLE
+                raise Refused(code, "the server is about to stop")
+            handler = self._handlers.get(command.code)
+            if handler is None or self._not_on_port(command.code, connection.local_port):
+                raise Refused(
+                    ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported"
+                )
+            result = self._handle(handler, connection, command, now)
+        except Exception as error:
+            self._fail(connection, command, error)
+        else:
+            self._settle(connection, command, result)
+
+    def _handle(self, handler: BoundHandler, connection: Connection, command: Command, now: int) -> Result:
+        peer = connection.peer
+        peer.version = command.version
+        peer.language = command.language
+        kind = self._requests[command.code]
+        body = command.body
+        if body is None or len(body) <= READ_ON_LOOP_BYTES or not has_json(kind):
+            return handler(Call(kind.from_peer(command), command, peer), now)
+
+        def read() -> Generator[None, None, Request[Any]]:
+            yield from ()
+            return kind.from_peer(command)
+
+        return off_loop(read(), lambda request, later: handler(Call(request, command, peer), later), now)
+
+    def _together(self, connection: Connection, many: ManyHandler, commands: list[Command], now: int) -> None:
+        peer = connection.peer
+        peer.version = commands[0].version
+        peer.language = commands[0].language
+        try:
+            results = many(commands, peer, now)
+        except Exception as error:
+            for command in commands:
+                self._fail(connection, command, error)
+            return
+        for command, result in zip(commands, results, strict=True):
+            if isinstance(result, bytes):
+                if not command.flag & 2:
+                    connection.send_frame(result)
+            elif isinstance(result, Exception):
+                self._fail(connection, command, result)
+            else:
+                self._settle(connection, command, result)
+
+    def _settle(self, connection: Connection, command: Command, result: Result | bytes) -> None:
+        if result is None:
+            return
+        if isinstance(result, bytes):
+            connection.send_frame(result)
+            return
+        if isinstance(result, Wait):
+            then = result.then
+
+            def ended(outcome: Outcome) -> None:
+                try:
+                    following = then(outcome, self._now())
+                except Exception as error:
+                    self._fail(connection, command, error)
+                else:
+                    self._settle(connection, command, following)
+
+            self._waits.hold(connection.id, result, ended)
+        elif not command.flag & 2:
+            connection.send(result.to_command(command.opaque))
+
+    def _fail(self, connection: Connection, command: Command, error: Exception) -> None:
+        if isinstance(error, Refused):
+            code, remark, extra = int(error.code), error.remark, error.extra
+        else:
+            log.error("request %d of %s failed", command.code, connection.peer.address, exc_info=error)
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            code = int(ResponseCode.SYSTEM_ERROR)
+            remark, extra = f"{type(error).__name__}: {error}, {frame.name}:{frame.lineno}", None
+        if not command.flag & 2:
+            connection.send(Command(code, command.opaque, FLAG_RESPONSE, extra, None, remark))

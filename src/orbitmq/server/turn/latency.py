@@ -1,0 +1,194 @@
+"""How long requests take: durations by request and response code, in plain lists of counters."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from orbitmq.broker.stats.metric_families import CREATE_BOUNDS_MS, RPC_BOUNDS_MS
+from orbitmq.broker.stats.metrics import Distribution, Sample
+from orbitmq.handling.call import DataAt, Outcome, Signal, Wait
+from orbitmq.net.connection import Connection
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.names import is_system_topic
+from orbitmq.protocol.remoting.command import Command
+from orbitmq.protocol.schema.declare import REQUESTS
+from orbitmq.server.turn.dispatcher import Dispatcher, ManyHandler
+
+if TYPE_CHECKING:
+    from orbitmq.handling.call import Result, Taken
+
+UPDATE_TOPIC = 17
+UPDATE_GROUP = 200
+PROTECTING = frozenset(
+    {
+        ResponseCode.SYSTEM_BUSY,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.FLOW_CONTROL,
+        ResponseCode.POLLING_FULL,
+    }
+)
+"""Refusals by which the broker protects itself."""
+
+Key = tuple[int, int, bool, bool]
+"""Request code, response code, whether the request was held for data, whether nobody waits for the answer."""
+
+
+class Durations:
+    """Counts of durations in classes, and their sum in whole ms, as Apache adds them up."""
+
+    __slots__ = ("bounds_ms", "counts", "total_ms")
+
+    def __init__(self, bounds_ms: tuple[float, ...]) -> None:
+        self.bounds_ms = bounds_ms
+        self.counts = [0] * (len(bounds_ms) + 1)
+        self.total_ms = 0
+
+    def add(self, took_ms: float, count: int) -> None:
+        """Counts so many durations; as everywhere in RocketMQ, whole ms count."""
+        whole = int(took_ms)
+        if not whole:
+            self.counts[0] += count  # most are like this
+            return
+        self.counts[bisect_left(self.bounds_ms, whole)] += count
+        self.total_ms += whole * count
+
+    def distribution(self) -> Distribution:
+        """The same as a histogram's value."""
+        return Distribution(tuple(self.counts), self.total_ms)
+
+
+class RpcLatency:
+    """The durations of one server's requests. `record` is called for a request, or for many at once."""
+
+    def __init__(self) -> None:
+        self._rpc: dict[Key, Durations] = {}
+        self._created: dict[tuple[int, bool, bool], Durations] = {}
+
+    def record(self, key: Key, took_ms: float, count: int = 1) -> None:
+        """Counts requests that ended alike after as long."""
+        durations = self._rpc.get(key)
+        if durations is None:
+            durations = self._rpc[key] = Durations(RPC_BOUNDS_MS)
+        durations.add(took_ms, count)
+
+    def record_creation(self, code: int, response_code: int, topic: str, took_ms: float) -> None:
+        """Counts the creation or change of a topic or group."""
+        key = (code, response_code == ResponseCode.SUCCESS, is_system_topic(topic))
+        durations = self._created.get(key)
+        if durations is None:
+            durations = self._created[key] = Durations(CREATE_BOUNDS_MS)
+        durations.add(took_ms, 1)
+
+    def samples(self) -> Iterator[Sample]:
+        """What metrics tell of it."""
+        refused: dict[tuple[str, str], int] = {}
+        for (code, response_code, held, oneway), durations in list(self._rpc.items()):
+            labels = (
+                "true" if held else "false",
+                "remoting",
+                request_name(code),
+                response_name(response_code),
+                "oneway" if oneway else "success",
+            )
+            yield Sample("rocketmq_rpc_latency_milliseconds", labels, durations.distribution())
+            if response_code in PROTECTING:
+                kind = (request_name(code), response_name(response_code))
+                refused[kind] = refused.get(kind, 0) + sum(durations.counts)
+        for kind, count in refused.items():
+            yield Sample("orbitmq_refused_total", kind, count)
+        for (code, worked, is_system), durations in list(self._created.items()):
+            status = "success" if worked else "failure"
+            if code == UPDATE_TOPIC:
+                name = "rocketmq_topic_create_execution_time_milliseconds"
+                yield Sample(name, (status, "true" if is_system else "false"), durations.distribution())
+            else:
+                name = "rocketmq_consumer_group_create_execution_time_milliseconds"
+                yield Sample(name, (status,), durations.distribution())
+
+
+def request_name(code: int) -> str:
+    """`send_message_v2`; the number of a request nobody knows."""
+    known = REQUESTS.get(code)
+    return str(code) if known is None else known.NAME.lower()
+
+
+def response_name(code: int) -> str:
+    """`pull_not_found`; the number of a code nobody knows."""
+    try:
+        return ResponseCode(code).name.lower()
+    except ValueError:
+        return str(code)
+
+
+class MeasuredDispatcher(Dispatcher):
+    """A dispatcher that notes how long requests take: a clock read per turn, not per message."""
+
+    def __init__(self, *args: Any, latency: RpcLatency, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._latency = latency
+        self._held = False
+        self._noted = 0
+        """Requests that ended in this turn, but for those whose answer was a whole frame."""
+
+    def _begin(self) -> None:
+        self._began = time.monotonic()
+        self._held = False
+
+    def _answered(self, taken: Taken, response_code: int, began: float) -> None:
+        took_ms = (time.monotonic() - began) * 1000
+        for code, (answered, oneway) in taken.by_code.items():
+            if answered:
+                self._latency.record((code, response_code, False, False), took_ms, answered)
+            if oneway:
+                self._latency.record((code, 0, False, True), took_ms, oneway)
+
+    def on_requests(self, connection: Connection, commands: list[Command]) -> None:
+        self._began = time.monotonic()
+        self._held = False
+        super().on_requests(connection, commands)
+
+    def _together(self, connection: Connection, many: ManyHandler, commands: list[Command], now: int) -> None:
+        before = self._noted
+        super()._together(connection, many, commands, now)
+        whole = len(commands) - (self._noted - before)
+        if whole:
+            first = commands[0]
+            took_ms = (time.monotonic() - self._began) * 1000
+            self._latency.record((first.code, 0, False, bool(first.flag & 2)), took_ms, whole)
+
+    def _settle(self, connection: Connection, command: Command, result: Result | bytes) -> None:
+        if isinstance(result, Wait):
+            self._noted += 1  # its end is noted when it comes
+            began = self._began
+            held = self._held or any(isinstance(one, (DataAt, Signal)) for one in result.on)
+            result.then = self._resuming(result.then, began, held)
+        else:
+            self._note(command, 0 if result is None or isinstance(result, bytes) else int(result.code))
+        super()._settle(connection, command, result)
+
+    def _resuming(
+        self, then: Callable[[Outcome, int], Result | bytes], began: float, held: bool
+    ) -> Callable[[Outcome, int], Result | bytes]:
+        def resumed(outcome: Outcome, now: int) -> Result | bytes:
+            # What `then` gives is settled, or fails, right behind it.
+            self._began, self._held = began, held
+            return then(outcome, now)
+
+        return resumed
+
+    def _fail(self, connection: Connection, command: Command, error: Exception) -> None:
+        self._note(command, int(error.code) if isinstance(error, Refused) else int(ResponseCode.SYSTEM_ERROR))
+        super()._fail(connection, command, error)
+
+    def _note(self, command: Command, response_code: int) -> None:
+        self._noted += 1
+        took_ms = (time.monotonic() - self._began) * 1000
+        code = command.code
+        self._latency.record((code, response_code, self._held, bool(command.flag & 2)), took_ms)
+        if code in (UPDATE_TOPIC, UPDATE_GROUP):
+            topic = (command.ext or {}).get("topic", "")
+            self._latency.record_creation(code, response_code, topic, took_ms)

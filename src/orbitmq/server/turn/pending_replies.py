@@ -1,0 +1,376 @@
+"""Replies that wait: for a message, the disk, a saved table, a peer's answer, a signal, or time to pass."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import deque
+from collections.abc import Callable, Container, Iterable
+from typing import TypeAlias
+
+from orbitmq.handling.call import (
+    Answer,
+    Condition,
+    DataAt,
+    Durable,
+    OffLoop,
+    Outcome,
+    Pause,
+    Saved,
+    Signal,
+    Wait,
+    Warm,
+)
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.remoting.command import Command
+from orbitmq.server.turn.off_loop import OffLoopRunner
+
+Arrival: TypeAlias = tuple[str, int, int, int]
+"""Topic, queue id, the queue's new max offset, tag hash of the message."""
+
+MAX_WAITS_PER_CONNECTION = 4096
+"""Held requests of one peer; a further one is answered at once, as if its time were over."""
+MAX_OFF_LOOP_PER_CONNECTION = 16
+"""Requests of one peer that are worked on beside the loop: those threads serve everybody."""
+STEP_MS = 50
+"""Long waits end together, so much after their deadlines at most: a timer for each costs more than it."""
+LONG_MS = 1_000
+WAKES_PER_ROUND = 256
+"""Calls that one arrival wakes before others have their turn; each of them reads and answers."""
+
+
+class Waiting:
+    """One held call, or several that wait for the same."""
+
+    __slots__ = (
+        "abandon",
+        "answers",
+        "calls",
+        "connection_id",
+        "error",
+        "is_poll",
+        "left",
+        "settle",
+        "step",
+        "timer",
+        "value",
+        "wait",
+    )
+
+    def __init__(
+        self, connection_id: int, wait: Wait, settle: Callable[[Outcome], None], left: int, calls: int
+    ) -> None:
+        self.connection_id = connection_id
+        self.wait = wait
+        self.settle = settle
+        self.calls = calls
+        self.left = left
+        """Conditions still open; 0 once settled."""
+        self.is_poll = _is_poll(wait)
+        self.answers: dict[Answer, Command] = {}
+        self.value: object = None
+        self.error: Exception | None = None
+        self.abandon: Callable[[], None] | None = None
+        """Ends work beside the loop, while it is under way."""
+        self.timer: asyncio.TimerHandle | None = None
+        """The end of a short wait."""
+        self.step: set[Waiting] | None = None
+        """Those who end together, of a long one."""
+
+
+def _is_poll(wait: Wait) -> bool:
+    """Whether a call is held until there is something to read: peers choose how many of these there are."""
+    return any(isinstance(condition, DataAt | Signal) for condition in wait.on)
+
+
+class _Held(set[Waiting]):
+    """What is held of one peer."""
+
+    calls = 0
+
+    def enter(self, waiting: Waiting) -> None:
+        self.add(waiting)
+        self.calls += waiting.calls
+
+    def leave(self, waiting: Waiting) -> None:
+        if waiting in self:
+            self.remove(waiting)
+            self.calls -= waiting.calls
+
+
+class Waits:
+    """Every held call of one server, found by what it waits for.
+
+    `ask(answer, then)` sends a request to a peer and calls `then` with the answer, or None if there is none;
+    `warm(condition, then)` brings a range of the log into memory off the loop. `max_polls()` limits the long
+    polls of all peers; beyond it one is answered at once, as if its time were over. `off_loop` does work in
+    threads.
+    """
+
+    def __init__(
+        self,
+        now: Callable[[], int],
+        ask: Callable[[Answer, int, Callable[[Command | None], None]], None],
+        warm: Callable[[Warm, Callable[[], None]], None],
+        max_polls: Callable[[], float] = lambda: math.inf,
+        off_loop: OffLoopRunner | None = None,
+    ) -> None:
+        self._now = now
+        self._ask = ask
+        self._warm = warm
+        self._max_polls = max_polls
+        self._loop = asyncio.get_running_loop()
+        self._off_loop = off_loop or OffLoopRunner(None)
+        self._working: dict[int, int] = {}
+        """How many pieces of work are under way for a connection."""
+        self._by_queue: dict[tuple[str, int], dict[Waiting, DataAt]] = {}
+        self._late: deque[Waiting] = deque()
+        """Calls whose message has come, woken in one of the next rounds of the loop."""
+        self._durable: deque[tuple[int, Waiting]] = deque()
+        self._saved: dict[str, list[Waiting]] = {}
+        self._signals: dict[Signal, Waiting] = {}
+        self._by_connection: dict[int, _Held] = {}
+        self._steps: dict[int, set[Waiting]] = {}
+        """Long waits by the step of time in which they end."""
+        self.count = 0
+        """Calls held now."""
+        self.polls = 0
+        """Long polls among them."""
+
+    @property
+    def queues(self) -> Container[tuple[str, int]]:
+        """The queues (topic, queue id) on which somebody waits for a message."""
+        return self._by_queue
+
+    @property
+    def waits_for_disk(self) -> bool:
+        """Whether a reply waits for the next flush."""
+        return bool(self._durable)
+
+    def is_full(self, connection_id: int) -> bool:
+        """Whether no more calls of a peer are held."""
+        mine = self._by_connection.get(connection_id)
+        return mine is not None and mine.calls >= MAX_WAITS_PER_CONNECTION
+
+    def hold(self, connection_id: int, wait: Wait, settle: Callable[[Outcome], None], calls: int = 1) -> None:
+        """Keeps a call until its conditions are met or its deadline has passed, then settles it.
+
+        So it does with several that wait for the same, and are settled together.
+        """
+        mine = self._by_connection.get(connection_id)
+        now = self._now()
+        delay_ms = wait.deadline - now
+        if (
+            delay_ms <= 0
+            or (mine is not None and mine.calls >= MAX_WAITS_PER_CONNECTION)
+            or (self.polls >= self._max_polls() and _is_poll(wait))
+        ):
+            settle(Outcome(timed_out=True))
+            return
+        if mine is None:
+            mine = self._by_connection[connection_id] = _Held()
+        waiting = Waiting(connection_id, wait, settle, 1 if wait.any_of else len(wait.on), calls)
+        mine.enter(waiting)
+        self.count += calls
+        self.polls += waiting.is_poll
+        if delay_ms < LONG_MS:
+            waiting.timer = self._loop.call_later(delay_ms / 1000, self._end, waiting, True)
+        else:
+            self._end_by_step(waiting, now)
+        for condition in wait.on:
+            if isinstance(condition, DataAt):  # most are pulls, and to match patterns takes its time
+                key = (condition.topic, condition.queue_id)
+                entries = self._by_queue.get(key)
+                if entries is None:
+                    entries = self._by_queue[key] = {}
+                entries[waiting] = condition
+            else:
+                self._enter(waiting, condition)
+
+    def _end_by_step(self, waiting: Waiting, now: int) -> None:
+        number = waiting.wait.deadline // STEP_MS + 1
+        step = self._steps.get(number)
+        if step is None:
+            step = self._steps[number] = set()
+            self._loop.call_later((number * STEP_MS - now) / 1000, self._end_step, number)
+        step.add(waiting)
+        waiting.step = step
+
+    def _end_step(self, number: int) -> None:
+        for waiting in list(self._steps.pop(number)):
+            self._end(waiting, True)
+
+    def _enter(self, waiting: Waiting, condition: Condition) -> None:
+        match condition:
+            case Durable(physical_offset):
+                self._durable.append((physical_offset, waiting))
+            case Saved(table):
+                self._saved.setdefault(table, []).append(waiting)
+            case Answer():
+                left_ms = max(1, waiting.wait.deadline - self._now())
+                self._ask(condition, left_ms, lambda command: self._answered(waiting, condition, command))
+            case Warm():
+                self._warm(condition, lambda: self._met(waiting))
+            case Signal():
+                self._signals[condition] = waiting
+            case Pause():
+                self._loop.call_soon(self._met, waiting)
+            case OffLoop():
+                self._work(waiting, condition)
+
+    def _work(self, waiting: Waiting, condition: OffLoop) -> None:
+        working = self._working.get(waiting.connection_id, 0)
+        if working >= MAX_OFF_LOOP_PER_CONNECTION:
+            waiting.error = Refused(
+                ResponseCode.SYSTEM_BUSY,
+                f"{working} requests of this connection take long already: wait for their answers",
+            )
+            self._loop.call_soon(self._met, waiting)
+            return
+
+        def ended(value: object, error: Exception | None) -> None:
+            waiting.value, waiting.error = value, error
+            self._met(waiting)
+
+        self._working[waiting.connection_id] = working + 1
+        waiting.abandon = self._off_loop.start(condition.work, ended)
+
+    def _stop_work(self, waiting: Waiting) -> None:
+        if waiting.abandon is None:
+            return
+        waiting.abandon()
+        waiting.abandon = None
+        working = self._working.pop(waiting.connection_id) - 1
+        if working:
+            self._working[waiting.connection_id] = working
+
+    def _answered(self, waiting: Waiting, condition: Answer, command: Command | None) -> None:
+        if command is not None:
+            waiting.answers[condition] = command
+        self._met(waiting)
+
+    def _met(self, waiting: Waiting) -> None:
+        if waiting.left:
+            waiting.left -= 1
+            if not waiting.left:
+                waiting.left = 1
+                self._end(waiting, False)
+
+    def _end(self, waiting: Waiting, timed_out: bool) -> None:
+        if not waiting.left:
+            return
+        waiting.left = 0
+        self._stop_clock(waiting)
+        self._uncount(waiting)
+        mine = self._by_connection.get(waiting.connection_id)
+        if mine is not None:
+            mine.leave(waiting)
+            if not mine:
+                del self._by_connection[waiting.connection_id]
+        self._leave(waiting)
+        waiting.settle(Outcome(timed_out, waiting.answers, waiting.value, waiting.error))
+
+    def _uncount(self, waiting: Waiting) -> None:
+        self.count -= waiting.calls
+        self.polls -= waiting.is_poll
+
+    def _stop_clock(self, waiting: Waiting) -> None:
+        if waiting.step is not None:
+            waiting.step.discard(waiting)
+        elif waiting.timer is not None:
+            waiting.timer.cancel()
+
+    def _leave(self, waiting: Waiting) -> None:
+        self._stop_work(waiting)
+        for condition in waiting.wait.on:
+            if isinstance(condition, DataAt):
+                self._leave_queue(waiting, condition)
+            elif isinstance(condition, Signal):
+                self._signals.pop(condition, None)
+
+    def _leave_queue(self, waiting: Waiting, condition: DataAt) -> None:
+        key = (condition.topic, condition.queue_id)
+        entries = self._by_queue.get(key)
+        if entries is not None and entries.pop(waiting, None) is not None and not entries:
+            del self._by_queue[key]
+
+    def arrived(self, arrivals: Iterable[Arrival]) -> None:
+        """Wakes the calls that wait for these messages."""
+        by_queue = self._by_queue
+        woken = 0
+        for topic, queue_id, max_offset, tag_code in arrivals:
+            entries = by_queue.get((topic, queue_id))
+            if entries is None:
+                continue
+            met = [
+                (waiting, condition)
+                for waiting, condition in entries.items()
+                if max_offset > condition.queue_offset
+                and (condition.tag_codes is None or tag_code in condition.tag_codes)
+                and (condition.accepts is None or condition.accepts(max_offset - 1))
+            ]
+            for waiting, condition in met:
+                self._leave_queue(waiting, condition)
+                woken += 1
+                if woken <= WAKES_PER_ROUND and not self._late:
+                    self._met(waiting)
+                else:
+                    self._wake_later(waiting)
+
+    def _wake_later(self, waiting: Waiting) -> None:
+        if not self._late:
+            self._loop.call_soon(self._wake_late)
+        self._late.append(waiting)
+
+    def _wake_late(self) -> None:
+        """Wakes some of those whose message has come, and the rest in the next rounds."""
+        late = self._late
+        for _ in range(min(WAKES_PER_ROUND, len(late))):
+            self._met(late.popleft())
+        if late:
+            self._loop.call_soon(self._wake_late)
+
+    def durable(self, physical_offset: int) -> None:
+        """Wakes the calls that wait for the disk: everything below `physical_offset` is on it."""
+        waiting = self._durable
+        while waiting and waiting[0][0] <= physical_offset:
+            self._met(waiting.popleft()[1])
+
+    def signalled(self, signals: Iterable[Signal]) -> None:
+        """Wakes the calls that wait for these."""
+        for signal in signals:
+            waiting = self._signals.pop(signal, None)
+            if waiting is not None:
+                self._met(waiting)
+
+    def expire(self, signals: Iterable[Signal]) -> None:
+        """Ends the calls that wait for these, as if their time were over."""
+        for signal in signals:
+            waiting = self._signals.get(signal)
+            if waiting is not None:
+                self._end(waiting, True)
+
+    def saved(self, tables: Iterable[str]) -> None:
+        """Wakes the calls whose change of these tables is in its file now."""
+        for table in tables:
+            for waiting in self._saved.pop(table, ()):
+                self._met(waiting)
+
+    def connection_closed(self, connection_id: int) -> None:
+        """Forgets the calls of a peer that is gone; nobody would read their replies."""
+        for waiting in self._by_connection.pop(connection_id, ()):
+            waiting.left = 0
+            self._uncount(waiting)
+            self._stop_clock(waiting)
+            self._leave(waiting)
+
+    def end_all(self, *kinds: type[Condition]) -> None:
+        """Settles every call as if its time were over: the server stops.
+
+        With `kinds`, those that wait for one of them.
+        """
+        for mine in list(self._by_connection.values()):
+            for waiting in list(mine):
+                if not kinds or any(isinstance(condition, kinds) for condition in waiting.wait.on):
+                    self._end(waiting, True)

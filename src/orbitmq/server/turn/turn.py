@@ -1,0 +1,108 @@
+"""What holds one server's turns together: its connections, its dispatcher, and the calls it holds."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from orbitmq.handling.call import Answer, BoundHandler, TakeFrames, Warm
+from orbitmq.net.connection import Connection
+from orbitmq.net.errors import NetError
+from orbitmq.net.tls import Contexts
+from orbitmq.protocol.remoting.command import Command
+from orbitmq.protocol.schema.declare import REQUESTS
+from orbitmq.server.turn.dispatcher import Dispatcher, ManyHandler
+from orbitmq.server.turn.guard import Gate, Guard
+from orbitmq.server.turn.latency import MeasuredDispatcher, RpcLatency
+from orbitmq.server.turn.listener import Listener
+from orbitmq.server.turn.off_loop import OffLoopRunner
+from orbitmq.server.turn.pending_replies import Waits
+
+if TYPE_CHECKING:
+    from orbitmq.protocol.schema.declare import Request
+
+
+class Turns:
+    """Listener, dispatcher and waits of one server, and pushes to those who are connected."""
+
+    def __init__(
+        self,
+        handlers: Mapping[int, BoundHandler],
+        *,
+        now: Callable[[], int],
+        many: Mapping[int, ManyHandler] | None = None,
+        take_frames: Sequence[TakeFrames] = (),
+        arrange: Callable[[list[Command]], list[Command]] = lambda commands: commands,
+        after_turn: Callable[[int], None],
+        on_closed: Callable[[int], None],
+        warm: Callable[[Warm, Callable[[], None]], None] = lambda condition, then: then(),
+        not_on_port: Callable[[int, int], bool] = lambda code, port: False,
+        max_age_ms: Callable[[int], float] = lambda code: math.inf,
+        max_connections: int = 20_000,
+        max_polls: Callable[[], float] = lambda: math.inf,
+        gate: Gate | None = None,
+        latency: RpcLatency | None = None,
+        executor: Executor | None = None,
+        tls: Contexts | None = None,
+    ) -> None:
+        self.waits = Waits(now, self._ask, warm, max_polls, OffLoopRunner(executor))
+        kind = Dispatcher if latency is None else partial(MeasuredDispatcher, latency=latency)
+        self.dispatcher = kind(
+            REQUESTS,
+            handlers,
+            now=now,
+            waits=self.waits,
+            many=many,
+            take_frames=take_frames,
+            arrange=arrange,
+            after_turn=after_turn,
+            not_on_port=not_on_port,
+            max_age_ms=max_age_ms,
+        )
+        self._on_closed = on_closed
+        self.guard = None if gate is None else Guard(gate, self.dispatcher.on_requests, now)
+        self.listener = Listener(
+            self.dispatcher.on_requests if self.guard is None else self.guard.on_requests,
+            self._connection_closed,
+            on_frames=self.dispatcher.on_frames if take_frames else None,
+            admit=None if self.guard is None else self.guard.admit,
+            max_connections=max_connections,
+            tls=tls,
+        )
+
+    def push(self, connection_id: int, request: Request[Any]) -> None:
+        """Sends a request one-way to a connection, if it is still there."""
+        connection = self.listener.connections.get(connection_id)
+        if connection is not None:
+            connection.send_oneway(request)
+
+    def close_connection(self, connection_id: int, reason: str) -> None:
+        """Ends a connection, if it is still there."""
+        connection = self.listener.connections.get(connection_id)
+        if connection is not None:
+            connection.close(reason)
+
+    def _ask(self, condition: Answer, timeout_ms: int, then: Callable[[Command | None], None]) -> None:
+        connection = self.listener.connections.get(condition.connection_id)
+        if connection is None or connection.is_closed:
+            then(None)
+            return
+
+        def answered(future: asyncio.Future[Command]) -> None:
+            failed = future.cancelled() or isinstance(future.exception(), NetError)
+            then(None if failed else future.result())
+
+        connection.submit(condition.request, timeout_ms).add_done_callback(answered)
+
+    def _connection_closed(self, connection: Connection) -> None:
+        self.waits.connection_closed(connection.id)
+        self._on_closed(connection.id)
+
+    async def stop(self) -> None:
+        """Ends every connection once what is queued has left."""
+        self.waits.end_all()
+        await self.listener.close()

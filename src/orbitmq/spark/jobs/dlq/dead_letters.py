@@ -1,0 +1,109 @@
+"""Dead letters as a data frame: of which group, from which topic, why, since when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from orbitmq.protocol.names import (
+    DLQ_ORIGIN_MESSAGE_ID,
+    DLQ_ORIGIN_TOPIC,
+    DLQ_PREFIX,
+    ORIGIN_MESSAGE_ID,
+    RETRY_PREFIX,
+    RETRY_TOPIC,
+)
+from orbitmq.spark.jobs.resending import place_key
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+PATTERN = f"{DLQ_PREFIX}.*"
+AGES = ((1, "< 1 hour"), (24, "< 1 day"), (72, "< 3 days"))
+"""Hours, and what letters are called that died within them; the rest is older."""
+OLDER = "3 days and more"
+
+
+def dead_letters(frame: DataFrame, *, exception_property: str = "exception", now_ms: int) -> DataFrame:
+    """A row per dead letter, from rows of the source or a lake.
+
+    `letter` names it for good. `originTopic` is where it was sent first: null where nothing says so.
+    `exception` is what the application put into `exception_property` before it gave up. `shape` tells bodies
+    of one kind: the sorted keys of a JSON object, or `JSON`, `text`, `binary`.
+    """
+    from pyspark.sql import functions as sf
+
+    properties = sf.col("properties")
+    return frame.filter(sf.col("topic").startswith(DLQ_PREFIX)).select(
+        place_key().alias("letter"),
+        sf.substring("topic", len(DLQ_PREFIX) + 1, 255).alias("group"),
+        _origin(properties).alias("originTopic"),
+        sf.coalesce(properties[ORIGIN_MESSAGE_ID], properties[DLQ_ORIGIN_MESSAGE_ID]).alias(
+            "originMessageId"
+        ),
+        properties[exception_property].alias("exception"),
+        shape_of(sf.col("body")).alias("shape"),
+        _age(sf.col("storeTimestamp"), now_ms).alias("age"),
+        sf.col("storeTimestamp").alias("diedAt"),
+        "bornTimestamp",
+        "msgId",
+        "keys",
+        "tags",
+        "reconsumeTimes",
+        "body",
+        "properties",
+        "flag",
+    )
+
+
+def _origin(properties: Column) -> Column:
+    """The topic of the first send: consumers that send back say it, and so do brokers and proxies."""
+    from pyspark.sql import functions as sf
+
+    found = sf.coalesce(properties[RETRY_TOPIC], properties[DLQ_ORIGIN_TOPIC])
+    return sf.when(~found.startswith(RETRY_PREFIX) & ~found.startswith(DLQ_PREFIX), found)
+
+
+def shape_of(body: Column) -> Column:
+    """The kind of a body."""
+    from pyspark.sql import functions as sf
+
+    text = sf.try_validate_utf8(body.cast("string"))
+    keys = sf.array_sort(sf.json_object_keys(text))
+    return (
+        sf.when(text.isNull(), "binary")
+        .when(keys.isNotNull(), sf.concat(sf.lit("{"), sf.array_join(keys, ", "), sf.lit("}")))
+        .when(sf.try_parse_json(text).isNotNull() & sf.ltrim(text).startswith("["), "JSON array")
+        .otherwise("text")
+    )
+
+
+def _age(died: Column, now_ms: int) -> Column:
+    from pyspark.sql import functions as sf
+
+    hours = (sf.lit(now_ms) - sf.unix_millis(died)) / 3_600_000
+    text = sf.lit(OLDER)
+    for limit, name in reversed(AGES):
+        text = sf.when(hours < limit, name).otherwise(text)
+    return text
+
+
+def summary(found: DataFrame) -> DataFrame:
+    """Letters by original topic, group, and exception (else body shape), the most first."""
+    from pyspark.sql import functions as sf
+
+    old = [sf.count_if(sf.col("age") == name).alias(name) for name in (*(n for _, n in AGES), OLDER)]
+    return (
+        found.groupBy(
+            "originTopic",
+            "group",
+            sf.coalesce("exception", "shape").alias("reason"),
+        )
+        .agg(
+            sf.count("*").alias("letters"),
+            *old,
+            sf.min("diedAt").alias("oldest"),
+            sf.max("diedAt").alias("newest"),
+            sf.min_by("letter", "diedAt").alias("example"),
+        )
+        .orderBy(sf.desc("letters"), "originTopic", "group", "reason")
+    )

@@ -1,0 +1,64 @@
+"""The read of a Spark task: pulls its offsets and yields Arrow batches. Runs in the workers."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from orbitmq.protocol.errors import BrokerRefused
+from orbitmq.spark.errors import SparkSourceError
+from orbitmq.spark.read.arrow_cy import RecordScanner
+from orbitmq.spark.read.cluster import Cluster
+from orbitmq.spark.read.columns import BROKER_NAME, arrow_schema
+from orbitmq.spark.read.options import ReadOptions
+from orbitmq.spark.read.planning import OffsetRange, Queue
+from orbitmq.spark.read.pulling import QueuePuller, log_loss, refuse_loss
+
+log = logging.getLogger(__name__)
+
+
+def read_range(work: OffsetRange, options: ReadOptions, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    """Pulls the offsets of `work` and yields their messages as Arrow batches, in queue order.
+
+    Raises DataLost, NetError, BrokerRefused.
+    """
+    scanned = tuple(name for name in columns if name != BROKER_NAME) or ("queueOffset",)
+    scanner = RecordScanner(scanned, tags=frozenset(options.tags) or None)
+    finish = functools.partial(_with_broker_name, queue=work.queue, columns=columns)
+    puller = QueuePuller(
+        work,
+        group=options.group,
+        subscription=options.subscription,
+        expression_type=options.expression_type,
+        connecting=options.connecting,
+        on_loss=refuse_loss if options.fail_on_data_loss else log_loss,
+        relocate=functools.partial(relocated, options=options),
+    )
+    for records, from_queue_offset, to_queue_offset in puller:
+        scanner.scan(records, from_queue_offset, to_queue_offset)
+        if scanner.size_bytes >= options.max_batch_bytes:
+            yield finish(scanner.take())
+    if scanner.rows:
+        yield finish(scanner.take())
+
+
+def relocated(queue: Queue, options: ReadOptions) -> Queue:
+    """The queue with the address that name servers give now; unchanged where they know nothing of it."""
+    try:
+        with Cluster(options.namesrv, options.connecting) as cluster:
+            found = cluster.queues_of(queue.topic) or []
+    except (SparkSourceError, BrokerRefused) as error:
+        log.warning("looking for %s %s: %s", queue.topic, queue.key, error)
+        return queue
+    return next((one for one in found if one == queue), queue)
+
+
+def _with_broker_name(batch: pa.RecordBatch, *, queue: Queue, columns: tuple[str, ...]) -> pa.RecordBatch:
+    if BROKER_NAME not in columns:
+        return batch
+    name = pa.repeat(pa.scalar(queue.broker_name, pa.string()), batch.num_rows)
+    arrays = [name if column == BROKER_NAME else batch.column(column) for column in columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))

@@ -1,0 +1,260 @@
+"""The inner loop of appends: messages become records in the map and units in the tails of their queues.
+
+Hot: every stored message passes here once. The caller has made sure that blocks are reserved up to `limit`
+and calls again with more room when a message does not fit; nothing here waits, and nothing is half done.
+"""
+# mypy: disable-error-code="name-defined"
+
+from __future__ import annotations
+
+from typing import Any
+
+try:
+    import cython
+except ModuleNotFoundError:
+    from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
+
+from orbitmq.protocol.records.message import INNER_BATCH, BadRecord, RecordTooLarge
+from orbitmq.protocol.records.message_cy import (
+    encode_batch_records,
+    encode_record,
+    measure_batch,
+    record_size,
+)
+from orbitmq.protocol.records.properties_cy import tags_code
+from orbitmq.protocol.records.queue_units import UNIT
+from orbitmq.store.log.messages import Appended, PendingMessage, PutStatus
+
+if cython.compiled:
+    from cython.cimports.orbitmq.store.queue.units import put_unit  # type: ignore[import-not-found]
+
+_BLANK_BYTES = 8
+
+_OK = PutStatus.PUT_OK
+_ILLEGAL = PutStatus.MESSAGE_ILLEGAL
+_PROPERTIES_SIZE_EXCEEDED = PutStatus.PROPERTIES_SIZE_EXCEEDED
+
+
+class Limits:
+    """Limits of messages; see the options of the same names."""
+
+    __slots__ = ("append_property_crc", "max_batch_bytes", "max_body_bytes", "max_record_bytes")
+
+    def __init__(self, append_property_crc: bool) -> None:
+        self.append_property_crc = append_property_crc
+        self.max_body_bytes = 0
+        self.max_record_bytes = 0
+        self.max_batch_bytes = 0
+
+
+def append_messages(
+    messages: list[PendingMessage],
+    index: cython.Py_ssize_t,
+    out: Any,
+    position: cython.Py_ssize_t,
+    limit: cython.Py_ssize_t,
+    segment_start: cython.longlong,
+    store_timestamp: cython.longlong,
+    tables: dict[str, dict[int, Any]],
+    make_queue: Any,
+    special_code: Any,
+    limits: Limits,
+    results: list[Appended],
+    dirty: list[Any],
+) -> tuple[int, int, int]:
+    """Appends from `messages[index]` on into `out[position:limit]`, where byte 0 is physical `segment_start`.
+
+    Gives (index, position, needed): where it ended, and how many bytes the message at `index` (its whole
+    batch, if it is one) needs, 0 when all are done. One result per message or batch is added to `results`:
+    what cannot be stored has a status that says so and costs the others nothing.
+
+    `make_queue(topic, queue_id)` gives a queue that is not in `tables`, None if its name is impossible;
+    `special_code(message, store_timestamp)` what stands in the unit of a message whose queue says that it is
+    more than the hash of its tag: when it is due, or where its extension is.
+    Queues that were not listed yet as having something new are added to `dirty`.
+    """
+    count: cython.Py_ssize_t = len(messages)
+    max_body: cython.Py_ssize_t = limits.max_body_bytes
+    max_record: cython.Py_ssize_t = limits.max_record_bytes
+    append_crc: cython.bint = limits.append_property_crc
+    size: cython.Py_ssize_t
+    physical_offset: cython.longlong
+    queue_offset: cython.longlong
+    tag: cython.longlong
+    queue_id: cython.int = 0
+    topic: str | None = None
+    queue: Any = None
+    while index < count:
+        message = messages[index]
+        body = message.body
+        properties: bytes = message.properties
+        if topic is None or message.queue_id != queue_id or message.topic != topic:
+            queue = None
+            queues = tables.get(message.topic)
+            if queues is not None:
+                queue = queues.get(message.queue_id)
+            if queue is None:
+                queue = make_queue(message.topic, message.queue_id)
+                if queue is None:
+                    results.append(Appended(_ILLEGAL))
+                    topic = None
+                    index += 1
+                    continue
+            topic = message.topic
+            queue_id = message.queue_id
+        if message.batch:
+            size = _append_batch(
+                message, queue, out, position, limit, segment_start, store_timestamp, limits, results
+            )
+            if size < 0:
+                return index, position, -size
+            if size and not queue.dirty:
+                dirty.append(queue)
+                queue.dirty = True
+            position += size
+            index += 1
+            continue
+        if len(body) > max_body or b"\x00" in properties or message.sys_flag & INNER_BATCH:
+            results.append(Appended(_ILLEGAL))
+            index += 1
+            continue
+        if len(properties) > 32767:
+            results.append(Appended(_PROPERTIES_SIZE_EXCEEDED))
+            index += 1
+            continue
+        size = record_size(
+            len(body),
+            len(queue.topic_bytes),
+            len(properties),
+            len(message.born_host),
+            len(message.store_host),
+            append_crc,
+        )
+        if size > max_record:
+            results.append(Appended(_ILLEGAL))
+            index += 1
+            continue
+        if size + _BLANK_BYTES > limit - position:
+            return index, position, size
+        physical_offset = segment_start + position
+        # Half messages and what takes them back are in no consume queue.
+        in_queue: cython.bint = (message.sys_flag & 0xC) in (0, 8)
+        queue_offset = queue.max_offset if in_queue else 0
+        try:
+            size = encode_record(
+                out,
+                position,
+                message.queue_id,
+                message.flag,
+                queue_offset,
+                physical_offset,
+                message.sys_flag,
+                message.born_timestamp,
+                message.born_host,
+                store_timestamp,
+                message.store_host,
+                message.reconsume_times,
+                message.prepared_transaction_offset,
+                body,
+                queue.topic_bytes,
+                properties,
+                None,
+                append_crc,
+            )
+        except RecordTooLarge:
+            results.append(Appended(_PROPERTIES_SIZE_EXCEEDED))
+            index += 1
+            continue
+        except (OverflowError, ValueError, TypeError):
+            results.append(Appended(_ILLEGAL))
+            index += 1
+            continue
+        if in_queue:
+            code = message.tags_code
+            if code is None and queue.code_is_special:
+                code = special_code(message, store_timestamp)
+            elif code is None:
+                code = tags_code(properties)
+            tag = code
+            if cython.compiled:
+                put_unit(queue.tail, physical_offset, cython.cast(cython.int, size), tag)
+            else:
+                queue.tail += UNIT.pack(physical_offset, size, tag)
+            queue.max_offset = queue_offset + 1
+            if not queue.dirty:
+                dirty.append(queue)
+                queue.dirty = True
+        results.append(Appended(_OK, physical_offset, size, queue_offset, store_timestamp))
+        position += size
+        index += 1
+    return index, position, 0
+
+
+@cython.cfunc
+def _append_batch(
+    message: Any,
+    queue: Any,
+    out: Any,
+    position: cython.Py_ssize_t,
+    limit: cython.Py_ssize_t,
+    segment_start: cython.longlong,
+    store_timestamp: cython.longlong,
+    limits: Limits,
+    results: list[Appended],
+) -> cython.Py_ssize_t:
+    """Appends all messages of a batch; gives their bytes, 0 if none can be stored, -n if n bytes are needed.
+
+    The batch is looked at as a whole first: all of it is stored, or nothing.
+    """
+    size: cython.Py_ssize_t
+    refusal, size = _batch_size(message, len(queue.topic_bytes), limits)
+    if refusal is not None:
+        results.append(Appended(refusal))
+        return 0
+    if size + _BLANK_BYTES > limit - position:
+        return -size
+    physical_offset: cython.longlong = segment_start + position
+    first_offset: cython.longlong = queue.max_offset
+    try:
+        units: bytes = encode_batch_records(
+            out,
+            position,
+            message.queue_id,
+            first_offset,
+            physical_offset,
+            message.sys_flag,
+            message.born_timestamp,
+            message.born_host,
+            store_timestamp,
+            message.store_host,
+            message.reconsume_times,
+            message.batch,
+            queue.topic_bytes,
+            limits.append_property_crc,
+        )
+    except (RecordTooLarge, OverflowError, ValueError, TypeError):
+        results.append(Appended(_ILLEGAL))
+        return 0
+    queue.tail += units
+    queue.max_offset = first_offset + len(units) // 20
+    end, last_size, _ = UNIT.unpack_from(units, len(units) - 20)
+    size = end + last_size - physical_offset
+    results.append(Appended(_OK, physical_offset, size, first_offset, store_timestamp, units))
+    return size
+
+
+def _batch_size(message: PendingMessage, topic_bytes: int, limits: Limits) -> tuple[PutStatus | None, int]:
+    """The reason why a batch cannot be stored, if there is one, and its size in bytes."""
+    if message.sys_flag & INNER_BATCH:
+        return _ILLEGAL, 0
+    try:
+        count, content, longest_body, longest = measure_batch(message.batch)
+    except BadRecord:
+        return _ILLEGAL, 0
+    fixed = record_size(
+        0, topic_bytes, 0, len(message.born_host), len(message.store_host), limits.append_property_crc
+    )
+    total = count * fixed + content
+    if longest_body > limits.max_body_bytes or fixed + longest > limits.max_record_bytes:
+        return _ILLEGAL, 0
+    return (_ILLEGAL, 0) if total > limits.max_batch_bytes else (None, total)

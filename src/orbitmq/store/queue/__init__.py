@@ -1,0 +1,1 @@
+"""Consume queues: units, their files, reading by them."""

@@ -1,0 +1,149 @@
+"""Visible offsets, and messages since the last notification of readers.
+
+A message is seen once it is as safe as the broker promises (see `confirm`): under ASYNC_FLUSH as soon as
+it is stored, under SYNC_FLUSH once it is on the disk, of a SYNC_MASTER once enough slaves hold it. Otherwise
+a power cut, or a change of master, could take back what somebody has read.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Container
+from itertools import repeat
+from typing import TypeAlias
+
+from orbitmq.store.log.commit_log import CommitLog
+from orbitmq.store.log.confirm import Confirm
+from orbitmq.store.queue.consume_queue import UNIT_BYTES, ConsumeQueue, QueueTable
+from orbitmq.store.queue.extension import ExtensionFiles
+from orbitmq.store.queue.scan_cy import arrivals
+
+Arrival: TypeAlias = tuple[str, int, int, int]
+"""Topic, queue id, queue offset behind the message, tags code."""
+
+
+class Arrivals:
+    """The queues with something new. Belongs to the owner of the store."""
+
+    def __init__(
+        self, commit_log: CommitLog, table: QueueTable, extension: ExtensionFiles, confirm: Confirm
+    ) -> None:
+        self._log = commit_log
+        self.confirm = confirm
+        self._table = table
+        self._extension = extension
+        self.dirty: list[ConsumeQueue] = []
+        """Queues with something that was not told yet; appends add to it."""
+        self._unwritten: deque[ConsumeQueue] = deque()
+        """Queues with units that are new since the last `drain_unwritten`."""
+        self._shown_to = 0
+
+    def begin(self) -> None:
+        """Counts everything that is there as told."""
+        self._shown_to = self._log.max_physical
+        self.confirm.begin()
+
+    def cut_to(self, physical_offset: int) -> None:
+        """Follows a log that has been cut: it is confirmed and shown up to there at most."""
+        self.confirm.cut_to(physical_offset)
+        self._shown_to = min(self._shown_to, physical_offset)
+
+    def replicas_reached(self, replicated: int | None) -> None:
+        """Takes over up to where enough replicas hold the log; None: none has to."""
+        confirm = self.confirm
+        was_held = confirm.is_held
+        confirm.replicated = replicated
+        if replicated is not None and not was_held:
+            # Until now readers saw all there is.
+            for queue in self._table.all():
+                queue.visible = queue.max_offset
+            self.begin()
+        self._table.is_held = confirm.is_held
+
+    def end(self, queue: ConsumeQueue) -> int:
+        """The queue offset behind what readers see."""
+        if not self._table.is_held:
+            return queue.max_offset
+        if self.confirm.offset > self._shown_to:
+            self._show_confirmed()
+        return queue.visible
+
+    @property
+    def end_of_log(self) -> int:
+        """The physical offset up to which readers see the log."""
+        return self.confirm.offset
+
+    @property
+    def shown_to(self) -> int:
+        """The physical offset before which every message may be in the files of its queue. Any thread may
+        ask.
+        """
+        return self._shown_to if self._table.sync_flush else self._log.max_physical
+
+    def show_confirmed(self) -> None:
+        """Makes visible what has become safe."""
+        if self._table.is_held and self.confirm.offset > self._shown_to:
+            self._show_confirmed()
+
+    def _show_confirmed(self) -> None:
+        confirmed = self.confirm.offset
+        for queue in self.dirty:
+            end = queue.max_offset
+            if queue.visible < end and not self._is_confirmed(queue, end - 1, confirmed):
+                end = queue.visible
+                while self._is_confirmed(queue, end, confirmed):
+                    end += 1
+            queue.visible = end
+        self._shown_to = confirmed
+
+    def _is_confirmed(self, queue: ConsumeQueue, queue_offset: int, confirmed: int) -> bool:
+        unit = self._table.unit(queue, queue_offset)
+        return unit is None or unit[0] + unit[1] <= confirmed
+
+    def _with_tag(self, arrival: Arrival, queue: ConsumeQueue) -> Arrival:
+        """The arrival with the hash of its tag, where its unit points to an extension."""
+        topic, queue_id, behind, code = arrival
+        return topic, queue_id, behind, self._extension.tags_code(queue, code) or 0
+
+    def drain_unwritten(self) -> list[ConsumeQueue]:
+        """The queues with new units since the last call. The queue writer may call it in its thread.
+
+        No queue is missed: `take` lists it here before it removes it from `dirty`.
+        """
+        found = list(self.dirty)
+        while self._unwritten:
+            queue = self._unwritten.popleft()
+            queue.unwritten = False
+            found.append(queue)
+        return found
+
+    def take(self, wanted: Container[tuple[str, int]] | None) -> list[Arrival]:
+        """Messages that became visible since the last call; only of the `wanted` queues, if given."""
+        if not self.dirty:
+            return []
+        self.show_confirmed()
+        told: list[Arrival] = []
+        waiting: list[ConsumeQueue] = []
+        for queue in self.dirty:
+            if queue.removed:
+                continue
+            if not queue.unwritten:
+                queue.unwritten = True
+                self._unwritten.append(queue)
+            end = self._table.end(queue)
+            if wanted is not None and (queue.topic, queue.queue_id) not in wanted:
+                queue.announced = end
+            while queue.announced < end:
+                units = self._table.read(queue, queue.announced, end - queue.announced)
+                if not units:
+                    queue.announced = end
+                    break
+                came = arrivals(queue.topic, queue.queue_id, units, queue.announced)
+                told += came if queue.extension is None else map(self._with_tag, came, repeat(queue))
+                queue.announced += len(units) // UNIT_BYTES
+            if end < queue.max_offset:
+                waiting.append(queue)
+            else:
+                queue.dirty = False
+        self.dirty = waiting
+        return told

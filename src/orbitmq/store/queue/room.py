@@ -1,0 +1,53 @@
+"""Where the owner of a store may write records itself: for sends that go straight from a read to the log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from orbitmq.store.queue.consume_queue import ConsumeQueue
+
+HOT_BYTES = 64 << 20
+"""What this process wrote within this distance of the end of the log is in memory, without a look."""
+NEAR_BYTES = 256 << 20
+"""What waits for its time is read in place up to this distance; further back it may come from the disk."""
+
+
+class Room:
+    """The part of the log behind its last record, and the queues. Valid until the store is asked anything.
+
+    Whoever writes a record moves `position` on and notes it in `last_record`; each has its unit in the tail
+    of its queue, and the queue is in `dirty`. `MessageStore.wrote_into` takes over what was written.
+    """
+
+    __slots__ = (
+        "dirty",
+        "last_record",
+        "limit",
+        "max_body_bytes",
+        "max_record_bytes",
+        "position",
+        "property_crc",
+        "queues",
+        "segment_start",
+        "store_timestamp",
+        "view",
+    )
+
+    def __init__(self, queues: dict[str, dict[int, ConsumeQueue]]) -> None:
+        self.queues = queues
+        self.dirty: list[Any] = []
+        self.view = memoryview(b"")
+        self.position = 0
+        """Where the next record begins, as its place in `view`."""
+        self.limit = 0
+        """Blocks are reserved up to here; a blank record has to fit behind the last one."""
+        self.segment_start = 0
+        """The physical offset of byte 0 of `view`."""
+        self.store_timestamp = 0
+        self.property_crc = False
+        """Each record ends with a checksum over all of it (enabledAppendPropCRC)."""
+        self.max_body_bytes = 0
+        self.max_record_bytes = 0
+        self.last_record = -1
+        """Physical offset of the last record written, -1 without one."""

@@ -1,0 +1,1 @@
+"""Opening a store after a stop or a crash."""

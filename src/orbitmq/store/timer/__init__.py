@@ -1,0 +1,1 @@
+"""Files of timer messages: log, wheel, check point."""

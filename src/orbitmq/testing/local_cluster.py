@@ -1,0 +1,299 @@
+"""A cluster of processes on the loopback: name servers, masters and their slaves, over one folder.
+
+The folder says what the cluster is (`cluster.json`), so that another process can look at it, kill one of its
+nodes or stop it; each node has its own folder with its options, its process id, its log and its data.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Self
+
+from orbitmq.net.blocking import BlockingConnection
+from orbitmq.protocol.errors import OrbitError
+from orbitmq.protocol.requests.ha import GetBrokerHaStatus
+from orbitmq.server.turn.listener import free_ports
+from orbitmq.testing.local_broker import SMALL_SEGMENTS, START_SECONDS, StartFailed
+
+FILE_NAME = "cluster.json"
+LOOPBACK = "127.0.0.1"
+MODES = {"async-master": "ASYNC_MASTER", "sync-master": "SYNC_MASTER"}
+FLUSHES = {"async": "ASYNC_FLUSH", "sync": "SYNC_FLUSH"}
+_STEP_SECONDS = 0.02
+
+
+class NoSuchCluster(OrbitError):
+    """A folder holds no cluster, or its cluster no such node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One process: `kind` is namesrv, master or slave."""
+
+    name: str
+    kind: str
+    address: str
+    group: str = ""
+    """The broker group (brokerName) of a master or slave."""
+    options: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """A node at this moment. Offsets are physical ones of the log; -1 where nobody says."""
+
+    node: Node
+    is_running: bool
+    log_end: int = -1
+    behind_bytes: int = -1
+    """Bytes of its master's log that a slave lacks."""
+
+
+class LocalCluster:
+    """A cluster for as long as it is entered, or until `stop`.
+
+    `mode` is async-master or sync-master: then a message is acknowledged once a slave has it, where there are
+    slaves. `flush` is async or sync. `properties` are the brokers', by Apache's names. Without `data_dir` the
+    data goes when the cluster does.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path | None = None,
+        *,
+        masters: int = 1,
+        slaves: int = 0,
+        name_servers: int = 1,
+        mode: str = "async-master",
+        flush: str = "async",
+        patience_seconds: float = START_SECONDS,
+        **properties: object,
+    ) -> None:
+        self._temporary = None if data_dir else tempfile.TemporaryDirectory(prefix="orbitmq-")
+        self.data_dir = data_dir or Path(self._temporary.name if self._temporary else "")
+        self._patience_seconds = patience_seconds
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        options = {
+            "brokerRole": MODES[mode],
+            "flushDiskType": FLUSHES[flush],
+            "inSyncReplicas": str(min(2, 1 + slaves)),
+            "slaveReadEnable": "true",
+            **{name: str(value) for name, value in properties.items()},
+        }
+        self.nodes = tuple(self._make_nodes(masters, slaves, name_servers, options))
+
+    def _make_nodes(
+        self, masters: int, slaves: int, name_servers: int, options: dict[str, str]
+    ) -> Iterable[Node]:
+        servers = [
+            Node(f"namesrv-{number}", "namesrv", f"{LOOPBACK}:{free_ports()}")
+            for number in range(name_servers)
+        ]
+        yield from servers
+        known = ";".join(node.address for node in servers)
+        for master in range(masters):
+            group = f"broker-{chr(ord('a') + master)}" if masters <= 26 else f"broker-{master}"
+            for number in range(1 + slaves):
+                own = {"namesrvAddr": known, "brokerName": group, "brokerId": str(number), **options}
+                if number:
+                    own["brokerRole"] = "SLAVE"
+                kind = "slave" if number else "master"
+                address = f"{LOOPBACK}:{free_ports(-2, 1)}"
+                yield Node(f"{group}-{number}", kind, address, group, own)
+
+    @classmethod
+    def load(cls, data_dir: Path) -> LocalCluster:
+        """The cluster of a folder, running or not. Raises NoSuchCluster."""
+        try:
+            rows = json.loads((data_dir / FILE_NAME).read_text())
+            nodes = tuple(Node(**row) for row in rows)
+        except (OSError, ValueError, TypeError):
+            raise NoSuchCluster(f"{data_dir} holds no cluster that `orbitmq cluster` has made") from None
+        cluster = cls(data_dir, masters=0, name_servers=0)
+        cluster.nodes = nodes
+        return cluster
+
+    @property
+    def namesrv(self) -> str:
+        """Addresses of the name servers: what clients are given."""
+        return ";".join(node.address for node in self.nodes if node.kind == "namesrv")
+
+    def node(self, name: str) -> Node:
+        """The node of a name. Raises NoSuchCluster."""
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        names = ", ".join(node.name for node in self.nodes)
+        raise NoSuchCluster(f"there is no node {name}; there are {names}")
+
+    # Starting.
+
+    def start(self) -> Self:
+        """Starts what does not run; returns when all serve and every slave follows. Raises StartFailed."""
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        (self.data_dir / FILE_NAME).write_text(
+            json.dumps([asdict(node) for node in self.nodes], indent=1) + "\n"
+        )
+        for kind in ("namesrv", "master", "slave"):
+            started = [node for node in self.nodes if node.kind == kind and not self.is_running(node.name)]
+            for node in started:
+                self._begin(node)
+            for node in started:
+                self._await(node, self._is_ready(node), "is not ready")
+        for node in self.nodes:
+            if node.kind == "slave":
+                self._await(node, lambda node=node: self._follows(node), "does not follow its master")  # type: ignore[misc]
+        return self
+
+    def start_node(self, name: str) -> None:
+        """Starts one node, and returns when it serves. Raises StartFailed, NoSuchCluster."""
+        node = self.node(name)
+        if not self.is_running(name):
+            self._begin(node)
+            self._await(node, self._is_ready(node), "is not ready")
+
+    def _begin(self, node: Node) -> None:
+        folder = self.data_dir / node.name
+        folder.mkdir(parents=True, exist_ok=True)
+        ready = folder / "ready"
+        ready.unlink(missing_ok=True)
+        port = node.address.rpartition(":")[2]
+        if node.kind == "namesrv":
+            what = ["namesrv", "--port", port, "--data-dir", str(folder / "data")]
+        else:
+            values = {
+                **SMALL_SEGMENTS,
+                **node.options,
+                "listenPort": port,
+                "storePathRootDir": str(folder / "data"),
+            }
+            config = folder / "node.conf"
+            config.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+            what = ["broker", "--config", str(config), "--init"]
+        command = [sys.executable, "-m", "orbitmq", *what, "--ready-file", str(ready)]
+        with (folder / "log").open("ab") as log:
+            process = subprocess.Popen(
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
+            )
+        self._processes[node.name] = process
+        (folder / "pid").write_text(str(process.pid))
+
+    def _is_ready(self, node: Node) -> Callable[[], bool]:
+        return (self.data_dir / node.name / "ready").exists
+
+    def _follows(self, slave: Node) -> bool:
+        master = next(node for node in self.nodes if node.group == slave.group and node.kind == "master")
+        try:
+            with (
+                BlockingConnection(slave.address) as at_slave,
+                BlockingConnection(master.address) as at_master,
+            ):
+                mine = at_slave.call(GetBrokerHaStatus()).body.ha_client_runtime_info
+                theirs = at_master.call(GetBrokerHaStatus()).body
+        except OrbitError:
+            return False
+        # The slave is among those that the master knows, and has all that it had then.
+        return (
+            mine.last_write_timestamp > 0
+            and bool(theirs.ha_connection_info)
+            and mine.max_offset >= (theirs.master_commit_log_max_offset)
+        )
+
+    def _await(self, node: Node, is_so: Callable[[], bool], complaint: str) -> None:
+        deadline = time.monotonic() + self._patience_seconds
+        while not is_so():
+            if not self.is_running(node.name) or time.monotonic() > deadline:
+                said = (self.data_dir / node.name / "log").read_text(errors="replace")[-2000:]
+                raise StartFailed(f"{node.name} {complaint}: {said}")
+            time.sleep(_STEP_SECONDS)
+
+    # Running.
+
+    def pid(self, name: str) -> int:
+        """The process of a node; 0 where it does not run."""
+        process = self._processes.get(name)
+        if process is not None:
+            return 0 if process.poll() is not None else process.pid
+        try:
+            pid = int((self.data_dir / name / "pid").read_text())
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except (OSError, ValueError):
+            return 0
+        # The number may be another process's by now.
+        return pid if str(self.data_dir / name).encode() in command else 0
+
+    def is_running(self, name: str) -> bool:
+        """True if the process of a node is alive."""
+        return self.pid(name) > 0
+
+    def kill(self, name: str) -> None:
+        """Ends a node as a crash would. Raises NoSuchCluster."""
+        self._end([self.node(name)], signal.SIGKILL)
+
+    def stop_node(self, name: str) -> None:
+        """Ends a node in order. Raises NoSuchCluster."""
+        self._end([self.node(name)], signal.SIGTERM)
+
+    def halt(self) -> None:
+        """Ends all nodes in order, slaves first, and keeps the data: `start` goes on with it."""
+        for kind in ("slave", "master", "namesrv"):
+            self._end([node for node in self.nodes if node.kind == kind], signal.SIGTERM)
+
+    def stop(self) -> None:
+        """Ends all nodes in order and removes a temporary data folder."""
+        self.halt()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+            self._temporary = None
+
+    def _end(self, nodes: list[Node], by: signal.Signals) -> None:
+        pids = {node.name: self.pid(node.name) for node in nodes}
+        for pid in pids.values():
+            if pid:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, by)
+        deadline = time.monotonic() + self._patience_seconds
+        while any(self.is_running(name) for name, pid in pids.items() if pid):
+            if time.monotonic() > deadline:
+                by = signal.SIGKILL
+                for name in pids:
+                    if pid := self.pid(name):
+                        os.kill(pid, by)
+            time.sleep(_STEP_SECONDS)
+
+    def status(self) -> list[NodeState]:
+        """All nodes as they are."""
+        ends: dict[str, int] = {}
+        states = []
+        for node in self.nodes:
+            end = behind = -1
+            if node.kind != "namesrv" and self.is_running(node.name):
+                with contextlib.suppress(OrbitError), BlockingConnection(node.address) as connection:
+                    body = connection.call(GetBrokerHaStatus()).body
+                    if node.kind == "master":
+                        end = ends[node.group] = body.master_commit_log_max_offset
+                    else:
+                        end = body.ha_client_runtime_info.max_offset
+                        behind = max(0, ends[node.group] - end) if node.group in ends else -1
+            states.append(NodeState(node, self.is_running(node.name), end, behind))
+        return states
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

@@ -1,0 +1,95 @@
+"""A console over a broker with traffic, and a headless Chromium: any error of a page fails its test."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from orbitmq import Admin, Message, Producer
+from orbitmq.admin.commands.group_create import create_group
+from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
+from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.testing import LocalBroker
+from tests.kit.running_console import RunningConsole
+from tests.needs import need
+
+SCREENSHOTS = "ORBITMQ_SCREENSHOTS"
+"""Folder for the pictures of docs/operate/console.md; without it none are written."""
+
+
+@pytest.fixture(scope="session")
+def shop() -> Iterator[LocalBroker]:
+    """A broker with topics, messages and a group that is behind."""
+    with LocalBroker() as broker:
+        # Playwright has an event loop of its own in this thread.
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, _fill(broker.namesrv)).result()
+        yield broker
+
+
+async def _fill(namesrv: str) -> None:
+    async with Admin(namesrv) as admin, Producer("shop", namesrv) as producer:
+        [master] = await admin.masters()
+        await create_group(admin, master.address, SubscriptionGroupConfig("billing"))
+        for topic, queues in (("orders", 8), ("payments", 4), ("shipments", 4), ("inventory", 2)):
+            await admin.create_topic(topic, queues=queues)
+            for number in range(queues * 40):
+                body = f'{{"order": {number}, "customer": "c{number % 7}"}}'
+                await producer.send(
+                    Message(topic, body, tags="new", keys=f"o-{number}"),
+                    queue=MessageQueue(topic, master.name, number % queues),
+                )
+        for number in range(8):
+            await admin.set_offset("billing", MessageQueue("orders", master.name, number), 10)
+
+
+@pytest.fixture(scope="session")
+def console(shop: LocalBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole]:
+    """The console over that broker."""
+    with RunningConsole(tmp_path_factory.mktemp("console"), shop=shop.namesrv) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One Chromium for a module: as long as it is there, no test of this process can run an event loop."""
+    need("chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser, console: RunningConsole) -> Iterator[Page]:
+    """A new browser window on the console."""
+    yield from open_page(browser, console.url)
+
+
+def open_page(browser: Browser, url: str) -> Iterator[Page]:
+    """A window that remembers errors of its pages; there must be none at the end."""
+    context = browser.new_context(base_url=url, viewport={"width": 1280, "height": 900}, locale="en-GB")
+    context.set_default_timeout(10_000)
+    errors: list[str] = []
+    page = context.new_page()
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.on(
+        "request", lambda request: errors.append(request.url) if not request.url.startswith(url) else None
+    )
+    yield page
+    context.close()
+    # Chromium reports every answer of 4xx as an error: tests provoke those.
+    assert [one for one in errors if "the server responded with a status of 4" not in one] == []
+
+
+def picture(page: Page, name: str) -> None:
+    """Keeps a picture for the documents, where they are asked for."""
+    if folder := os.environ.get(SCREENSHOTS):
+        page.screenshot(path=str(Path(folder) / f"console-{name}.png"))

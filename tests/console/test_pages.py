@@ -1,0 +1,215 @@
+"""Every page of the console in a real browser against a real broker."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+
+from orbitmq.console.security.roles import Role
+from orbitmq.console.security.users import set_user
+from orbitmq.testing import LocalBroker
+from tests.console.conftest import open_page, picture
+from tests.kit.running_console import RunningConsole
+
+PAGES = {
+    "overview": "Overview",
+    "topics": "Topics",
+    "topics/orders": "orders",
+    "topics/orders?tab=publish": "orders",
+    "groups": "Groups",
+    "groups/billing": "billing",
+    "groups/billing?tab=why": "billing",
+    "messages?by=key&topic=orders&key=o-3": "Messages",
+    "audit": "Audit log",
+}
+
+
+def test_the_first_page_leads_to_the_overview_which_stays_fresh(page: Page, shop: LocalBroker) -> None:
+    page.goto("/")
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    assert page.url.endswith("/shop/overview")
+    brokers = page.get_by_role("table", name="Brokers")
+    expect(brokers).to_contain_text(shop.broker)
+    expect(brokers).to_contain_text("active")
+    expect(page.get_by_role("img", name=re.compile("^Lag, messages"))).to_be_visible()
+    page.get_by_role("button", name="15 min").click()
+    expect(page).to_have_url(re.compile("minutes=15"))
+    picture(page, "overview")
+
+
+def test_a_topic_from_creation_to_deletion(page: Page) -> None:
+    page.goto("/shop/topics")
+    page.get_by_role("button", name="Create topic").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name", exact=True).fill("bad name")
+    dialog.get_by_role("button", name="Create").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("ILLEGAL_NAME")
+    dialog.get_by_label("Name", exact=True).fill("returns")
+    dialog.get_by_label("Write queues per broker").fill("3")
+    dialog.get_by_label("Message type").select_option("NORMAL")
+    dialog.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("heading", name="returns")).to_be_visible()
+    expect(page.get_by_role("table", name="Queues").get_by_role("row")).to_have_count(4)
+
+    page.get_by_role("link", name="Publish").click()
+    page.get_by_label("Body").fill("<b>not bold</b>")
+    page.get_by_label("Tag").fill("broken")
+    page.get_by_label("Properties: name 1").fill("reason")
+    page.get_by_label("Properties: value 1").fill("torn")
+    page.get_by_role("button", name="Publish").click()
+    expect(page.get_by_role("status").filter(has_text="SEND_OK")).to_be_visible()
+    picture(page, "publish")
+
+    page.get_by_role("button", name="Change").click()
+    page.get_by_role("dialog").get_by_label("Permission").select_option("4")
+    page.get_by_role("dialog").get_by_role("button", name="Change").click()
+    expect(page.get_by_text("Topic returns is changed")).to_be_visible()
+    page.get_by_role("button", name="Publish").click()
+    expect(page.get_by_role("alert")).to_contain_text(re.compile("permission", re.IGNORECASE))
+
+    page.get_by_role("button", name="Delete").click()
+    delete = page.get_by_role("dialog").get_by_role("button", name="Delete for good")
+    expect(delete).to_be_disabled()
+    page.get_by_role("dialog").get_by_label("Type the name of the topic to confirm").fill("returns")
+    delete.click()
+    expect(page).to_have_url(re.compile("/shop/topics$"))
+    expect(page.get_by_role("table", name="Topics")).to_contain_text("orders")
+    expect(page.get_by_role("table", name="Topics")).not_to_contain_text("returns")
+
+    page.get_by_role("link", name="Audit log").click()
+    expect(page.get_by_role("table", name="Audit log")).to_contain_text("delete_topic")
+
+
+def test_the_filter_is_in_the_address_and_reached_by_a_key(page: Page) -> None:
+    page.goto("/shop/topics")
+    table = page.get_by_role("table", name="Topics")
+    expect(table).to_contain_text("payments")
+    page.keyboard.press("/")
+    page.keyboard.type("ship")
+    expect(table).not_to_contain_text("payments")
+    expect(page).to_have_url(re.compile("filter=ship"))
+    page.reload()
+    expect(page.get_by_role("searchbox")).to_have_value("ship")
+    expect(table.get_by_role("link")).to_have_text(["shipments"])
+    picture(page, "topics")
+    table.get_by_role("link").click()
+    expect(page.get_by_role("heading", name="shipments")).to_be_visible()
+    page.go_back()
+    expect(page.get_by_role("searchbox")).to_have_value("ship")
+
+
+def test_a_group_tells_why_it_is_behind_and_skips_its_backlog(page: Page) -> None:
+    page.goto("/shop/groups")
+    row = page.get_by_role("row", name=re.compile("billing"))
+    expect(row).to_contain_text("240")
+    row.get_by_role("link", name="Why is billing behind?").click()
+    expect(page.get_by_text("No consumer of group billing is connected.")).to_be_visible()
+    picture(page, "why")
+    page.get_by_role("link", name="Queues").click()
+    expect(page.get_by_role("table", name="Queues").get_by_role("row")).to_have_count(9)
+
+    page.get_by_role("button", name="Reset offsets").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Go on").select_option("earliest")
+    expect(dialog.get_by_role("status")).to_contain_text("80 messages are delivered again, 0 are skipped.")
+    dialog.get_by_label("Go on").select_option("latest")
+    expect(dialog.get_by_role("status")).to_contain_text("0 messages are delivered again, 240 are skipped.")
+    picture(page, "reset")
+    dialog.get_by_role("button", name="Reset").click()
+    expect(page.get_by_text("Offsets of billing are set")).to_be_visible()
+    page.get_by_role("link", name="Why is it behind?").click()
+    expect(page.get_by_text("Group billing is not behind.")).to_be_visible()
+
+
+def test_messages_are_found_and_shown_as_what_they_are(page: Page) -> None:
+    page.goto("/shop/messages")
+    page.get_by_label("Topic").fill("orders")
+    page.get_by_label("Key", exact=True).fill("o-3")
+    page.get_by_role("button", name="Look up").click()
+    body = page.get_by_label("Body")
+    expect(body).to_contain_text('"customer": "c3"')
+    page.get_by_role("button", name="Hex").click()
+    expect(body).to_contain_text("7b 22 6f 72 64 65 72 22")
+    expect(page).to_have_url(re.compile("key=o-3"))
+    picture(page, "message")
+    page.get_by_role("button", name="Time").click()
+    page.get_by_label("Stored from").fill("2020-01-01T00:00:00")
+    page.get_by_role("button", name="Look up").click()
+    expect(page.get_by_text("Messages: 32")).to_be_visible()
+    page.get_by_role("button", name="Key").click()
+    page.get_by_label("Key", exact=True).fill("nothing")
+    page.get_by_role("button", name="Look up").click()
+    expect(page.get_by_role("alert")).to_contain_text("NO_MESSAGE")
+
+
+def test_a_hostile_body_is_text_and_runs_nowhere(page: Page) -> None:
+    script = "<script>document.title='owned'</script>\u202e\u001b[31m"
+    hostile = f"<img src=x onerror=\"document.title='owned'\">{script}"
+    page.goto("/shop/topics/inventory?tab=publish")
+    page.get_by_label("Body").fill(hostile)
+    page.get_by_label("Keys").fill("hostile")
+    page.get_by_role("button", name="Publish").click()
+    expect(page.get_by_role("status").filter(has_text="SEND_OK")).to_be_visible()
+    page.goto("/shop/messages?by=key&topic=inventory&key=hostile")
+    expect(page.get_by_label("Body")).to_contain_text(
+        "<script>document.title='owned'</script>\\u202e\\u001b[31m"
+    )
+    assert "owned" not in page.title()
+    assert page.locator("img[src=x]").count() == 0
+
+
+def test_an_error_of_the_cluster_is_shown_with_advice(page: Page) -> None:
+    page.goto("/shop/topics/nothing")
+    expect(page.get_by_role("alert")).to_contain_text("TOPIC_NOT_EXIST")
+    page.goto("/elsewhere/topics")
+    expect(page.get_by_role("heading", name="No such cluster")).to_be_visible()
+
+
+def test_the_pages_speak_chinese(page: Page) -> None:
+    page.goto("/shop/topics")
+    page.get_by_label("Language").select_option("zh")
+    expect(page.get_by_role("heading", name="主题")).to_be_visible()
+    page.reload()
+    expect(page.get_by_role("heading", name="主题")).to_be_visible()
+    assert page.evaluate("document.documentElement.lang") == "zh-CN"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_keeps_readers_out_and_everything_fits_a_phone(page: Page, scheme: str) -> None:
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    for path, heading in PAGES.items():
+        page.set_viewport_size({"width": 1280, "height": 900})
+        page.goto(f"/shop/{path}")
+        expect(page.get_by_role("heading", name=heading, level=1)).to_be_visible()
+        expect(page.locator(".loading")).to_have_count(0)
+        found = Axe().run(page).response["violations"]
+        assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found] == [], path
+        page.set_viewport_size({"width": 360, "height": 740})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
+
+
+@pytest.fixture
+def guarded(browser: Browser, shop: LocalBroker, tmp_path: Path) -> Iterator[Page]:
+    set_user(tmp_path / "users", "vera", Role.VIEWER, "password of vera")
+    with RunningConsole(tmp_path, shop=shop.namesrv) as running:
+        yield from open_page(browser, running.url)
+
+
+def test_a_viewer_logs_in_and_sees_no_button_for_changes(guarded: Page) -> None:
+    guarded.goto("/shop/topics")
+    guarded.get_by_label("User").fill("vera")
+    guarded.get_by_label("Password").fill("a wrong password")
+    guarded.get_by_role("button", name="Log in").click()
+    expect(guarded.get_by_role("alert")).to_contain_text("WRONG_LOGIN")
+    guarded.get_by_label("Password").fill("password of vera")
+    guarded.get_by_role("button", name="Log in").click()
+    expect(guarded.get_by_role("heading", name="Topics")).to_be_visible()
+    expect(guarded.get_by_role("button", name="Create topic")).to_have_count(0)
+    expect(guarded.get_by_role("link", name="Audit log")).to_have_count(0)
+    guarded.get_by_role("button", name="Log out").click()
+    expect(guarded.get_by_label("Password")).to_be_visible()

@@ -1,0 +1,100 @@
+"""A bounded run of what `make fuzz` runs for long, and the episodes in which something was found once."""
+
+from __future__ import annotations
+
+import ast
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.compiled import run
+from tests.fuzz.episodes import EPISODES
+
+SECONDS = float(os.environ.get("ORBITMQ_FUZZ_COMPILED_SECONDS", "1"))
+"""For each target, at most."""
+EPISODES_EACH = 12
+SEED = int(os.environ.get("ORBITMQ_FUZZ_SEED", "1"))
+FOUND: list[tuple[str, int, int]] = [
+    ("waiting_units", 1, 0),
+    ("queue_units", 1, 19),
+    ("sends", 1, 15),
+    ("sends", 1, 106),
+]
+"""Target, seed, episode."""
+
+
+@pytest.mark.parametrize("target", EPISODES)
+def test_hostile_input_of_the_compiled_modules(target: str) -> None:
+    began = time.monotonic()
+    assert run(target, SEED, 0, EPISODES_EACH, SECONDS) > 0
+    assert time.monotonic() - began < 60
+
+
+@pytest.mark.parametrize(("target", "seed", "number"), FOUND)
+def test_what_was_found_once(target: str, seed: int, number: int) -> None:
+    run(target, seed, number, 1, 60)
+
+
+SOURCES = Path(__file__).parents[2] / "src" / "orbitmq"
+MET_IN = {
+    "broker/auth/admission_cy.py": {"admitted_bytes": "admissions"},
+    "broker/delay/delay_cy.py": {"copy_due": "waiting_units"},
+    "broker/delay/timer_intake_cy.py": {"plain_units": "waiting_units"},
+    "broker/pop/acks_cy.py": {"take_acks": "acknowledgements"},
+    "broker/pull/pulls_cy.py": {"take_pulls": "pulls", "answer": "pulls"},
+    "broker/send/batches_cy.py": {"take_batches": "batches"},
+    "broker/send/frames_cy.py": {"take_sends": "sends"},
+    "protocol/records/batch_cy.py": {"measure_batch": "inner_batches", "split_batch": "inner_batches"},
+    "protocol/records/message_cy.py": {
+        "decode_record": "records",
+        "decode_records": "records",
+        "encode_batch_records": "inner_batches",
+        "encode_record": "sends",
+        "locate_records": "records",
+        "read_header": "records",
+        "scan_records": "records",
+    },
+    "protocol/records/properties_cy.py": {
+        "decode_properties": "texts",
+        "find_property": "texts",
+        "index_hashes": "texts",
+        "index_keys": "texts",
+        "tags_code": "texts",
+    },
+    "protocol/remoting/header_cy.py": {"decode_frames": "headers"},
+    "spark/read/arrow_cy.py": {"RecordScanner": "columns"},
+    "store/index/index_cy.py": {
+        "find_entries": "index_chains",
+        "first_entry": "index_chains",
+        "link_slots": "index_chains",
+        "put_entries": "index_chains",
+        "put_records": "index_chains",
+    },
+    "store/log/append_cy.py": {"append_messages": "sends"},
+    "store/queue/scan_cy.py": {
+        "QueueCursor": "pulls",
+        "count_valid": "queue_units",
+        "is_sound": "queue_units",
+        "pick_records": "queue_units",
+        "properties_of": "queue_units",
+        "record_offsets": "queue_units",
+    },
+    "store/recovery/replay_cy.py": {"put_next_units": "store_files"},
+}
+"""Compiled functions that are given bytes of a peer or a file, and an episode in which they are."""
+ONLY_OURS = {
+    *("crc32", "encode_batch", "encode_blank", "record_size"),
+    *("encode_head", "encode_command", "encode_success"),
+    "arrivals",
+}
+"""They write, or count, what was checked before."""
+
+
+@pytest.mark.parametrize("path", sorted(SOURCES.rglob("*_cy.py")), ids=lambda path: path.name)
+def test_each_compiled_function_meets_hostile_input(path: Path) -> None:
+    met = MET_IN[str(path.relative_to(SOURCES))]
+    defined = {one.name for one in ast.parse(path.read_text()).body if isinstance(one, ast.FunctionDef)}
+    assert {name for name in defined if not name.startswith("_")} - ONLY_OURS <= met.keys()
+    assert set(met.values()) <= EPISODES.keys()

@@ -1,0 +1,168 @@
+"""A store in memory: what the rules ask of a store, without files."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from orbitmq.protocol.records.message import BadRecord, StoredMessage
+from orbitmq.protocol.records.message_cy import decode_record, encode_record
+from orbitmq.protocol.records.properties import tags_code
+from orbitmq.store import Appended, PendingMessage, PutStatus, QueryResult
+
+
+@dataclass
+class MemoryStore:
+    """Keeps records by physical offset and units (physical offset, size, tags code) by queue."""
+
+    log: dict[int, bytes] = field(default_factory=dict)
+    queues: dict[tuple[str, int], list[tuple[int, int, int]]] = field(default_factory=dict)
+    appended: list[PendingMessage] = field(default_factory=list)
+    stored_ms: dict[int, int] = field(default_factory=dict)
+    end: int = 0
+    durable_offset: int = 0
+    timers: None = None
+    """There are no files for timer messages."""
+    is_pressed: bool = False
+    refuse: PutStatus | None = None
+    """What every append is refused with, if anything."""
+
+    refuse_bodies: set[bytes] = field(default_factory=set)
+    """Bodies that are refused, whatever else is taken."""
+
+    def append_many(
+        self, messages: Sequence[PendingMessage], now_ms: int, answers: list[Appended] | None = None
+    ) -> list[Appended]:
+        answers = [] if answers is None else answers
+        answers += [self.append(message, now_ms) for message in messages]
+        return answers
+
+    def append(self, message: PendingMessage, now_ms: int) -> Appended:
+        if message.body in self.refuse_bodies:
+            return Appended(PutStatus.MESSAGE_ILLEGAL)
+        if self.refuse is not None:
+            return Appended(self.refuse, -1, 0, -1, now_ms)
+        queue = self.queues.setdefault((message.topic, message.queue_id), [])
+        out = bytearray(1 << 16)
+        physical_offset, queue_offset = self.end, len(queue)
+        size = encode_record(
+            out,
+            0,
+            queue_id=message.queue_id,
+            flag=message.flag,
+            queue_offset=queue_offset,
+            physical_offset=physical_offset,
+            sys_flag=message.sys_flag,
+            born_timestamp=message.born_timestamp,
+            born_host=message.born_host,
+            store_timestamp=now_ms,
+            store_host=message.store_host,
+            reconsume_times=message.reconsume_times,
+            prepared_transaction_offset=message.prepared_transaction_offset,
+            body=message.body,
+            topic=message.topic.encode(),
+            properties=message.properties,
+        )
+        code = tags_code(message.properties) if message.tags_code is None else message.tags_code
+        queue.append((physical_offset, size, code))
+        self.log[physical_offset] = bytes(out[:size])
+        self.stored_ms[physical_offset] = now_ms
+        self.appended.append(message)
+        self.end += size
+        return Appended(PutStatus.PUT_OK, physical_offset, size, queue_offset, now_ms)
+
+    @property
+    def last_timestamp_ms(self) -> int:
+        return 0
+
+    @property
+    def max_physical(self) -> int:
+        return self.end
+
+    def store_time_from(self, physical_offset: int) -> int:
+        return self.stored_ms.get(physical_offset, -1)
+
+    def records_from(self, physical_offset: int) -> Iterator[StoredMessage]:
+        return (decode_record(record) for at, record in sorted(self.log.items()) if at >= physical_offset)
+
+    def record_at(self, physical_offset: int) -> bytes | None:
+        return self.log.get(physical_offset)
+
+    def units(self, topic: str, queue_id: int, queue_offset: int, count: int) -> bytes:
+        """None at once: they are asked for one by one."""
+        return b""
+
+    def room(self, now_ms: int) -> None:
+        """Nobody writes here but `append`."""
+
+    def wrote_into(self, room: object) -> None:
+        raise AssertionError("there was no room")
+
+    leave = wrote_into
+
+    def message_at(self, physical_offset: int, size: int) -> StoredMessage | None:
+        try:
+            return decode_record(self.log[physical_offset])
+        except (KeyError, BadRecord):
+            return None
+
+    def physical_offset_of(self, topic: str, queue_id: int, queue_offset: int) -> tuple[int, int, int] | None:
+        queue = self.queues.get((topic, queue_id), [])
+        return queue[queue_offset] if 0 <= queue_offset < len(queue) else None
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        return 0 if (topic, queue_id) in self.queues else -1
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        return len(self.queues.get((topic, queue_id), ()))
+
+    def queue_ids(self, topic: str) -> list[int]:
+        return sorted(queue_id for name, queue_id in self.queues if name == topic)
+
+    def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int:
+        unit = self.physical_offset_of(topic, queue_id, queue_offset)
+        return -1 if unit is None else self.stored_ms[unit[0]]
+
+    def earliest_time(self, topic: str, queue_id: int) -> int:
+        return self.store_time(topic, queue_id, 0)
+
+    def offset_by_time(self, topic: str, queue_id: int, time_ms: int, upper: bool = False) -> int:
+        units = self.queues.get((topic, queue_id), [])
+        for queue_offset, unit in enumerate(units):
+            if self.stored_ms[unit[0]] >= time_ms:
+                return queue_offset
+        return len(units)
+
+    def is_in_memory(self, topic: str, queue_id: int, queue_offset: int) -> bool:
+        return True
+
+    def search(self, queues: object = ()) -> MemoryStore:
+        """Nothing here is on a disk."""
+        return self
+
+    def unit(self, topic: str, queue_id: int, queue_offset: int) -> tuple[int, int, int] | None:
+        return self.physical_offset_of(topic, queue_id, queue_offset)
+
+    def find_by_key(self, *wanted: Any) -> Generator[None, None, QueryResult]:
+        yield
+        return self.query(*wanted)
+
+    def query(
+        self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, index_type: str
+    ) -> QueryResult:
+        """Everything of the topic and time: an index that has nothing but collisions."""
+        found = [
+            record
+            for physical_offset, record in self.log.items()
+            if decode_record(record).topic == topic and begin_ms <= self.stored_ms[physical_offset] <= end_ms
+        ]
+        last = max(self.stored_ms.values(), default=0)
+        return QueryResult(found[:max_count], last, self.end)
+
+    def delete_queues(self, topic: str) -> None:
+        for key in [key for key in self.queues if key[0] == topic]:
+            del self.queues[key]
+
+    def topics(self) -> set[str]:
+        return {topic for topic, _ in self.queues}

@@ -1,0 +1,106 @@
+"""What tests of the store have in common: small stores, messages, and reading back what is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from orbitmq.protocol.records.message import StoredMessage
+from orbitmq.protocol.records.message_cy import decode_records
+from orbitmq.store import Appended, GetStatus, MessageStore, PendingMessage, StoreOptions
+from orbitmq.store.files import Disk
+
+NOW = 1_700_000_000_000
+HOST = bytes([127, 0, 0, 1, 0, 0, 0x2A, 0x9F])
+SEGMENT = 64 << 10
+
+
+def options(root: Path, **values: Any) -> StoreOptions:
+    """A store with small files."""
+    small: dict[str, Any] = {
+        "mapped_file_size_commit_log": SEGMENT,
+        "mapped_file_size_consume_queue": 20 * 100,
+        "max_hash_slot_num": 100,
+        "max_index_num": 400,
+        "max_message_size": 16 << 10,
+    }
+    return StoreOptions(root=root, **{**small, **values})
+
+
+def opened(root: Path, now: int = NOW, disk: Disk | None = None, **values: Any) -> MessageStore:
+    """A small store, opened."""
+    return MessageStore.open(options(root, **values), now, disk)
+
+
+def message(
+    number: int = 0,
+    topic: str = "T",
+    queue_id: int = 0,
+    *,
+    body: bytes | None = None,
+    tag: str = "",
+    keys: str = "",
+    **values: Any,
+) -> PendingMessage:
+    """A message that can be told by its number."""
+    properties = f"UNIQ_KEY\x01ID{number:08d}\x02"
+    if tag:
+        properties += f"TAGS\x01{tag}\x02"
+    if keys:
+        properties += f"KEYS\x01{keys}\x02"
+    made = PendingMessage(
+        topic,
+        queue_id,
+        number,
+        0,
+        NOW,
+        HOST,
+        HOST,
+        0,
+        0,
+        b"body %d" % number if body is None else body,
+        properties.encode(),
+    )
+    for name, value in values.items():
+        setattr(made, name, value)
+    return made
+
+
+def filled(store: MessageStore, count: int, now: int = NOW, **values: Any) -> list[Appended]:
+    """Appends messages 0, 1, 2 ... one by one, each a millisecond later."""
+    return [store.append(message(number, **values), now + number) for number in range(count)]
+
+
+def read_queue(store: MessageStore, topic: str = "T", queue_id: int = 0) -> list[StoredMessage]:
+    """All messages of a queue, through `get` alone."""
+    found: list[StoredMessage] = []
+    position = max(0, store.min_offset(topic, queue_id))
+    while True:
+        result = store.get(topic, queue_id, position, 32)
+        if result.cold is not None:
+            store.read_cold(*result.cold)
+            continue
+        if result.status is GetStatus.FOUND:
+            records, bad = decode_records(b"".join(result.records))
+            assert not bad
+            assert len(records) == result.count
+            found += records
+        elif result.status not in (GetStatus.NO_MATCHED_MESSAGE, GetStatus.OFFSET_FOUND_NULL):
+            return found
+        assert result.next_offset > position
+        position = result.next_offset
+
+
+def bodies(store: MessageStore, topic: str = "T", queue_id: int = 0) -> list[bytes]:
+    """The bodies of a queue's messages."""
+    return [record.body for record in read_queue(store, topic, queue_id)]
+
+
+def crash(store: MessageStore) -> None:
+    """What the death of the process does to a store: nothing is written any more, the lock falls."""
+    store._closed = True
+    store._log.close()
+    store._queue_writer.close()
+    store._queues.close()
+    store._index.close()
+    store._lock.release()

@@ -1,0 +1,152 @@
+"""Apache's brokers under our controllers: a killed master is replaced, nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from orbitmq import Message
+from orbitmq.net.blocking import BlockingConnection
+from orbitmq.protocol.requests.offset import GetMaxOffset
+from orbitmq.sync import Admin, Producer
+from orbitmq.testing.local_etcd import LocalEtcd
+from tests.needs import need
+from tests.peers.apache import Apache
+from tests.peers.machine import LOOPBACK, Process, free_port
+from tests.peers.mqadmin_shell import Shell
+from tests.peers.orbitmq_process import program
+
+pytestmark = pytest.mark.timeout(600)
+MESSAGES = 200
+
+
+class Group:
+    """A name server, two controllers and two of Apache's brokers."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self.folder = folder
+        self._stack = stack
+        etcd = stack.enter_context(LocalEtcd(folder / "etcd"))
+        self.namesrv = f"{LOOPBACK}:{free_port()}"
+        self._server("namesrv", f"--port={self.namesrv.rpartition(':')[2]}", "--data-dir", str(folder / "ns"))
+        addresses = [f"{LOOPBACK}:{free_port()}" for _ in range(2)]
+        self.controllers = {
+            address: self._server(
+                "controller", f"--store={etcd.address}", f"--port={address.rpartition(':')[2]}"
+            )
+            for address in addresses
+        }
+        self.brokers = [self._broker(f"b{number}") for number in (1, 2)]
+
+    def _server(self, kind: str, *arguments: str) -> Process:
+        name = f"{kind}-{len(list(self.folder.glob('*.out')))}"
+        ready = self.folder / f"{name}.ready"
+        command = [*program(self.folder), kind, *arguments, f"--ready-file={ready}"]
+        process = Process(command, self.folder / f"{name}.out")
+        self._stack.callback(process.end, signal.SIGKILL)
+        process.wait_until(f"the {kind} is ready", ready.exists, 60)
+        return process
+
+    def _broker(self, name: str) -> Apache:
+        properties = {
+            "enableControllerMode": "true",
+            "controllerAddr": ";".join(self.controllers),
+            "allAckInSyncStateSet": "true",
+            "brokerRole": "SYNC_MASTER",
+            "syncBrokerMetadataPeriod": 1000,
+            "checkSyncStateSetPeriod": 500,
+            "syncControllerMetadataPeriod": 1000,
+            "haSendHeartbeatInterval": 500,
+            "mappedFileSizeCommitLog": 4 << 20,
+        }
+        broker = Apache.start(self.folder / name, properties, self.namesrv)
+        self._stack.callback(broker.kill)
+        return broker
+
+    def shell(self) -> Shell:
+        """`mqadmin` for this cluster."""
+        shell = Shell(self.namesrv, self.folder / "mqadmin")
+        self._stack.callback(shell.close)
+        return shell
+
+    def ask(self, *arguments: str) -> object:
+        """What `orbitmq admin controller` says, as JSON."""
+        command = [*program(self.folder), "admin", "controller", *arguments]
+        command += ["--json", "--namesrv", self.namesrv] if "list" not in arguments else ["--json"]
+        command += ["--controller", ";".join(self.controllers)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def leader(self) -> str | None:
+        """The controller that says that it leads."""
+        return next((one["address"] for one in self.ask("list") if one["state"] == "leads"), None)  # type: ignore[attr-defined]
+
+    def members(self) -> list[dict[str, object]]:
+        return self.ask("groups", "broker-a")  # type: ignore[return-value]
+
+    def in_sync(self) -> int:
+        return sum(bool(one["inSync"]) and one["state"] == "alive" for one in self.members())
+
+    def master(self) -> object:
+        return next((one["address"] for one in self.members() if one["role"] == "master"), None)
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> Iterator[Group]:
+    need("java", "mvn", "etcd")
+    with ExitStack() as stack:
+        yield Group(tmp_path, stack)
+
+
+def _max_offset(address: str, topic: str) -> int:
+    with BlockingConnection(address) as connection:
+        return sum(connection.call(GetMaxOffset(topic, queue)).offset for queue in range(4))
+
+
+def test_apaches_brokers_follow_our_controllers(group: Group) -> None:
+    first, second = group.brokers
+    first.broker_process.wait_until("both are in sync", lambda: group.in_sync() == 2, 60)
+    assert group.master() == first.broker
+    with Admin(group.namesrv) as admin:
+        admin.create_topic("kept", queues=4)
+    with Producer(
+        "p",
+        group.namesrv,
+        delivery_timeout_ms=60_000,
+        retry_times_when_send_failed=100,
+        poll_name_server_interval_ms=1000,
+    ) as producer:
+        for number in range(MESSAGES):
+            producer.send(Message("kept", str(number).encode()))
+        leader = group.leader()
+        assert leader is not None
+        group.controllers[leader].end(signal.SIGKILL)
+        first.kill()
+        second.broker_process.wait_until(
+            "the other controller leads", lambda: group.leader() not in (None, leader), 30
+        )
+        second.broker_process.wait_until(
+            "the other one is master", lambda: group.master() == second.broker, 60
+        )
+        for number in range(MESSAGES, 2 * MESSAGES):
+            producer.send(Message("kept", str(number).encode()))
+    assert _max_offset(second.broker, "kept") >= 2 * MESSAGES
+    events = group.ask("events", "broker-a")
+    assert [one["epoch"] for one in events] == [1, 2]  # type: ignore[attr-defined]
+
+    shell = group.shell()
+    one = next(address for address in group.controllers if address != leader)
+    printed = shell.run(f"updateControllerConfig -a {one} -k notifyBrokerRoleChanged -v false")
+    assert not printed.thrown(), printed.err
+    assert "notifyBrokerRoleChanged=false" in shell.run(f"getControllerConfig -a {one}").out.replace(" ", "")
+    assert shell.run(f"cleanBrokerMetadata -a {one} -bn broker-a -b 2 -c DefaultCluster").thrown(), "it lives"
+    printed = shell.run(f"cleanBrokerMetadata -a {one} -bn broker-a -b 1 -c DefaultCluster")
+    assert not printed.thrown(), printed.err
+    assert [member["id"] for member in group.members()] == [2]

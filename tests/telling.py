@@ -1,0 +1,134 @@
+"""Second tries, and a report that hides nothing: what failed at first, what was not run, and why.
+
+A second try is for tests in which a foreign process takes part, whose races are not ours. Every first failure
+is told at the end of the run; more than `FIRST_FAILURES_AT_MOST` of them fail it. The report is also appended
+to the file that ORBITMQ_TEST_REPORT names.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tests.needs import MISSING, excuse, fail_unexcused, need, reason_of
+
+REPORT = "ORBITMQ_TEST_REPORT"
+FIRST_FAILURES_AT_MOST = 10
+SECOND_TRY = "second try"
+"""The property of a report that tells of a second try within its test."""
+
+FOREIGN_PROGRAMS = frozenset(("java", "go"))
+PEERS = "tests/peers/"
+CLIENT = "tests/client/"
+PROMISES = frozenset(
+    (
+        *("sending", "consuming", "transactions", "resetting", "restarts"),
+        *("files", "order_and_retry", "pops", "prove_beside", "snapshots", "stopping", "timers"),
+    )
+)
+"""Tests of what becomes of messages and offsets: one failure is one too many, whoever else takes part."""
+
+
+def may_be_tried_again(item: pytest.Item) -> bool:
+    """Whether a test is run once more when it fails: a foreign process takes part, no promise is at stake."""
+    path = Path(item.nodeid.partition("::")[0])
+    if path.stem.removeprefix("test_") in PROMISES:
+        return False
+    if item.nodeid.startswith(PEERS):
+        return "judged" not in getattr(item, "fixturenames", ())  # has second tries of its own
+    return item.nodeid.startswith(CLIENT) and _has_foreign_process(item)
+
+
+def _has_foreign_process(item: pytest.Item) -> bool:
+    """Whether a test is one of Apache's broker, or says that it needs a foreign program."""
+    call = getattr(item, "callspec", None)
+    return (call is not None and "apache" in call.params.values()) or any(
+        FOREIGN_PROGRAMS.intersection(mark.args) for mark in item.iter_markers("needs")
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "needs(*names): what the test cannot do without, of tests/needs.py")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Grants second tries."""
+    for item in items:
+        if may_be_tried_again(item):
+            item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skips a test for want of what it says that it needs."""
+    need(*(name for mark in item.iter_markers("needs") for name in mark.args))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """No test is skipped where it has to run."""
+    report = yield
+    fail_unexcused(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Nor is a file of them."""
+    report = yield
+    fail_unexcused(report)
+    return report
+
+
+def first_failures(terminal: pytest.TerminalReporter) -> list[tuple[str, str]]:
+    """What failed at first and was tried again: the test or case, and how it failed."""
+    rerun = [(report.nodeid, report.longreprtext) for report in terminal.stats.get("rerun", [])]
+    within = [
+        (report.nodeid, line)
+        for kind in ("passed", "failed", "error", "skipped")
+        for report in terminal.stats.get(kind, [])
+        for name, line in getattr(report, "user_properties", ())
+        if name == SECOND_TRY
+    ]
+    return rerun + list(dict.fromkeys(within))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fails a run in which too much failed at first."""
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is None or hasattr(session.config, "workerinput"):
+        return
+    if len(first_failures(terminal)) > FIRST_FAILURES_AT_MOST and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says what failed at first, and what was not run: neither is a mere pass."""
+    failures = first_failures(terminalreporter)
+    told: list[str] = []
+    for name, how in failures:
+        terminalreporter.section(f"FAILED AT FIRST: {name}", sep="!", yellow=True, bold=True)
+        terminalreporter.write_line(how, yellow=True)
+        told += [f"failed at first: {name}", *(f"    {line}" for line in how.splitlines()[-8:])]
+    if len(failures) > FIRST_FAILURES_AT_MOST:
+        line = f"{len(failures)} FAILED AT FIRST: more than {FIRST_FAILURES_AT_MOST} fail the run"
+        terminalreporter.write_line(line, red=True, bold=True)
+        told.append(line)
+    reasons = Counter(filter(None, map(reason_of, terminalreporter.stats.get("skipped", []))))
+    if any(reason.startswith(MISSING) for reason in reasons):
+        terminalreporter.section("NOT RUN", sep="!", red=True, bold=True)
+    for reason, count in reasons.items():
+        why = excuse(reason)
+        told.append(f"not run: {count} ({reason})" + (f": {why}" if why else ""))
+        if reason.startswith(MISSING):
+            terminalreporter.write_line(
+                f"NOT RUN for want of {reason.removeprefix(MISSING)}: {count}", red=True, bold=True
+            )
+    if REPORT in os.environ and told:
+        with Path(os.environ[REPORT]).open("a") as file:
+            file.write("\n".join(told) + "\n")

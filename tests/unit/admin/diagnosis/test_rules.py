@@ -1,0 +1,126 @@
+"""Each cause by itself: the evidence that shows it, and a near miss that does not."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from orbitmq.admin.diagnosis.evidence import Evidence, Handling, HeldQueue, Member, QueueEvidence
+from orbitmq.admin.diagnosis.rules import RULES, diagnose
+from orbitmq.protocol.bodies.queue import MessageQueue
+
+NOW = 1_000_000_000
+QUEUES = [MessageQueue("orders", "a", number) for number in range(2)]
+FRESH = HeldQueue(last_pull_ms=NOW - 1000, last_consume_ms=NOW - 1000)
+
+
+def member(name: str = "c1", **changes: Any) -> Member:
+    healthy = Member(
+        name,
+        threads=2,
+        subscriptions={"orders": "*"},
+        held=dict.fromkeys(QUEUES, FRESH),
+        handling={"orders": Handling(handler_ms=5, ok_tps=10, pull_tps=10)},
+    )
+    return replace(healthy, **changes)
+
+
+def queue(number: int = 0, **changes: Any) -> QueueEvidence:
+    return replace(
+        QueueEvidence(QUEUES[number], 500, consumed=20, arrived=10, consumer_offset=100), **changes
+    )
+
+
+def evidence(**changes: Any) -> Evidence:
+    return replace(Evidence("billing", NOW, 1.0, [queue(0), queue(1)], [member()]), **changes)
+
+
+STILL = [queue(0, consumed=0), queue(1, consumed=0)]
+CASES: Mapping[str, tuple[Evidence, Evidence]] = {
+    "UNKNOWN_GROUP": (evidence(known=False, queues=[], members=[]), evidence(known=False)),
+    "NOT_PERMITTED": (evidence(refused="NO_PERMISSION: no"), evidence()),
+    "BROADCASTING": (evidence(broadcasting=True), evidence()),
+    "GROUP_DISABLED": (evidence(enabled=False), evidence()),
+    "BROKER_GONE": (evidence(brokers_gone={"a": "cannot connect"}), evidence()),
+    "NO_CONSUMER": (evidence(members=[]), evidence(members=[], queues=[queue(lag=0)])),
+    "TOPIC_NOT_READABLE": (
+        evidence(unreadable=frozenset({"orders"})),
+        evidence(unreadable=frozenset({"orders"}), queues=[queue(lag=0)]),
+    ),
+    "SUBSCRIPTIONS_DIFFER": (
+        evidence(members=[member(), member("c2", subscriptions={"orders": "new"})]),
+        evidence(members=[member(), member("c2"), member("c3", answered=False, subscriptions={})]),
+    ),
+    "NOT_SUBSCRIBED": (
+        evidence(members=[member(subscriptions={"payments": "*"})]),
+        evidence(members=[member(subscriptions={"payments": "*"}), member("c2", answered=False)]),
+    ),
+    "LOCKED_BY_ANOTHER": (
+        evidence(members=[member(ordered=True, held={QUEUES[0]: replace(FRESH, locked=False)})]),
+        evidence(members=[member(ordered=True)]),
+    ),
+    "PAUSED": (
+        evidence(queues=STILL, members=[member(held={QUEUES[0]: replace(FRESH, last_pull_ms=NOW - 90_000)})]),
+        evidence(members=[member(held={QUEUES[0]: replace(FRESH, last_pull_ms=NOW - 20_000)})], queues=STILL),
+    ),
+    "STUCK_QUEUE": (
+        evidence(
+            queues=STILL,
+            members=[member(held={QUEUES[0]: replace(FRESH, cached=32, last_consume_ms=NOW - 90_000)})],
+        ),
+        evidence(members=[member(held={QUEUES[0]: replace(FRESH, cached=32, last_consume_ms=NOW - 90_000)})]),
+    ),
+    "HANDLER_FAILS": (
+        evidence(members=[member(handling={"orders": Handling(5, ok_tps=1, failed_tps=9)})]),
+        evidence(members=[member(handling={"orders": Handling(5, ok_tps=99, failed_tps=1)})]),
+    ),
+    "FLOW_CONTROL": (
+        evidence(members=[member(held={QUEUES[0]: replace(FRESH, cached=1000)})]),
+        evidence(members=[member(held={QUEUES[0]: replace(FRESH, cached=500)})]),
+    ),
+    "SLOW_HANDLER": (
+        evidence(members=[member(handling={"orders": Handling(800, ok_tps=2)})]),
+        evidence(
+            members=[member(handling={"orders": Handling(800, ok_tps=2)})],
+            queues=[queue(lag=3), queue(1, lag=3)],
+        ),
+    ),
+    "QUEUE_WITHOUT_READER": (
+        evidence(members=[member(held={QUEUES[0]: FRESH})]),
+        evidence(members=[member(held={QUEUES[0]: FRESH}), member("c2", answered=False)]),
+    ),
+    "MORE_MEMBERS_THAN_QUEUES": (
+        evidence(members=[member(), member("c2", held={}), member("c3", held={})]),
+        evidence(members=[member(held={QUEUES[0]: FRESH}), member("c2", held={QUEUES[1]: FRESH})]),
+    ),
+    "FILTER_DROPS_ALL": (
+        evidence(members=[member(subscriptions={"orders": "old"}, handling={"orders": Handling()})]),
+        evidence(members=[member(handling={"orders": Handling()})]),
+    ),
+    "DELETED_BEFORE_READ": (
+        evidence(queues=[queue(min_offset=150), queue(1)]),
+        evidence(queues=[queue(min_offset=100), queue(1)]),
+    ),
+    "CATCHING_UP": (evidence(), evidence(queues=[queue(consumed=5), queue(1, consumed=5)])),
+    "TOO_MUCH_COMES_IN": (evidence(queues=[queue(consumed=5), queue(1, consumed=5)]), evidence()),
+}
+
+
+@pytest.mark.parametrize("cause", CASES)
+def test_a_cause_is_named_first_by_its_evidence_and_not_by_a_near_miss(cause: str) -> None:
+    shown, missed = CASES[cause]
+    first = diagnose(shown)[0]
+    assert first.cause == cause
+    assert first.sentence.endswith(".")
+    assert first.advice
+    assert cause not in [one.cause for one in diagnose(missed)]
+
+
+def test_every_rule_has_a_case() -> None:
+    assert len(CASES) == len(RULES)
+
+
+def test_a_group_without_backlog_is_not_behind_and_one_that_no_rule_explains_says_so() -> None:
+    assert [one.cause for one in diagnose(evidence(queues=[queue(lag=0)]))] == ["NOT_BEHIND"]
+    assert [one.cause for one in diagnose(evidence(queues=STILL))] == ["NOT_FOUND"]

@@ -1,0 +1,27 @@
+from orbitmq.protocol.requests.admin import GetBrokerRuntimeInfo
+from orbitmq.protocol.requests.ha import GetBrokerHaStatus
+from orbitmq.protocol.requests.topic import CleanUnusedTopic
+from tests.kit.world import NOW, World
+
+
+def test_figures_as_texts() -> None:
+    world = World()
+    world.stats.put("T", 0, 2, 20)
+    table = world.ask(GetBrokerRuntimeInfo(), now=NOW + 61_000).body.table
+    assert table["msgPutTotalTodayNow"] == "2"
+    assert table["runtime"] == "[ 0 days, 0 hours, 1 minutes, 1 seconds ]"
+    assert table["queryThreadPoolQueueCapacity"] == "20000"
+
+
+def test_a_master_without_slaves() -> None:
+    body = World().ask(GetBrokerHaStatus()).body
+    assert (body.master, body.in_sync_slave_nums, body.ha_connection_info) == (True, 0, [])
+
+
+def test_queues_of_unknown_topics_are_deleted() -> None:
+    world = World()
+    world.topics.ensure("T", 1, NOW)
+    for topic in ("T", "gone", "SCHEDULE_TOPIC_XXXX"):
+        world.put(topic)
+    world.ask(CleanUnusedTopic())
+    assert world.store.topics() == {"T", "SCHEDULE_TOPIC_XXXX"}

@@ -1,0 +1,184 @@
+import pytest
+
+from orbitmq.broker.metadata.topic_handlers import TEXTS_PER_TURN
+from orbitmq.handling.call import Saved, Wait
+from orbitmq.protocol.bodies.topic import CreateTopicListRequestBody, TopicConfig, TopicFilterType
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.requests.client import QueryTopicsByConsumer
+from orbitmq.protocol.requests.topic import (
+    DeleteTopicInBroker,
+    GetAllTopicConfig,
+    GetSystemTopicListFromBroker,
+    GetTopicConfig,
+    GetTopicStatsInfo,
+    QueryTopicConsumeByWho,
+    UpdateAndCreateTopic,
+    UpdateAndCreateTopicList,
+)
+from tests.kit.world import NOW, World
+
+
+def update(
+    topic: str, queues: int = 4, attributes: str | None = None, filter_type: str = "SINGLE_TAG"
+) -> UpdateAndCreateTopic:
+    return UpdateAndCreateTopic(topic, "TBW102", queues, queues, 6, filter_type, False, 0, attributes)
+
+
+def test_the_reply_waits_until_the_topic_is_saved() -> None:
+    world = World()
+    world.ask(update("T", attributes="+message.type=FIFO"))
+    assert world.last_wait is not None
+    assert world.last_wait.on == (Saved("topics"),)
+    assert world.ask(GetTopicConfig("T")).body.attributes == {"message.type": "FIFO"}
+    assert world.topics.take_changed() == {"T"}
+
+
+def test_a_topic_that_is_so_already_needs_no_wait() -> None:
+    world = World()
+    world.ask(update("T"))
+    world.dirty_tables.drain_all()
+    world.ask(update("T"))
+    assert world.last_wait is None
+
+
+@pytest.mark.parametrize("topic", ["a b", "x" * 128, "TBW102", "SCHEDULE_TOPIC_XXXX", "rmq_sys_x"])
+def test_names_that_topics_may_not_have_or_that_the_system_needs(topic: str) -> None:
+    assert World().refusal(update(topic)).code == ResponseCode.INVALID_PARAMETER
+
+
+def test_attributes_that_are_refused() -> None:
+    world = World()
+    assert world.refusal(update("T", attributes="+message.type=QUICK")).code == ResponseCode.SYSTEM_ERROR
+    assert world.refusal(update("T", attributes="+message.type=MIXED")).code == ResponseCode.INVALID_PARAMETER
+    assert world.topics.get("T") is None
+
+
+@pytest.mark.parametrize(
+    ("attribute", "missing"),
+    [
+        ("cleanup.policy=COMPACTION", "compaction topics"),
+        ("queue.type=BatchCQ", "batch consume queues"),
+        ("reserve.time=3600000", "tiered storage"),
+    ],
+)
+def test_attributes_that_would_change_nothing_are_refused(attribute: str, missing: str) -> None:
+    world = World()
+    refusal = world.refusal(update("T", attributes=f"+{attribute}"))
+    assert refusal.code == ResponseCode.SYSTEM_ERROR
+    assert f"{attribute} is not supported yet" in refusal.remark
+    assert missing in refusal.remark
+    key, _, value = attribute.partition("=")
+    listed = CreateTopicListRequestBody([TopicConfig("T", attributes={f"+{key}": value})])
+    assert world.refusal(UpdateAndCreateTopicList(listed)).remark == refusal.remark
+    assert world.topics.get("T") is None
+
+
+def test_attributes_that_say_what_holds_anyway_are_kept() -> None:
+    world = World()
+    world.ask(update("T", attributes="+cleanup.policy=DELETE,+queue.type=SimpleCQ,+reserve.time=-1"))
+    assert world.topics.require("T").attributes == {
+        "cleanup.policy": "DELETE",
+        "queue.type": "SimpleCQ",
+        "reserve.time": "-1",
+    }
+
+
+def test_the_filter_type_is_kept_and_has_to_be_one() -> None:
+    world = World()
+    world.ask(update("T", filter_type="MULTI_TAG"))
+    assert world.ask(GetTopicConfig("T")).body.topic_filter_type is TopicFilterType.MULTI_TAG
+    assert world.refusal(update("U", filter_type="TAGS")).code == ResponseCode.INVALID_PARAMETER
+    assert world.topics.get("U") is None
+
+
+def test_a_list_with_one_wrong_topic_makes_none() -> None:
+    world = World()
+    good, bad = TopicConfig("T", 2, 2), TopicConfig("U", attributes={"+no.such": "x"})
+    assert world.refusal(UpdateAndCreateTopicList(CreateTopicListRequestBody([good, bad]))).code == 1
+    assert world.topics.get("T") is None
+    world.ask(UpdateAndCreateTopicList(CreateTopicListRequestBody([good, TopicConfig("U", 3, 3)])))
+    assert world.topics.require("U").read_queue_nums == 3
+
+
+def test_deleting_takes_queues_and_offsets_along() -> None:
+    world = World()
+    world.ask(update("T"))
+    world.put("T")
+    world.offsets.commit("G", "T", 0, 1, NOW)
+    world.topics.ensure("%RETRY%G_T", 1, NOW)
+    world.ask(DeleteTopicInBroker("T"))
+    assert world.topics.get("T") is None
+    assert world.topics.get("%RETRY%G_T") is None
+    assert world.store.topics() == set()
+    assert world.offsets.groups_of("T") == set()
+    world.ask(DeleteTopicInBroker("NeverThere"))
+    assert world.refusal(DeleteTopicInBroker(" ")).code == ResponseCode.INVALID_PARAMETER
+    assert world.refusal(DeleteTopicInBroker("TBW102")).code == ResponseCode.INVALID_PARAMETER
+
+
+def test_pop_retry_topics_stay_by_an_option() -> None:
+    world = World(clear_retry_topic_when_delete_topic=False)
+    world.offsets.commit("G", "T", 0, 1, NOW)
+    world.topics.ensure("%RETRY%G_T", 1, NOW)
+    world.ask(DeleteTopicInBroker("T"))
+    assert world.topics.get("%RETRY%G_T") is not None
+
+
+def test_the_range_of_every_queue() -> None:
+    world = World()
+    world.ask(update("T", 2))
+    world.put("T", 0, 3)
+    body = world.ask(GetTopicStatsInfo("T")).body
+    rows = {queue.queue_id: row for queue, row in body.offset_table.items()}
+    assert (rows[0].min_offset, rows[0].max_offset, rows[0].last_update_timestamp) == (0, 3, NOW)
+    assert (rows[1].min_offset, rows[1].max_offset, rows[1].last_update_timestamp) == (0, 0, 0)
+    refused = world.refusal(GetTopicStatsInfo("U"))
+    assert (refused.code, refused.remark) == (ResponseCode.TOPIC_NOT_EXIST, "topic[U] not exist")
+
+
+def test_an_unknown_topic_has_no_config() -> None:
+    assert World().refusal(GetTopicConfig("T")).code == ResponseCode.TOPIC_NOT_EXIST
+
+
+def test_topics_come_all_at_once_or_page_by_page() -> None:
+    world = World(split_metadata_size=2)
+    for name in ("A", "B", "C"):
+        world.ask(update(name))
+    whole = world.ask(GetAllTopicConfig())
+    assert set(whole.body.topic_config_table) == {"A", "B", "C"}
+    assert whole.total_topic_num == 3
+    version = world.topics.version.to_json_text()
+    first = world.ask(GetAllTopicConfig(0, None, 10))
+    assert list(first.body.topic_config_table) == ["A", "B"]
+    second = world.ask(GetAllTopicConfig(2, version, 10))
+    assert list(second.body.topic_config_table) == ["C"]
+    past = world.ask(GetAllTopicConfig(4, version, 10))
+    assert past.body.topic_config_table == {}
+    world.ask(update("D"))
+    again = world.ask(GetAllTopicConfig(2, version, 10))
+    assert list(again.body.topic_config_table) == ["A", "B"], "another version: from the beginning"
+
+
+def test_who_consumes_a_topic() -> None:
+    world = World()
+    world.offsets.commit("G", "T", 0, 1, NOW)
+    assert world.ask(QueryTopicConsumeByWho("T")).body.group_list == ["G"]
+    assert world.ask(QueryTopicsByConsumer("G")).body.topic_list == ["T"]
+
+
+def test_the_topics_of_the_system() -> None:
+    world = World()
+    world.topics.add_system_topics(NOW)
+    assert "SCHEDULE_TOPIC_XXXX" in world.ask(GetSystemTopicListFromBroker()).body.topic_list
+
+
+def test_a_long_table_is_written_out_over_several_turns() -> None:
+    world = World()
+    for n in range(2 * TEXTS_PER_TURN):
+        world.topics.ensure(f"many-{n}", 1, NOW)
+    assert isinstance(world.handle(GetAllTopicConfig()), Wait)
+    whole = world.ask(GetAllTopicConfig())
+    assert whole.total_topic_num == len(whole.body.topic_config_table) == len(world.topics.by_name)
+    assert whole.body.topic_config_table == world.topics.by_name
+    world.topics.ensure("one more", 1, NOW)
+    assert not isinstance(world.handle(GetAllTopicConfig()), Wait), "the rest is kept"

@@ -1,0 +1,172 @@
+"""What a client knows of topics, and how it finds out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from orbitmq.client.core.errors import NoNameServer, TopicNotFound
+from orbitmq.client.core.name_servers import NameServers
+from orbitmq.client.core.route_table import RouteTable
+from orbitmq.net.errors import Closed
+from orbitmq.net.pool import ConnectionPool
+from orbitmq.protocol.errors import BrokerRefused, PeerFailed, Refused
+from orbitmq.protocol.requests.route import GetRouteinfoByTopic
+from tests.kit.fake_broker import FakeBroker
+
+
+@pytest.fixture
+async def pool() -> AsyncIterator[ConnectionPool]:
+    made = ConnectionPool()
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def changes() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def table(broker: FakeBroker, pool: ConnectionPool, changes: list[str]) -> RouteTable:
+    return RouteTable(NameServers([broker.address], pool, 1000), changes.append)
+
+
+async def test_a_name_server_that_fails_gives_way_to_the_next(
+    broker: FakeBroker, other_broker: FakeBroker, pool: ConnectionPool
+) -> None:
+    broker.topic("T")
+    await other_broker.stop()
+    names = NameServers([broker.address, other_broker.address], pool, 1000)
+    for _ in range(3):
+        assert await names.route("T") is not None
+    assert names.addresses[0] == broker.address
+    assert set(names.addresses) == {broker.address, other_broker.address}
+    assert await names.route("U") is None
+
+
+async def test_questions_that_fail_together_all_go_on_to_the_next(
+    broker: FakeBroker, other_broker: FakeBroker, pool: ConnectionPool
+) -> None:
+    """Each moved the choice on by itself: two of them, and it was the dead one's turn again."""
+    broker.topic("T")
+    await other_broker.stop()
+    for _ in range(5):
+        names = NameServers([broker.address, other_broker.address], pool, 1000)
+        routes = await asyncio.gather(*(names.route("T") for _ in range(4)))
+        assert None not in routes
+        assert names.addresses[0] == broker.address
+
+
+async def test_when_none_answers_all_are_named(other_broker: FakeBroker, pool: ConnectionPool) -> None:
+    await other_broker.stop()
+    with pytest.raises(NoNameServer, match=other_broker.address):
+        await NameServers([other_broker.address], pool, 1000).route("T")
+
+
+async def test_an_error_answer_is_an_error_not_a_missing_topic(
+    broker: FakeBroker, pool: ConnectionPool
+) -> None:
+    broker.on(GetRouteinfoByTopic, lambda _: Refused(1, "name server not ready"))
+    with pytest.raises(PeerFailed, match="not ready"):
+        await NameServers([broker.address], pool, 1000).route("T")
+
+
+async def test_a_route_is_looked_up_once_however_many_ask(broker: FakeBroker, table: RouteTable) -> None:
+    broker.topic("T")
+    routes = await asyncio.gather(*(table.route("T") for _ in range(5)))
+    assert all(route is routes[0] for route in routes)
+    assert await table.route("T") is routes[0]
+    assert len(broker.of(GetRouteinfoByTopic)) == 1
+
+
+async def test_changes_are_told_and_only_changes(
+    broker: FakeBroker, table: RouteTable, changes: list[str]
+) -> None:
+    broker.topic("T", 2)
+    await table.refresh("T")
+    await table.refresh_all()
+    assert changes == ["T"]
+    broker.topic("T", 4)
+    await table.refresh_all()
+    assert changes == ["T", "T"]
+    known = table.known("T")
+    assert known is not None
+    assert len(known.publish_queues) == 4
+
+
+async def test_a_topic_that_is_refused_does_not_keep_others_from_being_looked_up(
+    broker: FakeBroker, table: RouteTable
+) -> None:
+    for topic in ("A", "B"):
+        broker.topic(topic, 2)
+        await table.refresh(topic)
+    broker.topic("B", 4)
+    served = broker._route
+    broker.on(
+        GetRouteinfoByTopic,
+        lambda request: Refused(16, "not yours") if request.topic == "A" else served(request),
+    )
+    with pytest.raises(BrokerRefused, match="not yours"):
+        await table.refresh_all()
+    known = table.known("B")
+    assert known is not None
+    assert len(known.publish_queues) == 4
+
+
+async def test_who_waits_for_a_route_when_the_client_is_closed_is_told_so(
+    broker: FakeBroker, table: RouteTable
+) -> None:
+    broker.on(GetRouteinfoByTopic, lambda _: None)
+    asking = asyncio.create_task(table.route("T"))
+    await broker.until(lambda: broker.of(GetRouteinfoByTopic))
+    await table.close()
+    with pytest.raises(Closed):
+        await asking
+
+
+async def test_topics_that_do_not_exist_are_not_looked_up_for_ever(
+    broker: FakeBroker, table: RouteTable
+) -> None:
+    broker.topic("T")
+    await table.route("T")
+    for number in range(5):
+        assert await table.route(f"mistaken{number}") is None
+    asked = len(broker.of(GetRouteinfoByTopic))
+    await table.refresh_all()
+    assert [request.topic for request in broker.of(GetRouteinfoByTopic)[asked:]] == ["T"]
+
+
+async def test_what_is_known_outlives_a_forgetful_name_server(broker: FakeBroker, table: RouteTable) -> None:
+    broker.topic("T")
+    route = await table.route("T")
+    broker.topics.clear()
+    assert await table.refresh("T") is route
+
+
+async def test_a_model_stands_in_until_the_topic_is_there(broker: FakeBroker, table: RouteTable) -> None:
+    broker.topic("TBW102", 8)
+    assert len((await table.route_to_publish("NEW", "TBW102", 4)).publish_queues) == 4
+    assert table.is_template("NEW")
+    assert table.known("NEW") is None
+    broker.topic("NEW", 2)
+    await table.refresh("NEW")
+    assert not table.is_template("NEW")
+    assert len((await table.route_to_publish("NEW", "TBW102", 4)).publish_queues) == 2
+
+
+async def test_without_a_model_there_is_no_route(table: RouteTable) -> None:
+    with pytest.raises(TopicNotFound):
+        await table.route_to_publish("NEW", "TBW102", 4)
+
+
+async def test_addresses(broker: FakeBroker, table: RouteTable) -> None:
+    broker.topic("T")
+    broker.topics["T"].broker_datas[0].broker_addrs = {0: "m:1", 1: "s:2"}
+    await table.route("T")
+    assert table.master("broker-a") == "m:1"
+    assert table.master("unknown") is None
+    assert table.addresses(slaves=False) == ["m:1"]
+    assert table.addresses(slaves=True) == ["m:1", "s:2"]

@@ -1,0 +1,109 @@
+"""Sends that wait out an outage."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from orbitmq.client.core.errors import NoNameServer, NotRunning, SendFailed
+from orbitmq.client.core.events import ClientEvent, ClientEventKind
+from orbitmq.client.core.message import Message
+from orbitmq.client.producer.producer import Producer
+from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.requests.send import SendMessageV2, SendReply
+from orbitmq.protocol.schema.declare import Reply
+from tests.kit.client_queues import until
+from tests.kit.fake_broker import FakeBroker
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orbitmq.client.sending.delivery.FIRST_PAUSE_SECONDS", 0.01)
+
+
+def failing(times: int) -> Iterator[Reply | Refused]:
+    for _ in range(times):
+        yield Refused(14, "service not available")
+    while True:
+        yield SendReply("0" * 32, 0, 0)
+
+
+async def test_a_send_waits_for_a_broker_that_comes_back(broker: FakeBroker) -> None:
+    broker.topic("T", 4)
+    answers, events = failing(10), list[ClientEvent]()
+    broker.on(SendMessageV2, lambda _: next(answers))
+    async with Producer("g", broker.address, on_event=events.append) as producer:
+        assert producer.healthy
+        sending = asyncio.create_task(producer.send(Message("T", b"x")))
+        await until(lambda: not producer.healthy)
+        assert isinstance(producer.trouble["delivery"], SendFailed)
+        result = await sending
+        assert producer.healthy
+    asked = broker.of(SendMessageV2)
+    assert len(asked) == 11
+    assert {request.properties for request in asked} == {asked[0].properties}, "one id, tried again"
+    assert result.message_id in (asked[0].properties or "")
+    kinds = [event.kind for event in events]
+    assert kinds == [ClientEventKind.CONNECTED, ClientEventKind.UNANSWERED, ClientEventKind.ANSWERED]
+    assert isinstance(events[1].error, SendFailed)
+
+
+async def test_after_its_time_the_failures_are_told(broker: FakeBroker) -> None:
+    broker.topic("T", 1)
+    broker.on(SendMessageV2, lambda _: Refused(14, "service not available"))
+    async with Producer("g", broker.address, delivery_timeout_ms=100) as producer:
+        with pytest.raises(SendFailed, match="the last 3: broker-a: SERVICE_NOT_AVAILABLE") as failed:
+            await producer.send(Message("T", b"x"))
+        assert len(failed.value.failures) == len(broker.of(SendMessageV2)) > 3
+        assert not producer.healthy
+
+
+@pytest.mark.parametrize("code", [1, 13, 16, 17])
+async def test_what_time_does_not_mend_is_told_at_once(broker: FakeBroker, code: int) -> None:
+    broker.topic("T", 1)
+    broker.on(SendMessageV2, lambda _: Refused(code, "no"))
+    async with Producer("g", broker.address) as producer:
+        with pytest.raises(Exception, match="no"):
+            await asyncio.wait_for(producer.send(Message("T", b"x")), 5)
+    assert len(broker.of(SendMessageV2)) <= 3
+
+
+async def test_a_name_server_that_never_answered_is_told_at_once(broker: FakeBroker) -> None:
+    await broker.stop()
+    async with Producer("g", broker.address) as producer:
+        with pytest.raises(NoNameServer):
+            await asyncio.wait_for(producer.send(Message("T", b"x")), 5)
+
+
+async def test_connections_that_end_are_told_and_a_send_waits_for_the_next_one() -> None:
+    first = await FakeBroker().start()
+    first.topic("T", 1)
+    first.on(SendMessageV2, lambda _: SendReply("0" * 32, 0, 0))
+    events = list[ClientEvent]()
+    async with Producer("g", first.address, on_event=events.append) as producer:
+        await producer.send(Message("T", b"x"))
+        await first.stop()
+        sending = asyncio.create_task(producer.send(Message("T", b"y")))
+        await until(lambda: not producer.healthy)
+        second = FakeBroker()
+        second.topics, second.address = first.topics, first.address
+        second.on(SendMessageV2, lambda _: SendReply("0" * 32, 0, 1))
+        await second.start(first.port)
+        assert (await sending).queue_offset == 1
+        told = [event.kind for event in events]
+        for kind in (ClientEventKind.DISCONNECTED, ClientEventKind.RECONNECTED, ClientEventKind.ANSWERED):
+            assert kind in told
+    await second.stop()
+
+
+async def test_closing_ends_a_send_that_waits(broker: FakeBroker) -> None:
+    broker.topic("T", 1)
+    broker.on(SendMessageV2, lambda _: Refused(14, "service not available"))
+    producer = await Producer("g", broker.address, delivery_timeout_ms=200).start()
+    sending = asyncio.create_task(producer.send(Message("T", b"x")))
+    await broker.until(lambda: broker.of(SendMessageV2))
+    await asyncio.wait_for(producer.close(), 5)
+    with pytest.raises((SendFailed, NotRunning)):
+        await sending

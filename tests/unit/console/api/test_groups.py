@@ -1,0 +1,70 @@
+import asyncio
+
+import httpx
+import pytest
+
+from orbitmq import Admin, Message, Producer
+from orbitmq.admin.commands.group_create import create_group
+from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
+from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.testing import LocalBroker
+
+GROUP = "/api/clusters/here/groups/behind"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def behind(console_broker: LocalBroker) -> None:
+    """A group that has read 3 of 10 messages of one queue."""
+
+    async def make() -> None:
+        console_broker.create_topic("backlog", 1)
+        async with Admin(console_broker.namesrv) as admin, Producer("p", console_broker.namesrv) as producer:
+            await producer.send_all([Message("backlog", b"x") for _ in range(10)])
+            await create_group(admin, console_broker.broker, SubscriptionGroupConfig("behind"))
+            await admin.set_offset("behind", MessageQueue("backlog", "broker-a", 0), 3)
+
+    asyncio.run(make())
+
+
+def test_the_list_and_the_group_agree_with_the_broker(api: httpx.Client) -> None:
+    listed = None
+    while listed is None or not listed["lag"]:  # until the next look at the cluster
+        groups = api.get("/api/clusters/here/groups").json()["groups"]
+        listed = next((one for one in groups if one["group"] == "behind"), None)
+    detail = api.get(GROUP).json()
+    assert detail["lag"] == listed["lag"] == 7
+    assert [(one["consumerOffset"], one["brokerOffset"], one["owner"]) for one in detail["queues"]] == [
+        (3, 10, None)
+    ]
+    assert detail["members"] == []
+
+
+def test_the_cause_of_its_backlog_is_told(api: httpx.Client) -> None:
+    causes = api.get(f"{GROUP}/why").json()
+    assert (causes["lag"], causes["causes"][0]["cause"]) == (7, "NO_CONSUMER")
+
+
+def test_a_reset_does_what_its_preview_said(api: httpx.Client) -> None:
+    preview = api.get(f"{GROUP}/reset-preview?topic=backlog&to=earliest").json()
+    assert (preview["again"], preview["skipped"]) == (3, 0)
+    assert api.post(f"{GROUP}/reset", json={"topic": "backlog", "to": "earliest"}).json() == preview
+    assert api.get(GROUP).json()["lag"] == 10
+    skip = api.get(f"{GROUP}/reset-preview?topic=backlog&to=latest").json()
+    assert (skip["again"], skip["skipped"]) == (0, 10)
+    assert api.post(f"{GROUP}/reset", json={"topic": "backlog", "to": "latest"}).json() == skip
+    assert api.get(GROUP).json()["lag"] == 0
+    entry = api.get("/api/audit").json()["entries"][0]
+    assert (entry["before"], entry["after"]) == ({"broker-a/0": 0}, {"broker-a/0": 10})
+    assert api.post(f"{GROUP}/reset", json={"topic": "backlog", "to": 1}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [({"topic": "backlog", "to": "yesterday"}, 422), ({"topic": "nothing", "to": "latest"}, 404), ({}, 422)],
+)
+def test_resets_that_make_no_sense_are_refused(api: httpx.Client, body: dict[str, str], status: int) -> None:
+    assert api.post(f"{GROUP}/reset", json=body).status_code == status
+
+
+def test_an_unknown_group_is_a_404(api: httpx.Client) -> None:
+    assert api.get("/api/clusters/here/groups/nothing").json()["code"] == "GROUP_NOT_EXIST"

@@ -1,0 +1,57 @@
+"""Files that browsers load: none from elsewhere, none changed, no code inline, no word untranslated."""
+
+import gzip
+import hashlib
+import json
+import re
+
+from orbitmq.console.app import STATIC
+
+VENDOR = STATIC / "vendor"
+OWN = [path for path in STATIC.rglob("*.js") if VENDOR not in path.parents]
+
+
+def test_files_of_others_are_those_that_were_fetched_with_their_licences() -> None:
+    listed = {"vendor.json"}
+    for package in json.loads((VENDOR / "vendor.json").read_text()):
+        assert package["licence"] in ("MIT", "Apache-2.0")
+        assert any(name.endswith(".LICENSE") for name in package["files"])
+        for name, digest in package["files"].items():
+            assert hashlib.sha256((VENDOR / name).read_bytes()).hexdigest() == digest, name
+            listed.add(name)
+    assert {path.name for path in VENDOR.iterdir()} == listed
+
+
+def test_code_of_others_is_below_40_kb_compressed() -> None:
+    code = b"".join(path.read_bytes() for path in sorted(VENDOR.iterdir()) if path.suffix in (".js", ".css"))
+    assert len(gzip.compress(code, 9)) < 40_000
+
+
+def test_pages_load_nothing_from_elsewhere_and_nothing_inline() -> None:
+    for path in [*OWN, STATIC / "index.html", STATIC / "style.css"]:
+        text = path.read_text()
+        assert not re.search(r"""["'(]https?://(?!www\.w3\.org)""", text), path
+        assert "innerHTML" not in text, path
+    index = (STATIC / "index.html").read_text()
+    assert not re.search(r"<script(?![^>]*src=)|<style|\son\w+=|\sstyle=", index)
+
+
+def test_every_import_of_a_page_is_a_file() -> None:
+    for path in OWN:
+        for name in re.findall(r"""from ["'](/static/[^"']+)["']""", path.read_text()):
+            assert (STATIC / name.removeprefix("/static/")).is_file(), f"{path.name}: {name}"
+
+
+def test_every_text_is_there_in_chinese_and_none_is_left_over() -> None:
+    chinese = (STATIC / "words" / "zh.js").read_text()
+    there = dict(re.findall(r'"((?:[^"\\]|\\.)+)": "((?:[^"\\]|\\.)+)"', chinese))
+    wanted = {"active", "standby", "down", "refusing", "normal", "retry", "deadLetter", "system"}
+    wanted |= {"viewer", "operator", "admin"}
+    for path in OWN:
+        if path.parent.name != "words":
+            wanted |= set(re.findall(r'\bt\("((?:[^"\\]|\\.)*)"', path.read_text()))
+            wanted |= set(re.findall(r'title: "([^"]+)"', path.read_text()))
+    assert wanted - set(there) == set()
+    assert set(there) - wanted == set()
+    for text, translated in there.items():
+        assert sorted(re.findall(r"{\w+}", text)) == sorted(re.findall(r"{\w+}", translated)), text

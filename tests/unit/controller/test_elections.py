@@ -1,0 +1,157 @@
+"""Who becomes master of a broker group, and who may not."""
+
+import pytest
+
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.requests.controller import ControllerElectMaster
+from tests.kit.controller_story import TIMEOUT_MS, ControllerStory, StoryBroker
+
+
+def _pair(**settings: object) -> tuple[ControllerStory, StoryBroker, StoryBroker]:
+    """A group whose first member is master, the second in sync."""
+    story = ControllerStory(**settings)
+    first, second = StoryBroker(story), StoryBroker(story)
+    first.elect()
+    first.report_in_sync(1, 2)
+    story.told.clear()
+    return story, first, second
+
+
+def _master(story: ControllerStory) -> tuple[int | None, int]:
+    group = story.controller.groups.get("broker-a")
+    assert group is not None
+    return group.master_id, group.master_epoch
+
+
+def test_the_first_member_that_asks_is_master() -> None:
+    story = ControllerStory()
+    first = StoryBroker(story)
+    reply = first.elect()
+    assert (reply.code, reply.master_broker_id, reply.master_epoch) == (0, 1, 1)
+    assert reply.body.sync_state_set == {1}
+    assert first.register().master_address == first.address
+
+
+def test_a_living_master_stays_who_ever_asks() -> None:
+    story, first, second = _pair()
+    reply = second.elect()
+    assert reply.code == ResponseCode.CONTROLLER_MASTER_STILL_EXIST
+    assert (reply.master_broker_id, reply.master_address) == (1, first.address)
+    assert _master(story) == (1, 1)
+
+
+def test_when_the_masters_connection_ends_an_in_sync_replica_takes_over_at_once() -> None:
+    story, first, second = _pair()
+    first.die()
+    assert _master(story) == (2, 2)
+    assert [address for address, _ in story.told] == [second.address]
+    notice = story.told[0][1]
+    assert (notice.master_broker_id, notice.master_epoch, notice.body.sync_state_set) == (2, 2, {2})
+
+
+def test_a_silent_master_is_replaced_after_its_time_limit_and_not_before() -> None:
+    story, _, second = _pair()
+    story.pass_time(TIMEOUT_MS - 1)
+    second.beat()
+    assert _master(story) == (1, 1)
+    story.pass_time(2)
+    assert _master(story) == (2, 2)
+
+
+def test_the_replica_with_the_longest_log_of_the_newest_epoch_is_preferred() -> None:
+    story, first, second = _pair()
+    third, fourth = StoryBroker(story), StoryBroker(story)
+    first.report_in_sync(1, 2, 3, 4)
+    for broker, epoch, offset in ((second, 1, 500), (third, 1, 900), (fourth, 0, 2000)):
+        broker.epoch, broker.max_offset = epoch, offset
+        broker.beat()
+    first.die()
+    assert _master(story) == (third.id, 2)
+
+
+def test_a_replica_that_is_not_in_sync_never_takes_over_by_itself() -> None:
+    story = ControllerStory()
+    first, second = StoryBroker(story), StoryBroker(story)
+    first.elect()
+    first.die()
+    assert _master(story) == (None, 1)
+    with pytest.raises(Refused) as refused:
+        second.elect(designate=True)
+    assert refused.value.code == ResponseCode.CONTROLLER_ELECT_MASTER_FAILED
+    with pytest.raises(Refused) as refused:
+        story.ask(ControllerElectMaster("C", "broker-a", -1, False))
+    assert refused.value.code == ResponseCode.CONTROLLER_MASTER_NOT_AVAILABLE
+
+
+def test_the_last_in_sync_replica_is_master_again_when_it_is_back() -> None:
+    story = ControllerStory()
+    first, _ = StoryBroker(story), StoryBroker(story)
+    first.elect()
+    first.die()
+    first.beat()
+    assert _master(story) == (1, 2)
+
+
+def test_where_it_is_allowed_another_replica_takes_over_and_the_loss_is_counted() -> None:
+    story = ControllerStory(enable_elect_unclean_master=True)
+    first, second = StoryBroker(story), StoryBroker(story)
+    first.elect()
+    first.max_offset, second.max_offset = 5000, 4200
+    first.beat()
+    second.beat()
+    first.die()
+    group = story.controller.groups.get("broker-a")
+    assert group is not None
+    assert group.master_id == 2
+    assert (group.elections[-1].is_unclean, group.elections[-1].lost_bytes) == (True, 800)
+
+
+def test_an_operator_moves_the_master_and_its_outage_is_not_counted() -> None:
+    story, _, second = _pair()
+    reply = second.elect(designate=True)
+    assert (reply.code, reply.master_broker_id, reply.master_epoch) == (0, 2, 2)
+    group = story.controller.groups.get("broker-a")
+    assert group is not None
+    assert group.elections[-1].reason == "asked for by an operator"
+    assert group.elections[-1].without_master_ms == 0
+
+
+def test_an_election_tells_for_how_long_the_group_was_without_a_master() -> None:
+    story, first, second = _pair()
+    story.now += 1_500
+    second.beat()
+    first.die()
+    group = story.controller.groups.get("broker-a")
+    assert group is not None
+    assert group.elections[-1].without_master_ms == 1_500
+
+
+def test_a_controller_that_just_leads_gives_the_master_time_to_come() -> None:
+    story, _, second = _pair()
+    story.takes_over()
+    second.beat()
+    story.pass_time(TIMEOUT_MS - 100)
+    second.beat()
+    assert _master(story) == (1, 1), "the leader before may have promised it a lease"
+    story.pass_time(200)
+    assert _master(story) == (2, 2)
+
+
+def test_a_heartbeat_of_an_epoch_that_is_over_is_refused() -> None:
+    _, first, second = _pair()
+    first.epoch = 1
+    second.elect(designate=True)
+    with pytest.raises(Refused) as refused:
+        first.beat()
+    assert refused.value.code == ResponseCode.CONTROLLER_FENCED_MASTER_EPOCH
+
+
+def test_brokers_learn_nothing_of_an_election_that_the_store_did_not_take() -> None:
+    story, first, _ = _pair()
+    story.controller.connection_closed(first.connection, story.now)
+    story.controller.step_down()
+    story.commit()
+    assert story.told == []
+    story.takes_over()
+    assert _master(story) == (1, 1)

@@ -1,0 +1,549 @@
+"""Master and slave as processes run them: the log, the tables, and what clients are told meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from orbitmq.broker.ha.links import LogGrowth
+from orbitmq.broker.options import BROKER_TABLE
+from orbitmq.broker.stats.metrics import samples
+from orbitmq.net.pool import ConnectionPool
+from orbitmq.options import Layer
+from orbitmq.protocol.bodies.auth import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
+from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.errors import BrokerRefused, PeerBusy
+from orbitmq.protocol.remoting.signing import Credentials
+from orbitmq.protocol.replication import HEADER_BYTES, encode_header, encode_report
+from orbitmq.protocol.requests.admin import GetBrokerRuntimeInfo, UpdateBrokerConfig
+from orbitmq.protocol.requests.auth import AuthCreateAcl, AuthCreateUser, AuthDeleteUser
+from orbitmq.protocol.requests.group import UpdateAndCreateSubscriptiongroup
+from orbitmq.protocol.requests.ha import GetBrokerHaStatus
+from orbitmq.protocol.requests.offset import UpdateConsumerOffset
+from orbitmq.protocol.requests.pull import PullMessage
+from orbitmq.protocol.requests.topic import DeleteTopicInBroker
+from orbitmq.server.errors import CannotListen
+from orbitmq.server.ha.master import STEP_BYTES
+from orbitmq.server.lifecycle.broker_server import BrokerServer
+from orbitmq.server.turn.listener import free_ports
+from orbitmq.testing.local_broker import SMALL_SEGMENTS
+from tests.unit.options.running import Running, running
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Returns once something holds; the test's own time limit ends it else."""
+    while not true():  # noqa: ASYNC110 (brokers tell nobody)
+        await asyncio.sleep(0.01)
+
+
+@contextlib.asynccontextmanager
+async def slave_of(master: Running, data_dir: Path, **properties: object) -> AsyncIterator[BrokerServer]:
+    """A slave that learns from the name server where its master is."""
+    values = {
+        "brokerRole": "SLAVE",
+        "brokerId": 1,
+        "listenPort": free_ports(-2, 1),
+        "storePathRootDir": str(data_dir),
+        "namesrvAddr": master.server.namesrv.address,
+        "syncBrokerMetadataPeriod": 100,
+        "slaveReadEnable": True,
+        "haSendHeartbeatInterval": 200,
+        **SMALL_SEGMENTS,
+    }
+    server = BrokerServer(BROKER_TABLE.load([Layer("the test", {**values, **properties})]))
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+@dataclass
+class Group:
+    here: Running
+    slave: BrokerServer
+
+    def is_level(self) -> bool:
+        master = self.here.broker.store
+        return self.slave.store.max_physical == master.max_physical and bool(
+            self.slave.broker.replication.has_master
+        )
+
+
+@contextlib.asynccontextmanager
+async def group(
+    tmp_path: Path, slave: dict[str, object] | None = None, **master: object
+) -> AsyncIterator[Group]:
+    async with (
+        running(tmp_path / "m", **master) as here,
+        slave_of(here, tmp_path / "s", **(slave or {})) as other,
+    ):
+        both = Group(here, other)
+        await until(both.is_level)
+        yield both
+
+
+def pull(queue_offset: int, hold_ms: int = 0) -> PullMessage:
+    return PullMessage(
+        "G", "T", 0, queue_offset, 32, 4 | (2 if hold_ms else 0), 0, hold_ms, 0, subscription="*"
+    )
+
+
+def log_of(server: BrokerServer) -> bytes:
+    store = server.store
+    return store.read_log(store.min_physical, store.max_physical - store.min_physical)
+
+
+async def test_a_slave_has_the_masters_log_and_tables_within_seconds(tmp_path: Path) -> None:
+    async with running(tmp_path / "m") as here:
+        await here.send(body=b"before")
+        await here.ask(UpdateAndCreateSubscriptiongroup(body=SubscriptionGroupConfig("G", retry_max_times=3)))
+        await here.ask(UpdateConsumerOffset("G", "T", 0, 1))
+        async with slave_of(here, tmp_path / "s") as slave:
+            both = Group(here, slave)
+            await until(both.is_level)
+            await here.send(body=b"behind")
+            await until(both.is_level)
+            assert log_of(slave) == log_of(here.broker)
+            await until(lambda: slave.broker.offsets.get("G", "T", 0) == 1)
+            found = slave.broker.groups.get("G")
+            assert found is not None
+            assert found.retry_max_times == 3
+            assert slave.broker.topics.get("T") == here.broker.broker.topics.get("T")
+            assert slave.store.max_offset("T", 0) == 2
+            await here.ask(DeleteTopicInBroker("T"))
+            await until(lambda: slave.broker.topics.get("T") is None)
+            assert slave.store.topics() == here.broker.store.topics()
+
+
+async def test_a_slave_serves_reads_and_refuses_what_would_store(tmp_path: Path) -> None:
+    async with group(tmp_path) as both:
+        await both.here.send(body=b"one")
+        await until(both.is_level)
+        await until(lambda: both.slave.broker.topics.get("T") is not None)
+        pool = ConnectionPool()
+        try:
+            found = await pool.call(both.slave.address, pull(0))
+            assert found.body is not None
+            assert b"one" in bytes(found.body)
+            with pytest.raises(PeerBusy, match="REJECTREQUEST"):
+                await Running.send(Elsewhere(pool, both.slave.address))  # type: ignore[arg-type]
+            both.slave.settings.slave_read_enable = False
+            with pytest.raises(PeerBusy, match="REJECTREQUEST"):
+                await pool.call(both.slave.address, pull(0))
+        finally:
+            await pool.close()
+        assert both.is_level()
+
+
+@dataclass
+class Elsewhere:
+    """Asks another broker than the test's own."""
+
+    pool: ConnectionPool
+    address: str
+
+    async def ask(self, request: object) -> object:
+        return await self.pool.call(self.address, request)  # type: ignore[arg-type]
+
+
+async def test_pulls_that_a_slave_has_nothing_for_go_to_the_master(tmp_path: Path) -> None:
+    async with group(tmp_path) as both:
+        await both.here.send()
+        await until(both.is_level)
+        await until(lambda: both.slave.broker.topics.get("T") is not None)
+        pool = ConnectionPool()
+        try:
+            for offset, check in ((1, False), (9, False), (9, True)):
+                both.slave.settings.offset_check_in_slave = check
+                answer = await pool.call(both.slave.address, pull(offset))
+                assert (int(answer.code), answer.suggest_which_broker_id) == (20, 0)
+                assert answer.next_begin_offset == (1 if check else offset)
+        finally:
+            await pool.close()
+
+
+async def test_a_sync_master_answers_once_the_slave_has_the_message(tmp_path: Path) -> None:
+    given = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": 2, "flushDiskType": "SYNC_FLUSH"}
+    async with group(tmp_path, {"flushDiskType": "SYNC_FLUSH"}, **given) as both:
+        await both.here.send(body=b"safe")
+        assert b"safe" in log_of(both.slave)
+        assert both.slave.store.unflushed_bytes == 0
+
+
+async def test_without_its_slave_a_sync_master_says_so_and_shows_nothing_that_it_could_lose(
+    tmp_path: Path,
+) -> None:
+    given = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": 2, "slaveTimeout": 100}
+    async with running(tmp_path / "m", **given) as here:
+        assert (await here.send(body=b"alone")).code == ResponseCode.SLAVE_NOT_AVAILABLE
+        assert here.broker.store.max_offset("T", 0) == 0
+        held = asyncio.create_task(here.ask(pull(0, 20_000)))
+        async with slave_of(here, tmp_path / "s") as slave:
+            await until(Group(here, slave).is_level)
+            found = await held
+            assert found.body is not None
+            assert b"alone" in bytes(found.body)
+            await here.send(body=b"together")
+            # A slave that is connected and does not report is late.
+            client = slave.replication.client
+            assert client is not None
+            client.report = lambda: None  # type: ignore[method-assign]
+            assert (await here.send(body=b"late")).code == ResponseCode.FLUSH_SLAVE_TIMEOUT
+
+
+async def test_a_message_that_does_not_wait_and_a_promise_of_one_broker_are_answered_at_once(
+    tmp_path: Path,
+) -> None:
+    given = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": 2, "slaveTimeout": 60_000}
+    async with running(tmp_path, **given) as here:
+        await here.send(properties="WAIT\x01false\x02")
+        assert here.broker.store.max_offset("T", 0) == 0
+        await here.ask(UpdateBrokerConfig(body=b"inSyncReplicas=1\n"))
+        await here.send()
+        assert here.broker.store.max_offset("T", 0) == 2
+        await here.ask(UpdateBrokerConfig(body=b"inSyncReplicas=2\nbrokerRole=ASYNC_MASTER\n"))
+        await here.send()
+        assert here.broker.store.max_offset("T", 0) == 3
+        with pytest.raises(BrokerRefused, match="brokerId"):
+            await here.ask(UpdateBrokerConfig(body=b"brokerRole=SLAVE\n"))
+
+
+async def test_below_the_least_of_brokers_nothing_is_stored(tmp_path: Path) -> None:
+    given = {
+        "brokerRole": "SYNC_MASTER",
+        "inSyncReplicas": 2,
+        "enableAutoInSyncReplicas": True,
+        "minInSyncReplicas": 1,
+        "haMaxGapNotInSync": 1 << 20,
+    }
+    async with running(tmp_path, **given) as here:
+        await here.send()
+        end = here.broker.store.max_physical
+        await here.ask(UpdateBrokerConfig(body=b"minInSyncReplicas=2\n"))
+        with pytest.raises(BrokerRefused, match="IN_SYNC_REPLICAS_NOT_ENOUGH"):
+            await here.send()
+        assert here.broker.store.max_physical == end
+
+
+async def ha_stream(here: Running) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    port = here.broker.settings.ha_listen_port or here.broker.settings.listen_port + 1
+    return await asyncio.open_connection("127.0.0.1", port)
+
+
+@pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\n\r\n\xff\xff\xff\xff\xff\xff", encode_report(1 << 50)])
+async def test_a_stranger_on_the_port_of_slaves_is_sent_away(
+    tmp_path: Path, said: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(tmp_path) as here:
+        reader, writer = await ha_stream(here)
+        writer.write(said)
+        with contextlib.suppress(ConnectionError):
+            assert await reader.read() == b""
+        writer.close()
+        assert here.broker.broker.promise.links.all == []
+    assert "is closed" in caplog.text
+
+
+async def test_a_slave_that_acknowledges_more_than_was_sent_is_sent_away_and_nothing_is_promised_on_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    given = {
+        "brokerRole": "SYNC_MASTER",
+        "inSyncReplicas": 2,
+        "haFlowControlEnable": True,
+        "maxHaTransferByteInSecond": 1,  # so that less was sent than is there
+        "slaveTimeout": 60_000,
+    }
+    async with running(tmp_path, **given) as here:
+        reader, writer = await ha_stream(here)
+        writer.write(encode_report(0))
+        await until(lambda: bool(here.broker.broker.promise.links.all))
+        sending = asyncio.create_task(here.send())
+        end = 0
+        while not end:
+            end = here.broker.store.max_physical
+            await asyncio.sleep(0)
+        writer.write(encode_report(end))
+        with contextlib.suppress(ConnectionError):
+            await reader.read()
+        writer.close()
+        await until(lambda: not here.broker.broker.promise.links.all)
+        assert not sending.done()
+        assert here.broker.store.max_offset("T", 0) == 0
+        sending.cancel()
+    assert "was sent it only up to" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("brokerClusterName", "Elsewhere"),
+        ("brokerName", "broker-z"),
+        ("mappedFileSizeCommitLog", 3 << 20),
+    ],
+)
+async def test_a_slave_of_another_group_or_with_other_segments_follows_nothing_and_says_why(
+    tmp_path: Path, name: str, value: object
+) -> None:
+    async with running(tmp_path / "m") as here:
+        await here.send()
+        async with slave_of(here, tmp_path / "s", **{name: value}) as slave:
+            # The name servers tell a broker of another group of no master; a person may.
+            settings = here.broker.settings
+            address = f"{settings.bind_address}:{settings.listen_port}"
+            slave.broker.replication.told(address, f"{settings.bind_address}:{settings.listen_port + 1}")
+            await until(lambda: f"{name} is " in slave.broker.replication.refusal)
+            assert f"and {value} here" in slave.broker.replication.refusal
+            assert slave.store.max_physical == 0
+
+
+async def test_a_slave_that_was_away_for_longer_than_the_master_keeps_its_log_says_so(
+    tmp_path: Path,
+) -> None:
+    small: dict[str, object] = {"mappedFileSizeCommitLog": 1 << 20}
+    async with group(tmp_path, small, **small) as both:
+        await both.here.send()
+        await until(both.is_level)
+    async with running(tmp_path / "m", **small) as here:
+        store = here.broker.store
+        while store.max_physical < 2 << 20:
+            await here.send(body=bytes(300_000))
+        store.delete_expired(0)
+        here.run_task("retention", int(time.time() * 1000) + 30 * 24 * 3600_000)
+        assert store.min_physical > 0
+        async with slave_of(here, tmp_path / "s", **small) as slave:
+            await until(lambda: "what lies between is gone" in slave.broker.replication.refusal)
+            assert "empty store" in slave.broker.replication.refusal
+            assert b"body" in log_of(slave)
+
+
+OWN = '{"accessKey":"inner","secretKey":"inner-secret"}'
+GUARDED = {
+    "authenticationEnabled": "true",
+    "authorizationEnabled": "true",
+    "innerClientAuthenticationCredentials": OWN,
+}
+
+
+async def test_users_and_rules_follow_to_a_slave_that_signs_as_the_broker(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    inner = Credentials("inner", "inner-secret")
+    async with (
+        running(tmp_path / "m", credentials=inner, **GUARDED) as here,
+        slave_of(here, tmp_path / "s", **GUARDED) as slave,
+    ):
+        auth = slave.broker.auth
+        await here.ask(AuthCreateUser("ann", UserInfo(password="ann-secret")))
+        entry = PolicyEntryInfo("Topic:T", ["Sub", "Get"], ["127.0.0.1"], "Allow")
+        rules = AclInfo("User:ann", [PolicyInfo("Custom", [entry])])
+        await here.ask(AuthCreateAcl("User:ann", body=rules))
+        master = here.broker.broker.auth
+        await until(lambda: auth.acls() == master.acls() and auth.users() == master.users())
+        assert auth.user("ann").password == "ann-secret"  # type: ignore[union-attr]
+        await until(lambda: (tmp_path / "s/config/auth.json").exists())
+        # Nothing is written where nothing has changed.
+        changes = auth.changes
+        here.broker.broker.offsets.store("G", "T", 0, 1, 0)
+        await until(lambda: slave.broker.offsets.get("G", "T", 0) == 1)
+        here.broker.broker.offsets.store("G", "T", 0, 2, 0)
+        await until(lambda: slave.broker.offsets.get("G", "T", 0) == 2)
+        assert auth.changes == changes
+        await here.ask(AuthDeleteUser("ann"))
+        await until(lambda: auth.user("ann") is None)
+        assert auth.acls() == []
+        # One whose secret is not shown is named, and one that is known keeps that which it has.
+        here.broker.settings.auth_secrets_shown_to = "nobody"
+        await here.ask(AuthCreateUser("bob", UserInfo(password="bob-secret")))
+        await until(lambda: "does not show the secrets of bob" in caplog.text)
+        assert auth.user("bob") is None
+        assert auth.is_super("inner")
+
+
+async def test_a_slave_without_credentials_keeps_its_users_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    user = '{"username":"root","password":"root-secret"}'
+    async with (
+        running(tmp_path / "m") as here,
+        slave_of(here, tmp_path / "s", authenticationEnabled="true", initAuthenticationUser=user) as slave,
+    ):
+        await here.send()
+        await until(Group(here, slave).is_level)
+        # The master has no users, and no table of its own is lost for that.
+        await until(lambda: slave.broker.topics.get("T") is not None)
+        assert slave.broker.auth.is_super("root")
+
+
+async def test_a_slave_that_says_nothing_is_sent_away_and_one_that_does_hears_the_master_live(
+    tmp_path: Path,
+) -> None:
+    given = {"haHousekeepingInterval": 400, "haSendHeartbeatInterval": 50}
+    async with running(tmp_path, **given) as here:
+        reader, writer = await ha_stream(here)
+        assert await reader.read() == b""
+        writer.close()
+        reader, writer = await ha_stream(here)
+        writer.write(encode_report(0))
+        assert await reader.readexactly(2 * HEADER_BYTES) == 2 * encode_header(0, 0)
+        writer.close()
+
+
+async def test_pieces_are_as_large_as_asked_for_and_as_many_as_the_limit_allows(tmp_path: Path) -> None:
+    given = {
+        "haTransferBatchSize": 100,
+        "haFlowControlEnable": True,
+        "maxHaTransferByteInSecond": 150,
+        "haSendHeartbeatInterval": 60_000,
+    }
+    async with running(tmp_path, **given) as here:
+        await here.send(body=bytes(400))
+        reader, writer = await ha_stream(here)
+        writer.write(encode_report(0))
+        data = await reader.readexactly(HEADER_BYTES + 100)
+        assert data[:HEADER_BYTES] == encode_header(0, 100)
+        second = await reader.readexactly(HEADER_BYTES)
+        assert second[:8] == encode_header(100, 50)[:8]
+        assert int.from_bytes(second[8:], "big") in (50, 100)  # 100 where a second has begun meanwhile
+        writer.close()
+
+
+async def test_a_slave_far_behind_leaves_turns_to_others(tmp_path: Path) -> None:
+    async with running(tmp_path) as here:
+        for _ in range(3):
+            await here.send(body=bytes(1 << 20))
+        reader, writer = await ha_stream(here)
+        writer.write(encode_report(0))
+        await reader.readexactly(1)
+        (link,) = here.broker.broker.promise.links.all
+        (connection,) = (
+            here.broker.replication.server.connections if here.broker.replication.server is not None else ()
+        )
+        before = link.next_offset = 0
+        link.sent_bytes = 0
+        connection.pump()
+        assert before < link.sent_bytes < STEP_BYTES + here.broker.settings.ha_transfer_batch_size
+        await reader.readexactly(3 << 20)
+        writer.close()
+
+
+async def test_what_a_false_master_sends_is_refused_with_what_to_do(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def master(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        assert await reader.readexactly(8) == encode_report(0)
+        writer.write(encode_header(0, 40) + b"x" * 40)
+        await reader.read()
+        writer.close()
+
+    false = await asyncio.start_server(master, "127.0.0.1", 0)
+    address = f"127.0.0.1:{false.sockets[0].getsockname()[1]}"
+    async with (
+        running(tmp_path / "m") as here,
+        slave_of(here, tmp_path / "s", haMasterAddress=address) as slave,
+    ):
+        await until(lambda: "empty store" in slave.broker.replication.refusal)
+        assert slave.store.max_physical == 0
+    assert "does not follow" in caplog.text
+    false.close()
+
+
+async def test_a_log_that_went_another_way_is_neither_followed_nor_cut(tmp_path: Path) -> None:
+    async with running(tmp_path / "m") as here:
+        await here.send(body=b"theirs")
+        async with running(tmp_path / "s") as other:
+            await other.send(body=b"mine!!")
+        async with slave_of(here, tmp_path / "s") as slave:
+            await until(lambda: "different ways" in slave.broker.replication.refusal)
+            assert b"mine!!" in log_of(slave)
+
+
+async def test_a_slave_that_is_made_master_goes_on_with_all_of_it(tmp_path: Path) -> None:
+    async with group(tmp_path) as both:
+        await both.here.send(body=b"now")
+        await both.here.send(topic="D", body=b"later", properties="DELAY\x013\x02")
+        await until(both.is_level)
+        await until(lambda: both.slave.broker.topics.get("D") is not None)
+    async with running(tmp_path / "s") as here:
+        assert here.broker.store.max_offset("T", 0) == 1
+        assert here.broker.broker.delay.max_offset(3) == 1
+        await here.send(body=b"behind")
+        assert here.broker.store.max_offset("T", 0) == 2
+
+
+async def test_the_state_of_both_is_told(tmp_path: Path) -> None:
+    async with group(tmp_path) as both:
+        await both.here.send()
+        links = both.here.broker.broker.promise.links
+        end = both.here.broker.store.max_physical
+        await until(lambda: links.all[0].acknowledged == end)
+        master = (await both.here.ask(GetBrokerHaStatus())).body
+        assert (master.master, master.in_sync_slave_nums, master.master_commit_log_max_offset) == (
+            True,
+            1,
+            end,
+        )
+        (one,) = master.ha_connection_info
+        assert (one.slave_ack_offset, one.diff, one.in_sync, one.transfer_from_where) == (end, 0, True, end)
+        assert one.diff_millis == 0
+        told = {one.family: one.value for one in samples(both.here.broker.broker, 0) if one is not None}
+        assert (told["orbitmq_in_sync_replicas"], told["orbitmq_replication_gap_bytes"]) == (2, 0)
+        told = {one.family: one.value for one in samples(both.slave.broker, 0) if one is not None}
+        assert told["orbitmq_follows_master"] == 1
+        pool = ConnectionPool()
+        slave = (await pool.call(both.slave.address, GetBrokerHaStatus())).body
+        await pool.close()
+        assert not slave.master
+        port = both.here.broker.settings.listen_port + 1
+        assert slave.ha_client_runtime_info.master_addr == f"127.0.0.1:{port}"
+        assert slave.ha_client_runtime_info.max_offset == end
+
+
+async def test_what_no_slave_has_is_told_in_bytes_and_time(tmp_path: Path) -> None:
+    given = {"haFlowControlEnable": True, "maxHaTransferByteInSecond": 1}
+    async with running(tmp_path, **given) as here:
+        info = (await here.ask(GetBrokerRuntimeInfo())).body.table or {}
+        assert "unreplicatedBytes" not in info  # there is no slave
+        _, writer = await ha_stream(here)
+        writer.write(encode_report(0))
+        links, replication = here.broker.broker.promise.links, here.broker.broker.replication
+        await until(lambda: bool(links.all))
+        await here.send()
+        (stored, end), (link,) = (
+            (here.broker.store.last_timestamp_ms, here.broker.store.max_physical),
+            links.all,
+        )
+        for waited in (0, 5_000):
+            lag = replication.gap_ms(link, stored + waited)
+            assert waited <= lag <= waited + 60_000
+            told = {one.family: one.value for one in samples(here.broker.broker, stored + waited) if one}
+            assert told["orbitmq_replication_gap_seconds"] == lag / 1000
+        info = (await here.ask(GetBrokerRuntimeInfo())).body.table or {}
+        assert info["unreplicatedBytes"] == str(end)
+        assert int(info["unreplicatedTimeMillis"]) >= 0
+        (one,) = (await here.ask(GetBrokerHaStatus())).body.ha_connection_info
+        assert one.diff == end
+        assert one.diff_millis is not None
+        # Longer ago than growth was noted: the store time says it.
+        links.growth = LogGrowth()
+        assert replication.gap_ms(link, stored + 7) == 7
+        link.acknowledged = 1  # within a record
+        assert replication.gap_ms(link, stored + 7) == 7
+        writer.close()
+
+
+async def test_a_taken_port_for_slaves_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(CannotListen, match="haListenPort"):
+            async with running(tmp_path, haListenPort=port):
+                pass

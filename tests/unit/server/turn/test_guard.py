@@ -1,0 +1,116 @@
+"""What the guard lets through, answers, and logs."""
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from orbitmq.handling.call import Peer
+from orbitmq.protocol.remoting.command import FLAG_ONEWAY, Command
+from orbitmq.server.turn.guard import LOG_LINES_PER_SECOND, Guard, warn_of_gaps
+
+
+class Line:
+    """A connection that keeps what it is sent."""
+
+    def __init__(self) -> None:
+        self.peer = Peer(1, bytes(8), "10.0.0.9:4000")
+        self.sent: list[Command] = []
+
+    def send(self, command: Command) -> None:
+        self.sent.append(command)
+
+
+class Gate:
+    """Refuses what has a remark."""
+
+    def refusal(self, command: Command, peer: Peer, now: int) -> str | None:
+        return command.remark
+
+    def admitted_bytes(self, data: bytes, peer: Peer, now: int) -> int:
+        return len(data) // now  # no more of it than that
+
+
+class World:
+    def __init__(self) -> None:
+        self.now = 1_000
+        self.passed: list[list[Command]] = []
+        self.line: Any = Line()
+        self.guard = Guard(Gate(), lambda line, commands: self.passed.append(commands), lambda: self.now)
+
+    def ask(self, *commands: Command) -> None:
+        self.guard.on_requests(self.line, list(commands))
+
+
+def request(opaque: int, remark: str | None = None, flag: int = 0) -> Command:
+    return Command(310, opaque, flag, remark=remark)
+
+
+def test_what_may_pass_is_handed_on_together_and_the_rest_is_answered() -> None:
+    world = World()
+    world.ask(request(1), request(2, "no"), request(3), request(4, "never"))
+    assert [[command.opaque for command in step] for step in world.passed] == [[1, 3]]
+    assert [(one.code, one.opaque, one.remark, one.flag) for one in world.line.sent] == [
+        (16, 2, "no", 1),
+        (16, 4, "never", 1),
+    ]
+    assert world.guard.refused == 2
+
+
+def test_nothing_is_handed_on_where_nothing_passes_and_nobody_is_answered_who_does_not_wait() -> None:
+    world = World()
+    world.ask(request(1, "no", FLAG_ONEWAY))
+    assert world.passed == []
+    assert world.line.sent == []
+    assert world.guard.refused == 1
+
+
+def test_refusals_are_logged_so_many_a_second(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    with caplog.at_level(logging.WARNING):
+        for number in range(LOG_LINES_PER_SECOND + 7):
+            world.ask(request(number, "check signature failed."))
+        assert len(caplog.records) == LOG_LINES_PER_SECOND
+        assert caplog.messages[0] == ("refused SEND_MESSAGE_V2 of 10.0.0.9:4000: check signature failed.")
+        world.now += 1_000
+        world.ask(request(0, "no"))
+    assert caplog.messages[LOG_LINES_PER_SECOND:] == [
+        "7 more requests were refused",
+        "refused SEND_MESSAGE_V2 of 10.0.0.9:4000: no",
+    ]
+
+
+def test_what_a_sender_calls_itself_stays_on_its_line(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.ask(request(1, "User:a\nWARNING all is well\x1b[2J is not found."), request(2, "x" * 100_000))
+    assert "\n" not in caplog.messages[0]
+    assert "\x1b" not in caplog.messages[0]
+    assert len(caplog.messages[1]) < 500
+
+
+@dataclass
+class Settings:
+    authentication_enabled: bool = True
+    authorization_enabled: bool = True
+
+
+def test_what_is_hardly_meant_so_is_said_at_the_start(caplog: pytest.LogCaptureFixture) -> None:
+    warn_of_gaps(Settings(), has_users=True)
+    warn_of_gaps(Settings(False, False), has_users=False)
+    assert caplog.messages == []
+    warn_of_gaps(Settings(authentication_enabled=False), has_users=True)
+    assert "believed to be who they say they are" in caplog.messages[0]
+    warn_of_gaps(Settings(), has_users=False)
+    assert "set initAuthenticationUser" in caplog.messages[1]
+
+
+def test_what_may_be_handled_as_frames_is_for_the_gate_to_say(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.now = 2
+    assert world.guard.admit(world.line, bytes(10)) == 5
+    world.now = 0
+    assert world.guard.admit(world.line, bytes(10)) == 0, (
+        "what cannot be checked at once is checked one by one"
+    )
+    assert "could not be checked" in caplog.text

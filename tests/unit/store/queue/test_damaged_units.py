@@ -1,0 +1,53 @@
+"""Units in which a damaged file holds other numbers: they are told as bad, and what is sound is served."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from orbitmq.protocol.records.message_cy import encode_record
+from orbitmq.protocol.records.queue_units import UNIT
+from orbitmq.store.index.index_cy import put_entries
+from orbitmq.store.queue.scan_cy import Picked, pick_records
+
+START = 1 << 20
+
+
+def one_segment() -> Any:
+    out = bytearray(200)
+    size = encode_record(out, 0, 3, 0, 0, START, 0, 1, bytes(8), 1, bytes(8), 0, 0, b"body", b"T", b"")
+    segment = SimpleNamespace(start=START, wrote=size, view=memoryview(bytes(out)))
+    return SimpleNamespace(
+        segment=segment,
+        find=lambda physical: segment if START <= physical < START + size else None,
+        next_segment_start=lambda physical: physical + 1,
+        resident_to=lambda physical, size: physical + size,
+    )
+
+
+@pytest.mark.parametrize("good_first", [True, False])
+@pytest.mark.parametrize("physical_offset", [(1 << 63) - 1, (1 << 63) - 91, 1 << 62])
+@pytest.mark.parametrize("size", [91, 0x7FFFFFFE])
+def test_offsets_near_the_end_of_numbers(good_first: bool, physical_offset: int, size: int) -> None:
+    log = one_segment()
+    good, bad = UNIT.pack(START, log.segment.wrote, 0), UNIT.pack(physical_offset, size, 0)
+    picked = Picked()
+    units, first = (good + bad, 0) if good_first else (bad + good, -1)
+    pick_records(
+        picked, units, first, 3, b"T", None, True, 32, 1 << 40, (1 << 40, 32, 1 << 40, 32), START + 1000,
+        1 << 30, 0, log, False,
+    )  # fmt: skip
+    assert picked.count == 1
+    assert [physical for _, physical in picked.bad] == [physical_offset]
+
+
+@pytest.mark.parametrize(
+    ("held", "entry"), [(0, 1), (41, 1), (60, 1), (200, 9), (200, -3), (200, -(1 << 60))]
+)
+def test_an_index_file_that_is_too_short_for_its_slots(held: int, entry: int) -> None:
+    with pytest.raises((IndexError, ValueError)):
+        put_entries(bytearray(held), 10, entry, [7], 0, 0)
+    good = bytearray(200)
+    assert put_entries(good, 10, 1, [7], 0, 0) == 1
