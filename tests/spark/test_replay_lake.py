@@ -69,12 +69,13 @@ def test_times_choose_what_is_replayed_and_a_poorer_lake_is_refused(
 ) -> None:
     whole, poor = tmp_path / "whole", tmp_path / "poor"
     archived(server, topic, whole)
+    create_topic(server, target := f"{topic}_target")
     dry = JobSetup(namesrv=server.namesrv, dry_run=True)
     stored = spark.read.parquet(str(whole)).selectExpr("unix_millis(min(storeTimestamp)) as at").collect()[0]
-    assert run_replay(ReplayOptions(topic, "any", dry, lake=str(whole), since_ms=stored["at"])).planned == 12
-    assert run_replay(ReplayOptions(topic, "any", dry, lake=str(whole), until_ms=stored["at"])).planned == 0
+    assert run_replay(ReplayOptions(topic, target, dry, lake=str(whole), since_ms=stored["at"])).planned == 12
+    assert run_replay(ReplayOptions(topic, target, dry, lake=str(whole), until_ms=stored["at"])).planned == 0
     other = f"{topic}_poor"
     create_topic(server, other)
     archived(server, other, poor, columns=("body", "keys"))
     with pytest.raises(JobFailed, match=r"was written without .*properties.*: not to replay"):
-        run_replay(ReplayOptions(other, "any", dry, lake=str(poor)))
+        run_replay(ReplayOptions(other, target, dry, lake=str(poor)))

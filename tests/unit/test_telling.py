@@ -34,7 +34,7 @@ def run(
     monkeypatch: pytest.MonkeyPatch,
     files: dict[str, str],
     required: str = "0",
-    apart: bool = False,
+    apart: bool = True,
 ) -> tuple[pytest.RunResult, str]:
     """The result of a run of files of tests, and its report.
 
@@ -78,7 +78,7 @@ def test_only_foreign_processes_have_a_second_try(
     files = {
         path: FLAKY.replace("COUNT", "1").replace("KIND", kind) for path, kind in (AGAIN | AT_ONCE).items()
     }
-    result, report = run(pytester, monkeypatch, files, apart=True)
+    result, report = run(pytester, monkeypatch, files)
     result.assert_outcomes(passed=len(AGAIN), failed=len(AT_ONCE))
     told = [line for line in report.splitlines() if line.startswith("failed at first: ")]
     assert told == [
@@ -130,7 +130,7 @@ def test_what_is_not_run_fails_where_it_has_to_run(
     required: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(NEEDS, "nothing-like-it", ("a thing", lambda: False))
-    result, report = run(pytester, monkeypatch, {"tests/unit/test_it.py": SKIPPED}, required)
+    result, report = run(pytester, monkeypatch, {"tests/unit/test_it.py": SKIPPED}, required, apart=False)
     if required == "1":
         result.assert_outcomes(passed=1, skipped=1, errors=1, failed=1, xfailed=1)
         assert f"{MISSING}a thing; with {REQUIRED}=1 that is a failure" in result.stdout.str()

@@ -122,6 +122,8 @@ class OffLoop:
     """
 
     work: Generator[None, None, object]
+    holds_body: bool = False
+    """Whether it keeps a large body in memory: a peer may have few of these under way."""
 
 
 Condition: TypeAlias = DataAt | Durable | Saved | Answer | Warm | Signal | Pause | OffLoop
@@ -212,10 +214,17 @@ READ_ON_LOOP_BYTES = 16 << 10
 T = TypeVar("T")
 
 
-def off_loop(work: Generator[None, None, T], then: Callable[[T, int], Result], now: int) -> Wait:
+def off_loop(
+    work: Generator[None, None, T],
+    then: Callable[[T, int], Result],
+    now: int,
+    *,
+    holds_body: bool = False,
+) -> Wait:
     """Has `work` done beside the loop; `then(value, now)` makes the reply of what it came to.
 
-    What the work raises answers the request. One that takes too long is answered SYSTEM_BUSY.
+    What the work raises answers the request. One that takes too long is answered SYSTEM_BUSY. `holds_body`:
+    the work keeps a large body of the peer in memory.
     """
 
     def ended(outcome: Outcome, later: int) -> Result:
@@ -225,7 +234,7 @@ def off_loop(work: Generator[None, None, T], then: Callable[[T, int], Result], n
             raise Refused(ResponseCode.SYSTEM_BUSY, "the request took too long; try again later")
         return then(outcome.value, later)
 
-    return Wait((OffLoop(work),), now + OFF_LOOP_TIMEOUT_MS, ended)
+    return Wait((OffLoop(work, holds_body),), now + OFF_LOOP_TIMEOUT_MS, ended)
 
 
 Handler: TypeAlias = Callable[[Any, Any, int], Result]

@@ -38,7 +38,9 @@ ROWS_PER_TURN = 1_000
 def register_broker(tables: RouteTables, call: Call[RegisterBroker], now: int) -> Result:
     """Takes a broker's table in, so much per turn; a slave learns where its master is."""
     if is_long(call):
-        return off_loop(reading(call), lambda read, later: _take_in(tables, read, later), now)
+        return off_loop(
+            reading(call), lambda read, later: _take_in(tables, read, later), now, holds_body=True
+        )
     return _take_in(tables, read_registration(call), now)
 
 

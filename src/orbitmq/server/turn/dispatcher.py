@@ -229,7 +229,10 @@ class Dispatcher:
             yield from ()
             return kind.from_peer(command)
 
-        return off_loop(read(), lambda request, later: handler(Call(request, command, peer), later), now)
+        def handle(request: Request[Any], later: int) -> Result:
+            return handler(Call(request, command, peer), later)
+
+        return off_loop(read(), handle, now, holds_body=True)
 
     def _together(self, connection: Connection, many: ManyHandler, commands: list[Command], now: int) -> None:
         peer = connection.peer

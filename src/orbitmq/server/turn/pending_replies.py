@@ -32,7 +32,10 @@ Arrival: TypeAlias = tuple[str, int, int, int]
 MAX_WAITS_PER_CONNECTION = 4096
 """Held requests of one peer; a further one is answered at once, as if its time were over."""
 MAX_OFF_LOOP_PER_CONNECTION = 16
-"""Requests of one peer that are worked on beside the loop: those threads serve everybody."""
+"""Requests of one peer that are worked on beside the loop: those threads serve everybody.
+
+Further ones wait for their turn, but those with a large body are refused: that memory is the peer's to choose.
+"""
 STEP_MS = 50
 """Long waits end together, so much after their deadlines at most: a timer for each costs more than it."""
 LONG_MS = 1_000
@@ -124,6 +127,8 @@ class Waits:
         self._off_loop = off_loop or OffLoopRunner(None)
         self._working: dict[int, int] = {}
         """How many pieces of work are under way for a connection."""
+        self._queued: dict[int, deque[tuple[Waiting, OffLoop]]] = {}
+        """Work of a connection that starts when another piece of its work has ended."""
         self._by_queue: dict[tuple[str, int], dict[Waiting, DataAt]] = {}
         self._late: deque[Waiting] = deque()
         """Calls whose message has come, woken in one of the next rounds of the loop."""
@@ -220,20 +225,25 @@ class Waits:
                 self._work(waiting, condition)
 
     def _work(self, waiting: Waiting, condition: OffLoop) -> None:
-        working = self._working.get(waiting.connection_id, 0)
-        if working >= MAX_OFF_LOOP_PER_CONNECTION:
+        connection_id = waiting.connection_id
+        working = self._working.get(connection_id, 0)
+        if working < MAX_OFF_LOOP_PER_CONNECTION:
+            self._start_work(waiting, condition)
+        elif condition.holds_body:
             waiting.error = Refused(
                 ResponseCode.SYSTEM_BUSY,
                 f"{working} requests of this connection take long already: wait for their answers",
             )
             self._loop.call_soon(self._met, waiting)
-            return
+        else:
+            self._queued.setdefault(connection_id, deque()).append((waiting, condition))
 
+    def _start_work(self, waiting: Waiting, condition: OffLoop) -> None:
         def ended(value: object, error: Exception | None) -> None:
             waiting.value, waiting.error = value, error
             self._met(waiting)
 
-        self._working[waiting.connection_id] = working + 1
+        self._working[waiting.connection_id] = self._working.get(waiting.connection_id, 0) + 1
         waiting.abandon = self._off_loop.start(condition.work, ended)
 
     def _stop_work(self, waiting: Waiting) -> None:
@@ -241,9 +251,22 @@ class Waits:
             return
         waiting.abandon()
         waiting.abandon = None
-        working = self._working.pop(waiting.connection_id) - 1
+        connection_id = waiting.connection_id
+        working = self._working.pop(connection_id) - 1
         if working:
-            self._working[waiting.connection_id] = working
+            self._working[connection_id] = working
+        self._start_queued(connection_id)
+
+    def _start_queued(self, connection_id: int) -> None:
+        """Starts the next piece of work of a connection whose call is still held."""
+        queued = self._queued.get(connection_id)
+        while queued:
+            waiting, condition = queued.popleft()
+            if waiting.left:
+                self._start_work(waiting, condition)
+                break
+        if not queued:
+            self._queued.pop(connection_id, None)
 
     def _answered(self, waiting: Waiting, condition: Answer, command: Command | None) -> None:
         if command is not None:
@@ -359,6 +382,7 @@ class Waits:
 
     def connection_closed(self, connection_id: int) -> None:
         """Forgets the calls of a peer that is gone; nobody would read their replies."""
+        self._queued.pop(connection_id, None)
         for waiting in self._by_connection.pop(connection_id, ()):
             waiting.left = 0
             self._uncount(waiting)

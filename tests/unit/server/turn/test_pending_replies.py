@@ -309,21 +309,26 @@ async def test_work_for_a_peer_that_is_gone_ends_after_its_slice() -> None:
     assert (held.outcomes, bench.waits.count) == ([], 0)
 
 
-async def test_a_peer_has_a_limit_of_work_under_way() -> None:
+async def test_work_of_a_peer_waits_beyond_a_limit_and_large_bodies_are_refused() -> None:
     bench, go_on = Bench(), threading.Event()
 
-    def hold(connection_id: int) -> asyncio.Future[Outcome]:
+    def hold(
+        connection_id: int, holds_body: bool = False, started: threading.Event | None = None
+    ) -> asyncio.Future[Outcome]:
         held: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        wait = Wait((OffLoop(working([], threading.Event(), go_on)),), FAR, lambda outcome, now: None)
+        work = working([], started or threading.Event(), go_on)
+        wait = Wait((OffLoop(work, holds_body),), FAR, lambda outcome, now: None)
         bench.waits.hold(connection_id, wait, held.set_result)
         return held
 
     held = [hold(1) for _ in range(MAX_OFF_LOOP_PER_CONNECTION)]
-    refused, other = hold(1), hold(2)
+    started = threading.Event()
+    queued, refused, other = hold(1, started=started), hold(1, holds_body=True), hold(2)
     error = (await refused).error
     assert isinstance(error, Refused)
     assert error.code == ResponseCode.SYSTEM_BUSY
-    assert not any(one.done() for one in held)
+    assert not any(one.done() for one in (*held, queued))
+    assert not started.is_set()
     go_on.set()
-    assert [(await one).value for one in (*held, other)] == ["found"] * (len(held) + 1)
+    assert [(await one).value for one in (*held, queued, other)] == ["found"] * (len(held) + 2)
     assert (await hold(1)).value == "found"

@@ -65,7 +65,7 @@ function TopicList({ cluster }) {
 
 function figure(figures, topic, show) {
   const found = figures[topic.name];
-  if (!found) return html`<span class="skeleton" aria-label=${t("Loading")}></span>`;
+  if (!found) return html`<span class="skeleton" role="img" aria-label=${t("Loading")}></span>`;
   return found.error ? html`<span class="quiet" title=${found.error}>–</span>` : show(found);
 }
 
