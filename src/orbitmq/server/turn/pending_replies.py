@@ -34,7 +34,7 @@ MAX_WAITS_PER_CONNECTION = 4096
 MAX_OFF_LOOP_PER_CONNECTION = 16
 """Requests of one peer that are worked on beside the loop: those threads serve everybody.
 
-Further ones wait for their turn, but those with a large body are refused: that memory is the peer's to choose.
+Further ones wait for their turn. Those with a large body are refused: that memory is the peer's to choose.
 """
 STEP_MS = 50
 """Long waits end together, so much after their deadlines at most: a timer for each costs more than it."""
