@@ -183,7 +183,7 @@ def _get_background() -> _Background:
 
 
 class _Face(Generic[CoreT]):
-    """What the blocking forms have in common."""
+    """The common part of the blocking forms."""
 
     _make: Callable[..., CoreT]
 
@@ -257,7 +257,7 @@ class Delivery:
         return self._core.message
 
     def done(self) -> bool:
-        """Whether it is known what became of the message."""
+        """True if the fate of the message is known."""
         return self._done.done()
 
     def result(self, timeout_seconds: float | None = None) -> SendResult:
@@ -279,12 +279,12 @@ class Producer(_Face[client.Producer]):
 
     @property
     def healthy(self) -> bool:
-        """Whether it runs and nothing fails at present: for probes."""
+        """True if it runs and nothing fails at present: for probes."""
         return self._core.healthy
 
     @property
     def trouble(self) -> dict[str, Exception]:
-        """What fails at present, by subject."""
+        """Failures at present, by subject."""
         return dict(self._core.trouble)
 
     queues = _waiting(client.Producer.queues)
@@ -319,12 +319,12 @@ class TransactionProducer(_Face[client.TransactionProducer]):
 
     @property
     def healthy(self) -> bool:
-        """Whether it runs and nothing fails at present: for probes."""
+        """True if it runs and nothing fails at present: for probes."""
         return self._core.healthy
 
     @property
     def trouble(self) -> dict[str, Exception]:
-        """What fails at present, by subject."""
+        """Failures at present, by subject."""
         return dict(self._core.trouble)
 
     queues = _waiting(client.TransactionProducer.queues)
@@ -410,7 +410,7 @@ class PushConsumer(_Face[client.PushConsumer]):
 
     @property
     def is_paused(self) -> bool:
-        """Whether nothing more is pulled."""
+        """True if nothing more is pulled."""
         return self._core.is_paused
 
     def on(
@@ -460,7 +460,7 @@ class PushConsumer(_Face[client.PushConsumer]):
 
     @property
     def healthy(self) -> bool:
-        """Whether it runs and nothing fails at present."""
+        """True if it runs and nothing fails at present."""
         return self._core.healthy
 
     @property
@@ -470,7 +470,7 @@ class PushConsumer(_Face[client.PushConsumer]):
 
     @property
     def trouble(self) -> dict[str, Exception]:
-        """What fails at present, by subject."""
+        """Failures at present, by subject."""
         return dict(self._core.trouble)
 
     def __iter__(self) -> Iterator[ReceivedMessage]:

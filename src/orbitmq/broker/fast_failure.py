@@ -60,7 +60,7 @@ class FastFailure:
         self._settings = settings
 
     def max_age_ms(self, code: int) -> float:
-        """How old a request of this code may be when it is handled; infinite without a limit."""
+        """Largest age of a request of this code when it is handled; infinite without a limit."""
         settings = self._settings
         if not settings.broker_fast_failure_enable:
             return math.inf

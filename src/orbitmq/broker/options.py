@@ -44,7 +44,7 @@ class BrokerSettings(
     UpkeepOptions,
     owner="BrokerConfig",
 ):
-    """What one broker is told; handlers read it at every request, so that updates count at once."""
+    """Options of one broker; handlers read it at every request, so that updates count at once."""
 
     # Who it is, and who knows it.
     broker_name: str = option(

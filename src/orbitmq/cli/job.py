@@ -1,4 +1,4 @@
-"""`orbitmq job`: the jobs on Spark. What they need is looked for only when one is called."""
+"""`orbitmq job`: the jobs on Spark. Things they need are looked for only when one is called."""
 
 from __future__ import annotations
 

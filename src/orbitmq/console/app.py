@@ -59,7 +59,7 @@ def create_app(console: Console) -> Starlette:
 
 
 def identify(console: Console, request: Request) -> Identity | None:
-    """Who asks: the user of the session; on a console without users anybody is admin."""
+    """The user that asks: the user of the session; on a console without users anybody is admin."""
     address = request.client.host if request.client else ""
     if not console.wants_login:
         return Identity("local", Role.ADMIN, address, console.open_csrf_token)

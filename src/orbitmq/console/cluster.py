@@ -12,7 +12,7 @@ from orbitmq.console.sampling import Sampler
 
 PRODUCER_GROUP = "CONSOLE_PRODUCER"
 PATIENCE_MS = 5000
-"""How long a page waits for one broker."""
+"""Time that a page waits for one broker."""
 
 
 class Cluster:

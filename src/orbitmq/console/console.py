@@ -1,4 +1,4 @@
-"""What all requests of one console share."""
+"""State that all requests of one console share."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Console:
 
     @property
     def wants_login(self) -> bool:
-        """Whether users have to log in: there are some, or were at the start."""
+        """True if users have to log in: there are some, or were at the start."""
         return not self.settings.is_loopback or self._began_with_users or bool(self.users.users)
 
     @property
     def uses_tls(self) -> bool:
-        """Whether browsers come by https."""
+        """True if browsers come by https."""
         return self.settings.tls_cert is not None
 
     async def start(self) -> None:

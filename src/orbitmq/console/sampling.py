@@ -27,7 +27,7 @@ LONGEST_PAUSE_SECONDS = 60.0
 
 @dataclass(slots=True)
 class Sample:
-    """What one look found. `errors` says what could not be found out."""
+    """Findings of one look. `errors` says what could not be found out."""
 
     at_ms: int = 0
     brokers: list[BrokerState] = field(default_factory=list)

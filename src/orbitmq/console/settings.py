@@ -1,4 +1,4 @@
-"""How a console is started, and which starts are refused."""
+"""Start of a console, and the starts that are refused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ConsoleSettings:
     access: Access = field(default_factory=Access)
     """The user and the TLS settings with which brokers are asked."""
     sample_seconds: float = 10.0
-    """How often the charts get a point."""
+    """Interval between points of the charts."""
 
     def __post_init__(self) -> None:
         if not self.clusters:
@@ -55,7 +55,7 @@ class ConsoleSettings:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it."""
+        """True if only this machine can reach it."""
         if self.listen == "localhost":
             return True
         try:

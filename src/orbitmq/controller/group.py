@@ -72,7 +72,7 @@ class BrokerGroup:
 
     @property
     def was_never_elected(self) -> bool:
-        """Whether the group has had no master yet."""
+        """True if the group has had no master yet."""
         return self.master_epoch == 0
 
     def with_replica(self, broker_id: int, replica: Replica) -> BrokerGroup:

@@ -90,7 +90,7 @@ class BrokerGroups:
         return changed
 
     def is_live(self, group: BrokerGroup, broker_id: int | None) -> bool:
-        """Whether a member lives."""
+        """True if a member lives."""
         return broker_id is not None and self._live.get((group.name, broker_id)) is not None
 
     def next_broker_id(self, name: str) -> int:
@@ -243,7 +243,7 @@ class BrokerGroups:
             self.elect(group, now, reason)
 
     def _may_still_come(self, group: BrokerGroup, now: int) -> bool:
-        """Whether the master may live without this controller knowing, which has led for a short time only.
+        """True if the master may live without this controller knowing, which has led for a short time only.
 
         The leader before may have promised it a lease, so nobody else may be master until that is over.
         """

@@ -15,7 +15,7 @@ from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.schema.declare import Reply
 
 COMMIT_TIMEOUT_MS = 3_000
-"""How long an answer waits for the consensus store."""
+"""Time that an answer waits for the consensus store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Journal:
         self._pending[key] = text
 
     def take(self) -> Batch | None:
-        """What was changed since, or None."""
+        """Changes since the last call, or None."""
         if not self._pending:
             return None
         batch = Batch(self.version, self._pending)

@@ -17,7 +17,7 @@ class Leadership:
     peers: dict[str, str] = field(default_factory=dict)
     """Addresses by id, this controller's included."""
     leads: bool = False
-    """Whether this controller holds the lease, and has taken over what the store holds."""
+    """True if this controller holds the lease, and has taken over what the store holds."""
     lease_until_ms: int = 0
     """When the lease of this controller may end, by its own clock."""
 

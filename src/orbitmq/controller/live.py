@@ -28,7 +28,7 @@ class LiveBroker:
     """The smaller one is preferred among equals."""
 
     def is_expired(self, now: int) -> bool:
-        """Whether its last heartbeat is too long ago."""
+        """True if its last heartbeat is too long ago."""
         return now - self.last_ms > self.timeout_ms
 
 

@@ -1,4 +1,4 @@
-"""What the handlers of a controller work on, and the registry they are in."""
+"""Tables that the handlers of a controller work on, and the registry they are in."""
 
 from __future__ import annotations
 

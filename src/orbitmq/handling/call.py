@@ -123,7 +123,7 @@ class OffLoop:
 
     work: Generator[None, None, object]
     holds_body: bool = False
-    """Whether it keeps a large body in memory: a peer may have few of these under way."""
+    """True if it keeps a large body in memory: a peer may have few of these under way."""
 
 
 Condition: TypeAlias = DataAt | Durable | Saved | Answer | Warm | Signal | Pause | OffLoop
@@ -198,7 +198,8 @@ TURNS_TIMEOUT_MS = 60_000
 def in_turns(work: Generator[None, None, Result], now: int) -> Result:
     """Does long work one part per turn: `work` yields where others may come in, and returns the result.
 
-    What it works on may have changed behind each yield. It is given up where the peer goes away meanwhile.
+    State that it works on may have changed behind each yield. It is given up where the peer goes away
+    meanwhile.
     """
     try:
         next(work)
@@ -223,8 +224,8 @@ def off_loop(
 ) -> Wait:
     """Has `work` done beside the loop; `then(value, now)` makes the reply of what it came to.
 
-    What the work raises answers the request. One that takes too long is answered SYSTEM_BUSY. `holds_body`:
-    the work keeps a large body of the peer in memory.
+    The result of the work answers the request; so does an error that it raises. One that takes too long is
+    answered SYSTEM_BUSY. `holds_body`: the work keeps a large body of the peer in memory.
     """
 
     def ended(outcome: Outcome, later: int) -> Result:

@@ -26,7 +26,7 @@ _ZLIB = 0x78
 
 
 def is_long(call: Call[RegisterBroker]) -> bool:
-    """Whether reading a registration takes more than a ms or two: a compressed one may be of any length."""
+    """True if reading a registration takes more than a ms or two: a compressed one may be of any length."""
     body = call.command.body
     return (
         body is not None and len(body) > 0 and (_is_compressed(call, body) or len(body) > READ_ON_LOOP_BYTES)

@@ -1,8 +1,8 @@
 """One connection that carries calls in both directions.
 
-Either side may send requests; answers find their call by `opaque`. What is written within one turn of the
-event loop leaves in one write. A peer that does not take its answers is not read from until it does, so
-what it can make us hold is bounded.
+Either side may send requests; answers find their call by `opaque`. Bytes written within one turn of the event
+loop leave in one write. A peer that does not take its answers is not read from until it does, so what it can
+make us hold is bounded.
 """
 
 from __future__ import annotations

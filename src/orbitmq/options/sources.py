@@ -59,7 +59,7 @@ class Layer:
     ) -> tuple[Layer, Layer]:
         """The layer as a process with both reads it: a name that both have is the broker's.
 
-        What neither has goes to the broker, which says so.
+        A value that neither has goes to the broker, which says so.
         """
         of_namesrv = {
             name: value for name, value in self.values.items() if not is_broker(name) and is_namesrv(name)

@@ -36,7 +36,7 @@ class NoFile(OSError):
 def require_file(path: Path) -> None:
     """Raises NoFile for what is not even opened: to open a pipe may take for ever, a device may do anything.
 
-    What is missing, or a folder, is told by the one who opens it.
+    The function that opens a file tells that it is missing, or a folder.
     """
     try:
         mode = os.stat(path).st_mode

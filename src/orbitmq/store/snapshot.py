@@ -2,8 +2,8 @@
 
 The copy is what a crash would have left behind: a broker, OrbitMQ's or Apache's, opens it as it opens a
 folder after kill -9. Nothing is asked of the broker that works there; what makes the copy consistent is the
-order in which it is taken. What says how far something has got comes first, what it points to later, the
-commit log last, so that nothing in the copy points beyond the copy's log:
+order in which it is taken. Files that tell progress come first, the files they point to later, the commit log
+last, so that nothing in the copy points beyond the copy's log:
 
     checkpoint and queue checkpoint; tables (offsets, delays, timers); timer wheel; timer log; queues; index;
     the commit log; topics and groups, of which the log may have made new ones in between

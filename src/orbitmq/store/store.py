@@ -121,7 +121,7 @@ class MessageStore:
         self._follower = QueueFollower(self._queues, self._extension, self._delays, self._arrivals.dirty)
         self._room = Room(self._queues.by_topic)
         self.takes_messages = True
-        """Whether anything but a master's log is stored: only while this broker is master itself."""
+        """True if anything but a master's log is stored: only while this broker is master itself."""
         self._last_timestamp = 0
         self._last_record = -1
         self._half_done: BaseException | None = None
@@ -458,7 +458,7 @@ class MessageStore:
         """Appends bytes of a master's log, cut anywhere; queues follow from whole records at once.
 
         Raises NotTheMasters for bytes that do not continue this log, StoreUnavailable where nothing is
-        taken now, OSError where the disk has no room. What is whole by then is stored.
+        taken now, OSError where the disk has no room. Records that are whole by then are stored.
         """
         refused = self._refusal()
         if refused:
@@ -485,7 +485,7 @@ class MessageStore:
     def truncate_to(self, physical_offset: int, now_ms: int) -> int:
         """Makes the log end at a physical offset, now and after any crash; gives where it ends.
 
-        What is behind the offset is taken away, acknowledged or not: the caller has decided that another
+        Records behind the offset are taken away, acknowledged or not: the caller has decided that another
         broker's log counts, and says so to its operators. An offset within a record counts as the beginning
         of that record; one at or behind the end of the log takes away nothing but a partial record.
 
@@ -619,7 +619,7 @@ class MessageStore:
     def is_page_cache_busy(self) -> bool:
         """True if the disk has stalled: a flush takes too long, and much memory is dirty.
 
-        Who writes on then is stopped by the kernel sooner or later, and everybody with it. So senders are
+        The kernel stops a process that writes on then sooner or later, and everybody with it. So senders are
         told to go elsewhere before.
         """
         flushing_ms = self._log.flushing_ms

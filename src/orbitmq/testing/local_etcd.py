@@ -72,7 +72,7 @@ class LocalEtcd:
 
     @property
     def address(self) -> str:
-        """What controllers are given."""
+        """Address that controllers are given."""
         return f"etcd://{','.join(self.endpoints)}"
 
     @property

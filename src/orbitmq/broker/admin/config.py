@@ -39,7 +39,8 @@ class BrokerConfig:
         self._dirty_tables = dirty_tables
         self._changed: dict[str, str] = {}
         self.found: dict[str, str] = {}
-        """What follows from others where it is not set, by property: addresses, ports, folders."""
+        """Values that follow from other options where they are not set, by property: addresses, ports,
+        folders."""
 
     def properties(self) -> dict[str, str]:
         """Every property that has a value, by Apache's name."""
@@ -71,6 +72,6 @@ class BrokerConfig:
         self._dirty_tables.mark(self.NAME)
 
     def rewrite(self) -> Callable[[bytes], str]:
-        """What makes of the properties file's content the one with all changes made since the start."""
+        """A function from the properties file's content to the one with all changes made since the start."""
         changed = dict(self._changed)
         return lambda content: update_properties(content, changed)

@@ -35,7 +35,7 @@ from orbitmq.store import MessageStore, StoreFigures
 
 
 class AdminSettings(Protocol):
-    """What the broker's options say that its runtime info shows."""
+    """Options of the broker that its runtime info shows."""
 
     @property
     def start_accept_send_request_time_stamp(self) -> int: ...
@@ -55,7 +55,7 @@ class AdminSettings(Protocol):
 
 @dataclass(slots=True)
 class AdminTables:
-    """What figures and cleaning look at."""
+    """Tables that runtime figures and cleaning look at."""
 
     identity: BrokerIdentity
     settings: AdminSettings

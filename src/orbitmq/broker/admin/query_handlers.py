@@ -25,7 +25,7 @@ from orbitmq.store import MessageStore
 
 MAX_QUERIED = 64
 MAX_UNITS = 1_000
-"""How many units of a consume queue one answer holds."""
+"""Largest number of units of a consume queue in one answer."""
 
 INDEX_KEY = "K"
 INDEX_UNIQUE = "U"
@@ -41,7 +41,7 @@ class QuerySettings(Protocol):
 
 @dataclass(slots=True)
 class QueryTables:
-    """What searches look at."""
+    """Tables that searches look at."""
 
     settings: QuerySettings
     topics: TopicTable
@@ -81,7 +81,7 @@ def query_message(tables: QueryTables, call: Call[QueryMessage], now: int) -> Re
 
 
 def _is_meant(record: bytes | memoryview, request: QueryMessage, index_type: str) -> bool:
-    """Whether a record is of the topic and the key: the index knows hashes only, which others may share."""
+    """True if a record is of the topic and the key: the index knows hashes only, which others may share."""
     try:
         message = decode_record(record)
     except BadRecord:
@@ -114,7 +114,7 @@ def view_message_by_id(tables: QueryTables, call: Call[ViewMessageById], now: in
 def query_consume_queue(tables: QueryTables, call: Call[QueryConsumeQueue], now: int) -> Result:
     """Units of a consume queue, and what a group subscribes of its topic.
 
-    Whether a unit would be let through (`eval`) is told, as Apache does, of units with an extension alone.
+    As Apache does, the answer tells of units with an extension alone if they would be let through (`eval`).
     """
     request = call.request
     topic, queue_id = request.topic or "", request.queue_id

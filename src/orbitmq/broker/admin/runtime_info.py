@@ -25,7 +25,7 @@ class Uptime:
 
 @dataclass(slots=True)
 class TimerFigures:
-    """How timer messages get on."""
+    """Progress of timer messages."""
 
     read_behind_ms: int = 0
     """For how long the oldest slot that is not delivered has been due."""

@@ -1,4 +1,4 @@
-"""How a broker shares the queues of a topic among the members of a group that ask it to.
+"""Sharing the queues of a topic among the members of a group that ask the broker to do so.
 
 Members of a group that pop may read each other's queues: a member whose neighbours are slow helps them out.
 With a share of n each gets its own queues and those of the n members after it; without one, all queues of

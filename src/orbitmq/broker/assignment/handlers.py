@@ -49,7 +49,7 @@ class AssignmentSettings(Protocol):
 
 @dataclass(slots=True)
 class AssignmentTables:
-    """What assignments look at and change."""
+    """Tables that assignments look at and change."""
 
     identity: BrokerIdentity
     settings: AssignmentSettings

@@ -1,4 +1,4 @@
-"""Whether the clients of a group pull a topic or pop it, as an administrator has set it."""
+"""The choice, set by an administrator, between pull and pop for the clients of a group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which frames at the start of a read may go a fast path on a broker with access control.
+"""The choice of frames at the start of a read that may go a fast path on a broker with access control.
 
 Hot: every message passes here where access is controlled. The rules decide once about a user, its
 address and the names in a request, which makes a grant; the signature of each frame is checked. A frame
@@ -73,7 +73,7 @@ class Grant:
 
 
 class Grants(Protocol):
-    """What has been granted, and the rules that decide about more."""
+    """Rights that have been granted, and the rules that decide about more."""
 
     fields: dict[int, tuple[bytes, ...]]
     """The header fields that name resources, by the codes of requests that have fast paths."""
@@ -88,11 +88,11 @@ class Grants(Protocol):
         """Asks the rules and keeps what they grant; None if they refuse."""
 
     def is_authenticated(self, user: str, peer: Peer, now: int) -> bool:
-        """Whether an earlier signature of a user counts for its connection."""
+        """True if an earlier signature of a user counts for its connection."""
 
 
 def admitted_bytes(data: bytes, grants: Grants, peer: Peer, now: int) -> int:
-    """How many bytes at the start of `data` are whole frames of requests that may be served."""
+    """Number of bytes at the start of `data` that are whole frames of requests that may be served."""
     if not cython.compiled:
         return 0
     read: Span = span_of(data)
@@ -187,7 +187,7 @@ def _is_signed(
     key: Any,
     memory: bytearray,
 ) -> cython.bint:
-    """Whether a request's signature is right; see `orbitmq.protocol.remoting.signing`. Compiled only."""
+    """True if a request's signature is right; see `orbitmq.protocol.remoting.signing`. Compiled only."""
     # As many as a header has: 26 letters and `MOST_NAMED`.
     names = cython.declare(Span[46])
     values = cython.declare(Text[46])

@@ -1,7 +1,7 @@
 """The gate in front of every request: is the sender who it says it is, and may it do what it asks for.
 
 Asked by the server before a request reaches its handler, and only on brokers where one of the two checks is
-on. What is refused is answered with NO_PERMISSION and Apache's words.
+on. A refused request is answered with NO_PERMISSION and Apache's words.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Gate:
         self._changes = table.changes
 
     def _forget_outdated(self) -> None:
-        """What was decided holds until a user or a rule changes."""
+        """A decision holds until a user or a rule changes."""
         if self._changes != self._table.changes:
             self._changes = self._table.changes
             self._decisions.clear()
@@ -84,7 +84,7 @@ class Gate:
             self.granted.clear()
 
     def admitted_bytes(self, data: bytes, peer: Peer, now: int) -> int:
-        """How many bytes at the start of a read are frames of requests that `refusal` would let in.
+        """Number of bytes at the start of a read that are frames of requests that `refusal` would let in.
 
         There may be more such frames: what is in any way unusual ends it.
         """

@@ -1,4 +1,4 @@
-"""What rules of a user say: resources and their patterns, and which of several rules counts.
+"""Rules of a user: resources and their patterns, and which of several rules counts.
 
 Of the rules that fit a request the most specific one decides: a rule for a type of resource before one for
 any; a name before a prefix, a longer prefix before a shorter one, a prefix before any name; Deny before

@@ -29,7 +29,7 @@ class AuthFile(JsonBody):
 
 
 def may_hold_clear_secrets(text: str) -> bool:
-    """Whether a file's content has secrets that are not sealed; of what cannot be read nobody knows."""
+    """True if a file's content has secrets that are not sealed; of what cannot be read nobody knows."""
     try:
         users = AuthFile.from_json(text).users
     except Malformed:
@@ -49,7 +49,7 @@ class AuthTable:
         self._rules: dict[str, Rules] = {}
         self._dirty_tables = dirty_tables
         self.sealing: Sealing | None = None
-        """What secrets are sealed with in the file; without it they are there as they are."""
+        """The key by which secrets are sealed in the file; without it they are there as they are."""
         self.changes = 0
         """Number of changes; earlier decisions may be outdated after each."""
 

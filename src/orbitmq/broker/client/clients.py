@@ -1,4 +1,4 @@
-"""Who is here: producers and consumers by group, as their heartbeats say.
+"""Connected clients: producers and consumers by group, as their heartbeats say.
 
 A member is a connection, since that is what comes and goes; one client id may for a moment have two. When
 the members of a consumer group or its subscriptions change, every member is told (ids changed), so that it
@@ -48,7 +48,7 @@ class Client:
     host: bytes = b""
     """Its packed address."""
     user: str | None = None
-    """Who it signed its heartbeat as, where there is access control."""
+    """User that signed its heartbeat, where there is access control."""
 
 
 @dataclass(slots=True)
@@ -62,13 +62,13 @@ class ConsumerGroup:
     members: dict[int, Client] = field(default_factory=dict)
     subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
     notifies: bool = True
-    """Whether members are told of changes (the group's notifyConsumerIdsChangedEnable)."""
+    """True if members are told of changes (the group's notifyConsumerIdsChangedEnable)."""
     quiet_until: int = 0
     """No change is told before this time (ms)."""
 
     @property
     def is_broadcasting(self) -> bool:
-        """Whether every member gets every message."""
+        """True if every member gets every message."""
         return self.message_model is _BROADCASTING
 
     def client_ids(self) -> list[str]:
@@ -110,7 +110,7 @@ class ClientTable:
         self.producers: dict[str, dict[int, Client]] = {}
         self.consumers: dict[str, ConsumerGroup] = {}
         self.changes = 0
-        """How often a consumer group came, went, or said something else of what it consumes and how."""
+        """Number of times that a consumer group came, went, or changed what it consumes and how."""
         self.untold: set[str] = set()
         """Groups that changed since their members were last told."""
         self._outbox = outbox
@@ -120,7 +120,7 @@ class ClientTable:
         """Groups by connection, so that a connection that goes costs no look at every group."""
 
     def subscription(self, group: str, topic: str) -> SubscriptionData | None:
-        """What a group subscribes of a topic, or None."""
+        """A group's subscription of a topic, or None."""
         consumers = self.consumers.get(group)
         return None if consumers is None else consumers.subscriptions.get(topic)
 

@@ -30,7 +30,7 @@ ASK_TIMEOUT_MS = 10_000
 
 @dataclass(slots=True)
 class ConsumerTables:
-    """What passing on a question looks at."""
+    """Tables that passing on a question looks at."""
 
     identity: BrokerIdentity
     topics: TopicTable
@@ -42,7 +42,7 @@ class ConsumerTables:
 
 @handlers(GetConsumerRunningInfo)
 def get_consumer_running_info(tables: ConsumerTables, call: Call[GetConsumerRunningInfo], now: int) -> Result:
-    """What a consumer says of itself."""
+    """A consumer's report about itself."""
     request = call.request
     client = _find(tables, request.consumer_group, request.client_id)
     return _ask(client, request.consumer_group, request, now)

@@ -62,7 +62,7 @@ class ClientSettings(Protocol):
 
 @dataclass(slots=True)
 class ClientTables:
-    """What heartbeats and questions about clients look at and change."""
+    """Tables that heartbeats and questions about clients look at and change."""
 
     settings: ClientSettings
     topics: TopicTable
@@ -232,7 +232,7 @@ def get_all_producer_info(tables: ClientTables, call: Call[GetAllProducerInfo], 
 def query_subscription_by_consumer(
     tables: ClientTables, call: Call[QuerySubscriptionByConsumer], now: int
 ) -> Reply:
-    """What a group subscribes of a topic; nothing if it is not here."""
+    """A group's subscription of a topic; nothing if it is not here."""
     request = call.request
     return SubscriptionReply(
         body=QuerySubscriptionResponseBody(

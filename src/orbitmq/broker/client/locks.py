@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 LOCK_LIVE_MS = 60_000
-"""How long a lock lives without being renewed (rocketmq.broker.rebalance.lockMaxLiveTime)."""
+"""Time that a lock lives without being renewed (rocketmq.broker.rebalance.lockMaxLiveTime)."""
 
 TRUSTED_MS = 30_000
-"""How long clients handle messages of a queue without a renewal of its lock."""
+"""Time that clients handle messages of a queue without a renewal of its lock."""
 
 Queue = tuple[str, str, int]
 """Topic, broker name, queue id: the lock is about the queue as the client names it."""
@@ -22,13 +22,13 @@ Queue = tuple[str, str, int]
 
 @dataclass(slots=True)
 class QueueLock:
-    """Who holds a queue, and when it was last said so."""
+    """Holder of a queue, and the time of its last renewal."""
 
     client_id: str
     renewed_ms: int
 
     def is_live(self, now: int) -> bool:
-        """Whether the lock still counts."""
+        """True if the lock still counts."""
         return now - self.renewed_ms <= LOCK_LIVE_MS
 
 
@@ -77,7 +77,7 @@ class QueueLocks:
             del self._by_group[group]
 
     def group_holds(self, group: str, now: int) -> bool:
-        """Whether any client of the group holds a live lock, which makes it a group of ordered consumers."""
+        """True if any client of the group holds a live lock, which makes it a group of ordered consumers."""
         locks = self._by_group.get(group)
         return locks is not None and any(lock.is_live(now) for lock in locks.values())
 

@@ -10,7 +10,9 @@ if TYPE_CHECKING:
 
 
 class Outbox:
-    """Pushes in the order in which rules made them. What needs an answer is a `Wait` on `Answer` instead."""
+    """Pushes in the order in which rules made them. A request that needs an answer is a `Wait` on `Answer`
+    instead.
+    """
 
     __slots__ = ("pushes",)
 

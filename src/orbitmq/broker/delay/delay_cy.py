@@ -1,8 +1,8 @@
 """Delayed messages whose time has come, copied within the map to where they belong.
 
 Hot: every delayed message passes here. The record is the one that waits, but for topic, queue, the two
-offsets and the store time. What is not sound, or has no place yet (an unknown queue, a full segment), ends
-it: the rules of `delay` decide. Interpreted, all goes that way.
+offsets and the store time. A record that is not sound, or has no place yet (an unknown queue, a full
+segment), ends it: the rules of `delay` decide. Interpreted, all goes that way.
 """
 
 # mypy: disable-error-code="name-defined,misc,untyped-decorator,unused-ignore"
@@ -69,10 +69,10 @@ _SMALL_BYTES = 1024
 
 
 class Copied(NamedTuple):
-    """What was delivered."""
+    """Result of a delivery."""
 
     messages: int
-    """How many, from the first on."""
+    """Number of messages delivered, from the first on."""
     counted: list[tuple[str, int, int, int]]
     """Topic, queue id, messages and their bytes."""
 

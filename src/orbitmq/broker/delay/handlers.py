@@ -1,4 +1,4 @@
-"""What slaves and operators ask of timers."""
+"""Answers to slaves and operators about timers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TimerHandlerSettings(Protocol):
 
 @dataclass(slots=True)
 class TimerTables:
-    """What is told of timers."""
+    """Tables that answers about timers look at."""
 
     settings: TimerHandlerSettings
     timer: Timers
@@ -37,7 +37,7 @@ class TimerTables:
 
 @handlers(GetTimerCheckPoint)
 def get_timer_check_point(tables: TimerTables, call: Call[GetTimerCheckPoint], now: int) -> Reply:
-    """How far timers are, in 56 bytes."""
+    """Progress of timers, in 56 bytes."""
     if not tables.settings.timer_wheel_enable:
         raise Refused(ResponseCode.SYSTEM_ERROR, "The checkpoint is null")
     return Blob(body=encode_fields(tables.timer.fields() or TimerFields()))
@@ -45,7 +45,7 @@ def get_timer_check_point(tables: TimerTables, call: Call[GetTimerCheckPoint], n
 
 @handlers(GetTimerMetrics)
 def get_timer_metrics(tables: TimerTables, call: Call[GetTimerMetrics], now: int) -> Reply:
-    """How many messages wait, by topic."""
+    """Number of waiting messages, by topic."""
     if not tables.settings.timer_wheel_enable:
         raise Refused(ResponseCode.SYSTEM_ERROR, "The timer message store is null")
     return Blob(body=tables.timer.metrics.to_body().to_json())

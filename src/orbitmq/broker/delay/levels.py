@@ -2,7 +2,7 @@
 
 A message with property DELAY is stored in topic SCHEDULE_TOPIC_XXXX, queue level - 1; its tags code there is
 the time at which it is due, its real topic and queue are in properties. When it is due it is stored once
-more where it belongs, with the same bytes otherwise. What has been delivered is in `config/delayOffset.json`:
+more where it belongs, with the same bytes otherwise. Delivered positions are in `config/delayOffset.json`:
 level -> next queue offset. After a crash a few seconds may be delivered again.
 """
 
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 SCAN_INTERVAL_MS = 100
 FIRST_SCAN_MS = 1_000
 MESSAGES_PER_SCAN = 256
-"""How many messages one turn delivers before it lets others go first."""
+"""Number of messages that one turn delivers before it lets others go first."""
 BATCH_BYTES = 1 << 20
 """Bodies of messages that are delivered by one append, about."""
 UPDATES_PER_VERSION = 200
@@ -88,7 +88,7 @@ class PutAside(NamedTuple):
 
 
 class DelayStore(Protocol):
-    """What delivery needs of the message store."""
+    """The part of the message store that delivery needs."""
 
     @property
     def durable_offset(self) -> int: ...
@@ -126,7 +126,7 @@ class Progress:
 
 
 Identity: TypeAlias = tuple[str, int, bytes, int, int, int]
-"""What tells one delivered message from every other; nobody can tell apart two that have the same."""
+"""Marks that tell one delivered message from every other; nobody can tell apart two that have the same."""
 
 
 @dataclass(slots=True)
@@ -138,18 +138,18 @@ class _Put:
     messages: Sequence[PendingMessage]
     answers: list[Appended] = field(default_factory=list)
     noted: int = 0
-    """How many of the answers were taken account of."""
+    """Number of answers that were taken account of."""
     taken: int = 0
-    """How many were stored before the first one that was not."""
+    """Number of messages that were stored before the first one that was not."""
 
 
 class DelayDelivery:
     """Moves due messages from the waiting queues to where they belong.
 
-    `positions` is where each level goes on. What is written to the file lags behind until the messages
-    delivered so far are on the disk: a power cut skips none. What was delivered behind the saved positions is
-    recognised at the next start, in the log: a crash repeats none either. Nor does a lack of memory: what
-    was handed to the store is remembered before, and taken account of by the next turn if not by this one.
+    `positions` is where each level goes on. The file lags behind until the messages delivered so far are on
+    the disk: a power cut skips none. Messages delivered behind the saved positions are recognised at the next
+    start, in the log: a crash repeats none either. Nor does a lack of memory: what was handed to the store is
+    remembered before, and taken account of by the next turn if not by this one.
     """
 
     FILE = "delayOffset.json"
@@ -216,11 +216,11 @@ class DelayDelivery:
         self._dirty_tables.mark(self.NAME)
 
     def _has_waiting(self) -> bool:
-        """Whether messages are behind a position: no others are delivered from now on, or a second time."""
+        """True if messages are behind a position: no others are delivered from now on, or a second time."""
         return any(self.positions.get(level, 0) < self._range(level)[1] for level in self._all_levels())
 
     def _here(self) -> Progress:
-        """How far it has got. What is known of the time before the start counts until it was met."""
+        """Progress so far. A record known from before the start counts until it was met."""
         known = self._saved_to if self._known else None
         return Progress(self._delivered_to if known is None else known, dict(self.positions))
 
@@ -251,7 +251,7 @@ class DelayDelivery:
         return sorted(waiting.union(self.levels.delay_ms))
 
     def _is_due(self, level: int, position: int, due_ms: int, now: int) -> bool:
-        """Whether a message's time has come.
+        """True if a message's time has come.
 
         A time further away than the level's delay was promised while the level had another one, and holds;
         unless the message says it was stored later than now: then the machine's clock was set back, and the
@@ -454,7 +454,7 @@ class DelayDelivery:
     def follow_truncation(self, segment_bytes: int) -> None:
         """Goes back with a log that was cut: what was delivered behind its end is to be delivered again.
 
-        What was due up to a minute before the end may have been delivered behind it; the next `start`
+        Messages due up to a minute before the end may have been delivered behind it; the next `start`
         recognises in the log's last segment what was not.
         """
         store = self._store
@@ -487,9 +487,9 @@ class DelayDelivery:
             self.positions[level] = max(position, self.positions.get(level, 0))
 
     def due_elsewhere(self, now: int) -> Iterator[tuple[int, int, PendingMessage | None]]:
-        """What is due and not delivered yet, as (level, position, message), for a broker that acts for its
-        master and stores nothing itself. None for a message that needs no delivery. `delivered_elsewhere`
-        is to be told of each, in order, before the next of its level is asked for.
+        """Messages that are due and not delivered yet, as (level, position, message), for a broker that acts
+        for its master and stores nothing itself. None for a message that needs no delivery.
+        `delivered_elsewhere` is to be told of each, in order, before the next of its level is asked for.
         """
         for level in self._all_levels():
             first, end = self._range(level)
@@ -546,7 +546,7 @@ class DelayDelivery:
 
 
 def _was_delivered(record: StoredMessage) -> bool:
-    """Whether a record is a delayed message where it belongs."""
+    """True if a record is a delayed message where it belongs."""
     properties = record.properties
     return (
         find_property(properties, b"REAL_TOPIC") == record.topic.encode()

@@ -52,7 +52,7 @@ class RecallSettings(Protocol):
 
 @dataclass(slots=True)
 class RecallTables:
-    """What a recall looks at and changes."""
+    """Tables that a recall looks at and changes."""
 
     identity: BrokerIdentity
     settings: RecallSettings

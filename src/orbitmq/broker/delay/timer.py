@@ -4,9 +4,9 @@ A send with a time is stored in the topic rmq_sys_wheel_timer. From there it get
 the wheel a slot that leads to it (`store.timer_log`, `store.timer_wheel`). When the time of a slot has come,
 its messages are stored once more where they belong, in order of the millisecond at which they are due.
 
-What was delivered is known by a cursor (slot, due time, unit), which only moves behind deliveries, and in the
-files only behind deliveries that are on the disk. A crash in between delivers nothing twice: whatever stands
-in the commit log behind the cursor is recognised (`store.timer_recovery`).
+Delivered messages are known by a cursor (slot, due time, unit), which only moves behind deliveries, and in
+the files only behind deliveries that are on the disk. A crash in between delivers nothing twice: whatever
+stands in the commit log behind the cursor is recognised (`store.timer_recovery`).
 
 Everything is done in slices, and nothing here waits for the disk: what is not in memory is a `fetch`, a job
 for a thread.
@@ -43,13 +43,13 @@ NO_LIMIT = 0x7FFFFFFF
 """timerCongestNumEachSlot as it comes."""
 
 SOON_SECONDS = 300
-"""What is due within this time is counted when somebody asks,"""
+"""Messages due within this time are counted when somebody asks,"""
 COUNTED_SECONDS = (300, 900, 3600, 14_400, 28_800, 86_400)
 """what is due later in a thread, for these bounds."""
 
 
 class Step(NamedTuple):
-    """What a step leaves to do."""
+    """Work that a step leaves to do."""
 
     again: bool
     """There is more to do at once."""
@@ -281,7 +281,7 @@ class Timers:
 
     @property
     def pending_by_topic(self) -> Counter[str]:
-        """How many messages wait, by the topic that they are for."""
+        """Number of waiting messages, by the topic that they are for."""
         return self.metrics.pending_by_topic
 
     def read_behind_ms(self, now: int) -> int:
@@ -290,19 +290,21 @@ class Timers:
 
     @property
     def offset_behind(self) -> int:
-        """How many messages of the topic are not in the wheel yet."""
+        """Number of messages of the topic that are not in the wheel yet."""
         if self._state is None:
             return 0
         return max(0, self._store.max_offset(TIMER_TOPIC, 0) - self._state.queue_offset)
 
     def pending_between(self, from_ms: int, to_ms: int) -> int:
-        """How many messages are due within [from, to)."""
+        """Number of messages that are due within [from, to)."""
         if self._state is None or to_ms <= from_ms:
             return 0
         return sum(max(0, slot.number) for _, slot in self._state.files.wheel.between(from_ms, to_ms))
 
     def pending_within(self, seconds: int, now: int) -> int:
-        """How many messages are due within so many seconds; beyond a few minutes as of some seconds ago."""
+        """Number of messages that are due within so many seconds; beyond a few minutes as of some seconds
+        ago.
+        """
         state = self._state
         if state is None:
             return 0
@@ -319,7 +321,7 @@ class Timers:
         return counts
 
     def fields(self) -> TimerFields | None:
-        """What slaves are told."""
+        """Fields that slaves are told."""
         return None if self._state is None else self._state.files.check.fields
 
     def oldest_waiting(self) -> int | None:

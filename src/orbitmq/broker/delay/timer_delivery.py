@@ -21,7 +21,7 @@ from orbitmq.store.timer.wheel import EMPTY, Slot
 
 DELIVERED_PER_STEP = 64
 EMPTY_SLOTS_PER_STEP = 5
-"""How much one step does before it lets others go first."""
+"""Number of empty slots that one step passes before it lets others go first."""
 FAR_BEHIND_SLOTS = 10
 """Further behind than this, empty slots are skipped many at a time."""
 
@@ -38,11 +38,11 @@ class _Ready:
     unit: TimerUnit
     topic: str = ""
     message: PendingMessage | None = None
-    """What is to be stored; None: nothing."""
+    """Message to store; None: nothing."""
     known: Identity | None = None
     """By what its message was recognised, if it was delivered before a crash."""
     stored: Appended | None = None
-    """What the store said when it took it."""
+    """Answer of the store when it took the message."""
 
     @property
     def is_rolled(self) -> bool:
@@ -67,7 +67,7 @@ class Delivery:
         self._state = state
         self._batch: list[_Ready] = []
         self._done = 0
-        """How many of the batch the cursor has passed."""
+        """Number of messages of the batch that the cursor has passed."""
         self._put: list[_Ready] = []
         """Those of the batch whose messages were handed to the store,"""
         self._answers: list[Appended] = []
@@ -143,7 +143,7 @@ class Delivery:
         return fetch
 
     def _key_of(self, physical_offset: int, size: int) -> str | None:
-        """What a recall takes back. In a thread."""
+        """The key by which a recall takes a message back. In a thread."""
         record = self._state.message_at(physical_offset, size)
         key = "" if record is None else text_of(record.properties, TIMER_DEL_UNIQKEY)
         if record is None or not key:
@@ -152,7 +152,7 @@ class Delivery:
         return recall_key(text_of(record.properties, REAL_TOPIC), key, names_topic=names_topic)
 
     def _waits_for_intake(self, slot: OpenSlot) -> bool:
-        """Whether messages that were there when the slot's time came are not in the wheel yet: one of them
+        """True if messages that were there when the slot's time came are not in the wheel yet: one of them
         may be the first, or take another one back.
         """
         state = self._state
@@ -176,7 +176,7 @@ class Delivery:
     # Messages.
 
     def _take(self, slot: OpenSlot, now: int) -> bool:
-        """Whether something is due; it is in the batch then."""
+        """True if something is due; it is in the batch then."""
         try:
             taken = slot.take(now, DELIVERED_PER_STEP)
             if taken:
@@ -216,7 +216,7 @@ class Delivery:
         return self._settle(now), None
 
     def _cold(self) -> list[tuple[int, int]]:
-        """Which messages of the batch have to come from the disk."""
+        """Messages of the batch that have to come from the disk."""
         store = self._state.store
         hot_from = max(self._opened_end, store.max_physical - HOT_BYTES)
         batch = self._batch[self._done :]

@@ -1,9 +1,9 @@
 """When a timer message is due, and where in the wheel it waits until then: sums, and nothing else.
 
 A sender says it by one of three properties. The broker rounds the time down to its precision (a second), so
-that slot `t` holds what is due in (t, t + precision], and keeps the rounded time as TIMER_OUT_MS. What is due
-beyond the wheel's window waits in it for a while and is then stored again, which also keeps the message from
-growing older than the commit log is kept.
+that slot `t` holds what is due in (t, t + precision], and keeps the rounded time as TIMER_OUT_MS. A message
+due beyond the wheel's window waits in it for a while and is then stored again, which also keeps the message
+from growing older than the commit log is kept.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Place(NamedTuple):
 
 
 def window_slots(configured_slots: int, precision_ms: int, kept_hours: int) -> int:
-    """How many slots ahead messages are put into the wheel.
+    """Number of slots ahead for which messages are put into the wheel.
 
     Not further than half of what the commit log is kept for (an hour, where it is kept for none): a message
     is stored again before its segment may go.

@@ -24,13 +24,13 @@ from orbitmq.store.timer.wheel import Slot
 log = logging.getLogger(__name__)
 
 TAKEN_PER_STEP = 128
-"""How many messages one step takes in before it lets others go first."""
+"""Number of messages that one step takes in before it lets others go first."""
 LONGEST_DELAY_MS = 2_000_000_000
 """From when a message was stored to its slot, as a unit can say it: 32 bits."""
 
 
 class _Waiting(NamedTuple):
-    """What a message of the timer topic says."""
+    """Content of a message of the timer topic."""
 
     topic: str
     due_ms: int
@@ -60,18 +60,18 @@ class Intake:
         self._known = state.files.start.known
         self._passed_to = state.files.start.passed_to
         self._window_slots = 0
-        """How many slots ahead messages are put; looked at once per slice."""
+        """Number of slots ahead for which messages are put into the wheel; looked at once per slice."""
         self._written: NewUnits | None = None
         self._at_once: _AtOnce | None = None
 
     @property
     def has_known(self) -> bool:
-        """Whether messages ahead have units from before the start."""
+        """True if messages ahead have units from before the start."""
         return bool(self._known)
 
     @property
     def is_halfway(self) -> bool:
-        """Whether a slice was written and not taken account of."""
+        """True if a slice was written and not taken account of."""
         return self._written is not None or self._at_once is not None
 
     def run(self, now: int) -> bool:
@@ -166,7 +166,7 @@ class Intake:
         return len(plain.units) // UNIT_BYTES
 
     def _take(self, queue_offset: int, units: NewUnits, now: int) -> bool:
-        """Whether a message was dealt with; False: not now, try again."""
+        """True if a message was dealt with; False: not now, try again."""
         state = self._state
         entry = state.store.physical_offset_of(TIMER_TOPIC, 0, queue_offset)
         if entry is None:
@@ -212,7 +212,9 @@ class Intake:
         return _Waiting(topic, due_ms, key)
 
     def _is_past(self, where: Place, waiting: _Waiting) -> bool:
-        """Whether what waits there has been delivered already; a recall counts while its slot is open."""
+        """True if the messages that wait there have been delivered already; a recall counts while its slot is
+        open.
+        """
         read_ms = self._state.read_ms
         if where.slot_ms != read_ms:
             return where.slot_ms < read_ms
@@ -307,7 +309,7 @@ class NewUnits:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are none."""
+        """True if there are none."""
         return not self._slots
 
     def add(self, slot_ms: int, unit: TimerUnit) -> None:

@@ -73,7 +73,7 @@ class Plain(NamedTuple):
     slots: dict[int, list[int]]
     """Time of the slot -> its first unit, its last one, and how many it has, with these."""
     topics: dict[str, int]
-    """How many messages are for a topic."""
+    """Number of messages for each topic."""
     end: int
     """The physical offset behind the last message."""
 

@@ -1,4 +1,4 @@
-"""What is told of timer messages: how many wait per topic, what came and went; the file `timermetrics`."""
+"""Figures about timer messages: how many wait per topic, what came and went; the file `timermetrics`."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class TimerMetrics:
         self.enqueued_by_topic: Counter[str] = Counter()
         self.delivered_by_topic: Counter[str] = Counter()
         self.delays_by_topic: dict[str, list[int]] = {}
-        """How many messages asked for how long a delay, by `DELAY_BOUNDS_S`; the last two numbers are the
-        seconds of all together and the number of all."""
+        """Number of messages by length of the delay asked for, by `DELAY_BOUNDS_S`; the last two numbers are
+        the seconds of all together and the number of all."""
         self.recalled = 0
         self.rolled = 0
         self.lost = 0
@@ -46,7 +46,7 @@ class TimerMetrics:
 
     @property
     def pending(self) -> int:
-        """How many wait."""
+        """Number of waiting messages."""
         return self.pending_by_topic.total()
 
     def came(self, topic: str, now: int, count: int = 1) -> None:

@@ -14,7 +14,7 @@ AT_ONCE = (1 << 63) - 1
 
 
 def identity_of(message: PendingMessage) -> Identity:
-    """What tells a delivery from every other."""
+    """Marks that tell a delivery from every other."""
     return identity(
         message.topic, message.queue_id, message.properties, message.born_timestamp, len(message.body)
     )
@@ -72,7 +72,7 @@ def waited(record: StoredMessage, enqueued_ms: int, now: int, *, roll: bool = Fa
 
 
 def recall_key(topic: str, key: str, *, names_topic: bool) -> str:
-    """What a recall that is of `topic` takes back: a message of that topic alone, by its id.
+    """The key by which a recall of `topic` takes a message back: a message of that topic alone, by its id.
 
     `names_topic`: whether keys begin with their topics (appendTopicForTimerDeleteKey). Where they do not,
     Apache lets a recall of one topic drop the messages of any.
@@ -81,7 +81,7 @@ def recall_key(topic: str, key: str, *, names_topic: bool) -> str:
 
 
 def recall_handle(message: PendingMessage, broker_name: str, unique_id: str | None) -> str | None:
-    """What the sender of a message that waits may take it back by; None for a retry."""
+    """Handle by which the sender of a waiting message may take it back; None for a retry."""
     topic = text_of(message.properties, REAL_TOPIC)
     out_ms = text_of(message.properties, TIMER_OUT_MS)
     if unique_id is None or topic.startswith(RETRY_PREFIX) or not out_ms.isdigit():

@@ -127,5 +127,5 @@ class OpenSlot:
 
     @property
     def is_empty(self) -> bool:
-        """Whether everything was taken."""
+        """True if everything was taken."""
         return self.is_loaded and not any(self._old.values()) and not any(self._new.values())

@@ -1,4 +1,4 @@
-"""What the parts of timers share: how far everything is, and where messages are read and stored."""
+"""State that the parts of timers share: how far everything is, and where messages are read and stored."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class TimerSettings(Protocol):
 
 
 class TimerStore(Protocol):
-    """What timers need of the message store."""
+    """The part of the message store that timers need."""
 
     @property
     def timers(self) -> TimerFiles | None: ...
@@ -99,15 +99,15 @@ class TimerState:
     caught_up_ms: int = 0
     """Up to where they are overdue."""
     durable_needed: int = 0
-    """How far the commit log has to be on the disk for all that was done to be there."""
+    """Physical offset up to which the commit log has to be on the disk for all that was done to be there."""
     delivered: Counter[Identity] = field(default_factory=Counter)
-    """What was delivered already, though the cursor does not say so."""
+    """Messages that were delivered already, though the cursor does not say so."""
     delivered_from: int = 0
     """Where in the commit log the first of it stands, or earlier."""
     is_ahead: bool = False
     """Something may be stored that neither the cursor tells of yet, nor `delivered`."""
     met_by: int = 0
-    """What was delivered before the start is met until the messages before this queue offset are taken in."""
+    """Deliveries from before the start are met until the messages before this queue offset are taken in."""
     complaint: str = ""
 
     def __post_init__(self) -> None:
@@ -161,7 +161,7 @@ class TimerState:
         return self.delivered_from
 
     def is_final(self, status: PutStatus, message: PendingMessage) -> bool:
-        """Whether a message that was not stored never will be."""
+        """True if a message that was not stored never will be."""
         if status in (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED):
             self.lose(f"a message for {message.topic} cannot be stored: {status.name}")
             return True

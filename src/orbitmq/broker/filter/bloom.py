@@ -14,7 +14,7 @@ _C1, _C2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
 
 
 class BitLayout:
-    """How many bits there are, and which are a group's.
+    """Number of bits, and the bits of each group.
 
     `expected` groups are thought of, and `error_percent` of messages that look wanted without being so.
     """

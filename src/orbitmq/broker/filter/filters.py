@@ -152,7 +152,7 @@ class FilterTable:
         return None if known.compiled is None else Wanted(known.compiled, known)
 
     def of_retries(self, topic: str) -> MessageFilter | None:
-        """What a reader of a topic is to look for although it asks for all: None unless it is a retry topic
+        """The filter for a reader of a topic that asks for all messages: None unless it is a retry topic
         that is filtered (filterSupportRetry).
         """
         if not self._settings.filter_support_retry or not topic.startswith(RETRY_PREFIX):
@@ -160,7 +160,7 @@ class FilterTable:
         return WantedRetries(self, topic[len(RETRY_PREFIX) :])
 
     def of_request(self, topic: str, expression: str | None, expression_type: str | None) -> Accept:
-        """What a request asks for that brings its expression along.
+        """The filter of a request that brings its expression along.
 
         Raises Refused: SUBSCRIPTION_PARSE_FAILED, and SYSTEM_ERROR without enablePropertyFilter.
         """
@@ -178,7 +178,9 @@ class FilterTable:
     # Coming and going.
 
     def register(self, group: str, subscriptions: Iterable[SubscriptionData], now: int) -> None:
-        """Takes over what a heartbeat of a group says. What cannot be read is left out: its pulls hear it."""
+        """Takes over what a heartbeat of a group says. An expression that cannot be read is left out: its
+        pulls hear it.
+        """
         if not self._settings.enable_property_filter:
             return
         for subscription in subscriptions:

@@ -19,7 +19,7 @@ def is_tag_type(expression_type: str | None) -> bool:
 
 
 def not_supported(expression_type: str | None) -> Refused:
-    """What is said to who wants another filter than tags from a broker without enablePropertyFilter."""
+    """The refusal of a filter other than tags by a broker without enablePropertyFilter."""
     return Refused(
         ResponseCode.SYSTEM_ERROR,
         f"The broker does not support consumer to filter message by {expression_type}",

@@ -15,7 +15,7 @@ SYNC_MASTER = "SYNC_MASTER"
 
 @dataclass(kw_only=True)
 class ReplicationOptions(Settings, owner="MessageStoreConfig"):
-    """What a broker is told about its slaves, or about its master."""
+    """Options of a broker about its slaves, or about its master."""
 
     broker_role: str = option(
         "ASYNC_MASTER",
@@ -107,7 +107,7 @@ class ReplicationOptions(Settings, owner="MessageStoreConfig"):
 
     @property
     def is_slave(self) -> bool:
-        """Whether the broker follows a master."""
+        """True if the broker follows a master."""
         return self.broker_role == SLAVE
 
     def complete(self) -> None:
@@ -131,7 +131,7 @@ class ReplicationOptions(Settings, owner="MessageStoreConfig"):
 
 @dataclass(kw_only=True)
 class GroupOptions(Settings, owner="BrokerConfig"):
-    """What a broker is told about the members of its group."""
+    """Options of a broker about the members of its group."""
 
     enable_slave_acting_master: bool = option(
         False,

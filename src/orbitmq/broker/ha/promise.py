@@ -34,7 +34,7 @@ class PromiseSettings(Protocol):
 
 
 class Log(Protocol):
-    """What the store says of its log."""
+    """The part of the store's log that the promise looks at."""
 
     @property
     def max_physical(self) -> int: ...
@@ -43,7 +43,7 @@ class Log(Protocol):
 
 
 class Promise:
-    """What answers to stores wait for. Asked at every send: its parts are plain comparisons."""
+    """Conditions that answers to stores wait for. Asked at every send: its parts are plain comparisons."""
 
     def __init__(self, settings: PromiseSettings, log: Log, links: Links) -> None:
         self._settings = settings
@@ -55,13 +55,13 @@ class Promise:
 
     @property
     def waits(self) -> bool:
-        """Whether an answer waits for anything: for the disk, or for replicas."""
+        """True if an answer waits for anything: for the disk, or for replicas."""
         settings = self._settings
         return settings.flush_disk_type == "SYNC_FLUSH" or self.waits_for_replicas
 
     @property
     def waits_for_replicas(self) -> bool:
-        """Whether an answer waits for more brokers than this one."""
+        """True if an answer waits for more brokers than this one."""
         return self._settings.broker_role == "SYNC_MASTER" and self.needed_replicas > 1
 
     @property
@@ -80,7 +80,7 @@ class Promise:
 
     @property
     def lacks_replicas(self) -> bool:
-        """Whether nothing may be stored now: fewer brokers are there than minInSyncReplicas asks for.
+        """True if nothing may be stored now: fewer brokers are there than minInSyncReplicas asks for.
 
         Only where enableAutoInSyncReplicas has the number follow those that are there; else a message is
         stored and its answer says that replicas were late.

@@ -49,7 +49,7 @@ class TimedLog(Log, Protocol):
 
 
 class ReplicationSettings(Protocol):
-    """What the broker's options say of its part."""
+    """Options of the broker's part in replication."""
 
     @property
     def broker_role(self) -> str: ...
@@ -73,7 +73,8 @@ class Replication:
         self.told_ha_address = ""
         """`host:port` of the master's HA port, as it was told; the option goes before it."""
         self.master_flushed = 0
-        """How far the master has flushed its log, where it was told (RESET_MASTER_FLUSH_OFFSET)."""
+        """Physical offset up to which the master has flushed its log, where it was told
+        (RESET_MASTER_FLUSH_OFFSET)."""
         self.is_fenced = False
         """The role is unknown: nothing is stored, and no master is followed."""
         self.is_acting = False
@@ -96,12 +97,12 @@ class Replication:
 
     @property
     def is_slave(self) -> bool:
-        """Whether this broker takes no messages of its own: it follows a master, or its role is unknown."""
+        """True if this broker takes no messages of its own: it follows a master, or its role is unknown."""
         return self.is_fenced or self._settings.broker_role == SLAVE
 
     @property
     def has_master(self) -> bool:
-        """Whether this is a slave whose master lives, as far as its connection tells."""
+        """True if this is a slave whose master lives, as far as its connection tells."""
         return self.following is not None
 
     @property
@@ -134,7 +135,9 @@ class Replication:
         return max(0, now - since) if since >= 0 else 0
 
     def unreplicated(self, now: int) -> tuple[int, int] | None:
-        """What no slave has: bytes, and for how many ms the oldest of it has waited; None without slaves."""
+        """The part of the log that no slave has: bytes, and for how many ms the oldest of it has waited; None
+        without slaves.
+        """
         most = max(self.links.all, key=lambda link: link.acknowledged, default=None)
         return None if most is None else (self.behind(), self.gap_ms(most, now))
 

@@ -45,7 +45,7 @@ class Attribute:
             return False
 
     def lacks(self, value: str) -> bool:
-        """Whether `value` is one of Apache's that would be stored and change nothing here."""
+        """True if `value` is one of Apache's that would be stored and change nothing here."""
         return bool(self.works) and value not in self.works
 
 

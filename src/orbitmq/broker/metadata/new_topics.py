@@ -16,7 +16,7 @@ SAVE_TIMEOUT_MS = 5_000
 
 
 def once_saved(topics: TopicTable, topic: str, read: Callable[[int], Result], now: int) -> Wait:
-    """What `read(now)` gives when the topic is in its file; Refused (SYSTEM_BUSY) if it gets into none."""
+    """The result of `read(now)` when the topic is in its file; Refused (SYSTEM_BUSY) if it gets into none."""
 
     def saved(outcome: Outcome, later: int) -> Result:
         if outcome.timed_out:

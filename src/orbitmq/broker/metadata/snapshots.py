@@ -70,7 +70,7 @@ class TextLog(Generic[V]):
         self._changed: dict[str, None] = {}
         """Names changed since the last snapshot, the first change first."""
         self._pending: deque[tuple[int, dict[str, V | None]]] = deque()
-        """What snapshots have frozen and no text holds yet; a snapshot need not become a text."""
+        """Entries that snapshots have frozen and no text holds yet; a snapshot need not become a text."""
         self._taken = 0
         self._texts: dict[str, str] = {}
         """The thread's own."""
@@ -86,7 +86,7 @@ class TextLog(Generic[V]):
         self._texts.clear()
 
     def snapshot(self, freeze: Callable[[str], V | None]) -> Callable[[], list[str]]:
-        """What gives the texts of all entries as they are now.
+        """A function that gives the texts of all entries as they are now.
 
         `freeze(name)` gives what nobody changes any more: the entry's copy or text, None if it went.
         """

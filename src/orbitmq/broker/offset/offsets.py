@@ -28,7 +28,7 @@ def _member(name: str, value: object) -> str:
 
 
 IsGone = Callable[[str, str], bool]
-"""Whether a topic and a group are among those that are gone."""
+"""True if a topic and a group are among those that are gone."""
 
 
 class OffsetTable:

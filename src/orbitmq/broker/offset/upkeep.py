@@ -168,7 +168,7 @@ class ExpiredOffsets(_Rounds):
         self._offsets = offsets
         self._store = store
         self._before: dict[tuple[str, str], Queues] = {}
-        """What seemed to have expired at the round before, with the positions of then."""
+        """Offsets that seemed to have expired at the round before, with the positions of then."""
         self._seen: dict[tuple[str, str], Queues] = {}
 
     def _is_wanted(self) -> bool:

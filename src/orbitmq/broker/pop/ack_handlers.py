@@ -30,7 +30,7 @@ from orbitmq.protocol.schema.declare import Reply, Void
 from orbitmq.store import MessageStore
 
 ACK_BEGINS = b'{"code":200051,'
-"""How Java, Go and C++ peers begin the header of an acknowledgement."""
+"""Beginning of an acknowledgement's header as Java, Go and C++ peers write it."""
 
 MOST_BITS = 1 << 16
 """An acknowledgement of several messages names none further from its check point's start than this."""
@@ -100,7 +100,7 @@ def take_ack_frames(tables: PopAckTables, data: bytes, peer: Peer, now: int) -> 
 
 @dataclass(slots=True)
 class _Pop:
-    """What acknowledgements that came together say about one pop."""
+    """Content of acknowledgements of one pop that came together."""
 
     handle: PopHandle
     lowest: int

@@ -1,4 +1,4 @@
-"""What groups say about messages they popped: handled, or not yet (broker behaviour, section 10)."""
+"""Answers of groups about messages they popped: handled, or not yet (broker behaviour, section 10)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_USUAL_POPS = 1024
 
 
 class AckStore(Protocol):
-    """What acknowledgements need of the message store."""
+    """The part of the message store that acknowledgements need."""
 
     def min_offset(self, topic: str, queue_id: int) -> int: ...
     def max_offset(self, topic: str, queue_id: int) -> int: ...
@@ -79,7 +79,7 @@ class PopAcks:
         return self.acknowledge_checked(group, topic, [queue_offset], handle, now)
 
     def usual_pop(self, key: bytes, now: int) -> UsualPop | None:
-        """What acknowledgements of a pop have in common: see `acks_cy`, which stores them. None where
+        """Fields that acknowledgements of a pop have in common: see `acks_cy`, which stores them. None where
         `acknowledge` has to decide.
         """
         pop = self._usual.get(key)
@@ -202,7 +202,7 @@ class PopAcks:
         return self._store.min_offset(topic, queue_id), self._store.max_offset(topic, queue_id)
 
     def _check_revive_queue(self, handle: PopHandle) -> None:
-        """What went into a queue that nobody reads would be as good as lost."""
+        """A record in a queue that nobody reads would be as good as lost."""
         config = self._topics.get(revive_topic(self._identity.cluster))
         queues = 0 if config is None else config.write_queue_nums
         if not handle.revive_queue_id < queues:

@@ -2,8 +2,8 @@
 
 Hot: every popped message is acknowledged, by most clients with a request of its own. A header is read to
 slots, those of one pop share a record, which is the pop's template with other offsets, and the answers are
-put together. What is in any way unusual ends it and goes the ordinary way, which decides everything that this
-one does not. Interpreted, all goes that way.
+put together. A frame that is in any way unusual ends it and goes the general path, which decides everything
+that this one does not. Interpreted, all goes that way.
 """
 
 # mypy: disable-error-code="name-defined,misc,untyped-decorator,unused-ignore"
@@ -135,7 +135,7 @@ def _around(text: bytes, mark: bytes) -> tuple[bytes, bytes]:
 
 
 class UsualPops(Protocol):
-    """Who knows the pops."""
+    """The owner of the pops."""
 
     def usual_pop(self, key: bytes, now: int) -> UsualPop | None:
         """The pop whose topic, group and handle are in `key`, each with a zero byte behind it."""
@@ -143,10 +143,10 @@ class UsualPops(Protocol):
 
 
 class TakenAcks(NamedTuple):
-    """What came of the acknowledgements at the start of a read."""
+    """Result of taking the acknowledgements at the start of a read."""
 
     end: int
-    """How many bytes of the read they were."""
+    """Number of bytes of the read that they were."""
     answers: bytes
     """The frames of all answers."""
     answered: int

@@ -19,7 +19,7 @@ from orbitmq.protocol.requests.pop import AckMessage, PopMessage
 log = logging.getLogger(__name__)
 
 POP_BEGINS = b'{"code":200050,'
-"""How Java, Go and C++ peers begin the header of a pop."""
+"""Beginning of a pop's header as Java, Go and C++ peers write it."""
 
 POPS_AT_ONCE = 8
 """So many of one read are handled at once; then it is looked whether the peer takes its answers."""

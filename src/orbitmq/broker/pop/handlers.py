@@ -169,7 +169,7 @@ def _reply(popped: Popped, code: ResponseCode) -> PopReply:
 
 @handlers(PeekMessage)
 def peek_message(tables: PopTables, call: Call[PeekMessage], now: int) -> Result:
-    """What a pop would find, which hides nothing from anybody."""
+    """Messages that a pop would find, without hiding them from anybody."""
     request = call.request
     if request.topic in tables.topics.dirty_names:
         return once_saved(tables.topics, request.topic, lambda later: peek_message(tables, call, later), now)
@@ -190,7 +190,7 @@ def peek_message(tables: PopTables, call: Call[PeekMessage], now: int) -> Result
 
 @handlers(Notification)
 def notification(tables: PopTables, call: Call[Notification], now: int) -> Result:
-    """Whether a pop would find something, now or until the poll time is over."""
+    """True if a pop would find something, now or until the poll time is over."""
     request = call.request
     if request.topic in tables.topics.dirty_names:
         return once_saved(tables.topics, request.topic, lambda later: notification(tables, call, later), now)
@@ -280,7 +280,7 @@ def _check_amounts(tables: PopTables, request: PopMessage) -> None:
 
 
 def _wants(store: MessageStore, wish: PopWish) -> Wants | None:
-    """What a held pop is woken for."""
+    """Messages that a held pop is woken for."""
     accept: Accept = wish.accept
     if accept is None:
         return None

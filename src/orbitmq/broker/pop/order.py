@@ -70,7 +70,7 @@ class OrderTable:
         return [*infos, order_count_info(topic, queue_id, least)]
 
     def is_blocked(self, key: QueueKey, attempt_id: str | None, invisible_ms: int, now: int) -> bool:
-        """Whether messages of the queue are in work; the attempt that took them is let in again."""
+        """True if messages of the queue are in work; the attempt that took them is let in again."""
         batch = self._batches.get(key)
         if batch is None or not batch.offset_list:
             return False
@@ -124,7 +124,7 @@ class OrderTable:
             self.clear(key)
 
     def in_work(self) -> Iterator[tuple[QueueKey, int]]:
-        """How many messages of each queue are in work."""
+        """Number of messages in work of each queue."""
         for key, batch in self._batches.items():
             count = sum(_open(batch, len(batch.offset_list or ())))
             if count:
@@ -199,7 +199,7 @@ def _free_at(batch: OrderInfo) -> int:
 
 
 def _counts(before: OrderInfo, batch: OrderInfo) -> dict[int, int]:
-    """How often the messages of a batch were taken before, as far as they were."""
+    """Number of earlier deliveries of the messages of a batch, where there were any."""
     counts = before.offset_consumed_count or {}
     if before.attempt_id is not None and before.attempt_id == batch.attempt_id:
         return dict(counts)

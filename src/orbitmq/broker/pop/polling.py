@@ -18,7 +18,7 @@ Key = tuple[str, str, int]
 """Topic, group, queue id."""
 
 Wants = Callable[[int, int, int], bool]
-"""Whether a message (queue id, queue offset, tags code) of the call's topic is wanted."""
+"""True if a message (queue id, queue offset, tags code) of the call's topic is wanted."""
 
 
 class PollingSettings(Protocol):
@@ -58,7 +58,7 @@ class HeldCalls:
         """Calls held now."""
 
     def __contains__(self, queue: object) -> bool:
-        """Whether somebody waits for a message of a queue (topic, queue id)."""
+        """True if somebody waits for a message of a queue (topic, queue id)."""
         return isinstance(queue, tuple) and queue[0] in self._watched
 
     def hold(self, key: Key, connection_id: int, wants: Wants | None = None) -> Held | None:

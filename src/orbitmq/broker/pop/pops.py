@@ -1,8 +1,8 @@
 """Pops: messages for a group from any queue of a topic, hidden from the rest of the group for a while.
 
 A pop reads the topic's queues from a start that changes with every request, and now and then first the topic
-of what the group did not acknowledge in time. What it takes is a check point in the revive topic (see
-`pop_points`), or for ordered groups a batch in the order table (see `pop_order`), before it leaves.
+of what the group did not acknowledge in time. A pop stores a check point in the revive topic (see
+`pop_points`), or for ordered groups a batch in the order table (see `pop_order`), before its messages leave.
 (Broker behaviour, section 10.)
 """
 
@@ -196,7 +196,7 @@ class Pops:
     def has_message(
         self, group: str, topic: str, queue_id: int, order: bool, attempt_id: str | None, now: int
     ) -> bool:
-        """Whether a pop would find something, filters aside. A blocked ordered queue counts as empty."""
+        """True if a pop would find something, filters aside. A blocked ordered queue counts as empty."""
         queues = list(self._queues_of(topic, 0)) if queue_id < 0 else [(topic, queue_id)]
         for name in self._retry_topics(topic, group):
             queues += self._queues_of(name, 0)
@@ -208,7 +208,7 @@ class Pops:
         return False
 
     def peek(self, group: str, topic: str, queue_id: int, most: int, now: int) -> Popped:
-        """What a pop would find, which nobody is kept from by that."""
+        """Messages that a pop would find, which stay free for everybody."""
         popped = Popped(0, 0, 0)
         start = self._dice.roll(1 << 16)
         queues = list(self._queues_of(topic, start)) if queue_id < 0 else [(topic, queue_id)]

@@ -79,7 +79,7 @@ class Aside(Protocol):
 
 
 class Timers(Protocol):
-    """What POP needs of timer messages."""
+    """The part of timer messages that POP needs."""
 
     def put_aside(
         self, topic: str, queue_id: int, properties: Mapping[str, str], now: int
@@ -102,7 +102,7 @@ class ReviveRecords:
         return revive_topic(self.cluster)
 
     def check_point(self, point: PopCheckPoint, revive_queue_id: int, now: int) -> PendingMessage:
-        """What has to be stored for a pop before its messages leave."""
+        """The record to store for a pop before its messages leave."""
         if _due_ms(point) <= now or not point.queue_offset_diff or point.re_put_times is not None:
             return self._full_check_point(point, revive_queue_id, now)
 
@@ -154,7 +154,7 @@ class ReviveRecords:
     def ack(
         self, handle: PopHandle, group: str, topic: str, offsets: Sequence[int], now: int
     ) -> PendingMessage:
-        """What has to be stored for messages of one pop that were handled."""
+        """The record to store for messages of one pop that were handled."""
         if handle.visible_ms <= now:
             return self._full_ack(handle, group, topic, offsets, now)
         count = min(len(offsets), 2)
@@ -254,7 +254,7 @@ def _listed(numbers: Sequence[int]) -> bytes:
 def point_key(
     topic: str, group: str, queue_id: int, start_offset: int, pop_time: int, broker: str
 ) -> PointKey:
-    """What a check point and its acknowledgements have in common."""
+    """Key that a check point and its acknowledgements have in common."""
     return (topic, group, queue_id, start_offset, pop_time, broker)
 
 

@@ -49,7 +49,7 @@ SLACK_MS = 2 * ACK_LEAD_MS
 RECORDS_PER_READ = 32
 READS_PER_RUN = 32
 COPIES_PER_RUN = 256
-"""How much one turn does before it lets others go first."""
+"""Number of copies that one turn makes before it lets others go first."""
 MOST_POINTS = 10_000
 """Check points in memory, per queue, beyond which only acknowledgements of them are looked for."""
 EARLY_ACKS = 10_000
@@ -66,7 +66,7 @@ class ReviveSettings(Protocol):
 
 
 class ReviveStore(Protocol):
-    """What revival needs of the message store."""
+    """The part of the message store that revival needs."""
 
     def get(self, topic: str, queue_id: int, queue_offset: int, max_count: int) -> GetResult: ...
     def min_offset(self, topic: str, queue_id: int) -> int: ...
@@ -184,18 +184,18 @@ class Reviver:
         return sum(len(queue.points) for queue in self._queues.values())
 
     def behind_ms(self, queue_id: int, now: int) -> int:
-        """How long the oldest check point of a revive queue is overdue (metrics: revive latency)."""
+        """Time by which the oldest check point of a revive queue is overdue (metrics: revive latency)."""
         queue = self._queues.get(queue_id)
         return max(0, now - queue.points[0].due_ms) if queue is not None and queue.points else 0
 
     def behind_messages(self, queue_id: int) -> int:
-        """How many records of a revive queue were not read yet (metrics: revive lag)."""
+        """Number of records of a revive queue that were not read yet (metrics: revive lag)."""
         queue = self._queues.get(queue_id)
         end = self._store.max_offset(self._records.topic, queue_id)
         return max(0, end - (0 if queue is None else queue.next_offset))
 
     def _wants_more(self, queue: _Queue) -> bool:
-        """Whether there is room for more check points, or acknowledgements of the first one may be ahead."""
+        """True if there is room for more check points, or acknowledgements of the first one may be ahead."""
         return len(queue.points) < MOST_POINTS or queue.seen_ms < queue.points[0].due_ms + ACK_LEAD_MS
 
     def _read(self, queue: _Queue, topic: str) -> bool:

@@ -1,4 +1,4 @@
-"""How a record of POP becomes a timer message: it waits in the timer topic until it is due."""
+"""The timer message that a record of POP becomes: it waits in the timer topic until it is due."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Waiting:
 class TimerQueue:
     """Puts records into the timer topic, from where the broker's timers take them (see `timer`).
 
-    What clients are refused for is no matter here: a slot that is crowded, or a time far away.
+    Refusals that clients get do not matter here: a slot that is crowded, or a time far away.
     """
 
     def __init__(self, precision_ms: int) -> None:
@@ -48,7 +48,7 @@ class TimerQueue:
 
 
 class TimerState(Protocol):
-    """How far the broker's timers have got."""
+    """Progress of the broker's timers."""
 
     @property
     def queue_offset(self) -> int: ...
@@ -57,7 +57,7 @@ class TimerState(Protocol):
 
 
 class TimerStore(Protocol):
-    """What there is of timer messages in the store."""
+    """Timer messages in the store."""
 
     @property
     def timers(self) -> object | None: ...

@@ -1,6 +1,6 @@
 """Where the members of broadcasting groups are: remembered from their pulls, for a while.
 
-Members keep their offsets themselves. What is remembered here lets one go on that comes through a proxy in
+Members keep their offsets themselves. The members remembered here let one go on that comes through a proxy in
 place of its own connection, or the reverse; the smallest of a group's is stored under `group@broadcast`, for
 members that nobody knows (enableBroadcastOffsetStore).
 """
@@ -18,7 +18,7 @@ from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.requests.pull import LitePullMessage, PullMessage, PullReply
 
 PROXY_FOR_BROADCAST = 1
-"""Who forwards the pulls of a broadcasting member says so in `requestSource`."""
+"""A proxy that forwards the pulls of a broadcasting member says so in `requestSource`."""
 MAX_MEMBERS = 100_000
 """Members that are remembered, each with each of its groups and topics; who comes beyond them is not."""
 
@@ -35,7 +35,7 @@ class BroadcastSettings(Protocol):
 
 
 class BroadcastStore(Protocol):
-    """What a start offset is found by."""
+    """The part of the store by which a start offset is found."""
 
     def is_in_memory(self, topic: str, queue_id: int, queue_offset: int) -> bool: ...
     def max_offset(self, topic: str, queue_id: int) -> int: ...
@@ -72,7 +72,7 @@ class BroadcastOffsets:
         return sum(map(len, self._members.values()))
 
     def remembers(self, request: PullMessage | LitePullMessage) -> bool:
-        """Whether it matters which member of its group sends a pull."""
+        """True if it matters which member of its group sends a pull."""
         if not self._settings.enable_broadcast_offset_store:
             return False
         if request.request_source == PROXY_FOR_BROADCAST:
@@ -85,7 +85,7 @@ class BroadcastOffsets:
         )
 
     def puller(self, request: PullMessage | LitePullMessage, connection_id: int) -> Puller | None:
-        """Who pulls, if it is a member of a broadcasting group and such are remembered."""
+        """The member that pulls, if it is one of a broadcasting group and such are remembered."""
         if not self.remembers(request):
             return None
         if request.request_source == PROXY_FOR_BROADCAST:

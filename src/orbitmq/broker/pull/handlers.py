@@ -49,10 +49,10 @@ MAX_SUSPEND_MS = 10 * 60_000
 """Longest time a pull is held, whatever the client asks for."""
 WARM_TIMEOUT_MS = 30_000
 COLD_READS = 2
-"""How often a pull waits for the disk: for units of its queue, and for messages."""
+"""Number of times that a pull waits for the disk: for units of its queue, and for messages."""
 
 PULL_BEGINS = b'{"code":11,'
-"""How Java, Go and C++ peers begin the header of a pull."""
+"""Beginning of a pull's header as Java, Go and C++ peers write it."""
 COPIED_BYTES = 64 << 10
 """Answers with records of up to this size are put together as one piece; larger ones are views of the log."""
 
@@ -95,7 +95,7 @@ class PullSettings(Protocol):
 
 @dataclass(slots=True)
 class PullTables:
-    """What a pull looks at."""
+    """Tables that a pull looks at."""
 
     identity: BrokerIdentity
     settings: PullSettings
@@ -195,7 +195,7 @@ def _check_topic(tables: PullTables, request: AnyPull) -> TopicConfig:
 
 
 def _subscription(tables: PullTables, request: AnyPull, group: SubscriptionGroupConfig) -> Accept:
-    """What the client wants, from the request or from its group's heartbeats."""
+    """The messages that the client wants, from the request or from its group's heartbeats."""
     if request.sys_flag & SUBSCRIPTION_IN_REQUEST:
         return tables.filters.of_request(request.topic, request.subscription, request.expression_type)
     members = tables.clients.consumers.get(request.consumer_group)
@@ -294,7 +294,7 @@ def _held_until(tables: PullTables, request: AnyPull, now: int) -> int:
 
 
 def _data_for(store: MessageStore, request: AnyPull, wanted: Accept) -> DataAt:
-    """What a held pull waits for: a message that it wants, not just any."""
+    """Data that a held pull waits for: a message that it wants, not just any."""
     topic, queue_id, queue_offset = request.topic, request.queue_id, request.queue_offset
     if not isinstance(wanted, MessageFilter):
         codes = wanted if isinstance(wanted, frozenset) else None
@@ -362,7 +362,7 @@ def _note(tables: PullTables, request: AnyPull, result: GetResult) -> None:
 
 
 def _suggested(tables: PullTables, group: SubscriptionGroupConfig, result: GetResult) -> int:
-    """Which member of the broker group the client should go on with."""
+    """Member of the broker group that the client should go on with."""
     if not tables.settings.slave_read_enable or (tables.replication.has_master and not result.suggest_slave):
         return 0
     return group.which_broker_when_consume_slowly if result.suggest_slave else group.broker_id
@@ -403,7 +403,7 @@ class ShortWay:
         )
 
     def look_up(self, request: PullMessage, now: int) -> CachedPullPlan | None:
-        """What stands of a pull; None if it is none of the usual ones, or one that is refused."""
+        """The kept plan of a pull; None if it is none of the usual ones, or one that is refused."""
         tables = self._tables
         if request.consumer_group not in tables.groups.by_name:
             return None  # it is made on the way, which others have to be told of
@@ -434,13 +434,13 @@ class ShortWay:
         return CachedPullPlan(request, group, topic, wanted, cursor, into, self.changes())
 
     def suggested(self, group: SubscriptionGroupConfig, result: GetResult) -> int:
-        """Which member of the broker group the client should go on with."""
+        """Member of the broker group that the client should go on with."""
         return _suggested(self._tables, group, result)
 
     def hold(
         self, plan: CachedPullPlan, request: PullMessage, opaque: int, result: GetResult, now: int
     ) -> Wait | None:
-        """What a pull waits for that has found nothing; None if it is not held."""
+        """Wait of a pull that has found nothing; None if it is not held."""
         tables = self._tables
         if (
             tables.replication.is_slave

@@ -1,9 +1,9 @@
 """Pulls straight from the frames of a read, and the frames that answer them.
 
 Hot: every message that is consumed passes here with some others. A header is read to a request without a dict
-of its fields, and an answer is put together from its numbers and the records. What is not written as Java, Go
-and C++ peers write it goes the ordinary way, which decides everything that this one does not. Interpreted,
-all pulls go that way.
+of its fields, and an answer is put together from its numbers and the records. A frame that is not written as
+Java, Go and C++ peers write it goes the general path, which decides everything that this one does not.
+Interpreted, all pulls go that way.
 """
 
 # mypy: disable-error-code="name-defined,misc,untyped-decorator,unused-ignore"

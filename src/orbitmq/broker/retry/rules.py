@@ -1,4 +1,4 @@
-"""What a consumer gives back: stored again for its group's retry topic, or as a dead letter.
+"""Messages that a consumer gives back: stored again for its group's retry topic, or as a dead letter.
 
 The new record keeps body, flags, born time and host; it says how often the message was delivered, where it
 came from first (RETRY_TOPIC, ORIGIN_MESSAGE_ID), and when it is due (a delay level).
@@ -34,7 +34,7 @@ class SendBack:
 
 
 def is_dead(record: StoredMessage, back: SendBack) -> bool:
-    """Whether the message was delivered often enough, or is given up by the consumer."""
+    """True if the message was delivered often enough, or is given up by the consumer."""
     return record.reconsume_times >= back.max_reconsume_times or back.delay_level < 0
 
 

@@ -86,10 +86,10 @@ _WRITE = 2
 
 
 class TakenBatches(NamedTuple):
-    """What came of the batches at the start of a read."""
+    """Result of taking the batches at the start of a read."""
 
     end: int
-    """How many bytes of the read they were."""
+    """Number of bytes of the read that they were."""
     answers: bytes
     """The frames of all answers."""
     answered: int

@@ -22,7 +22,8 @@ from orbitmq.protocol.requests.transaction import EndTransaction
 from orbitmq.store.queue.room import Room
 
 FRAMES_BEGIN = (b'{"code":310,', b'{"code":37,')
-"""How Java, Go and C++ peers begin the header of a send, and of the end of a transaction."""
+"""Beginnings of the headers of a send, and of the end of a transaction, as Java, Go and C++ peers write
+them."""
 BATCHES_BEGIN = (b'{"code":320,',)
 """The same of a batch."""
 

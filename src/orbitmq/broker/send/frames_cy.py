@@ -137,10 +137,10 @@ class Ended(NamedTuple):
 
 
 class TakenSends(NamedTuple):
-    """What came of the sends and decisions at the start of a read."""
+    """Result of taking the sends and decisions at the start of a read."""
 
     end: int
-    """How many bytes of the read they were."""
+    """Number of bytes of the read that they were."""
     answers: bytes
     """The frames of all answers."""
     answered: int
@@ -158,7 +158,7 @@ class TakenSends(NamedTuple):
 
 
 class Waiting:
-    """What the messages that wait elsewhere first need, and decisions about them. See `aside.pxd`."""
+    """Tables for messages that wait elsewhere first, and for decisions about them. See `aside.pxd`."""
 
     __slots__ = (
         "delays_ms",

@@ -26,7 +26,7 @@ from orbitmq.protocol.requests.send import (
 from orbitmq.store import MessageStore, PendingMessage, PutStatus
 
 PUSH_TIMEOUT_MS = 10_000
-"""How long a producer may take to accept the reply it waits for."""
+"""Time that a producer may take to accept the reply it waits for."""
 
 AnyReply: TypeAlias = SendReplyMessage | SendReplyMessageV2
 
@@ -48,7 +48,7 @@ class ReplySettings(Protocol):
 
 @dataclass(slots=True)
 class ReplyTables:
-    """What passing on a reply looks at and changes."""
+    """Tables that passing on a reply looks at and changes."""
 
     identity: BrokerIdentity
     settings: ReplySettings

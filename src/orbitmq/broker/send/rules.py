@@ -1,4 +1,4 @@
-"""What a send has to be, and the message that it becomes (broker behaviour, section 3).
+"""Conditions that a send has to meet, and the message that it becomes (broker behaviour, section 3).
 
 The checks stand in the order in which Apache's broker makes them, so that a client that breaks two rules
 hears of the same one.
@@ -102,7 +102,7 @@ def _make_topic(tables: SendTables, request: AnySend, now: int) -> TopicConfig:
 
 
 def _waits(tables: SendTables, properties: dict[str, str]) -> bool:
-    """Whether the answer waits for disk or replicas. Raises Refused where too few replicas are there for
+    """True if the answer waits for disk or replicas. Raises Refused where too few replicas are there for
     it.
     """
     promise = tables.promise

@@ -1,4 +1,4 @@
-"""What sends look at and change, and what of it is the same for all of them."""
+"""Tables that sends look at and change, and the parts of them that are the same for all sends."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from orbitmq.store import MessageStore
 AnySend: TypeAlias = SendMessage | SendMessageV2 | SendBatchMessage
 
 ORDERED = SHARDING_KEY.encode() + b"\x01"
-"""What the properties of messages hold that are in order by a key."""
+"""Mark in the properties of messages that are in order by a key."""
 
 
 class SendSettings(Protocol):
@@ -54,22 +54,22 @@ class SendSettings(Protocol):
 
 @dataclass(slots=True, frozen=True)
 class Fixed:
-    """What follows from options that hardly ever change."""
+    """Values that follow from options that hardly ever change."""
 
     region_id: str
     trace_on: bool
     own_properties: bytes
-    """What the broker adds to every message."""
+    """Properties that the broker adds to every message."""
     template: AnswerTemplate
     answers: bytearray
     """Memory in which `take_frames` puts answers together."""
     waiting: Waiting
-    """What `take_frames` needs of messages that wait elsewhere first."""
+    """The part of `take_frames` for messages that wait elsewhere first."""
 
 
 @dataclass(slots=True)
 class SendTables:
-    """What a send looks at and changes."""
+    """Tables that a send looks at and changes."""
 
     identity: BrokerIdentity
     settings: SendSettings
@@ -90,7 +90,7 @@ class SendTables:
 
 
 def fixed_parts(tables: SendTables) -> Fixed:
-    """What is the same for every message, made anew when the options behind it have changed."""
+    """Values that are the same for every message, made anew when the options behind them have changed."""
     settings = tables.settings
     fixed = tables.fixed
     if fixed is None or fixed.region_id != settings.region_id or fixed.trace_on != settings.trace_on:
@@ -120,13 +120,13 @@ def _look(tables: SendTables, waiting: Waiting) -> None:
 
 
 def extra_fields(tables: SendTables) -> dict[str, str]:
-    """What the answer to every send has in its header, a refusal's too."""
+    """Header fields of the answer to every send, a refusal's too."""
     settings = tables.settings
     return {"MSG_REGION": settings.region_id, "TRACE_ON": "true" if settings.trace_on else "false"}
 
 
 def may_take(settings: SendSettings, now: int) -> bool:
-    """Whether this broker takes messages from anybody."""
+    """True if this broker takes messages from anybody."""
     return now >= settings.start_accept_send_request_time_stamp and bool(
         settings.broker_permission & PERM_WRITE
     )

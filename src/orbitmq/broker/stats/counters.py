@@ -45,7 +45,7 @@ class SizeClasses:
             self.large = _with_large(self.large, messages, size_bytes)
 
     def without(self, others: SizeClasses) -> SizeClasses:
-        """What is left if `others` are among these."""
+        """The classes left if `others` are among these."""
         large = list(self.large) or [0] * len(SIZE_BOUNDS)
         for index, count in enumerate(others.large):
             large[index] -= count
@@ -95,7 +95,7 @@ class BrokerStats:
     def __init__(self, cluster: str, now: int) -> None:
         self.cluster = cluster
         self.is_system: Callable[[str], bool] = lambda topic: False
-        """Which topics are none of the users'; set by whoever knows."""
+        """True for topics that are none of the users'; set by whoever knows."""
         self._fresh: dict[str, dict[int, list[int]]] = {}
         self._fresh_queues = 0
         self._fresh_pulls: dict[tuple[str, int, str], list[int]] = {}
@@ -120,7 +120,7 @@ class BrokerStats:
         self.put_yesterday_morning = self.put_today_morning = 0
         self.get_yesterday_morning = self.get_today_morning = 0
         self._sampling: deque[Iterator[None]] = deque()
-        """What is left to sample."""
+        """Samples still to take."""
         self._rates: deque[Rates] = deque(maxlen=601)
         self._sampled_ms = now
         self._hour_sampled_ms = now

@@ -1,4 +1,4 @@
-"""What a broker tells about itself: every metric with its name, labels and meaning.
+"""Metrics that a broker tells about itself: every metric with its name, labels and meaning.
 
 Names and labels without `orbitmq_` in front are those of Apache's broker 5.4.0, so that dashboards made for
 it work unchanged; every sample also has the labels `cluster`, `node_type` and `node_id`. The table here is
@@ -51,7 +51,7 @@ class Family:
 
     @property
     def is_apaches(self) -> bool:
-        """Whether Apache's broker has a metric of this name."""
+        """True if Apache's broker has a metric of this name."""
         return self.name.startswith("rocketmq_")
 
 

@@ -60,7 +60,7 @@ Position = tuple[str, int, int]
 
 
 class Distribution(NamedTuple):
-    """What a histogram holds: how many values each class has, the last one without a bound, and their sum."""
+    """Values of a histogram: how many values each class has, the last one without a bound, and their sum."""
 
     counts: tuple[int, ...]
     total: float
@@ -187,7 +187,9 @@ def _language(code: int) -> str:
 
 
 def _stored(broker: Broker) -> Iterator[Sample]:
-    """What came in, by the topic it is stored in; dead letters, and retries not yet due, are not new."""
+    """Messages that came in, by the topic that stores them; dead letters, and retries not yet due, are not
+    new.
+    """
     stats = broker.stats
     stats.settle()
     for topic, flow in list(stats.topic_put.by_key.items()):

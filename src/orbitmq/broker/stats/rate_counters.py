@@ -29,7 +29,7 @@ class Sample(NamedTuple):
 
 
 class Window(NamedTuple):
-    """What a flow did in a window: amount, amount per second, and amount per call."""
+    """Figures of a flow in a window: amount, amount per second, and amount per call."""
 
     sum: int
     tps: float

@@ -31,13 +31,13 @@ log = logging.getLogger(__name__)
 
 HALVES_PER_SLICE = 100
 BYTES_PER_SLICE = 1 << 20
-"""How much one turn copies, and asks about, before it lets others go first."""
+"""Number of bytes that one turn copies, and asks about, before it lets others go first."""
 HOUR_MS = 3_600_000
 LAID_ASIDE_QUEUES = 1
 
 
 class Verdict(Enum):
-    """What a round does about an open half message."""
+    """Decision of a round about an open half message."""
 
     GIVE_UP = auto()
     END_ROUND = auto()
@@ -161,7 +161,9 @@ class CheckBack:
         asides: list[Half],
         now: int,
     ) -> bool:
-        """Puts into the log what a slice came to; whether all was stored. What was not comes round again."""
+        """Puts into the log what a slice came to; whether all was stored. A message that was not stored comes
+        round again.
+        """
         transactions = self._transactions
         stored = transactions.replace(halves, copies, now)
         for half, appended in zip(halves, stored, strict=True):

@@ -44,7 +44,7 @@ class EndSettings(Protocol):
 
 @dataclass(slots=True)
 class TransactionTables:
-    """What a decision looks at and changes."""
+    """Tables that a decision looks at and changes."""
 
     identity: BrokerIdentity
     settings: EndSettings

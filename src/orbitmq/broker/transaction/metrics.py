@@ -16,7 +16,7 @@ LATENCY_BOUNDS_S = (5, 60, 600, 3600, 43_200, 86_400)
 
 @dataclass(slots=True)
 class Latencies:
-    """How old half messages were when they were committed."""
+    """Ages of half messages when they were committed."""
 
     buckets: list[int] = field(default_factory=lambda: [0] * (len(LATENCY_BOUNDS_S) + 1))
     sum_s: float = 0.0

@@ -9,7 +9,7 @@ from orbitmq.options import Long, Settings, option, without_effect
 
 @dataclass(kw_only=True)
 class TransactionOptions(Settings, owner="BrokerConfig"):
-    """What a broker is told about half messages and those who decide about them."""
+    """Options of a broker about half messages and those who decide about them."""
 
     reject_transaction_message: bool = option(False, "Refuse half messages.", mutable=True)
     transaction_time_out: Long = option(

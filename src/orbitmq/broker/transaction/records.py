@@ -1,4 +1,4 @@
-"""What transactions put into the log: half messages, op records, the messages that commits publish.
+"""Records of transactions in the log: half messages, op records, the messages that commits publish.
 
 A half message is the message a producer sent, set aside in RMQ_SYS_TRANS_HALF_TOPIC with its real topic and
 queue in properties. That it is decided, or that a newer copy took its place, says an op record: a message of
@@ -47,19 +47,19 @@ TIMERS = frozenset({TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS})
 
 
 def has_delay_level(properties: Mapping[str, str]) -> bool:
-    """Whether a message asks for a delay level."""
+    """True if a message asks for a delay level."""
     return _number(properties, DELAY, 0) > 0
 
 
 def is_delayed(properties: Mapping[str, str]) -> bool:
-    """Whether a message asks for any delay: a half message that does could never be published in time."""
+    """True if a message asks for any delay: a half message that does could never be published in time."""
     return has_delay_level(properties) or not TIMERS.isdisjoint(properties)
 
 
 def set_aside(properties: dict[str, str], topic: str, queue_id: int, group: str) -> None:
     """Makes the properties of a sent message those of a half message of `topic` and `queue_id`.
 
-    What the checks of earlier rounds leave in a message is no client's to set: it is dropped.
+    No client may set the properties that the checks of earlier rounds leave in a message: it is dropped.
     """
     for name in (TRANSACTION_CHECK_TIMES, TRANSACTION_PREPARED_QUEUE_OFFSET):
         properties.pop(name, None)
@@ -70,7 +70,7 @@ def set_aside(properties: dict[str, str], topic: str, queue_id: int, group: str)
 
 
 def is_usual(properties: bytes) -> bool:
-    """Whether properties of a half message say nothing that its decision has to know, and stand in such an
+    """True if properties of a half message say nothing that its decision has to know, and stand in such an
     order that those of the published message are the same without those of `set_aside`'s last two.
     """
     return (
@@ -123,12 +123,14 @@ class Half:
 
     @property
     def check_times(self) -> int:
-        """How often its producers were asked."""
+        """Number of times that its producers were asked."""
         return max(0, _number(self.properties, TRANSACTION_CHECK_TIMES, 0))
 
     @property
     def identity(self) -> tuple[str, int]:
-        """What all copies of it share, and the message that a commit publishes: id and time of birth."""
+        """Marks that all copies of it share, and the message that a commit publishes: id and time of
+        birth.
+        """
         return self.unique_id, self.record.born_timestamp
 
     def immunity_ms(self, timeout_ms: int) -> int | None:
@@ -142,7 +144,7 @@ class Half:
         return timeout_ms if seconds < 0 else seconds * 1000
 
     def age_ms(self, now: int) -> int:
-        """How old it is by its producer's clock; by the broker's where that one is ahead."""
+        """Age by its producer's clock; by the broker's where that one is ahead."""
         age = now - self.record.born_timestamp
         return age if age >= 0 else now - self.record.store_timestamp
 

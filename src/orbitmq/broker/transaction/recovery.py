@@ -1,10 +1,10 @@
 """Taking up transactions where the log of the last run ends, OrbitMQ's own or Apache's.
 
-Op records say which half messages have ended. What they do not say is found in two places. A half message of
-which a newer copy is there was replaced, and the crash came before the op record. And what was published is
-in the log: without an op record where a crash cut it off, or where Apache's broker was the last one. That
-broker keeps decisions in memory for up to 3 s; half messages decided meanwhile it may copy all the same, and
-ask about them again. All this is noted before anybody is asked here.
+Op records say which half messages have ended. Facts that they do not tell are found in two places. A half
+message of which a newer copy is there was replaced, and the crash came before the op record. And what was
+published is in the log: without an op record where a crash cut it off, or where Apache's broker was the last
+one. That broker keeps decisions in memory for up to 3 s; half messages decided meanwhile it may copy all the
+same, and ask about them again. All this is noted before anybody is asked here.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from orbitmq.protocol.records.message_cy import decode_record
 log = logging.getLogger(__name__)
 
 RECORDS_PER_SLICE = 250
-"""How many records are looked at before others may go first."""
+"""Number of records that are looked at before others may go first."""
 SEARCH_BYTES = 64 << 20
-"""How far from its end the log is searched for published messages without an op record."""
+"""Distance from the log's end within which it is searched for published messages without an op record."""
 
 
 class TransactionLoading:

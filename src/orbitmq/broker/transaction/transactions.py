@@ -7,8 +7,9 @@ A half message that stays open is copied to the end of its queue when its produc
 names the old copy at once. So of every half message there is one open copy at most, after any crash; a
 decision that names an older one counts for it.
 
-What is handed to the store is remembered before, with what then is to be noted: where memory ends in between,
-the next one who looks at half messages notes it first. So nothing is published or copied twice for it.
+A message handed to the store is remembered before, with the note that is to follow: where memory ends in
+between, the next one who looks at half messages notes it first. So nothing is published or copied twice for
+it.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class TransactionSettings(Protocol):
 
 
 class TransactionStore(Protocol):
-    """What transactions need of the message store."""
+    """The part of the message store that transactions need."""
 
     @property
     def durable_offset(self) -> int: ...
@@ -86,7 +87,7 @@ class TransactionStore(Protocol):
 
 @dataclass(slots=True)
 class Decision:
-    """What a producer decided about a half message, and what came of it."""
+    """A producer's decision about a half message, and its result."""
 
     half: Half
     """The newest copy."""
@@ -102,16 +103,16 @@ class _Put:
 
     halves: Sequence[Any]
     note: Callable[[Any, Appended, int], None]
-    """What is to be noted of a half message once its message is stored. Twice is as good as once."""
+    """The note to take of a half message once its message is stored. Twice is as good as once."""
     now: int
     answers: list[Appended] = field(default_factory=list)
     noted: int = 0
-    """How many of the answers were taken account of."""
+    """Number of answers that were taken account of."""
 
 
 @dataclass(slots=True)
 class _Taken:
-    """What was written into the log straight from a read, and how far that was noted."""
+    """Records written into the log straight from a read, and the number of them that were noted."""
 
     halves: Sequence[StoredHalf]
     ended: Sequence[Ended]
@@ -278,7 +279,7 @@ class Transactions:
         note: Callable[[Any, Appended, int], None],
         now: int,
     ) -> list[Appended]:
-        """Stores a message for each half message; one answer each. What is stored is noted as well."""
+        """Stores a message for each half message; one answer each. Stored messages are noted as well."""
         self.note_stored()
         put = self._put = _Put(halves, note, now)
         self._store.append_many(messages, now, put.answers)
@@ -352,7 +353,7 @@ class Transactions:
         self._close(half, HalfState.COMMITTED, now)
 
     def owes(self, offset: int, now: int) -> bool:
-        """Whether no op record of a half message that has ended can be stored: a crash forgets its end."""
+        """True if no op record of a half message that has ended can be stored: a crash forgets its end."""
         self.write_ops((), now)
         return offset in self._owed
 

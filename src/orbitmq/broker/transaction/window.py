@@ -1,4 +1,4 @@
-"""What is known of half messages and op records that may still matter: a byte and eight bytes of each.
+"""Half messages and op records that may still matter: a byte and eight bytes of each.
 
 The window of half messages begins at the first one that is open; what lies before it is decided, or lives on
 as a copy further on. That of op records begins at the first one that names a half message in the window.
@@ -12,7 +12,7 @@ from enum import IntEnum
 
 
 class HalfState(IntEnum):
-    """What became of a half message."""
+    """State of a half message."""
 
     OPEN = 0
     COMMITTED = 1

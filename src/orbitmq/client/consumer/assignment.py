@@ -1,4 +1,4 @@
-"""Which queues are ours: shared out among the group's members, taken over, and given up again."""
+"""The queues that are ours: shared out among the group's members, taken over, and given up again."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Assignment:
         return list(self._pulls)
 
     def held(self, queue: MessageQueue) -> ProcessQueue | None:
-        """What is held of a queue that is ours."""
+        """The process queue that is held of a queue that is ours."""
         pull = self._pulls.get(queue)
         return pull.held if pull is not None else None
 
@@ -319,12 +319,12 @@ class Assignment:
 
 
 def sharing_of(topic: str) -> str:
-    """What a failure to share out a topic's queues is called in `trouble`."""
+    """Name in `trouble` of a failure to share out a topic's queues."""
     return f"rebalance of {topic}"
 
 
 def offsets_of(topic: str) -> str:
-    """What it is called where nobody says where to begin."""
+    """Name of the failure where nobody says where to begin."""
     return f"offsets of {topic}"
 
 

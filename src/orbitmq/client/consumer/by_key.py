@@ -10,7 +10,7 @@ from orbitmq.client.core.message import ReceivedMessage
 
 
 def key_of(message: ReceivedMessage) -> str | None:
-    """What messages belong together by: the sharding key, else the first key; None without either."""
+    """Key by which messages belong together: the sharding key, else the first key; None without either."""
     return message.sharding_key or next(iter(message.keys), None)
 
 

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Ready(Generic[T]):
-    """First in, first out. How much may wait is its owner's business."""
+    """First in, first out. The owner decides how much may wait."""
 
     __slots__ = ("_items", "_shut", "_takers")
 

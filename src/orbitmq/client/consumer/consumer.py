@@ -45,7 +45,8 @@ HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
 
 FIRST_COMMIT_MS = 10_000
 EXPIRY_CHECKS = 10
-"""How often within `consume_timeout_ms` messages are looked for on which a handler works for too long."""
+"""Number of times within `consume_timeout_ms` that the consumer looks for messages on which a handler works
+for too long."""
 
 
 @dataclass(eq=False)
@@ -263,8 +264,9 @@ class PushConsumer(ConsumerOptions):
     async def seek(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Goes on at other queue offsets, for the whole group: back to see messages again, or past them.
 
-        `offsets` are for queues that are this member's (`queues`). What is held of them is dropped; handlers
-        that run go on, but what they handle does not count. An offset outside of a queue leads to its end.
+        `offsets` are for queues that are this member's (`queues`). Messages held of them are dropped;
+        handlers that run go on, but what they handle does not count. An offset outside of a queue leads to
+        its end.
 
         Raises InvalidArgument for queues that are not this member's, SeekFailed and what a call can end with
         where a broker does not take the offsets; NotRunning.
@@ -280,7 +282,7 @@ class PushConsumer(ConsumerOptions):
 
     @property
     def is_paused(self) -> bool:
-        """Whether nothing more is pulled."""
+        """True if nothing more is pulled."""
         return self._paused
 
     def _set_paused(self, paused: bool) -> None:
@@ -461,7 +463,7 @@ class PushConsumer(ConsumerOptions):
 
     @property
     def healthy(self) -> bool:
-        """Whether it runs and nothing fails at present: pulls, heartbeats, routes, sharing, offsets.
+        """True if it runs and nothing fails at present: pulls, heartbeats, routes, sharing, offsets.
 
         A handler that raises does not make a consumer unhealthy.
         """
@@ -469,7 +471,7 @@ class PushConsumer(ConsumerOptions):
 
     @property
     def trouble(self) -> Mapping[str, Exception]:
-        """What fails at present, by subject; empty when all is well."""
+        """Failures at present, by subject; empty when all is well."""
         return dict(self._session.trouble) if self._session is not None else {}
 
     @property
@@ -595,7 +597,7 @@ class PushConsumer(ConsumerOptions):
 
 
 def filter_of(topic: str) -> str:
-    """What an expression that a broker cannot read is called in `trouble`."""
+    """Name in `trouble` of an expression that a broker cannot read."""
     return f"filter of {topic}"
 
 

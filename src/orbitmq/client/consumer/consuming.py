@@ -44,7 +44,7 @@ class Handling:
     async def handle(
         self, subscription: Subscription, messages: Sequence[ReceivedMessage]
     ) -> list[Retry | None]:
-        """What becomes of each of `messages`, all of one topic: they are one call of the handler.
+        """The outcome of each of `messages`, all of one topic: they are one call of the handler.
 
         A `Retry` where it is to come again, its `__cause__` the reason; None where it is done.
         """
@@ -172,7 +172,7 @@ async def _in_time(working: Coroutine[Any, Any, object], timeout_ms: float) -> o
 
 
 class Consumption(Protocol):
-    """How messages that came are worked off."""
+    """The order in which messages that came are worked off."""
 
     def start(self) -> None:
         """Begins."""

@@ -1,4 +1,6 @@
-"""What the parts of a running consumer share: options, instance, subscriptions, offsets, and how it fares."""
+"""State that the parts of a running consumer share: options, instance, subscriptions, offsets, and how it
+fares.
+"""
 
 from __future__ import annotations
 
@@ -30,17 +32,17 @@ class Subscription:
     data: SubscriptionData
     handler: Handler | BatchHandler | None
     is_async: bool = False
-    """Whether the handler gives a coroutine; else it may block, and runs in a thread."""
+    """True if the handler gives a coroutine; else it may block, and runs in a thread."""
     timeout_ms: float | None = None
-    """How long the handler may take for one call; None: as long as the consumer lets it."""
+    """Time that the handler may take for one call; None: as long as the consumer lets it."""
     max_messages: int | None = None
     """The most messages that the handler gets in a list; None: it gets single ones."""
     max_wait_ms: float = 0
-    """How long a list that is not full waits for more."""
+    """Time that a list that is not full waits for more."""
     serializer: Serializer[Any] | None = None
-    """What reads `message.value`."""
+    """Serializer that reads `message.value`."""
     manual_ack: bool = False
-    """Whether a message is done when it is acknowledged, not when its handler has ended."""
+    """True if a message is done when it is acknowledged, not when its handler has ended."""
 
 
 @dataclass(slots=True)
@@ -55,11 +57,11 @@ class Session:
     stats: dict[str, TopicStats] = field(default_factory=dict)
     tracer: Tracer | None = None
     paused: bool = False
-    """Whether nothing more is pulled for now."""
+    """True if nothing more is pulled for now."""
     paused_queues: set[MessageQueue] = field(default_factory=set)
     """Queues of which nothing more is pulled for now."""
     trouble: dict[str, Exception] = field(default_factory=dict)
-    """What fails at present, by subject."""
+    """Failures at present, by subject."""
 
     @property
     def group(self) -> str:
@@ -68,7 +70,7 @@ class Session:
 
     @property
     def max_reconsume_times(self) -> int:
-        """How often a message may come again before it is given up."""
+        """Number of times that a message may come again before it is given up."""
         if self.options.dead_letter_policy is not None:
             return self.options.dead_letter_policy.max_attempts - 1
         chosen = self.options.max_reconsume_times
@@ -77,7 +79,7 @@ class Session:
         return WITHOUT_END if self.options.ordered else DEFAULT_MAX_RECONSUME_TIMES
 
     def under_policy(self, message: ReceivedMessage, retry: Retry) -> Retry:
-        """What the consumer's dead-letter policy makes of a retry: the wait of this attempt, or the end.
+        """A retry as the consumer's dead-letter policy changes it: the wait of this attempt, or the end.
 
         A level that the handler chose is kept.
         """
@@ -92,7 +94,7 @@ class Session:
     def subscription_of(self, topic: str) -> Subscription | None:
         """The subscription that messages of a topic fall under; None where none is left.
 
-        What still comes of a topic that was given up goes where the rest goes.
+        Messages that still come of a topic that was given up go where the rest goes.
         """
         known = self.subscriptions.get(topic)
         if known is None:

@@ -1,4 +1,6 @@
-"""What an application hands to a consumer: handlers, and how they say that a message is to come again."""
+"""Handlers that an application hands to a consumer: handlers, and how they say that a message is to come
+again.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a broadcasting consumer has got: kept in a file of this machine, for every member has its own way.
+"""Progress of a broadcasting consumer: kept in a file of this machine, for every member has its own way.
 
 The file is the one of Apache's Java client, `<folder>/<client id>/<group>/offsets.json`, with the version
 before it beside it as `.bak`: a Java client of that id goes on where this one has ended, and the reverse.
@@ -41,7 +41,7 @@ class LocalOffsetTable(OffsetTable):
         self._written: dict[MessageQueue, int] = {}
 
     async def stored(self, queue: MessageQueue) -> int | None:
-        """What the file has, None if nothing. Raises LookupError where it cannot be read."""
+        """Offset in the file, None if there is none. Raises LookupError where it cannot be read."""
         try:
             table = await asyncio.to_thread(read_offsets, self.path)
         except OffsetsUnreadable as error:

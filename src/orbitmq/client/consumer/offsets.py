@@ -1,4 +1,4 @@
-"""How far a group has got, kept here and told to the brokers from time to time."""
+"""Progress of a group, kept here and told to the brokers from time to time."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Commits:
         self._firsts: dict[tuple[str, str], asyncio.Event] = {}
 
     def begun(self, queue: MessageQueue) -> bool:
-        """Whether the queue's broker has an offset of its topic from here."""
+        """True if the queue's broker has an offset of its topic from here."""
         return (queue.broker_name, queue.topic) in self._begun
 
     def beginning(self, queue: MessageQueue) -> bool:
-        """Whether it has, or is being sent one."""
+        """True if it has one, or is being sent one."""
         return self.begun(queue) or (queue.broker_name, queue.topic) in self._firsts
 
     async def send(self, address: str, queue: MessageQueue, offset: int, *, confirmed: bool) -> None:
@@ -82,11 +82,11 @@ class OffsetTable:
         self._offsets.pop(queue, None)
 
     def address(self, queue: MessageQueue) -> str | None:
-        """Who keeps the offsets of a queue: the master, or whoever is there."""
+        """Address of the broker that keeps the offsets of a queue: the master, or whoever is there."""
         return address_to_read(self._instance.routes.members(queue.broker_name))
 
     async def stored(self, queue: MessageQueue) -> int | None:
-        """What the broker has for the group, None if nothing.
+        """Offset that the broker has for the group, None if there is none.
 
         Raises BrokerRefused, NetError; LookupError where no member of the broker is known.
         """
@@ -106,7 +106,7 @@ class OffsetTable:
         await asyncio.gather(*(self._commit(queue, confirmed=confirmed) for queue in queues))
 
     def may_ride(self, queue: MessageQueue) -> bool:
-        """Whether a pull may carry the queue's offset; where not, the offset is sent by itself."""
+        """True if a pull may carry the queue's offset; where not, the offset is sent by itself."""
         if self._commits.begun(queue):
             return True
         self._instance.tasks.start(self._begin(queue), f"first offset of {queue.topic}")

@@ -30,7 +30,7 @@ LOCK_INTERVAL_MS = 20_000
 WAIT_FOR_LOCK_SECONDS = 0.1
 SLICE_SECONDS = 0.005
 UNLOCK_WAIT_SECONDS = 0.5
-"""How long a queue that is given up waits for the message in hand."""
+"""Time that a queue that is given up waits for the message in hand."""
 
 
 class QueueLocks:
@@ -203,7 +203,7 @@ class OrderedConsumption:
                 await line.arrived.wait()
 
     async def _head(self, held: ProcessQueue, line: _Line) -> list[ReceivedMessage]:
-        """What the handler gets next: the oldest message, or as many of its topic as it takes."""
+        """Messages that the handler gets next: the oldest message, or as many of its topic as it takes."""
         head = held.oldest(1)
         subscription = self._session.subscription_of(head[0].wire_topic) if head else None
         if subscription is None or subscription.max_messages is None:
@@ -260,7 +260,7 @@ class OrderedConsumption:
 
 
 class _Line:
-    """What one queue's task waits for."""
+    """Messages and events that one queue's task waits for."""
 
     def __init__(self) -> None:
         self.arrived = asyncio.Event()

@@ -17,7 +17,7 @@ from orbitmq.protocol.bodies.running import ProcessQueueInfo
 
 
 class ProcessQueue:
-    """What is held of one queue."""
+    """Messages that are held of one queue."""
 
     __slots__ = (
         "_heads",
@@ -66,7 +66,7 @@ class ProcessQueue:
 
     @property
     def span(self) -> int:
-        """How far the newest message that came is ahead of the oldest one that is not finished."""
+        """Distance of the newest message that came from the oldest one that is not finished."""
         lowest = self.min_offset
         return 0 if lowest < 0 else self.max_offset - lowest
 
@@ -111,7 +111,7 @@ class ProcessQueue:
         self.size_bytes = 0
 
     def info(self, commit_offset: int) -> ProcessQueueInfo:
-        """What an operator is told of it."""
+        """Report about it for an operator."""
         lowest = self.min_offset
         return ProcessQueueInfo(
             commit_offset=commit_offset,

@@ -33,7 +33,7 @@ FORGOTTEN = frozenset(
 
 
 class Limits:
-    """What may be held of one queue."""
+    """Limits of the messages held of one queue."""
 
     __slots__ = ("max_bytes", "max_count", "max_span")
 
@@ -43,7 +43,7 @@ class Limits:
         self.max_span = max_span
 
     def has_room(self, held: ProcessQueue) -> bool:
-        """Whether more may be pulled."""
+        """True if more may be pulled."""
         if len(held) > self.max_count or held.size_bytes > self.max_bytes:
             return False
         return self.max_span is None or held.span <= self.max_span
@@ -114,7 +114,7 @@ class QueuePull:
             self.held.last_pull_ms = now_ms()
 
     def is_idle(self, now: int) -> bool:
-        """Whether nothing was asked for so long that something must be stuck.
+        """True if nothing was asked for so long that something must be stuck.
 
         Not so while handlers are slow, or the consumer is paused: then nothing is to be asked.
         """

@@ -1,4 +1,6 @@
-"""What brokers ask of a consumer: to share out queues anew, to move, to tell of itself, to take a message."""
+"""Requests of brokers to a consumer: to share out queues anew, to move, to tell of itself, to take a
+message.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 
 CLIENT_VERSION = "V5_4_0"
 RESET_WAIT_SECONDS = 10.0
-"""How long handlers have before offsets are set to other values."""
+"""Time that handlers have before offsets are set to other values."""
 
 
 class Serving:

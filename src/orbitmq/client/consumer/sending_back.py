@@ -1,4 +1,4 @@
-"""What becomes of a message that was not handled: the broker hands it out again later, or gives it up."""
+"""The fate of a message that was not handled: the broker hands it out again later, or gives it up."""
 
 from __future__ import annotations
 

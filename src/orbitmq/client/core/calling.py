@@ -22,7 +22,7 @@ _waits_for_thread: contextvars.ContextVar[asyncio.Task[Any] | None] = contextvar
 
 
 def is_async(function: Callable[..., object]) -> bool:
-    """Whether calling it does not block: it gives a coroutine."""
+    """True if calling it does not block: it gives a coroutine."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__ is meant
     )
@@ -35,7 +35,7 @@ async def call(
     asynchronous: bool,
     threads: Executor | None = None,
 ) -> R:
-    """What `function` gives for `argument`. Unless it is `asynchronous` it runs in one of `threads`.
+    """The result of `function` for `argument`. Unless it is `asynchronous` it runs in one of `threads`.
 
     Raises what the function raises, RuntimeError in place of what no caller could bear.
     """

@@ -47,7 +47,7 @@ class DeadLetterPolicy:
             )
 
     def gives_up_on(self, error: BaseException | None) -> bool:
-        """Whether a retry after this exception is in vain."""
+        """True if a retry after this exception is in vain."""
         return isinstance(error, self.dead_letter_on)
 
     def delay_level(self, attempt: int) -> int:

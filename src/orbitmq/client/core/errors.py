@@ -1,4 +1,4 @@
-"""What can go wrong in a client beside what the network (`net.errors`) and brokers (`protocol.errors`) say.
+"""Errors of a client beside those of the network (`net.errors`) and of brokers (`protocol.errors`).
 
     ClientError              has the number that Java's client gives the same failure, where there is one
     ├── InvalidArgument      of a wrong type or out of range; raised where it was given

@@ -1,4 +1,4 @@
-"""What an application may hear of its connections: `on_event=` of every producer and consumer."""
+"""Events of its connections that an application may hear of: `on_event=` of every producer and consumer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class ClientEventKind(Enum):
-    """What has happened."""
+    """Kind of an event."""
 
     CONNECTED = "connected"
     """A connection to `address` is open for the first time."""

@@ -1,4 +1,4 @@
-"""Who a client is: its address, the id that brokers know it by, and the ids of the messages it sends."""
+"""Identity of a client: its address, the id that brokers know it by, and the ids of the messages it sends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every producer and consumer stands on: an identity, connections, routes, heartbeats, timers."""
+"""The base of every producer and consumer: an identity, connections, routes, heartbeats, timers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ReplyT = TypeVar("ReplyT", bound=Reply)
 
 IDLE_CHECK_MS = 10_000
 NOBODY = "delivery"
-"""What it is called in `trouble` that nobody answers."""
+"""Name in `trouble` of the failure that nobody answers."""
 ROUTE_PAUSE_SECONDS = 1.0
 BEAT_AGAIN_SECONDS = 1.0
 """When a broker is told again that could not be told of a consumer: until then it gives it nothing."""
@@ -104,7 +104,7 @@ class ClientInstance:
 
     @property
     def is_closed(self) -> bool:
-        """Whether `close` was called."""
+        """True if `close` was called."""
         return self._closed
 
     # Calls.
@@ -230,7 +230,7 @@ class ClientInstance:
                 log.exception("on_error raised")
 
     def well(self, subject: str) -> None:
-        """What failed before works again."""
+        """End a failure: what failed before works again."""
         if self._heard.pop(subject, None) is not None:
             logger_of(subject).info("%s: works again", subject)
         self._about.pop(subject, None)
@@ -239,7 +239,7 @@ class ClientInstance:
             self.answered()
 
     def forget(self, subject: str) -> None:
-        """What failed is no business of this client's any more."""
+        """Drop a failure that is no business of this client's any more."""
         self._heard.pop(subject, None)
         self._about.pop(subject, None)
         self._on_well(subject)
@@ -348,7 +348,7 @@ class ClientInstance:
         await asyncio.gather(*(self._beat(address, request) for address in strangers))
 
     async def version_of(self, address: str) -> int:
-        """Which version a broker speaks as; ours, if it cannot be asked."""
+        """Version that a broker speaks; ours, if it cannot be asked."""
         if address not in self._told:
             await self.introduce([address])
         return self._versions.get(address, VERSION)

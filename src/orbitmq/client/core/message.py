@@ -141,7 +141,7 @@ class Message:
 
     @property
     def is_delayed(self) -> bool:
-        """Whether it is to come later than it is sent."""
+        """True if it is to come later than it is sent."""
         return bool(self.delay_level) or self.deliver_at_ms is not None or self.delay_ms is not None
 
     def wire_properties(self, unique_id: str) -> dict[str, str]:
@@ -214,7 +214,7 @@ class NamedEnum(IntEnum):
 
 
 class SendStatus(NamedEnum):
-    """How safe a stored message was when the broker answered."""
+    """Safety of a stored message when the broker answered."""
 
     SEND_OK = 0
     """As safe as the broker is set to make it."""
@@ -240,7 +240,7 @@ class SendResult:
     transaction_id: str | None = None
     region_id: str = "DefaultRegion"
     recall_handle: str | None = None
-    """What `Producer.recall` takes a message with `deliver_at_ms` or `delay_ms` back by."""
+    """Handle by which `Producer.recall` takes back a message with `deliver_at_ms` or `delay_ms`."""
 
 
 class ReceivedProperties(dict[str, str]):
@@ -295,13 +295,13 @@ class ReceivedMessage(Generic[T]):
         self.queue_offset = record.queue_offset
         """Its place in the queue."""
         self.reconsume_times = record.reconsume_times
-        """How often it has been handed out before."""
+        """Number of earlier deliveries."""
         self.consume_start_ms = 0
         """When a handler got it (ms since 1970); 0 before."""
         self.serializer: Serializer[T] | None = None
-        """What `value` is read with: that of the subscription."""
+        """Serializer that `value` is read with: that of the subscription."""
         self.on_ack: Callable[[ReceivedMessage], Awaitable[None]] | None = None
-        """What `ack` does; None where others say that the message is done."""
+        """Function behind `ack`; None where others say that the message is done."""
 
     async def ack(self) -> None:
         """Says that the message is done: of a topic with `manual_ack=True`, or from `async for`.
@@ -374,7 +374,7 @@ class ReceivedMessage(Generic[T]):
 
     @property
     def sharding_key(self) -> str | None:
-        """What put it into its queue, where the sender said so."""
+        """Key that put it into its queue, where the sender gave one."""
         value = find_property(self._record.properties, SHARDING_KEY.encode())
         return None if value is None else value.decode("utf-8", "replace")
 

@@ -27,7 +27,7 @@ class NameServers:
         self._timeout_ms = timeout_ms
         self._chosen = 0
         self.has_answered = False
-        """Whether one of them ever did."""
+        """True once one of them has answered."""
 
     @property
     def addresses(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""What clients check of names before anything leaves the process."""
+"""Checks of names by clients before anything leaves the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be set on producers and consumers.
+"""Options of producers and consumers.
 
 Names and defaults are those of Apache's client where the meaning is the same (`sendMsgTimeout` is
 `send_msg_timeout_ms`); units stand last in a name.
@@ -33,7 +33,7 @@ from orbitmq.protocol.remoting.signing import Credentials
 
 @dataclass(eq=False)
 class ClientOptions:
-    """What producers and consumers have in common."""
+    """Options that producers and consumers have in common."""
 
     group: str
     """The producer or consumer group."""
@@ -46,9 +46,9 @@ class ClientOptions:
     instance_name: str | None = None
     """Tells apart clients on one address; None: process id and a number that does not come twice."""
     poll_name_server_interval_ms: int = 30_000
-    """How often routes are looked up again."""
+    """Interval at which routes are looked up again."""
     heartbeat_broker_interval_ms: int = 30_000
-    """How often brokers are told that this client lives; they forget it after 120 s."""
+    """Interval at which brokers are told that this client lives; they forget it after 120 s."""
     mq_client_api_timeout_ms: int = 3000
     """Time for one call that is neither a send nor a pull."""
     connect_timeout_ms: int = 3000
@@ -58,14 +58,14 @@ class ClientOptions:
     secret_key: str | None = field(default=None, repr=False)
     """The user's secret."""
     security_token: str | None = field(default=None, repr=False)
-    """What goes with keys that are valid for a time only."""
+    """Token that goes with keys that are valid for a time only."""
     tls: bool | ssl.SSLContext = False
-    """Whether connections are encrypted: True checks certificates and names by the authorities that the
+    """True if connections are encrypted: True checks certificates and names by the authorities that the
     system trusts; a context of your own may trust others, or show a certificate."""
     namespace: str = ""
     """Whose topics and groups are meant: names travel as `namespace%name`, and come back without it."""
     trace: bool = False
-    """Whether what becomes of each message is written to `trace_topic`, as Java's client does."""
+    """True if the fate of each message is written to `trace_topic`, as Java's client does."""
     trace_topic: str = TRACE_TOPIC
     """Brokers have the topic RMQ_SYS_TRACE_TOPIC where `traceTopicEnable` is set."""
     telemetry: Telemetry | None = None
@@ -97,7 +97,7 @@ class ClientOptions:
 
     @property
     def credentials(self) -> Credentials | None:
-        """What requests are signed with. Raises ValueError for half of a pair of keys."""
+        """Credentials that requests are signed with. Raises ValueError for half of a pair of keys."""
         return credentials_of(self.access_key, self.secret_key, self.security_token)
 
     async def own_ip(self) -> str:
@@ -106,7 +106,9 @@ class ClientOptions:
 
 
 class Compression(Enum):
-    """How large bodies are made smaller. LZ4 and ZSTD need the extra `fast` (ZSTD not from Python 3.14)."""
+    """Algorithm that makes large bodies smaller. LZ4 and ZSTD need the extra `fast` (ZSTD not from Python
+    3.14).
+    """
 
     ZLIB = "ZLIB"
     LZ4 = "LZ4"
@@ -115,26 +117,26 @@ class Compression(Enum):
 
 @dataclass(eq=False)
 class ProducerOptions(ClientOptions):
-    """What can be set on a producer."""
+    """Options of a producer."""
 
     _: KW_ONLY
     delivery_timeout_ms: int = 30_000
-    """How long a message is tried while nobody answers: rounds of tries, with pauses from 0.1 s to 2 s.
+    """Time that a message is tried while nobody answers: rounds of tries, with pauses from 0.1 s to 2 s.
     0 is Java's way: one round, and its error at once."""
     send_msg_timeout_ms: int = 3000
     """Time for one round of tries."""
     retry_times_when_send_failed: int = 2
     """Tries of a round after the first one, on other brokers where there are any."""
     retry_another_broker_when_not_store_ok: bool = False
-    """Whether a status other than SEND_OK is tried again elsewhere too."""
+    """True if a status other than SEND_OK is tried again elsewhere too."""
     send_latency_enable: bool = False
-    """Whether brokers that were slow or failed are left alone for a while."""
+    """True if brokers that were slow or failed are left alone for a while."""
     compress_msg_body_over_bytes: int = 4096
     """Bodies from this length on are compressed."""
     compress_type: Compression = Compression.ZLIB
-    """How they are: consumers have to know the kind, as Java's do from 5.0 for others than ZLIB."""
+    """Algorithm for them: consumers have to know the kind, as Java's do from 5.0 for others than ZLIB."""
     compress_level: int = 5
-    """How hard it is tried: 0 to 9 for ZLIB, up to 12 for LZ4, up to 22 for ZSTD."""
+    """Effort of the compression: 0 to 9 for ZLIB, up to 12 for LZ4, up to 22 for ZSTD."""
     max_message_size_bytes: int = 4 << 20
     """The longest body, and the longest batch. Brokers have a limit of their own (`maxMessageSize`)."""
     create_topic_key: str = AUTO_CREATE_TOPIC
@@ -172,7 +174,7 @@ TIMESTAMP = ConsumeFromWhere.CONSUME_FROM_TIMESTAMP
 
 @dataclass(eq=False)
 class ConsumerOptions(ClientOptions):
-    """What can be set on a consumer to which messages are pushed."""
+    """Options of a consumer to which messages are pushed."""
 
     _: KW_ONLY
     consume_from_where: ConsumeFromWhere = field(
@@ -183,13 +185,13 @@ class ConsumerOptions(ClientOptions):
     consume_timestamp_ms: int | None = None
     """For TIMESTAMP: the store time (ms since 1970) to begin at; None: half an hour ago."""
     allocate_message_queue_strategy: str | Strategy = "AVG"
-    """How the members of the group share queues: AVG, AVG_BY_CIRCLE, CONSISTENT_HASH, or a function of
-    `client.rebalance`. All members have to have the same."""
+    """Strategy by which the members of the group share queues: AVG, AVG_BY_CIRCLE, CONSISTENT_HASH, or a
+    function of `client.rebalance`. All members have to have the same."""
     ordered: bool = False
-    """Whether each queue is handled by one member and one message after the other; queues are locked at
+    """True if each queue is handled by one member and one message after the other; queues are locked at
     the brokers. A message that fails is repeated in place and holds up its queue."""
     broadcasting: bool = False
-    """Whether this member gets every message, as all members do, in place of a share. It keeps its offsets in
+    """True if this member gets every message, as all members do, in place of a share. It keeps its offsets in
     a file of this machine; a message that fails is not handed out again. Not for `ordered` ones."""
     local_offsets_folder: str = "~/.rocketmq_offsets"
     """Where a broadcasting consumer keeps its offsets: in `CLIENT_ID/GROUP/offsets.json`, as Java's does. The
@@ -197,8 +199,8 @@ class ConsumerOptions(ClientOptions):
     concurrency: int = 20
     """Messages being handled at a time (Apache's consumeThreadMax); of an ordered consumer: queues."""
     max_reconsume_times: int = -1
-    """How often a message is handed out again before it goes to the dead-letter queue; -1: 16 times, of
-    an ordered consumer without end."""
+    """Number of times that a message is handed out again before it goes to the dead-letter queue; -1: 16
+    times, of an ordered consumer without end."""
     dead_letter_policy: DeadLetterPolicy | None = None
     """Attempts, waits between them and exceptions that end them, in place of `max_reconsume_times`."""
     max_in_flight_per_key: int | None = None
@@ -206,7 +208,7 @@ class ConsumerOptions(ClientOptions):
     the first of `keys`. One that fails comes again later, and the next one is not held up by it. None: no
     such limit. For handlers of single messages; an ordered consumer has none."""
     suspend_current_queue_time_ms: int = 1000
-    """How long an ordered queue waits before a message that failed is repeated (10 to 30000)."""
+    """Time that an ordered queue waits before a message that failed is repeated (10 to 30000)."""
     consume_timeout_ms: int = 900_000
     """A message on which a handler works for longer goes back to the broker, to be handed out again."""
     pull_batch_size: int = 32
@@ -224,24 +226,24 @@ class ConsumerOptions(ClientOptions):
     pull_threshold_size_for_topic_mib: int = -1
     """The same for the bodies' size; -1: no such limit."""
     consume_concurrently_max_span: int = 2000
-    """How far pulling may be ahead of the oldest message that is not finished."""
+    """Distance that pulling may be ahead of the oldest message that is not finished."""
     pull_time_delay_when_exception_ms: int = 1000
     """Pause after a pull that failed."""
     broker_suspend_max_time_ms: int = 15_000
-    """How long a broker may hold a pull until there is a message."""
+    """Time that a broker may hold a pull until there is a message."""
     consumer_timeout_when_suspend_ms: int = 30_000
     """Time for a pull, held or not."""
     persist_consumer_offset_interval_ms: int = 5000
-    """How often offsets are committed."""
+    """Interval at which offsets are committed."""
     rebalance_interval_ms: int = 20_000
-    """How often queues are shared out anew even if nothing was said to have changed."""
+    """Interval at which queues are shared out anew even if nothing was said to have changed."""
     on_assigned: Callable[[list[MessageQueue]], object] | None = None
     """Called on the event loop with queues that have become this member's, retry topics' aside."""
     on_revoked: Callable[[list[MessageQueue]], object] | None = None
     """Called with queues that are no more this member's, once the broker knows how far they are done; with
     all of them when it closes. Neither may block."""
     close_timeout_ms: int = 30_000
-    """How long `close` waits for handlers before it cancels them."""
+    """Time that `close` waits for handlers before it cancels them."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

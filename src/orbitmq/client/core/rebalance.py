@@ -1,4 +1,4 @@
-"""How the members of a group share the queues of a topic. Pure: the same input gives the same answer on
+"""Sharing of a topic's queues among the members of a group. Pure: the same input gives the same answer on
 every member, whichever language its client is written in, and that is all that keeps them from overlapping.
 
 A strategy takes the queues sorted, the client ids sorted as strings, and the id of the client that asks.

@@ -1,4 +1,4 @@
-"""What this client knows of topics and brokers, kept fresh in the background."""
+"""Topics and brokers as this client knows them, kept fresh in the background."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class RouteTable:
         return route
 
     def is_template(self, topic: str) -> bool:
-        """Whether sends to the topic go by the model, because it was not known when last looked up."""
+        """True if sends to the topic go by the model, because it was not known when last looked up."""
         return topic in self._templates
 
     async def refresh(self, topic: str) -> TopicRoute | None:

@@ -31,7 +31,7 @@ class TopicRoute:
             if row.perm & PERM_READ
             for queue_id in range(row.read_queue_nums)
         ]
-        """What the members of a group share."""
+        """Queues that the members of a group share."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TopicRoute) and self.data == other.data

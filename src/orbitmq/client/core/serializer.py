@@ -19,7 +19,7 @@ class Serializer(Protocol[T]):
         """The media type of bodies, for the property `contentType`."""
 
     def serialize(self, value: T, properties: dict[str, str]) -> bytes:
-        """The body for a value. What is added to `properties` travels with the message."""
+        """The body for a value. Properties added to `properties` travel with the message."""
 
     def deserialize(self, body: bytes, properties: Mapping[str, str]) -> T:
         """The value of a body; `properties` are those of its message. Raises for a body that is none."""

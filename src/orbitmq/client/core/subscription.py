@@ -1,4 +1,4 @@
-"""What a group wants of a topic: the text a user writes, and the row that brokers are told."""
+"""A group's wishes of a topic: the text a user writes, and the row that brokers are told."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _joined(tags: Iterable[str]) -> str:
 
 
 def wants(row: SubscriptionData, tags: str | None) -> bool:
-    """Whether a message with this tag is meant. Brokers compare hashes only, so that clients look again."""
+    """True if a message with this tag is meant. Brokers compare hashes only, so that clients look again."""
     return not row.tags_set or tags in row.tags_set
 
 

@@ -17,7 +17,7 @@ class Sending(Protocol):
     """One send that is observed, of one message or several."""
 
     messages: Sequence[Message]
-    """What is sent in place of the messages given: copies with properties that carry the context."""
+    """Messages that are sent in place of those given: copies with properties that carry the context."""
 
     def sent(self, results: Sequence[SendResult]) -> None:
         """Every message is stored."""
@@ -35,7 +35,9 @@ class Processing(Protocol):
 
 @runtime_checkable
 class Telemetry(Protocol):
-    """Hears of sends and handlers. What it raises ends the send or the delivery: it should raise nothing."""
+    """Hears of sends and handlers. An exception of it ends the send or the delivery: it should raise
+    nothing.
+    """
 
     def sending(self, operation: str, messages: Sequence[Message]) -> Sending:
         """A send begins: `operation` is the name of the producer's method."""

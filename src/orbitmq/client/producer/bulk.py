@@ -128,7 +128,7 @@ class BulkSend:
 
     @property
     def has_failed(self) -> bool:
-        """Whether nothing more should be sent."""
+        """True if nothing more should be sent."""
         return self._error is not None
 
     async def send(self, queue: MessageQueue, messages: list[Message]) -> None:
@@ -161,7 +161,7 @@ class BulkSend:
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
     def is_full(self, count: int, size_bytes: int) -> bool:
-        """Whether a lane holds a batch."""
+        """True if a lane holds a batch."""
         return count >= self._batch_size or size_bytes >= self._batch_bytes
 
 

@@ -37,7 +37,7 @@ from orbitmq.protocol.requests.send import SendReply
 SUBMITTED_BATCH_SIZE = 128
 SUBMITTED_BATCH_BYTES = 256 << 10
 BULK_TIMEOUT_MS = 30_000
-"""How long `send_all` tries to get a batch stored."""
+"""Time that `send_all` tries to get a batch stored."""
 
 
 class BatchPartlySent(SendFailed):
@@ -139,12 +139,12 @@ class Producer(ProducerOptions):
 
     @property
     def healthy(self) -> bool:
-        """Whether it runs and nothing fails at present: for probes."""
+        """True if it runs and nothing fails at present: for probes."""
         return self._instance is not None and not self._instance.is_closed and not self._trouble
 
     @property
     def trouble(self) -> Mapping[str, Exception]:
-        """What fails at present, by subject: deliveries, heartbeats, routes; empty when all is well."""
+        """Failures at present, by subject: deliveries, heartbeats, routes; empty when all is well."""
         return dict(self._trouble)
 
     def _on_well(self, subject: str) -> None:
@@ -238,8 +238,8 @@ class Producer(ProducerOptions):
         room. Messages of one sharding key, or one `queue`, keep their order. `on_delivery` is called with
         the delivery once it is known what became of the message. Each is tried as `send` tries it.
 
-        Raises IllegalMessage, IllegalName, TopicNotFound, NoNameServer; NotRunning. What goes wrong later is
-        raised where the delivery is awaited; `flush` raises the first failure that nobody awaited.
+        Raises IllegalMessage, IllegalName, TopicNotFound, NoNameServer; NotRunning. Later failures are raised
+        where the delivery is awaited; `flush` raises the first failure that nobody awaited.
         """
         self._running()
         check_route("submit", queue, None, sharding_key)
@@ -336,9 +336,9 @@ class Producer(ProducerOptions):
     ) -> list[SendResult]:
         """Sends messages of one topic to one queue together; gives a result for each, in order.
 
-        What is over `max_message_size_bytes` together goes in several parts, one after the other, each in
-        `timeout_ms`; without `queue` or `sharding_key` the parts may go to different queues. An empty batch
-        gives an empty list.
+        Messages that are over `max_message_size_bytes` together go in several parts, one after the other,
+        each in `timeout_ms`; without `queue` or `sharding_key` the parts may go to different queues. An empty
+        batch gives an empty list.
 
         Raises what `send` raises; BatchPartlySent where a later part failed.
         """

@@ -45,7 +45,7 @@ class Delivery:
         return asyncio.shield(self._future).__await__()
 
     def done(self) -> bool:
-        """Whether it is known what became of the message."""
+        """True if the fate of the message is known."""
         return self._future.done()
 
     def result(self) -> SendResult:
@@ -73,7 +73,7 @@ class Delivery:
 
     @property
     def is_unseen(self) -> bool:
-        """Whether it failed and nobody asked."""
+        """True if it failed and nobody asked."""
         return not self._is_watched and self._future.done() and self._future.exception() is not None
 
     def settle(self, outcome: SendResult | Exception) -> None:
@@ -88,7 +88,7 @@ class Delivery:
 
 
 class Submitter:
-    """What one producer was given by `submit`."""
+    """Messages that `submit` gave to one producer."""
 
     def __init__(
         self,

@@ -40,7 +40,7 @@ MAX_QUESTIONS = 2000
 
 
 class TransactionState(NamedEnum):
-    """What became of a local transaction."""
+    """State of a local transaction."""
 
     COMMIT = TRANSACTION_COMMIT
     """Publish the message."""
@@ -58,17 +58,17 @@ Check: TypeAlias = Callable[[ReceivedMessage], Awaitable[TransactionState] | Tra
 
 @dataclass(slots=True)
 class TransactionResult:
-    """What came of a message and its transaction."""
+    """Result of a message and its transaction."""
 
     sent: SendResult
     state: TransactionState
-    """What was decided."""
+    """The decision."""
     error: Exception | None = None
     """Why the broker could not be told, if so: it asks later, and `check` answers."""
 
     @property
     def is_settled(self) -> bool:
-        """Whether the broker has confirmed the decision: the message is published, or dropped."""
+        """True if the broker has confirmed the decision: the message is published, or dropped."""
         return self.state is not TransactionState.UNKNOWN and self.error is None
 
 

@@ -81,7 +81,7 @@ class Courier:
 
 
 def is_outage(error: Exception) -> bool:
-    """Whether a try failed for want of somebody who answers, which another one later may find."""
+    """True if a try failed for want of somebody who answers, which another one later may find."""
     if isinstance(error, BrokerRefused):
         return error.code in OUTAGE_CODES
     return isinstance(error, NetError | BrokerUnknown)

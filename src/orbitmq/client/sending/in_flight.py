@@ -1,4 +1,4 @@
-"""How much may be under way at a time: whoever comes too early waits, in order."""
+"""Limits of the sends under way at a time: whoever comes too early waits, in order."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ class InFlight:
             await self._empty.wait()
 
     def _admit(self) -> None:
-        """Lets in those whose turn it is. Who gave up waiting stays in line until then: it costs little."""
+        """Lets in those whose turn it is. A caller that gave up waiting stays in line until then: it costs
+        little.
+        """
         waiting = self._waiting
         while waiting:
             size_bytes, turn = waiting[0]
@@ -72,5 +74,5 @@ class InFlight:
 
     @property
     def count(self) -> int:
-        """How many are under way."""
+        """Number of those under way."""
         return self._count

@@ -1,4 +1,4 @@
-"""Which brokers answered slowly or not at all, and how long they are better left alone when sending."""
+"""Brokers that answered slowly or not at all, and the time for which sends are better kept from them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FAILED_MS = 10_000
 
 
 def unavailable_ms(latency_ms: float) -> int:
-    """How long a broker is left alone after an answer that took so long."""
+    """Time that a broker is left alone after an answer that took so long."""
     return next(pause for from_ms, pause in STEPS if latency_ms >= from_ms)
 
 
@@ -45,9 +45,9 @@ class LatencyTable:
             self._unreachable.add(broker_name)
 
     def is_available(self, broker_name: str, now_ms: float) -> bool:
-        """Whether it answered in time lately, or has been left alone for long enough."""
+        """True if it answered in time lately, or has been left alone for long enough."""
         return self._unavailable_until.get(broker_name, 0) <= now_ms
 
     def is_reachable(self, broker_name: str) -> bool:
-        """Whether the last try got an answer of any kind."""
+        """True if the last try got an answer of any kind."""
         return broker_name not in self._unreachable

@@ -29,7 +29,7 @@ _KINDS = {
 }
 
 ENTRY_BYTES = 22
-"""What a message in a batch takes beside its body and properties."""
+"""Bytes that a message in a batch takes beside its body and properties."""
 
 
 class Preparation:

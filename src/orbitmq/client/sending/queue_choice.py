@@ -1,4 +1,4 @@
-"""Which queue a message goes to: in turn, by a key, or as the caller's own function says."""
+"""Choice of the queue of a message: in turn, by a key, or as the caller's own function says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker's answer to a send says of each message."""
+"""Meaning of a broker's answer to a send for each message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What message trace is written in: texts joined by 0x01, each record ended by 0x02, as Java's client does.
+"""Text form of message trace: texts joined by 0x01, each record ended by 0x02, as Java's client does.
 
 A message is traced when it was sent (Pub), and before and after it is handled (SubBefore, SubAfter).
 """
@@ -10,11 +10,11 @@ from enum import IntEnum
 
 FIELD, END = "\x01", "\x02"
 NOTHING = "null"
-"""How a text is written that is not there."""
+"""Text for a value that is not there."""
 
 
 class MessageKind(IntEnum):
-    """What a sent message is."""
+    """Kind of a sent message."""
 
     NORMAL = 0
     HALF = 1
@@ -23,7 +23,7 @@ class MessageKind(IntEnum):
 
 
 class Handled(IntEnum):
-    """What came of handling a message."""
+    """Result of handling a message."""
 
     SUCCESS = 0
     TIME_OUT = 1

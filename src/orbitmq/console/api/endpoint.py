@@ -30,7 +30,7 @@ B = TypeVar("B")
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who asks."""
+    """The user that asks."""
 
     user: str
     role: Role
@@ -68,7 +68,7 @@ class Call(Generic[Q, B]):
             raise ApiError(404, "NO_CLUSTER", f"no cluster is named {name}", f"There are: {known}.") from None
 
     def may(self, role: Role) -> bool:
-        """Whether the caller has a role."""
+        """True if the caller has a role."""
         return self.who is not None and self.who.role >= role
 
 
@@ -89,7 +89,7 @@ class Endpoint:
 
     @property
     def is_change(self) -> bool:
-        """Whether it stands in the audit log and needs the CSRF token."""
+        """True if it stands in the audit log and needs the CSRF token."""
         return self.method != "GET"
 
 

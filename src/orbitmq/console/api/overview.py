@@ -34,7 +34,7 @@ class Broker(msgspec.Struct, rename="camel"):
     unflushed_bytes: int | None
     unflushed_seconds: float | None
     behind_bytes: int | None
-    """How far a slave's log is behind its master's."""
+    """Bytes by which a slave's log is behind its master's."""
 
 
 class LaggingGroup(msgspec.Struct, rename="camel"):
@@ -70,7 +70,7 @@ class Overview(msgspec.Struct, rename="camel"):
 
 
 class HistoryQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """How far back."""
+    """Span of time to look back."""
 
     minutes: int = 60
 
@@ -103,7 +103,7 @@ async def get_history(call: Call[HistoryQuery, None]) -> HistorySeries:
 
 
 def overview_of(sample: Sample) -> Overview:
-    """What pages are shown of a sample."""
+    """A sample as pages show it."""
     ends = {
         (one.at.cluster, one.at.name): one.log_end
         for one in sample.brokers

@@ -33,9 +33,9 @@ class Problem(msgspec.Struct, rename="camel", omit_defaults=True):
     code: str
     """Stable: programs compare this one."""
     title: str
-    """What was wrong."""
+    """Problem in a few words."""
     advice: str = ""
-    """What to do about it."""
+    """Advice to the user."""
     field: str = ""
     """The part of the request that is wrong, as a path."""
     retry_after_seconds: int = 0

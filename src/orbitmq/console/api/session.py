@@ -1,4 +1,4 @@
-"""Who is logged in; login and logout; the audit log."""
+"""The session of a browser; login and logout; the audit log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from orbitmq.console.security.roles import Role
 
 
 class SessionState(msgspec.Struct, rename="camel"):
-    """What a page has to know first."""
+    """Facts that a page has to know first."""
 
     wants_login: bool
     user: str | None
@@ -42,7 +42,7 @@ class AuditEntries(msgspec.Struct, rename="camel"):
 
 @endpoint("GET", "/api/session", None)
 async def get_session(call: Call[None, None]) -> SessionState:
-    """Who is logged in, and the token that changes need."""
+    """The logged-in user, and the token that changes need."""
     who = call.who
     console = call.console
     return SessionState(

@@ -51,7 +51,7 @@ class FiguresQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 
 
 class TopicFigures(msgspec.Struct, rename="camel"):
-    """What is in a topic, and what comes in; null where its brokers did not answer."""
+    """Contents of a topic, and its rates; null where its brokers did not answer."""
 
     name: str
     brokers: int | None = None

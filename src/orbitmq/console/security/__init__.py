@@ -1,1 +1,1 @@
-"""Who may do what: users and roles, sessions, limits of logins, headers, the audit log."""
+"""Rights by role: users and roles, sessions, limits of logins, headers, the audit log."""

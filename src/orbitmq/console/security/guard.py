@@ -54,7 +54,7 @@ class Guard:
 
 
 def is_loopback_host(host: str) -> bool:
-    """Whether a Host header names this machine's loopback, with any port."""
+    """True if a Host header names this machine's loopback, with any port."""
     name, _, port = host.rpartition(":") if not host.endswith("]") else (host, "", "")
     if not name:
         name, port = port, ""

@@ -1,4 +1,4 @@
-"""How often a login may fail: a few times at once, then ever more slowly."""
+"""Limit of failed logins: a few times at once, then ever more slowly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class LoginLimit:
         self._failures: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
     def wait_seconds(self, subject: str, now: float) -> float:
-        """How long `subject` has to wait before the next try; 0 if not at all."""
+        """Time that `subject` has to wait before the next try; 0 if not at all."""
         count, last = self._failures.get(subject, (0, 0.0))
         if count < FREE_FAILURES:
             return 0.0

@@ -39,7 +39,7 @@ def hash_password(password: str) -> str:
 
 
 def is_password(password: str, stored: str) -> bool:
-    """Whether `stored` is the hash of a password. Raises ValueError where it is no hash."""
+    """True if `stored` is the hash of a password. Raises ValueError where it is no hash."""
     kind, cost, block, parallel, salt, key = stored.split("$")
     if kind != "scrypt" or not 1 < int(cost) <= MAX_COST or int(block) > 16 or int(parallel) > 4:
         raise ValueError("not a scrypt hash of this console")

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Role(IntEnum):
-    """What a user of the console may do."""
+    """Role of a user of the console."""
 
     VIEWER = 1
     """See everything but secrets."""

@@ -1,4 +1,4 @@
-"""What the controller answers, by subject. Importing this package registers every handler."""
+"""Answers of the controller, by subject. Importing this package registers every handler."""
 
 from orbitmq.controller.handlers import admin, brokers
 from orbitmq.controller.tables import handlers

@@ -23,7 +23,7 @@ from orbitmq.protocol.requests.controller import (
 from orbitmq.protocol.schema.declare import Blob, Reply, Void
 
 NEVER_OVER_THE_NETWORK = "configBlackList;configStorePath;rocketmqHome"
-"""What UPDATE_CONTROLLER_CONFIG may not change, whatever the black list says."""
+"""Options that UPDATE_CONTROLLER_CONFIG may not change, whatever the black list says."""
 MAX_UPDATE_BYTES = 1 << 16
 UPDATES_KEY = "options"
 """Where changed options are in the consensus store, below the prefix of the controllers."""

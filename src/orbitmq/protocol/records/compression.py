@@ -1,6 +1,6 @@
 """Bodies compressed by their sender: zlib, LZ4 frames, Zstandard frames.
 
-Which one it is stands in sysFlag. LZ4 and Zstandard are not in the standard library before Python 3.14; the
+The algorithm stands in sysFlag. LZ4 and Zstandard are not in the standard library before Python 3.14; the
 `fast` extra installs them. Inflating stops at a limit before the memory is taken, so that a few kilobytes
 from the network cannot become gigabytes.
 """

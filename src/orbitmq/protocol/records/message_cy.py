@@ -724,8 +724,8 @@ def _plain_topic(buf: Any, at: int, length: int, position: int) -> str:
 def decode_records(buf: Any, check_crc: bool = True) -> tuple[list[StoredMessage], list[BadRecord]]:
     """The records that stand back to back in a buffer, as in the answer to a pull.
 
-    A bad record is stepped over where its size can be believed; else it is the last thing in the answer. What
-    was bad comes beside the records.
+    A bad record is stepped over where its size can be believed; else it is the last thing in the answer. Bad
+    records come beside the good ones.
     """
     records: list[StoredMessage] = []
     bad: list[BadRecord] = []

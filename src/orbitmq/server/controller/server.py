@@ -28,10 +28,10 @@ from orbitmq.store.periodic import PeriodicTask
 log = logging.getLogger(__name__)
 
 NOTICE_TIMEOUT_MS = 500
-"""How long a controller tries to reach a broker that it has something to tell."""
+"""Time that a controller tries to reach a broker that it has something to tell."""
 IDLE_CHECK_MS = 10_000
 START_SECONDS = 10
-"""How long a start waits for the consensus store."""
+"""Time that a start waits for the consensus store."""
 
 
 class ControllerServer:
@@ -81,7 +81,7 @@ class ControllerServer:
         self._health.why_not = lambda: self.session.trouble
 
     async def _wait_for_store(self) -> None:
-        """Who starts etcd and controllers together has the latter up first."""
+        """Users who start etcd and controllers together have the latter up first."""
         loop = asyncio.get_running_loop()
         end = loop.time() + START_SECONDS
         while True:

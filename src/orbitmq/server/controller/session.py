@@ -27,7 +27,7 @@ RETRY_SECONDS = 0.3
 
 
 class Leader(Protocol):
-    """What the session tells of: the rules of a controller."""
+    """The state that the session tells of: the rules of a controller."""
 
     @property
     def journal(self) -> Journal: ...

@@ -22,7 +22,7 @@ MAX_SLAVES = 64
 STEP_BYTES = 256 << 10
 """Sent to one slave at a time: then others have their turn, for a slave far behind takes what it gets."""
 UNSENT_BYTES = 1 << 20
-"""What one slave has not taken yet, at most: no more of the log is read for it meanwhile."""
+"""Bytes that one slave has not taken yet, at most: no more of the log is read for it meanwhile."""
 
 
 class HaServer:

@@ -89,7 +89,7 @@ class ReplicationRunner:
         self._broker.promise.held_at = None
 
     def periodic_tasks(self) -> Iterable[PeriodicTask]:
-        """What comes round."""
+        """Tasks that come round."""
         if self.server is not None:
             yield PeriodicTask("tend slaves", HA_TICK_MS, self.server.tick)
 

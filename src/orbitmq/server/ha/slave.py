@@ -164,7 +164,7 @@ class HaClient:
     async def _compare(self) -> None:
         """Raises BadStream where the master has another record in the place of this log's last one.
 
-        Whether the logs are one is known by it only where the master can be asked: else it shows by the ends.
+        The slave knows that both logs are one only where the master can be asked: else it shows by the ends.
         """
         address, at = self._replication.master_address, self._store.last_record
         if not address or at < 0:

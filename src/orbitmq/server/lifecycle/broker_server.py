@@ -53,9 +53,9 @@ LEVEL_STEP_SECONDS = 0.01
 NOT_ON_VIP_PORT = frozenset({11, 361, 200050, 200052, 200054, 200055})
 """Pulls and pops are served on the main port only."""
 FIRST_REGISTRATION_SECONDS = 3.0
-"""How long a start waits for the name servers."""
+"""Time that a start waits for the name servers."""
 FAREWELL_SECONDS = 0.2
-"""How long clients that still ask are told to go away before their connections end."""
+"""Time that clients that still ask are told to go away before their connections end."""
 PUSHES_PER_ROUND = 512
 """Pushes that leave before others have their turn."""
 
@@ -106,7 +106,7 @@ class BrokerServer:
         self.store: MessageStore
         self.turns: Turns
         self.periodic_tasks: Sequence[PeriodicTask]
-        """What it does by itself, again and again."""
+        """Tasks that it does by itself, again and again."""
 
     @property
     def address(self) -> str:
@@ -479,7 +479,7 @@ class BrokerServer:
     # The turn.
 
     def _after_turn(self, now: int) -> None:
-        """What every turn ends with: pushes, wake-ups, and the start of writes that replies wait for."""
+        """The end of every turn: pushes, wake-ups, and the start of writes that replies wait for."""
         if self._closing:
             return
         broker = self.broker

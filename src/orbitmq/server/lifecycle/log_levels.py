@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 class LogSettings(Protocol):
-    """What the options of a server say about logs."""
+    """Options of a server about logs."""
 
     @property
     def log_level(self) -> str: ...

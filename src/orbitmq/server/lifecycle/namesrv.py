@@ -29,7 +29,7 @@ from orbitmq.store.periodic import PeriodicTask
 log = logging.getLogger(__name__)
 
 NOTICE_TIMEOUT_MS = 300
-"""How long a name server tries to reach a broker that it has something to tell."""
+"""Time that a name server tries to reach a broker that it has something to tell."""
 IDLE_CHECK_MS = 10_000
 
 

@@ -1,4 +1,4 @@
-"""What systemd wants to hear of a service of type notify: ready, stopping, alive (sd_notify's protocol).
+"""Notices that systemd wants of a service of type notify: ready, stopping, alive (sd_notify's protocol).
 
 Without NOTIFY_SOCKET in the environment nothing is said.
 """
@@ -15,7 +15,7 @@ from collections.abc import Mapping
 log = logging.getLogger(__name__)
 
 EXTENSION_SECONDS = 60
-"""How much more time a start or stop asks for, each time; it asks at a third of this."""
+"""Additional time that a start or stop asks for, each time; it asks at a third of this."""
 
 
 class Notifier:
@@ -29,7 +29,7 @@ class Notifier:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether anybody listens."""
+        """True if anybody listens."""
         return self._address is not None
 
     def ready(self, status: str) -> None:

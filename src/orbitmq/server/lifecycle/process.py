@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 LOOK_SECONDS = 1.0
-"""How soon a change of the level of logs holds."""
+"""Time until a change of the level of logs holds."""
 KEPT_BYTES = 16 << 20
 """So much freed memory stays the process's."""
 MAPPED_BYTES = 4 << 20
@@ -32,7 +32,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
 class Server(Protocol):
-    """What can be started and stopped."""
+    """A server that can be started and stopped."""
 
     async def start(self) -> None: ...
     async def stop(self) -> None: ...
@@ -88,7 +88,7 @@ def _allow_all_handles() -> None:
 
 
 def _keep_freed_memory() -> None:
-    """What reads and answers are made in is used again. By itself the C library gives it back each time, and
+    """The memory of reads and answers is used again. By itself the C library gives it back each time, and
     the system clears it page by page when it is asked for the next time: half of what a large pull cost.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc has it

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 FAREWELL_TIMEOUT_MS = 3_000
 TEXTS_PER_TURN = 1_000
-"""How many topics are written out for the name servers before others have a turn: some 5 ms."""
+"""Number of topics that are written out for the name servers before others have a turn: some 5 ms."""
 
 
 class Registrar:

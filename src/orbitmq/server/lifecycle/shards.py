@@ -22,10 +22,10 @@ from orbitmq.server.lifecycle.notify import Notifier
 log = logging.getLogger(__name__)
 
 READY = "ready: broker "
-"""How a broker's line on standard output begins once it is ready; its address follows, up to a comma."""
+"""Beginning of a broker's line on standard output once it is ready; its address follows, up to a comma."""
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0
-"""How long a shard that ended by itself is left alone: twice as long each time, up to this."""
+"""Time that a shard that ended by itself is left alone, at most: twice as long each time, up to this."""
 SETTLED_SECONDS = 60.0
 """A shard that was ready for so long begins with the first pause again."""
 STOP_SECONDS = 120.0
@@ -36,12 +36,12 @@ NOT_FOR_SHARDS = frozenset({"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"})
 
 @dataclass(frozen=True, slots=True)
 class ShardCommand:
-    """How one shard is started."""
+    """Start of one shard."""
 
     name: str
     """Its broker name."""
     arguments: Sequence[str]
-    """What follows `orbitmq` on its command line."""
+    """Arguments behind `orbitmq` on its command line."""
 
 
 class ShardEnded(StartError):

@@ -30,7 +30,7 @@ class TableFile:
     is_ours: bool = True
     """Written at the end even if nothing changed; a file of the user's is not."""
     mode: int = 0o644
-    """Who may read and write it."""
+    """Permissions of the file."""
 
 
 def made_at_once(to_text: Callable[[], str]) -> Callable[[], Callable[[], str]]:

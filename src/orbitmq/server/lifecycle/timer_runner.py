@@ -34,7 +34,7 @@ class TimerRunner:
         self._is_scheduled = False
 
     def periodic_tasks(self) -> Iterable[PeriodicTask]:
-        """What has to come round."""
+        """Tasks that have to come round."""
         timer = self._timer
         yield PeriodicTask("timers", STEP_INTERVAL_MS, self.run)
         yield PeriodicTask("sample timers", 1000, timer.metrics.tick)

@@ -84,7 +84,7 @@ def let_go(rows: list[Any]) -> None:
 
 
 def wants_open_metrics(accept: str) -> bool:
-    """Whether the header `Accept` of a request names OpenMetrics."""
+    """True if the header `Accept` of a request names OpenMetrics."""
     return "application/openmetrics-text" in accept
 
 

@@ -1,4 +1,4 @@
-"""Whether a server lives and is ready, over HTTP, for probes.
+"""Probes of a server's life and readiness, over HTTP.
 
 `/health/live` answers as soon as the process runs and its loop turns; `/health/ready` with 200 only while the
 server does its work, with 503 and the reason otherwise.
@@ -18,7 +18,7 @@ STOPPING = "stopping"
 
 
 class HealthSettings(Protocol):
-    """What a server's options say about its health address."""
+    """Options of a server about its health address."""
 
     @property
     def bind_address(self) -> str: ...

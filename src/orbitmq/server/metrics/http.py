@@ -31,7 +31,7 @@ JSON = "application/json"
 
 @dataclass(slots=True, frozen=True)
 class HttpRequest:
-    """What somebody asks for. Names of headers are lower case."""
+    """A request for a page. Names of headers are lower case."""
 
     method: str
     path: str
@@ -40,7 +40,7 @@ class HttpRequest:
 
 @dataclass(slots=True, frozen=True)
 class HttpResponse:
-    """What they get."""
+    """The answer to it."""
 
     status: HTTPStatus = HTTPStatus.OK
     body: bytes = b""
@@ -52,7 +52,7 @@ Page = Callable[[HttpRequest], Awaitable[HttpResponse]]
 
 
 class BadRequest(Exception):
-    """What came is no request that is served here."""
+    """The bytes that came are no request that is served here."""
 
     def __init__(self, status: HTTPStatus, text: str) -> None:
         super().__init__(text)

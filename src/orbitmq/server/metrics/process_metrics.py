@@ -1,4 +1,6 @@
-"""What the operating system knows of this process, under the names that Prometheus's clients have for it."""
+"""Facts of the operating system about this process, under the names that Prometheus's clients have for
+them.
+"""
 
 from __future__ import annotations
 

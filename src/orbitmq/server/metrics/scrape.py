@@ -1,7 +1,7 @@
 """A scrape: the samples are taken on the loop in slices, and written down in a thread.
 
-What a sample needs of the disk (how old the first message is that a group has not handled) is read in the
-thread as well, and kept until the next scrape, for a group that stands still asks the same again.
+Values that a sample needs of the disk (the age of the first message that a group has not handled) are read in
+the thread as well, and kept until the next scrape, for a group that stands still asks the same again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Place = tuple[int, int]
 
 
 class MetricsSettings(Switches, Protocol):
-    """What the broker's options say about metrics."""
+    """Options of the broker about metrics."""
 
     @property
     def metrics_label(self) -> str: ...
@@ -55,7 +55,7 @@ class MetricsSettings(Switches, Protocol):
 
 @dataclass(slots=True)
 class Scrape:
-    """What one scrape has found, before it is written down."""
+    """Findings of one scrape, before they are written down."""
 
     now: int
     found: list[Sample]
@@ -72,7 +72,7 @@ class _Slices:
 
     @property
     def is_over(self) -> bool:
-        """Whether it is time for others."""
+        """True if it is time for others."""
         return time.perf_counter() - self._began > SLICE_SECONDS
 
     def note(self) -> None:

@@ -23,7 +23,7 @@ LOG_LINES_PER_SECOND = 10
 
 
 class Gate(Protocol):
-    """What decides."""
+    """The rules that decide."""
 
     def refusal(self, command: Command, peer: Peer, now: int) -> str | None: ...
 
@@ -31,7 +31,7 @@ class Gate(Protocol):
 
 
 class GuardSettings(Protocol):
-    """What the broker's options say about access."""
+    """Options of the broker about access."""
 
     @property
     def authentication_enabled(self) -> bool: ...
@@ -67,7 +67,9 @@ class Guard:
         self._lines = 0
 
     def admit(self, connection: Connection, data: bytes) -> int:
-        """How many bytes at the start of a read may be handled as frames; the rest comes to `on_requests`."""
+        """Number of bytes at the start of a read that may be handled as frames; the rest comes to
+        `on_requests`.
+        """
         try:
             return self._gate.admitted_bytes(data, connection.peer, self._now())
         except Exception:

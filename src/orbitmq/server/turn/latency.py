@@ -1,4 +1,4 @@
-"""How long requests take: durations by request and response code, in plain lists of counters."""
+"""Duration of requests: durations by request and response code, in plain lists of counters."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class RpcLatency:
         durations.add(took_ms, 1)
 
     def samples(self) -> Iterator[Sample]:
-        """What metrics tell of it."""
+        """Metrics of it."""
         refused: dict[tuple[str, str], int] = {}
         for (code, response_code, held, oneway), durations in list(self._rpc.items()):
             labels = (

@@ -46,7 +46,7 @@ class Listener:
         self._max_connections = max_connections
         self._tls = tls
         self.unfinished = Unfinished()
-        """What peers have begun to send and not ended."""
+        """Requests that peers have begun to send and not ended."""
         self.flushes = Flushes()
         self._servers: list[asyncio.Server] = []
         self._leaving: dict[int, int] = {}
@@ -148,7 +148,9 @@ class _Accepted(Connection):
 
 
 def hosts_of(listen: str) -> str | list[str]:
-    """What a server binds to: for `::` all addresses of both kinds, for asyncio would bind to IPv6 alone."""
+    """Addresses that a server binds to: for `::` all addresses of both kinds, for asyncio would bind to IPv6
+    alone.
+    """
     return ["::", "0.0.0.0"] if listen == "::" else listen
 
 
@@ -172,9 +174,10 @@ STRETCH = 1000
 def free_ports(*offsets: int, host: str = "127.0.0.1") -> int:
     """A port P such that P and P + each offset are free now, for servers that need several in a row.
 
-    Nothing holds it until its server listens. What keeps others from being given it meanwhile: a process is
-    given none again before it has been through all ports of its stretch, and processes that were started one
-    after the other, as those of a parallel test run, have different stretches. Raises CannotListen.
+    Nothing holds it until its server listens. Sockets that keep others from being given the ports meanwhile:
+    a process is given none again before it has been through all ports of its stretch, and processes that were
+    started one after the other, as those of a parallel test run, have different stretches. Raises
+    CannotListen.
     """
     lowest, highest = min((0, *offsets)), max((0, *offsets))
     walk = _walk(os.getpid())

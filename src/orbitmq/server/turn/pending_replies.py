@@ -83,12 +83,12 @@ class Waiting:
 
 
 def _is_poll(wait: Wait) -> bool:
-    """Whether a call is held until there is something to read: peers choose how many of these there are."""
+    """True if a call is held until there is something to read: peers choose how many of these there are."""
     return any(isinstance(condition, DataAt | Signal) for condition in wait.on)
 
 
 class _Held(set[Waiting]):
-    """What is held of one peer."""
+    """Calls that are held of one peer."""
 
     calls = 0
 
@@ -126,7 +126,7 @@ class Waits:
         self._loop = asyncio.get_running_loop()
         self._off_loop = off_loop or OffLoopRunner(None)
         self._working: dict[int, int] = {}
-        """How many pieces of work are under way for a connection."""
+        """Number of pieces of work under way for a connection."""
         self._queued: dict[int, deque[tuple[Waiting, OffLoop]]] = {}
         """Work of a connection that starts when another piece of its work has ended."""
         self._by_queue: dict[tuple[str, int], dict[Waiting, DataAt]] = {}
@@ -150,11 +150,11 @@ class Waits:
 
     @property
     def waits_for_disk(self) -> bool:
-        """Whether a reply waits for the next flush."""
+        """True if a reply waits for the next flush."""
         return bool(self._durable)
 
     def is_full(self, connection_id: int) -> bool:
-        """Whether no more calls of a peer are held."""
+        """True if no more calls of a peer are held."""
         mine = self._by_connection.get(connection_id)
         return mine is not None and mine.calls >= MAX_WAITS_PER_CONNECTION
 

@@ -55,7 +55,7 @@ def resolve(settings: S) -> S:
 
 
 def server_context(settings: TlsSettings) -> ssl.SSLContext | None:
-    """What connections of clients are encrypted with; None: only a certificate made for the occasion is left.
+    """Context that encrypts connections of clients; None: only a certificate made for the occasion is left.
 
     Raises BadTls.
     """
@@ -87,7 +87,7 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext | None:
 
 
 def client_context(settings: TlsSettings) -> ssl.SSLContext | None:
-    """What the server's own connections are encrypted with; None without tls.enable. Raises BadTls."""
+    """Context that encrypts the server's own connections; None without tls.enable. Raises BadTls."""
     given = resolve(settings)
     if not settings.tls_enable:
         return None
@@ -210,7 +210,7 @@ class ServerTls:
 
     @property
     def takes_plain(self) -> bool:
-        """Whether connections without TLS are served."""
+        """True if connections without TLS are served."""
         return self._settings.tls_server_mode != "enforcing"
 
     def obtain(self, then: Callable[[ssl.SSLContext | None], None]) -> None:
@@ -260,7 +260,7 @@ class ServerTls:
             log.info("new certificates are in use for new connections")
 
     def _stamped(self) -> Stamp:
-        """What tells whether a file is still the same."""
+        """Marks that tell if a file is still the same."""
         try:
             given = resolve(self._settings)
         except BadTls:

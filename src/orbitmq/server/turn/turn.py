@@ -1,4 +1,4 @@
-"""What holds one server's turns together: its connections, its dispatcher, and the calls it holds."""
+"""The parts of one server's turns: its connections, its dispatcher, and the calls it holds."""
 
 from __future__ import annotations
 

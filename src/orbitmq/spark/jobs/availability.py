@@ -1,9 +1,9 @@
 """The job `availability`: nines, MTBF and MTTR of brokers and topics, as clients see them.
 
 It probes: every few seconds each name server is asked for routes, and on each broker a message is sent to a
-topic of its own and read back, and topics that are named are read. What came of it goes into a log (Parquet
-files), and the figures are told from the whole log. A job that was killed is started again: the time without
-probes counts neither as up nor as down. Or it looks at message trace, in which clients tell of their sends.
+topic of its own and read back, and topics that are named are read. The results go into a log (Parquet files),
+and the figures are told from the whole log. A job that was killed is started again: the time without probes
+counts neither as up nor as down. Or it looks at message trace, in which clients tell of their sends.
 """
 
 from __future__ import annotations

@@ -63,8 +63,8 @@ def checkpoint(
 ) -> Iterator[Checkpoint | None]:
     """The checkpoint at a folder or URL, for as long as the job works; None without one.
 
-    `asked` is what the rows depend on besides the pieces. What fsspec is told about the places that the job
-    reads `beside` holds for a checkpoint in the same storage, too. Raises JobFailed for a folder that holds
+    `asked` is what the rows depend on besides the pieces. Options of fsspec for the places that the job reads
+    `beside` hold for a checkpoint in the same storage, too. Raises JobFailed for a folder that holds
     something else, BadOption, LakeBusy where another run is at it, OSError.
     """
     if url is None:

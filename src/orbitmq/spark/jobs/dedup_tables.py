@@ -105,7 +105,7 @@ def consumed_repeatedly(handlings: DataFrame, messages: DataFrame, key: Column) 
     """Keys that a group has handled with success more than once, the most frequent first.
 
     `handlings` come from `orbitmq.spark.jobs.trace_tables.handlings`; `messages` tell the key of each message
-    id. What the trace does not know of, this does not.
+    id. Messages that the trace does not know of are missing here.
     """
     keys = (
         messages.withColumn(KEY, key).where(sf.col(KEY).isNotNull()).select("topic", "msgId", KEY).distinct()

@@ -143,7 +143,7 @@ def job(
 
     Its docstring is the help. `cluster` gives it the flags that name servers and users need; `checkpoint`,
     `dry_run` and `report` give it the flag of that name, with this text as help: a flag that a job does not
-    heed it does not have. What the function returns is shown as a table, or as JSON with `--json`.
+    heed it does not have. The function's result is shown as a table, or as JSON with `--json`.
     """
 
     def register(function: Body) -> click.Command:

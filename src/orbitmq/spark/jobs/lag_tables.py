@@ -1,6 +1,6 @@
 """Lag of consumer groups, computed from samples of their offsets.
 
-A sample is one group on one queue at a time (SAMPLE_DDL). What follows from it:
+A sample is one group on one queue at a time (SAMPLE_DDL). Conclusions from it:
 
 - **lag**: messages between the group and the end of the queue, of those that the broker still has. It counts
   what a filter of the group would pass over, as Apache's tools do.

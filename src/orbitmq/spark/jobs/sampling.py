@@ -1,7 +1,7 @@
 """Looking at a cluster every few seconds, and keeping what was seen in a folder of Parquet files.
 
-A folder only grows by whole files: each is written under another name, brought to the disk and renamed. What
-was sampled since the last file is lost by a crash, and nothing else; the next run adds to the same folder.
+A folder only grows by whole files: each is written under another name, brought to the disk and renamed. A
+crash loses the samples since the last file, and nothing else; the next run adds to the same folder.
 """
 
 from __future__ import annotations

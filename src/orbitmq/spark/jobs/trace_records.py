@@ -40,9 +40,9 @@ _FIELDS = "fields"
 def records(messages: DataFrame) -> DataFrame:
     """The records of trace messages (`body`, `bornHost`, `storeTimestamp`), as RECORD_DDL has them.
 
-    `client` is the address of the client that wrote the record, `storedAt` when its message was stored. What
-    is no record stands in `bad`, with everything else of the row but `client` and `storedAt` null: nothing
-    is dropped. Works on batches and on streams.
+    `client` is the address of the client that wrote the record, `storedAt` when its message was stored. A row
+    that is no record stands in `bad`, with everything else of the row but `client` and `storedAt` null:
+    nothing is dropped. Works on batches and on streams.
     """
     text = sf.split(sf.col("body").cast("string"), END, -1)
     lines = messages.select(

@@ -192,7 +192,7 @@ def _bytes(values: dict[str, object]) -> bytes:
 def _publish(storage: Storage, manifest: Manifest) -> None:
     """Gives the files of a commit their place; safe to repeat, after a crash at any point of it.
 
-    What is replaced goes first: who lists the folders rather misses messages for a moment than sees them
+    Files that are replaced go first: who lists the folders rather misses messages for a moment than sees them
     twice.
     """
     for path in manifest.removed:

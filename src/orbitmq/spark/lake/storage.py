@@ -1,7 +1,7 @@
 """Storage of a lake: a folder of this machine, or any URL that fsspec knows. Paths are relative, with `/`.
 
-What a lake needs of a storage: a file that appears whole or not at all and only if it was not there
-(`create`), a rename, and that both outlast a power cut once `sync` returns.
+Operations that a lake needs of a storage: a file that appears whole or not at all and only if it was not
+there (`create`), a rename, and that both outlast a power cut once `sync` returns.
 """
 
 from __future__ import annotations

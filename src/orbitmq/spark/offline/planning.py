@@ -5,7 +5,7 @@ that they are the record of that physical offset. The record names its queue and
 there has to confirm it: no message can carry what passes for a cut. A store that has no consume queues at all
 is cut without, and a task that arrives at anything but the beginning of the next range fails.
 
-How far the log goes is settled here too, once: a live log grows while it is read, and the rows of a query
+The end of the log is settled here too, once: a live log grows while it is read, and the rows of a query
 must not.
 """
 

@@ -1,8 +1,8 @@
 """Reads a range of a queue with several pulls under way, and hands out the answers in queue order.
 
-How many messages an answer holds is the broker's choice (by count, by bytes, by what is in its memory), so
-the ranges asked for ahead follow what its last answers held. An answer that holds less than was asked for
-is completed before later ones are handed out.
+The broker chooses how many messages an answer holds (by count, by bytes, by what is in its memory), so the
+ranges asked for ahead follow what its last answers held. An answer that holds less than was asked for is
+completed before later ones are handed out.
 """
 
 from __future__ import annotations

@@ -38,8 +38,8 @@ class GroupOffsets:
     def write(self, offsets: QueueOffsets) -> bool:
         """Commits the offset of every queue; whether all of them could be.
 
-        What could not is logged and no error: a stream's own place is its checkpoint, and the next commit
-        holds everything that this one did.
+        An offset that could not be written is logged and no error: a stream's own place is its checkpoint,
+        and the next commit holds everything that this one did.
         """
         by_address: dict[str, list[tuple[Queue, int]]] = {}
         done = True

@@ -1,8 +1,8 @@
 """Progress of a stream per topic: lag and rate of its queues; and commits of it to the brokers.
 
-Spark tells a Python source that a micro-batch is done only when the next one begins. Who wants the last one
-of an available-now run at the brokers as well calls `commit_progress` when the query has ended, or adds
-`ProgressListener` to the session.
+Spark tells a Python source that a micro-batch is done only when the next one begins. A user who wants the
+last one of an available-now run at the brokers as well calls `commit_progress` when the query has ended, or
+adds `ProgressListener` to the session.
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ class IndexFile:
     def put_records(self, data: bytes, physical_offset: int, max_entries: int, max_records: int) -> int:
         """Adds the plain records at the start of a piece of the log; gives how many bytes of it they are.
 
-        Blocks have to be reserved for `max_entries`. What it leaves is for `put`.
+        Blocks have to be reserved for `max_entries`. Records that it leaves are for `put`.
         """
         begin_ms = -1 if self.count == 1 else self.begin_timestamp_ms
         limit = min(self.most, self.count + max_entries)

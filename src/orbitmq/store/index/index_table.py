@@ -1,9 +1,9 @@
 """The index: messages by unique id, key and tag. Built in bulk from the log, behind the appends and off the
 loop.
 
-What the log has and the index has not is bounded: it is caught up several times a second, a slice at a time.
-Reading by key waits at most for one slice. After a crash the newest file goes back to its last sync, and what
-is missing is read from the log once more.
+The part of the log that the index lacks is bounded: it is caught up several times a second, a slice at a
+time. Reading by key waits at most for one slice. After a crash the newest file goes back to its last sync,
+and what is missing is read from the log once more.
 """
 
 from __future__ import annotations
@@ -242,7 +242,8 @@ class Index:
     def cut_to(self, physical_offset: int) -> None:
         """Forgets messages from a physical offset on. Raises OSError.
 
-        Who follows a chain meanwhile may miss messages, or find others than he looks for: he compares keys.
+        A reader that follows a chain meanwhile may miss messages, or find others than it looks for: he
+        compares keys.
         """
         with self._lock:
             self.position = min(self.position, physical_offset)

@@ -128,7 +128,7 @@ class CommitLog:
         self._room_came = threading.Event()
         """Set whenever the reserver has got on."""
         self._needed_bytes = 0
-        """What the owner waits for."""
+        """Bytes that the owner waits for."""
         self._room_error: OSError | None = None
         """Why the reserver's last round found no room."""
         self._is_late = False
@@ -224,7 +224,7 @@ class CommitLog:
     def records(self, physical_offset: int) -> Iterator[StoredMessage]:
         """The records from a physical offset on, read a piece at a time and not through the map.
 
-        What cannot be read as a record is passed over, up to the next segment. Raises OSError.
+        Bytes that cannot be read as a record are passed over, up to the next segment. Raises OSError.
         """
         position = max(physical_offset, self.min_physical)
         while position < self.max_physical:
@@ -441,7 +441,7 @@ class CommitLog:
 
     @property
     def is_without_room(self) -> bool:
-        """Whether the disk had no room, or memory, when something was to be reserved last."""
+        """True if the disk had no room, or memory, when something was to be reserved last."""
         return self._without_room
 
     def reserve_ahead(self) -> None:

@@ -1,6 +1,6 @@
 """Appending what a master sends: bytes of its log, cut anywhere, and queues that follow from whole records.
 
-The log takes whole records only. What has come of a record that is not whole stays in memory, and is asked
+The log takes whole records only. The beginning of a record that is not whole stays in memory, and is asked
 for once more after a disconnect; so nothing else in the store knows of half records. A segment ends where the
 master's does: a blank record says so, and what stands behind it in the segment belongs to nobody.
 """

@@ -1,8 +1,8 @@
 """Reading a queue: as many messages as one answer may hold, checked, as views into the log.
 
-What this process wrote a moment ago is in memory. Of everything else it is asked first: touching a mapped
-page that is not there would stop the whole process until the disk has answered. Such a read ends with what
-has to be brought in.
+Bytes that this process wrote a moment ago are in memory. Of everything else it is asked first: touching a
+mapped page that is not there would stop the whole process until the disk has answered. Such a read ends with
+what has to be brought in.
 
 Everything here belongs to the owner of the store, but for `read_cold`: reading threads run it, several at a
 time. They change nothing that the owner looks through; what they have read they append to `_read`, which the

@@ -8,9 +8,10 @@ if TYPE_CHECKING:
     from orbitmq.store.queue.consume_queue import ConsumeQueue
 
 HOT_BYTES = 64 << 20
-"""What this process wrote within this distance of the end of the log is in memory, without a look."""
+"""Bytes that this process wrote within this distance of the end of the log are in memory, without a look."""
 NEAR_BYTES = 256 << 20
-"""What waits for its time is read in place up to this distance; further back it may come from the disk."""
+"""Records that wait for their time are read in place up to this distance; further back it may come from the
+disk."""
 
 
 class Room:

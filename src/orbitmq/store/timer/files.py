@@ -1,8 +1,8 @@
 """The files of timer messages together: timer log, wheel and checkpoint, in order.
 
-The owner of the store appends and reads; `flush` and `find_head` run in a thread beside it. What is flushed,
-and in which order, is what makes a crash harmless: first the log, then the wheel, and only then the mark that
-says how far they go; and the mark never tells of a delivery that is not on the disk itself.
+The owner of the store appends and reads; `flush` and `find_head` run in a thread beside it. The order of
+flushes makes a crash harmless: first the log, then the wheel, and only then the mark that says how far they
+go; and the mark never tells of a delivery that is not on the disk itself.
 """
 
 from __future__ import annotations
@@ -111,7 +111,8 @@ class TimerFiles:
     def follow(self, fields: TimerFields) -> None:
         """Notes how far a slave's master has got, for a start of this broker as master. Raises OSError.
 
-        What this broker has of its own time as master is let go of: the master's positions are not in it.
+        State that this broker has of its own time as master is let go of: the master's positions are not in
+        it.
         """
         if not self.log.is_empty:
             self.log.clear()

@@ -1,8 +1,8 @@
 """Promises to clients and the messages they saw, checked in one pass, linear in their number.
 
-A send is never repeated, so a message that is there twice was doubled by the broker. What a power cut may
-take is told by `life_ended`: everything behind `durable` may be gone, and what was only acknowledged there
-is promised no longer.
+A send is never repeated, so a message that is there twice was doubled by the broker. `life_ended` tells what
+a power cut may take: everything behind `durable` may be gone, and what was only acknowledged there is
+promised no longer.
 """
 
 from __future__ import annotations

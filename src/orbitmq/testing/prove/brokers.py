@@ -65,7 +65,8 @@ class Given:
 class OurBroker:
     """`orbitmq standalone` with a user's configuration, in a folder of its own.
 
-    What would reach beyond that folder is set otherwise: ports, addresses, name servers, the files it writes.
+    Settings that would reach beyond that folder are set otherwise: ports, addresses, name servers, the files
+    it writes.
     """
 
     def __init__(self, folder: Path, given: Given, overrides: Mapping[str, str]) -> None:

@@ -200,7 +200,7 @@ class Trial:
     async def on_apache(self, home: Path) -> Findings:
         """The same kills of Apache's broker, with the properties that it knows as well; no power cuts.
 
-        What it breaks is counted, and it goes on: one wants to know how often.
+        Promises that it breaks are counted, and it goes on: one wants to know how often.
         """
         self.findings.name = "Apache RocketMQ"
         properties = {

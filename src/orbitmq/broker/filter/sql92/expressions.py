@@ -252,7 +252,7 @@ def _equal(left: Node, right: Node) -> Node:
 
 
 def _sameness(left: Kind, right: Kind) -> Holds:
-    """How values of two kinds are the same."""
+    """The sameness of values of two kinds."""
     if Kind.NOTHING in (left, right):
         return _never
     if left is Kind.TEXT and right is Kind.BOOLEAN:

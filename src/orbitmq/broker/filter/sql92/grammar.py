@@ -78,7 +78,7 @@ _SHOWN = 20
 
 
 class _Nodes(Transformer[Token, Node]):
-    """What each rule of the grammar becomes."""
+    """Nodes that the rules of the grammar become."""
 
     def either(self, found: list[Any]) -> Node:
         return make.either(*found)
