@@ -23,7 +23,7 @@ from benchmarks.table import show
 HERE = Path(__file__).parent
 WORK = HERE.parent / "build" / "benchmarks"
 FULL_RUN_BYTES = 150 << 30
-"""What all rows leave in the stores of both brokers, together, on a fast machine."""
+"""Bytes that all rows leave in the stores of both brokers, together, on a fast machine."""
 console = Console(width=None if sys.stdout.isatty() else 132, highlight=False)
 
 

@@ -28,7 +28,7 @@ RECORD_BYTES = 1024 + 200
 
 
 def in_turn(brokers: list[str], number: int) -> list[str]:
-    """Who goes first changes with every round, so that no one always inherits a busy disk."""
+    """The first place changes with every round, so that no one always inherits a busy disk."""
     return brokers if number % 2 == 0 else brokers[::-1]
 
 

@@ -1,7 +1,7 @@
 """`python -m benchmarks.floor`: what Apache's client and the loopback leave of a send to nobody.
 
 In the broker's place stands an answerer: it takes frames from a blocking socket, stores nothing, checks
-nothing, and gives each the same answer. What is missing to its rate no broker can reach with this client.
+nothing, and gives each the same answer. No broker can reach more with this client than its rate.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ READ_BYTES = 256 << 10
 ANSWERED = ("sync", "async", "batch", "ordered")
 """Loads of which every request can have the same answer."""
 TAKEN = {"msgId": "7F00000100002A9F0000000000000000", "queueId": "0", "queueOffset": "0"}
-"""What an answer to a send has to hold."""
+"""Fields that an answer to a send has to hold."""
 
 
 def _answer(fields: dict[str, str] | None, body: bytes) -> tuple[bytes, bytes]:

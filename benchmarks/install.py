@@ -78,14 +78,14 @@ def _call(*command: str) -> None:
 
 
 def compiled(orbitmq: str) -> bool:
-    """Whether the hot modules of the measured installation are compiled."""
+    """True if the hot modules of the measured installation are compiled."""
     python = Path(shutil.which(orbitmq) or orbitmq).with_name("python")
     check = [str(python), "-m", "orbitmq.compiled", "--expect", "all"]
     return subprocess.run(check, capture_output=True, cwd="/").returncode == 0
 
 
 def facts_of(installed: Installed, is_compiled: bool | None) -> dict[str, Any]:
-    """What a run is only comparable with: the machine and the programs."""
+    """Facts that have to be the same for a run to be comparable: the machine and the programs."""
     java = subprocess.run([installed.java, "-version"], capture_output=True, text=True).stderr
     cpu = next(
         (

@@ -1,7 +1,7 @@
-"""What the scanner of stores costs by itself, without Spark: CPU per record, by columns and size.
+"""Cost of the scanner of stores by itself, without Spark: CPU per record, by columns and size.
 
 `python -m benchmarks.offline` writes a commit log of its own and scans it as a Spark task would, batches of
-4 MiB and all. What Spark adds is what `benchmarks.spark` measures.
+4 MiB and all. `benchmarks.spark` measures the cost that Spark adds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COLUMNS: Mapping[str, str] = {
 }
 HOST = pack_host("10.0.0.1", 10911)
 ROOM_BYTES = 260
-"""What a record of this benchmark has beside its body, at most."""
+"""Bytes that a record of this benchmark has beside its body, at most."""
 
 
 def fill(folder: Path, records: int, body_bytes: int) -> int:

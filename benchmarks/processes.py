@@ -1,4 +1,4 @@
-"""What the kernel says about a broker: CPU time, memory, ports. Linux only."""
+"""Facts of the kernel about a broker: CPU time, memory, ports. Linux only."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class WatchedCpu:
 
     @property
     def seconds(self) -> float:
-        """What they have used since the begin."""
+        """Processor time that they have used since the begin."""
         ticks = sum(last - self._first.get(pid, 0) for pid, last in self._last.items())
         return ticks / TICKS_PER_SECOND
 
@@ -107,7 +107,9 @@ def anonymous_bytes(pid: int) -> int:
 
 
 def disk_bytes(pid: int) -> int:
-    """What a process and those below it have made the kernel write to the disk, mapped pages included."""
+    """Bytes that a process and those below it have made the kernel write to the disk, mapped pages
+    included.
+    """
     total = 0
     for one in process_tree(pid):
         with contextlib.suppress(OSError):

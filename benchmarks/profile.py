@@ -75,24 +75,24 @@ def pull(number: int, body: bytes) -> PullMessage:
 
 
 class Burst(NamedTuple):
-    """What is sent at once."""
+    """Requests that are sent at once."""
 
     frames: bytes
     answers: int
-    """How many of its requests are answered."""
+    """Number of its requests that are answered."""
     messages: int
-    """How many messages are done with it."""
+    """Number of messages that are done with it."""
 
 
 class Script(Protocol):
-    """What one connection sends, burst by burst; an answer is a whole frame."""
+    """Bytes that one connection sends, burst by burst; an answer is a whole frame."""
 
     def next(self, answers: Sequence[bytes]) -> Burst: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """What a burst is made of."""
+    """Parts of a burst."""
 
     name: str
     request: Callable[[int, bytes], Request[Any]]
@@ -100,9 +100,10 @@ class Mode:
     messages: int = 1
     """Of each request."""
     script: Callable[[Mode, bytes], Script] | None = None
-    """What is sent, where it depends on the answers; else the same burst again and again."""
+    """Function for the bytes to send, where they depend on the answers; else the same burst again and
+    again."""
     filled: int = 0
-    """How many messages the topic has to hold before."""
+    """Number of messages that the topic has to hold before."""
     connections: int = 1
     flush: str = "ASYNC_FLUSH"
     rest: bool = False
@@ -326,7 +327,7 @@ class Cost:
 
     @property
     def total(self) -> float:
-        """What the broker's process needs of a processor."""
+        """Processor time that the broker's process needs."""
         return self.user + self.system
 
 

@@ -1,4 +1,4 @@
-"""What is measured: the rows of the table, and the sizes of a run."""
+"""Rows to measure: the rows of the table, and the sizes of a run."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Row:
 
     name: str
     op: str
-    """What the load generator is asked to do; `recovery` is this program's own."""
+    """Operation of the load generator; `recovery` is this program's own."""
     size: int
     """Body size in bytes."""
     what: str
-    """How the load is called in the table."""
+    """Name of the load in the table."""
     threads: int = 1
     batch: int = 1
     in_flight: int = 1000
@@ -45,7 +45,7 @@ class Row:
 
     @property
     def consumes(self) -> bool:
-        """Whether it reads a topic that was filled before."""
+        """True if it reads a topic that was filled before."""
         return self.op in CONSUMING
 
 
@@ -145,7 +145,7 @@ def choose(patterns: Sequence[str]) -> list[Row]:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How long and how often. Runs are resumed, and compared, only with equal sizes."""
+    """Durations and numbers of measurements. Runs are resumed, and compared, only with equal sizes."""
 
     rounds: int = 5
     """Of each row of the table of figures to reach (`Row.core`)."""
@@ -169,11 +169,11 @@ class Sizes:
         return asdict(self)
 
     def rounds_of(self, row: Row) -> int:
-        """How often a row is measured."""
+        """Number of measurements of a row."""
         return self.rounds if row.core else self.other_rounds
 
     def count_of(self, row: Row) -> int:
-        """How many messages a consume row reads, all groups together."""
+        """Number of messages that a consume row reads, all groups together."""
         return self.filled(row.size) // row.share
 
     def filled(self, size: int) -> int:

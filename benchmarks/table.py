@@ -22,7 +22,7 @@ class Column:
     scale: float
     form: str
     ratio: bool = False
-    """Whether OrbitMQ ÷ Apache is shown as well."""
+    """True if OrbitMQ ÷ Apache is shown as well."""
 
 
 COLUMNS = (

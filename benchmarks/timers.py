@@ -73,7 +73,7 @@ class Bench:
                 await asyncio.sleep(0.001)
 
     async def delivered(self) -> int:
-        """How many timer messages are in their queues."""
+        """Number of timer messages in their queues."""
         asked = [
             self._pool.call(self._broker.broker, GetMaxOffset("Timed", queue_id), 60_000)
             for queue_id in range(QUEUES)

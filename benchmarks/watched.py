@@ -26,7 +26,7 @@ START_SECONDS = 300.0
 
 
 class _Turns:
-    """What happens between two ticks is at most one long turn and some short ones."""
+    """Between two ticks there is at most one long turn and some short ones."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

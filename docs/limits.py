@@ -19,7 +19,7 @@ class Limit:
 
     @property
     def is_option(self) -> bool:
-        """Whether it can be set."""
+        """True if it can be set."""
         return ":" not in self.source
 
     def value(self) -> int:

@@ -17,7 +17,7 @@ WIDTH = 110
 
 
 def transcript(folder: Path, arguments: list[str]) -> str:
-    """What the demo prints in colour, with the reader's folders in place of ours."""
+    """Output of the demo in colour, with the reader's folders in place of ours."""
     command = [sys.executable, str(ROOT / "examples" / "demo.py"), f"--data-dir={folder}", *arguments]
     environment = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": str(WIDTH)}
     done = subprocess.run(command, stdout=subprocess.PIPE, env=environment, check=True)

@@ -55,7 +55,7 @@ def cases() -> str:
 
 
 def mqadmin() -> str:
-    """Which commands of mqadmin are compared with Apache, and which are not."""
+    """Commands of mqadmin that are compared with Apache, and those that are not."""
     compared = ", ".join(f"`{name}`" for name in sorted(ROWS))
     rows = "".join(f"| `{name}` | {_cell(LEFT_OUT[name])} |\n" for name in sorted(LEFT_OUT))
     total = len(ROWS) + len(LEFT_OUT)

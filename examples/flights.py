@@ -112,7 +112,7 @@ def _event(record: dict[str, Any]) -> Event:
 def same_figures(
     ours: dict[str, tuple[int, float | None]], theirs: dict[str, tuple[int, float | None]]
 ) -> bool:
-    """Whether two tables of `delays` agree: counts exactly, means to a millionth of a minute."""
+    """True if two tables of `delays` agree: counts exactly, means to a millionth of a minute."""
     if ours.keys() != theirs.keys():
         return False
     for carrier, (count, mean) in ours.items():
@@ -136,7 +136,7 @@ class Lake:
         return int(self.table.num_rows)
 
     def distinct_keys(self) -> int:
-        """How many different flights there are."""
+        """Number of different flights."""
         return int(pc.count_distinct(self.table["key"]).as_py())
 
     def delays(self) -> dict[str, tuple[int, float | None]]:
@@ -144,7 +144,7 @@ class Lake:
         return _delays(self.table)
 
     def keeps_order(self, flights: Flights) -> bool:
-        """Whether the flights of each aircraft lie in one queue, in the order in which they left."""
+        """True if the flights of each aircraft lie in one queue, in the order in which they left."""
         place_in_source = {event.key: place for place, event in enumerate(flights.events)}
         last: dict[str, tuple[int, int]] = {}
         stored = self.table.sort_by([("queue_id", "ascending"), ("queue_offset", "ascending")])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 COLUMNS = "keys,body,queueId,queueOffset,storeTimestamp"
-"""What of a message is needed."""
+"""Columns that are needed of a message."""
 BODY = """
     year int, month int, day int, dep_time int, sched_dep_time int, dep_delay int, arr_time int,
     sched_arr_time int, arr_delay int, carrier string, flight int, tailnum string, origin string,

@@ -1,4 +1,4 @@
-"""What every test can have: brokers to talk to, and a loud word about what could not run."""
+"""Fixtures and options for every test: brokers to talk to, and a loud word about what could not run."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ SOON_ASKED = {
     "transactionTimeOut": 3000,
     "transactionCheckInterval": 3000,
 }
-"""What tests of clients need of both brokers: producers are asked about their transactions after seconds, not
-after half a minute."""
+"""Options of both brokers that tests of clients need: producers are asked about their transactions after
+seconds, not after half a minute."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -61,7 +61,7 @@ def pytest_sessionstart() -> None:
 
 
 def needs_session(nodeid: str) -> bool:
-    """Whether a test needs the Spark session of its process."""
+    """True if a test needs the Spark session of its process."""
     return nodeid.startswith(SPARK) and nodeid.partition("::")[0] not in OWN_DRIVERS
 
 
@@ -73,7 +73,8 @@ class ByFile(LoadFileScheduling):  # type: ignore[misc]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest comes first: what one process has to do alone, and what compiles at leisure."""
+    """The tests that take longest come first: what one process has to do alone, and what compiles at
+    leisure."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()) and not needs_session(item.nodeid):
             raise pytest.UsageError(

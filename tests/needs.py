@@ -1,4 +1,4 @@
-"""What tests need that a machine may not have: one list, and what becomes of a test that misses something.
+"""Things that tests need and a machine may lack: one list, and what becomes of a test that misses something.
 
 A test says `@pytest.mark.needs("openssl")`, a fixture `need("java", "mvn")`. Without it the test is skipped,
 and the end of the run says so in capitals. Where ORBITMQ_REQUIRE_PEERS=1 is set, as `.ci/run` does, every
@@ -26,7 +26,7 @@ from orbitmq.spark.session.java import JavaNotFound, find_java_home
 
 REQUIRED = "ORBITMQ_REQUIRE_PEERS"
 MISSING = "this test needs "
-"""How the reason of a test begins that was skipped for want of something."""
+"""Beginning of the reason of a test that was skipped for want of something."""
 
 EXCUSED: dict[str, str] = {
     r"^interpreted": "the other run of .ci/run has the tests of what is compiled",
@@ -127,7 +127,7 @@ set-up has them, and a test that is skipped for want of one fails where REQUIRED
 
 @functools.cache
 def has(name: str) -> bool:
-    """Whether this machine has what tests call by this name."""
+    """True if this machine has the thing that tests call by this name."""
     return NEEDS[name][1]()
 
 
@@ -143,7 +143,7 @@ def do_without(what: str) -> NoReturn:
 
 
 def is_required() -> bool:
-    """Whether tests have to run that would be skipped elsewhere."""
+    """True if tests have to run that would be skipped elsewhere."""
     return os.environ.get(REQUIRED) == "1"
 
 

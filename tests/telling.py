@@ -34,7 +34,7 @@ PROMISES = frozenset(
 
 
 def may_be_tried_again(item: pytest.Item) -> bool:
-    """Whether a test is run once more when it fails: a foreign process takes part, no promise is at stake."""
+    """True if a test is run once more when it fails: a foreign process takes part, no promise is at stake."""
     path = Path(item.nodeid.partition("::")[0])
     if path.stem.removeprefix("test_") in PROMISES:
         return False
@@ -44,7 +44,7 @@ def may_be_tried_again(item: pytest.Item) -> bool:
 
 
 def _has_foreign_process(item: pytest.Item) -> bool:
-    """Whether a test is one of Apache's broker, or says that it needs a foreign program."""
+    """True if a test is one of Apache's broker, or says that it needs a foreign program."""
     call = getattr(item, "callspec", None)
     return (call is not None and "apache" in call.params.values()) or any(
         FOREIGN_PROGRAMS.intersection(mark.args) for mark in item.iter_markers("needs")
@@ -86,7 +86,7 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 
 
 def first_failures(terminal: pytest.TerminalReporter) -> list[tuple[str, str]]:
-    """What failed at first and was tried again: the test or case, and how it failed."""
+    """Tests that failed at first and were tried again: the test or case, and how it failed."""
     rerun = [(report.nodeid, report.longreprtext) for report in terminal.stats.get("rerun", [])]
     within = [
         (report.nodeid, line)

@@ -1,1 +1,1 @@
-"""What others see while a client misbehaves, and what becomes of it."""
+"""Effects on others while a client misbehaves, and the fate of that client."""

@@ -139,7 +139,7 @@ class WellBehaved:
             self.peak_bytes = max(self.peak_bytes, self._broker.memory_bytes())
 
     def figures(self) -> dict[str, float]:
-        """What sends took, in ms."""
+        """Durations of sends, in ms."""
         took = sorted(self._took)
         count = len(took)
         return {

@@ -28,7 +28,7 @@ from orbitmq.protocol.requests.client import Heartbeat
 TOPIC = "FloodFilled"
 FILLED_BYTES = 200 << 20
 WAIT_SECONDS = 3.0
-"""How long those who only occupy something stay."""
+"""Time that those stay who only occupy something."""
 Outcome = Counter[str]
 
 
@@ -44,7 +44,7 @@ class Raw:
         self._received = bytearray()
 
     def send(self, data: bytes) -> bool:
-        """Whether the other side took it."""
+        """True if the other side took it."""
         try:
             self.socket.sendall(data)
         except (ConnectionError, TimeoutError):
@@ -73,7 +73,7 @@ class Raw:
             count -= 1
 
     def is_cut(self) -> bool:
-        """Whether the other side has closed."""
+        """True if the other side has closed."""
         self.socket.setblocking(False)
         try:
             while True:

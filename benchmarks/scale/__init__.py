@@ -1,1 +1,1 @@
-"""How a broker's memory and time per operation grow with connections, queues, groups and messages."""
+"""Growth of a broker's memory and time per operation with connections, queues, groups and messages."""

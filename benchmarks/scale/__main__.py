@@ -85,7 +85,7 @@ def main(
 
 
 def facts() -> dict[str, Any]:
-    """What a run is only comparable with: the machine and the programs."""
+    """Facts that have to be the same for a run to be comparable: the machine and the programs."""
     commit = subprocess.run(
         ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"], capture_output=True, text=True
     ).stdout.strip()

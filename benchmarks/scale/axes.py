@@ -1,4 +1,4 @@
-"""What grows: each axis fills a fresh broker up to a size."""
+"""Axes of growth: each axis fills a fresh broker up to a size."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ class Probe:
         return (self._broker.cpu_ns() - before) / 1e9 / (time.perf_counter() - began)
 
     def cost(self, name: str, operation: Callable[[], object], count: int, idle: float) -> dict[str, float]:
-        """What one operation takes; `idle` is taken off the broker's CPU time."""
+        """Cost of one operation; `idle` is taken off the broker's CPU time."""
         took = []
         cpu, began = self._broker.cpu_ns(), time.perf_counter()
         for _ in range(count):

@@ -39,7 +39,7 @@ def write_report(runs: list[Run], page: Path = PAGE) -> list[Path]:
 
 
 def commit(run: Run) -> str:
-    """What was measured, as the begin of a sentence; nothing where it was no checked-out repository."""
+    """The measured commit, as the begin of a sentence; nothing where it was no checked-out repository."""
     return f"Commit {run.facts['commit']}, " if run.facts["commit"] else ""
 
 

@@ -32,7 +32,7 @@ decide."""
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What is up: both brokers with the same records, by size."""
+    """Servers that are up: both brokers with the same records, by size."""
 
     inputs: Inputs
     pids: dict[str, int]
@@ -131,7 +131,7 @@ def main(
 
 
 def _of_last_run(path: Path) -> list[dict[str, Any]]:
-    """What opened the last run, and all its entries; empty where there is none."""
+    """The entry that opened the last run, and all its entries; empty where there is none."""
     lines = path.read_text().splitlines() if path.exists() else []
     entries = [json.loads(line) for line in lines]
     opened = [entry for entry in entries if entry["kind"] == "run"]
@@ -139,7 +139,7 @@ def _of_last_run(path: Path) -> list[dict[str, Any]]:
 
 
 def _mark(entry: dict[str, Any]) -> tuple[object, ...]:
-    """What was measured, without how it came out."""
+    """The measurement without its result."""
     names = ("kind", "size", "job", "source", "round", "executors", "partitions")
     return tuple(entry.get(name) for name in names)
 
@@ -275,7 +275,9 @@ def _append(path: Path, entry: dict[str, Any]) -> None:
 
 
 def _newest(path: Path) -> list[dict[str, Any]]:
-    """What opened the last run that timed jobs, its entries, and those of the last run that scaled."""
+    """The entry that opened the last run that timed jobs, its entries, and those of the last run that
+    scaled.
+    """
     entries = [json.loads(line) for line in path.read_text().splitlines()]
 
     def last(kind: str) -> list[dict[str, Any]]:

@@ -74,7 +74,7 @@ class ReadyReader(DataSourceReader):
         return [InputPartition(number) for number in range(TASKS)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """What belongs to one task."""
+        """Rows that belong to one task."""
         batch, left = _batch(self._body_bytes, self._batch_bytes), self._rows // TASKS
         while left > 0:
             yield batch.slice(0, left)

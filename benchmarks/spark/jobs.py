@@ -34,7 +34,7 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a job says of itself."""
+    """A job's report about itself."""
 
     seen: int | None = None
     """Records, where it counts them."""

@@ -76,7 +76,7 @@ def markdown(entries: list[dict[str, Any]]) -> list[str]:
 
 
 def _starts(rounds: list[dict[str, Any]]) -> list[str]:
-    """What a short stream waits for, and a long one does not notice."""
+    """Waits that a short stream notices and a long one does not."""
     streams = [e for e in rounds if "start_s" in e]
     told = [
         f"{TITLES[source]} {took:.2f} s"

@@ -9,7 +9,7 @@ from orbitmq import Producer
 
 
 class Cluster(Protocol):
-    """What brokers of both kinds have in common."""
+    """The common part of brokers of both kinds."""
 
     name: str
     namesrv: str

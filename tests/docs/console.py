@@ -6,7 +6,7 @@
     … is healthy: …
     ```
 
-A line after `$ ` is a command (a trailing backslash goes on in the next line). What stands below it is its
+A line after `$ ` is a command (a trailing backslash goes on in the next line). The text below it is its
 output, in which `…` may be anything. Servers are started with `&`; here they get free ports.
 """
 

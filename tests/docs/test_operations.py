@@ -1,4 +1,4 @@
-"""What the operations guide says of options is so."""
+"""The operations guide is right about options."""
 
 from __future__ import annotations
 

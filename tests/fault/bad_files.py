@@ -1,4 +1,4 @@
-"""What can be wrong with a file, what a start makes of it, and the table that tells users."""
+"""Damage to a file, the result of a start on it, and the table that tells users."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def folder(path: Path, root: Path) -> None:
 
 
 def pipe(path: Path, root: Path) -> None:
-    """Who opens it waits until somebody writes to it."""
+    """A reader that opens it waits until somebody writes to it."""
     path.unlink()
     os.mkfifo(path)
 
@@ -68,7 +68,7 @@ def swapped(path: Path, root: Path) -> None:
 
 
 def future(path: Path, root: Path) -> None:
-    """What a later version, or a later moment, might have written."""
+    """Content that a later version, or a later moment, might have written."""
     data = path.read_bytes()
     if data[:1] == b"{":
         path.write_bytes(data.replace(b"{", b'{"fromTheFuture":{"a":[1,{}]},', 1))

@@ -33,7 +33,8 @@ def own_process(tmp_path: Path) -> Iterator[OwnProcess]:
 
 @pytest.fixture
 def modes_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who runs the tests may be root, who may read everything; the user of a broker or a client may not."""
+    """The user that runs the tests may be root, who may read everything; the user of a broker or a client may
+    not."""
 
     def asked(real: Callable[..., Any], path: Path, *more: Any) -> Any:
         if path.exists() and not stat.S_IMODE(path.stat().st_mode):

@@ -1,7 +1,7 @@
 """A broker of its own process on a machine whose disk, clock and memory are as the test says, while it runs.
 
-As a program (`python faulty_machine.py COMMAND …`) it becomes that `orbitmq` command. What the machine is
-like stands in files of a folder beside the broker's data, which a test writes through `FaultyMachine`.
+As a program (`python faulty_machine.py COMMAND …`) it becomes that `orbitmq` command. The state of the
+machine stands in files of a folder beside the broker's data, which a test writes through `FaultyMachine`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class FaultyMachine(LocalBroker):
         self._say("clock", str(ahead_ms))
 
     def has_memory(self, size: int) -> None:
-        """How many bytes of memory the machine has, from the next start on."""
+        """The machine has so many bytes of memory, from the next start on."""
         self._say("memory", str(size))
 
     def syncs_fail(self) -> None:

@@ -3,7 +3,7 @@
 `python -m tests.fault.kill_loop STATE --kills 500 --for 240`: whatever the broker acknowledged before a kill
 is kept after each start: messages, their order and place, delays, timers, transactions, pops, consumer
 offsets and the index. A run goes on with what an earlier one left in STATE, so it can be had in pieces, each
-on a folder of its own. How long the starts took is summed up at the end.
+on a folder of its own. The time that the starts took is summed up at the end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LIFE_SECONDS = (0.05, 0.8)
 
 @dataclass
 class Progress:
-    """What is known between two pieces."""
+    """Facts known between two pieces."""
 
     flush: str
     seed: int

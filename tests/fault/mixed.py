@@ -27,9 +27,9 @@ PROPERTIES: dict[str, object] = {
     "recallMessageEnable": "true",
     "flushDelayOffsetInterval": 2000,
 }
-"""What the broker is started with: short times, so that much comes due between two kills."""
+"""Options that the broker is started with: short times, so that much comes due between two kills."""
 LOOKED_UP = 10
-"""How many messages are looked for by key after each start."""
+"""Number of messages that are looked up by key after each start."""
 
 
 @dataclass
@@ -39,13 +39,13 @@ class Mix:
     broker: LocalBroker
     seed: int
     life_seconds: tuple[float, float] = (1.0, 6.0)
-    """How long it lives, at least and at most."""
+    """Time that it lives, at least and at most."""
     stops: float = 0.2
-    """Which share of its ends is in order."""
+    """Share of its ends that are in order."""
     settle_seconds: float = 60.0
-    """How long nothing may come of what still has to: then it is missing."""
+    """Time in which nothing may come of messages that still have to: then it is missing."""
     start_seconds: list[float] = field(default_factory=list)
-    """How long the starts took."""
+    """Durations of the starts."""
 
     def __post_init__(self) -> None:
         self.history = History()

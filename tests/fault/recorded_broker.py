@@ -63,13 +63,13 @@ SMALL: dict[str, object] = {
 
 @dataclass(slots=True)
 class Promise:
-    """What must become of one message."""
+    """Fate that one message must have."""
 
     body: bytes
     due_ms: int = 0
     """Not before this, and only once."""
     acked_at: int | None = None
-    """How many steps the journal had when the broker answered."""
+    """Number of steps in the journal when the broker answered."""
     end: int = 0
     """The end of the log then: on the disk up to here means the message is."""
     acked_ms: int = 0
@@ -82,7 +82,7 @@ class Promise:
 
 
 class Sample(NamedTuple):
-    """What the broker said of itself before a step."""
+    """The broker's report about itself before a step."""
 
     step: int
     now: int
@@ -94,7 +94,7 @@ class Sample(NamedTuple):
 
 @dataclass(slots=True)
 class Ledger:
-    """What was promised, and when."""
+    """Promises, and their times."""
 
     promises: dict[bytes, Promise] = field(default_factory=dict)
     offsets: list[tuple[int, int, int, int]] = field(default_factory=list)
@@ -122,7 +122,7 @@ class Recorded:
         self.sync = properties.get("flushDiskType") == "SYNC_FLUSH"
         self.ledger = Ledger()
         self.fails = False
-        """Whether the disk may fail: what the server logs and goes on from is no error then."""
+        """True if the disk may fail: what the server logs and goes on from is no error then."""
         self._waiting: list[tuple[Wait, Callable[[Reply | None], None]]] = []
         self._due: dict[str, int] = {}
         files = self._read_files()
@@ -623,7 +623,7 @@ def _check_transaction(
 
 
 def _check_order(run: Recorded, again: Recorded) -> None:
-    """What was sent without a delay is in its queue as it was sent."""
+    """Messages sent without a delay are in their queue as they were sent."""
     for queue_id in range(QUEUES):
         bodies = [record.body for record in read_queue(again.store, TOPIC, queue_id)]
         sent = [run.ledger.promises[body] for body in bodies]
@@ -637,7 +637,7 @@ def _check_order(run: Recorded, again: Recorded) -> None:
 
 
 def _check_pops(run: Recorded, again: Recorded, there: set[bytes], step: int) -> None:
-    """What nobody has acknowledged can be popped, whoever had it in hand."""
+    """Messages that nobody has acknowledged can be popped, whoever had them in hand."""
     done = {body for body, at in run.ledger.popped_away.items() if at <= step}
     # Before a send is answered its topic may be in no file yet.
     acked = {

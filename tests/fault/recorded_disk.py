@@ -5,7 +5,7 @@ as the death of the process leaves it (`killed`: everything written is there), o
 (`power_cut`: of what was not synced any part is there, page by page, in any order, torn within pages; names
 that came, went or changed in a folder that was not synced may or may not have).
 
-What is stored through a view of a file is noticed at the next step of any kind, or by `notice()`.
+A write through a view of a file is noticed at the next step of any kind, or by `notice()`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class _Content:
         self.number = number
         self.data = data
         self.seen: bytearray | None = None
-        """What the journal knows of a file that somebody has a view of."""
+        """Bytes that the journal knows of a file that somebody has a view of."""
 
 
 class RecordedFile:
@@ -143,7 +143,7 @@ class RecordedDisk:
         self.root = root
         self.journal: list[Step] = []
         self.now_ms = 0
-        """What files say of when they were last written."""
+        """Time of the last write, as files tell it."""
         self.before: Callable[[str, Path], None] | None = None
         """Called before each step with its kind and path: may raise OSError, and the step is not done."""
         self.before_read: Callable[[Path], None] | None = None
@@ -156,7 +156,7 @@ class RecordedDisk:
     # The journal.
 
     def step(self, kind: str, path: Path) -> None:
-        """What comes before every step."""
+        """The part that comes before every step."""
         self.notice()
         if self.before is not None:
             self.before(kind, path)
@@ -367,7 +367,7 @@ class Playback:
         self._journal = journal
         self._root = root
         self.at = 0
-        """How many steps were done."""
+        """Number of steps done."""
         self._files = {
             number: _Played(bytearray(data), bytes(data)) for number, data in (contents or {}).items()
         }

@@ -54,7 +54,7 @@ PROPERTIES: dict[str, object] = {
 
 
 def handles_of(pid: int) -> tuple[int, int]:
-    """How many a process has: files of messages, which are more the more is stored, and all others."""
+    """Numbers of a process: files of messages, which are more the more is stored, and all others."""
     of_messages = others = 0
     for handle in Path(f"/proc/{pid}/fd").iterdir():
         try:
@@ -169,7 +169,8 @@ class Soak:
 
 
 def judge(state: Path) -> list[str]:
-    """What did not stay flat: the last third of the samples beside the first one, warm-up left out."""
+    """Figures that did not stay flat: the last third of the samples beside the first one, warm-up left
+    out."""
     samples = [json.loads(line) for line in (state / "figures.jsonl").read_text().splitlines()]
     by_piece: dict[int, list[dict[str, Any]]] = {}
     for sample in samples:

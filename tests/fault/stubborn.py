@@ -28,7 +28,7 @@ class Stubborn:
         self._told = asyncio.Condition()
         self.acknowledged: set[str] = set()
         self.refused: Counter[int] = Counter()
-        """How often each code came instead of SEND_OK."""
+        """Number of times that each code came instead of SEND_OK."""
         self.failed: list[NetError] = []
         """Calls without any answer."""
 

@@ -34,7 +34,7 @@ class Load:
         self._prefix = prefix
         self.made: set[str] = set()
         self.gone: set[str] = set()
-        """What was acknowledged."""
+        """Changes that were acknowledged."""
         self.enough = asyncio.Event()
 
     async def work(self, number: int) -> None:

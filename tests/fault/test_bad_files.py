@@ -132,7 +132,7 @@ def save(real: RealBroker, root: Path) -> None:
 
 
 def held(real: RealBroker) -> dict[str, Any]:
-    """What each table holds, by the name of its file."""
+    """Content of each table, by the name of its file."""
     contents = {}
     real.broker.auth.sealing = None  # the same secret is never sealed to the same text twice
     for file, snapshot, _ in real.broker.files.values():
@@ -197,7 +197,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def sound(template: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the tables hold after a start on good files."""
+    """Content of the tables after a start on good files."""
     root: Path = tmp_path_factory.mktemp("sound") / "store"
     shutil.copytree(template, root)
     with pytest.MonkeyPatch.context() as monkeypatch:
@@ -227,7 +227,7 @@ def other_content(root: Path, place: str) -> bytes:
 
 
 def outcome(real: RealBroker, now: int) -> dict[int, int]:
-    """How often each message is there, once all are due."""
+    """Number of copies of each message, once all are due."""
     timers(real, now)
     now += 120_000
     while real.broker.delay.deliver_due(now):

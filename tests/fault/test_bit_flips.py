@@ -1,7 +1,7 @@
 """Every bit of a stored record flipped in turn: nothing damaged is served, and the rest of the queue is.
 
-What Apache's record has no checksum over is in `UNCOVERED`, as docs/trust/reliability.md lists it; with
-enabledAppendPropCRC nothing is.
+The parts of Apache's record that no checksum covers are in `UNCOVERED`, as docs/trust/reliability.md lists
+them; with enabledAppendPropCRC nothing is.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class Load:
 
 
 async def records(address: str, topic: str = "T", queues: int = QUEUES) -> list[StoredMessage]:
-    """What all queues hold, each offset read once and in order."""
+    """Records of all queues, each offset read once and in order."""
     found: list[StoredMessage] = []
     async with pool_of() as pool:
         for queue_id in range(queues):

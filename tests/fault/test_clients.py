@@ -92,7 +92,7 @@ async def until_known(namesrv: str, topic: str, brokers: set[str]) -> None:
 
 
 def registration(name: str, address: str) -> RegisterBroker:
-    """What has a name server believe for ten minutes that a broker is there."""
+    """A registration that has a name server believe for ten minutes that a broker is there."""
     known = {topic: TopicConfig(topic, 4, 4) for topic in ("T", "Other")}
     topics = TopicConfigAndMappingSerializeWrapper(known, DataVersion(1, 0, 1))
     return RegisterBroker(

@@ -1,5 +1,5 @@
-"""Disks that fail, at any step of a run, once or for good. What was acknowledged stays, and a sync that
-failed is never counted as one that worked.
+"""Disks that fail, at any step of a run, once or for good. Acknowledged messages stay, and a sync that failed
+is never counted as one that worked.
 
 ORBITMQ_DISK_FAULTS (8) is how many steps are tried of each kind, ORBITMQ_DISK_SEED (1) which.
 """

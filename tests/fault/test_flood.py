@@ -29,7 +29,8 @@ BOUND_BYTES = 100 << 20
 READERS_BOUND_BYTES = 32 << 20
 """For those who ask for much, 130 MB and 200 MB here, and are slow to read it: a megabyte each may wait."""
 TIMES_SLOWER, AT_LEAST_SECONDS = 50, 1.0
-"""How much slower the half of all sends may be beside an offender, and what is no matter in any case."""
+"""Factor by which the half of all sends may be slower beside an offender, and the time that does not matter
+in any case."""
 ALONE = 30
 OPEN, NOT_READ = "open until they are idle for 120 s", "not read from any more"
 SYSTEM_ERROR, BUSY, NOT_SUPPORTED, ILLEGAL = "1", "2", "3", "13"

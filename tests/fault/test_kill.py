@@ -41,11 +41,11 @@ def options(root: Path) -> StoreOptions:
 
 
 Told = dict[int, tuple[int, int]]
-"""What was acknowledged: number -> (queue offset, physical offset)."""
+"""Acknowledged messages: number -> (queue offset, physical offset)."""
 
 
 def told_until_killed(root: Path, flush: str, first: int, *dies_at: str, least: int | None = None) -> Told:
-    """What the appender tells until it dies at a failpoint, or is killed after so many messages."""
+    """Lines of the appender until it dies at a failpoint, or is killed after so many messages."""
     with subprocess.Popen(
         [sys.executable, "-m", "tests.fault.appender", str(root), flush, str(first), *dies_at],
         stdout=subprocess.PIPE,

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.timeout(600 + SQUEEZES * 20)
 
 
 def address_space(pid: int) -> int:
-    """How much of it a process has, in bytes."""
+    """Address space of a process, in bytes."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()
 
 

@@ -32,7 +32,7 @@ class Cut(Exception):
 
 
 Pass = Callable[[bytes], list[bytes]]
-"""What becomes of bytes on their way: pieces that are passed on one after another. May raise Cut."""
+"""Fate of bytes on their way: pieces that are passed on one after another. May raise Cut."""
 
 
 class Proxy:

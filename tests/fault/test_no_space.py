@@ -43,7 +43,7 @@ def small_disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]
 
 
 async def is_made(pool: ConnectionPool, address: str, topic: str) -> bool:
-    """Whether a broker says that it has made a topic."""
+    """True if a broker says that it has made a topic."""
     request = UpdateAndCreateTopic(topic, "TBW102", 1, 1, 6, "SINGLE_TAG", False)
     try:
         await pool.call(address, request, timeout_ms=2_000)

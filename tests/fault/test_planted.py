@@ -173,7 +173,7 @@ def small_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def first_failure(run: Recorded, seed: int) -> str | None:
-    """What is found first, if anything: at some steps, and behind every table that was saved."""
+    """The first failure that is found, if any: at some steps, and behind every table that was saved."""
     chance = random.Random(seed)
     journal = run.disk.journal
     wanted = {step + 1 for step, one in enumerate(journal) if one.kind == "sync folder"}

@@ -31,10 +31,10 @@ class Group:
 
     def __init__(self) -> None:
         self.begun: set[str] = set()
-        """What may be stored: the answer to the last one before a kill never comes."""
+        """Messages that may be stored: the answer to the last one before a kill never comes."""
         self.sent: set[str] = set()
         self.acked: set[str] = set()
-        """What the broker said it had noted as handled."""
+        """Messages that the broker said it had noted as handled."""
         self.kept: set[str] = set()
         """Acknowledged long before they would have been seen again: handled for good."""
         self.again: set[str] = set()

@@ -39,7 +39,7 @@ def killed_after(tmp_path: Path, body: str) -> tuple[Path, Path]:
 
 
 def after_cuts(tmp_path: Path, root: Path, record: Path, name: str) -> set[bytes | None]:
-    """What 40 power cuts leave of a file."""
+    """Contents that 40 power cuts leave of a file."""
     found: set[bytes | None] = set()
     for seed in range(40):
         copy = tmp_path / f"cut-{seed}"

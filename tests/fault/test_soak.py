@@ -1,6 +1,6 @@
 """The soak in short: it runs, goes on with what an earlier run left, and notices what is wrong.
 
-What is wrong: the clients believe that delayed messages wait for an hour, so that all of them come early.
+Planted errors: the clients believe that delayed messages wait for an hour, so that all of them come early.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ sys.exit(soak.main())
 
 
 def planted(*arguments: object) -> str:
-    """What a run says that has to fail."""
+    """A line of a run that has to fail."""
     command = [sys.executable, "-c", PLANTED, *map(str, arguments)]
     done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stdout + done.stderr
@@ -51,7 +51,7 @@ FLAT = {"anonymous_kib": 40_000, "handles": 26, "threads": 12, "p50_ms": 5.0, "p
 
 @pytest.mark.parametrize("name", [None, *FLAT])
 def test_the_soak_tells_what_does_not_stay_flat(tmp_path: Path, name: str | None) -> None:
-    """What grows within the warm-up is no matter; over all pieces together it is."""
+    """Growth within the warm-up does not matter; over all pieces together it is."""
     with (tmp_path / "figures.jsonl").open("w") as file:
         for piece in range(2):
             for number in range(soak.WARM_SAMPLES + 6):

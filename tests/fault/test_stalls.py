@@ -26,7 +26,7 @@ WORST_GAP_SECONDS = 0.25
 MACHINE_BYTES = 80 << 20
 """A tenth of it may wait for a disk that stalls."""
 MOST_GROWTH_BYTES = (MACHINE_BYTES // 10) + (24 << 20)
-"""What waits, and as much again for whatever a process under load needs besides."""
+"""Memory for what waits, and as much again for whatever a process under load needs besides."""
 HEARTBEATS = 20
 
 
@@ -95,7 +95,7 @@ async def test_the_loop_ticks_while_cold_data_is_read(store: MessageStore) -> No
 
 
 def own_bytes(pid: int) -> int:
-    """What a process holds for itself. Pages of the log are the kernel's: as many as were stored."""
+    """Memory that a process holds for itself. Pages of the log are the kernel's: as many as were stored."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.partition("RssAnon:")[2].split()[0]) << 10
 

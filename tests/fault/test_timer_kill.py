@@ -34,7 +34,7 @@ def send(body: str, due_ms: int) -> SendMessageV2:
 
 
 async def sends_until_it_is_gone(address: str, prefix: str, chance: random.Random) -> dict[str, int]:
-    """What the broker acknowledged, with the time (ms) at which each is due."""
+    """Messages that the broker acknowledged, with the time (ms) at which each is due."""
     acknowledged: dict[str, int] = {}
     pool = ConnectionPool()
 

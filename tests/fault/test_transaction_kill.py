@@ -47,7 +47,7 @@ class Shop:
             self.settled.add(result.sent.message_id)
 
     def check(self, message: ReceivedMessage) -> TransactionState:
-        """What the database says; an order it does not know was never placed."""
+        """The answer of the database; an order it does not know was never placed."""
         return self.decided.get(message.message_id, TransactionState.ROLLBACK)
 
 

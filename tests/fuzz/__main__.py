@@ -1,6 +1,6 @@
 """`python -m tests.fuzz [TARGET …] --for 3600`: coverage-guided fuzzing, one target after another.
 
-What it finds is in tests/fuzz/found/TARGET: kept there it is tried by every run of the suite. The corpus
+Findings are in tests/fuzz/found/TARGET: kept there it is tried by every run of the suite. The corpus
 grows in `--corpus`, so that a later run goes on where this one ended.
 """
 

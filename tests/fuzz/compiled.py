@@ -42,7 +42,7 @@ def run(
 
 
 def again(target: str, seed: int, number: int) -> str:
-    """What runs an episode again."""
+    """Command that runs an episode again."""
     return f"again: make fuzz TARGET={target} SEED={seed} EPISODE={number}"
 
 

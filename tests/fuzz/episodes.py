@@ -1,7 +1,7 @@
-"""What the compiled modules are made to meet, an episode at a time: everything in it follows from its chance.
+"""Hostile input for the compiled modules, an episode at a time: everything in it follows from its chance.
 
 Sends, batches, acknowledgements and pulls go to two brokers that are alike: one takes frames, the other goes
-the ordinary way with just as much. What is taken has to come to the same.
+the ordinary way with just as much. Records that are taken have to come to the same.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class Pair:
 
 
 def _repeats_a_property(data: bytes) -> bool:
-    """Whether one of the frames has a property twice: the one thing that the fast path stores as it came."""
+    """True if one of the frames has a property twice: the one thing that the fast path stores as it came."""
     at = 0
     while len(data) - at >= 8:
         end = at + 4 + int.from_bytes(data[at : at + 4], "big")
@@ -390,7 +390,7 @@ def transactions(chance: Random) -> None:
 
 
 def _well_formed(commands: list[Command], chance: Random) -> bytes:
-    """What of the frames can be read."""
+    """The frames that can be read."""
     whole = []
     for command in commands:
         data = shapes.frame(command, chance, 0.2)

@@ -1,4 +1,4 @@
-"""What hostile peers send and damaged files hold, made of what is well-formed.
+"""Bytes that hostile peers send and damaged files hold, made of well-formed ones.
 
 The same for the same chance.
 """

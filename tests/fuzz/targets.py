@@ -1,4 +1,4 @@
-"""What is fuzzed: every parser that meets the network or a file, each as a function of bytes.
+"""Targets of the fuzzer: every parser that meets the network or a file, each as a function of bytes.
 
 A target returns, or raises what it should not: an exception that is no typed refusal, or an answer that
 contradicts another parser of the same bytes. A new target is one function with `@target`, and its seeds:
@@ -195,7 +195,7 @@ def _replies() -> Iterator[bytes]:
 
 @target(_replies)
 def replies(data: bytes) -> None:
-    """What a client reads of an answer, whoever gave it: its reply, or a typed error."""
+    """The reading of an answer by a client, whoever gave it: its reply, or a typed error."""
     head, _, body = data[4:].partition(b"\n\n")
     codes = list(REQUESTS)
     code = int.from_bytes(data[:4], "big")
@@ -207,7 +207,7 @@ def replies(data: bytes) -> None:
 
 @target(_jsons)
 def json(data: bytes) -> None:
-    """What is read can be written and read again, to the same value."""
+    """A value that is read can be written and read again, to the same value."""
     try:
         value = fastjson.parse(data, 1 << 16)
     except MalformedJson:
@@ -241,7 +241,7 @@ def _registrations() -> Iterator[bytes]:
 
 @target(_registrations)
 def registration(data: bytes) -> None:
-    """What name servers are told, as it is inflated: a fuzzer does not write checksums."""
+    """Registrations at name servers, as they are inflated: a fuzzer does not write checksums."""
     for version in (0, 470):
         for sent in (data, zlib.compress(data, 1)):
             with contextlib.suppress(Malformed):
@@ -413,7 +413,7 @@ def _fast_folder() -> str | None:
 
 @target(lambda: [b"brokerName=a\nlistenPort=10911\n# comment\nnamesrvAddr = a:1;b:2\\\n  more\n"])
 def properties_file(data: bytes) -> None:
-    """A broker.conf. What is changed in it is there afterwards, and nothing else moved."""
+    """A broker.conf. A changed line is there afterwards, and nothing else moved."""
     with contextlib.suppress(OptionError):
         pairs = parse_properties(data, "the file")
         changed = update_properties(data, {"fuzzed": "a = b \\ \u00e4"})
@@ -477,7 +477,7 @@ def _broker() -> Broker:
 
 
 def _store_files() -> Iterator[bytes]:
-    """Which file, where in it, and what is written there."""
+    """The file, the place in it, and the bytes written there."""
     for number in range(12):
         for at in (0, 4, 20, 100, 1000):
             yield bytes([number]) + at.to_bytes(3, "big") + b"\xff" * 8
@@ -580,7 +580,7 @@ def _made_timers(is_clean: bool) -> dict[Path, bytes]:
 
 
 def _timer_files() -> Iterator[bytes]:
-    """Whether the end was in order, which file, where in it, and what is written there."""
+    """The kind of end, the file, the place in it, and the bytes written there."""
     for number in range(6):
         for at in (0, 8, 20, 52, 200):
             for is_clean in (0, 1):

@@ -39,7 +39,7 @@ from orbitmq.testing import LocalBroker
 
 SEED = int(os.environ.get("ORBITMQ_FUZZ_SEED", "1"))
 ROUNDS = int(os.environ.get("ORBITMQ_CLOSED_ROUNDS", "3"))
-"""How often each request is tried by each sender."""
+"""Number of times that each sender tries each request."""
 ROOT = Credentials("root", "root-Secret-5d1c9")
 ANN = Credentials("ann", "ann-Secret-77aa0")
 INNER = Credentials("inner", "inner-Secret-0b0b0")
@@ -177,7 +177,7 @@ class Wire:
 
 
 def state(root: BlockingConnection) -> list[Any]:
-    """What an intruder might have changed."""
+    """State that an intruder might have changed."""
     config = root.call(GetBrokerConfig()).body
     return [
         root.call(GetAllTopicConfig()).body.topic_config_table.keys(),
@@ -239,7 +239,7 @@ def test_nothing_is_done_without_a_right_and_no_secret_gets_out(broker: LocalBro
 
 
 def _asks_for_nothing(command: Command) -> bool:
-    """Whether a request names nothing that a right could be about."""
+    """True if a request names nothing that a right could be about."""
     try:
         return not NEEDS[command.code].accesses(command, "DefaultCluster")
     except Exception:

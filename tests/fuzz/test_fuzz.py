@@ -22,7 +22,7 @@ from tests.fuzz.targets import TARGETS
 SECONDS = float(os.environ.get("ORBITMQ_FUZZ_SECONDS", "6"))
 SEED = int(os.environ.get("ORBITMQ_FUZZ_SEED", "1"))
 CHANGED = 100
-"""How many changed inputs each target is given."""
+"""Number of changed inputs that each target is given."""
 INTERESTING = (
     b"\x00",
     b"\xff",

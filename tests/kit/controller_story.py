@@ -31,7 +31,7 @@ class ControllerStory:
     def __init__(self, **settings: Any) -> None:
         self.settings = ControllerSettings(**settings)
         self.stored: dict[str, str] = {}
-        """What the consensus store holds."""
+        """Content of the consensus store."""
         self.now = START
         self.told: list[tuple[str, NotifyBrokerRoleChanged]] = []
         """Address of each broker that was told of a new master, and what it was told."""

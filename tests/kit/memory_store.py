@@ -26,7 +26,7 @@ class MemoryStore:
     """There are no files for timer messages."""
     is_pressed: bool = False
     refuse: PutStatus | None = None
-    """What every append is refused with, if anything."""
+    """Status that every append is refused with, if any."""
 
     refuse_bodies: set[bytes] = field(default_factory=set)
     """Bodies that are refused, whatever else is taken."""

@@ -29,7 +29,7 @@ TOPICS = ("TopicA", "TopicB")
 
 
 def off_loop_done(result: Wait, now: int) -> Any:
-    """What follows once a thread has done the work that a reply waits for."""
+    """The result that follows once a thread has done the work that a reply waits for."""
     (condition,) = result.on
     assert isinstance(condition, OffLoop)
     outcome = Outcome(timed_out=False)
@@ -137,7 +137,7 @@ class Broker:
         self.version = DataVersion(self.version.counter + 1, self.version.state_version, self.story.now)
 
     def ask_version(self) -> tuple[bool, DataVersion | None]:
-        """Whether to register again."""
+        """True first if the broker has to register again."""
         reply = self.story.ask(
             QueryDataVersion(self.name, self.address, self.cluster, self.broker_id, self.version)
         )

@@ -92,7 +92,7 @@ class PopWorld:
             self.step()
 
     def step(self) -> None:
-        """What the server does at a moment: timers, revival, wake-ups."""
+        """The server's work at a moment: timers, revival, wake-ups."""
         self._deliver_timers()
         self.broker.tend_pops(self.now)
         while self.broker.revive(self.now):
@@ -192,7 +192,7 @@ class PopWorld:
         return self.got(self.ask_pop(**fields), **fields)
 
     def got(self, call: Call, **fields: Any) -> list[Got]:
-        """What came of a pop."""
+        """Messages of a pop."""
         assert isinstance(call.reply, PopReply)
         return got_of(call.reply, fields.get("topic", TOPIC), fields.get("consumer_group", GROUP))
 

@@ -80,7 +80,7 @@ class RealBroker:
         self.store.close()
 
     def handle(self, request: Request[Any], now: int = NOW, peer: Peer = PEER) -> Any:
-        """What the handler says: a reply, a wait, None; raises its Refused."""
+        """The handler's answer: a reply, a wait, None; raises its Refused."""
         command = request.to_command()
         command.version = peer.version
         decoded = REQUESTS[command.code].from_command(command)
@@ -95,7 +95,7 @@ class RealBroker:
     def read_sends(
         self, data: bytes, now: int = NOW, peer: Peer = PEER, *, at_once: bool = True
     ) -> list[Any]:
-        """What comes of sends that one read brings as frames: an answer each, or what was raised.
+        """Answers to sends that one read brings as frames: an answer each, or what was raised.
 
         `at_once` offers them to what takes frames first, and the rest together, as connections do; else each
         goes the general way by itself.
@@ -183,7 +183,7 @@ class RealBroker:
         return {answer.opaque: answer for answer in answers}, held
 
     def taken_bytes(self, data: bytes, now: int = NOW, peer: Peer = PEER) -> int:
-        """How much of a read is taken as frames."""
+        """Number of bytes of a read that are taken as frames."""
         taken = self.take_frames(data, peer, now)
         return 0 if taken is None else taken.end
 
@@ -256,7 +256,7 @@ def as_sent(result: Any, opaque: int) -> Command:
 
 
 def told(answer: Command | Exception) -> tuple[Any, ...]:
-    """What a peer is told, whoever wrote the frame and in which order."""
+    """Frames that a peer is told, whoever wrote them and in which order."""
     if isinstance(answer, Exception):
         return (repr(answer),)
     return answer.code, answer.opaque, answer.flag, answer.ext or {}, answer.remark, answer.body or b""

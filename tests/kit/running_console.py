@@ -32,7 +32,7 @@ class RunningConsole:
 
     @property
     def console(self) -> Any:
-        """What its requests share."""
+        """State that its requests share."""
         return self._server._console
 
     def _await(self, coroutine: Any) -> None:

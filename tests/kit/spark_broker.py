@@ -14,7 +14,7 @@ from orbitmq.protocol.remoting.frame import FrameSplitter, encode_command
 FOUND, NOT_FOUND, RETRY_AT_ONCE, OFFSET_MOVED = 0, 19, 20, 21
 
 Answer = Command | None
-"""What a request is answered with; None closes the connection."""
+"""Answer to a request; None closes the connection."""
 
 
 def pull_answer(

@@ -1,4 +1,4 @@
-"""What tests of the store have in common: small stores, messages, and reading back what is there."""
+"""Common parts of tests of the store: small stores, messages, and reading back what is there."""
 
 from __future__ import annotations
 
@@ -97,7 +97,8 @@ def bodies(store: MessageStore, topic: str = "T", queue_id: int = 0) -> list[byt
 
 
 def crash(store: MessageStore) -> None:
-    """What the death of the process does to a store: nothing is written any more, the lock falls."""
+    """The effect that the death of the process has on a store: nothing is written any more, the lock
+    falls."""
     store._closed = True
     store._log.close()
     store._queue_writer.close()

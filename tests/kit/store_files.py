@@ -111,5 +111,5 @@ class StoreFiles:
 
 
 def size_word(size: int) -> bytes:
-    """What a record begins with."""
+    """Beginning of a record."""
     return struct.pack(">i", size)

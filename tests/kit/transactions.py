@@ -91,7 +91,7 @@ class Transacting:
         return EndTransaction(**{**values, **fields})
 
     def answer(self, check: CheckTransactionState, decision: int, **fields: Any) -> EndTransaction:
-        """What a producer makes of a question."""
+        """A producer's answer to a question."""
         values: dict[str, Any] = {
             "producer_group": "PG",
             "tran_state_table_offset": check.tran_state_table_offset,
@@ -104,7 +104,7 @@ class Transacting:
         return EndTransaction(**{**values, **fields})
 
     def end(self, request: EndTransaction) -> Any:
-        """What the broker says to it; a wait, a refusal is raised."""
+        """The broker's answer to it; a wait, a refusal is raised."""
         return self.real.handle(request, self.now)
 
     def decide(self, sent: SendReply, decision: int, **fields: Any) -> Any:

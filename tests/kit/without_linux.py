@@ -2,7 +2,7 @@
 `pytest -p tests.kit.without_linux`.
 
 Clients, commands, administration and the Spark source must not import them; brokers, which run on Linux
-only, and the tests themselves may. What passes with it needs no module that macOS or Windows lack.
+only, and the tests themselves may. A test that passes with it needs no module that macOS or Windows lack.
 """
 
 from __future__ import annotations

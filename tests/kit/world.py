@@ -140,7 +140,7 @@ class World:
         return Peer(connection_id, HOST, f"127.0.0.1:{40_000 + connection_id}", version, language)
 
     def handle(self, request: Request[Any], peer: Peer | None = None, now: int = NOW) -> Any:
-        """What the handler of a request gives: a reply, a wait, or None."""
+        """The result of the handler of a request: a reply, a wait, or None."""
         peer = peer or self.peer()
         command = request.to_command()
         command.version, command.language = peer.version, peer.language
@@ -165,7 +165,7 @@ class World:
         return kind.from_command(result.to_command(1))
 
     def refusal(self, request: Request[Any], peer: Peer | None = None) -> Refused:
-        """How the handler refuses a request."""
+        """The refusal of a request by its handler."""
         try:
             result = self.ask(request, peer)
         except Refused as refused:

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(900)
 
 
 def run(*command: str | Path, cwd: Path, **environment: str) -> str:
-    """What a command prints; without OrbitMQ's sources on the path of Python."""
+    """Output of a command; without OrbitMQ's sources on the path of Python."""
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
         [str(word) for word in command],

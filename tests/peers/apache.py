@@ -23,7 +23,7 @@ OPENS = [
     "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
     "--add-opens=java.base/java.lang=ALL-UNNAMED",
 ]
-"""What Apache needs of Java 17 and later."""
+"""Flags that Apache needs of Java 17 and later."""
 
 QUICK_START = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 """A test asks what is answered, not how fast; benchmarks start Apache with its own settings."""
@@ -132,7 +132,7 @@ class Apache:
         return self._processes[0]
 
     def alive(self) -> bool:
-        """Whether both processes run."""
+        """True if both processes run."""
         return all(process.alive() for process in self._processes)
 
     def tail(self) -> str:

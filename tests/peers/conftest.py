@@ -18,7 +18,7 @@ CASES_WANT = {
     "transactionTimeOut": 3000,
     "transactionCheckInterval": 3000,
 }
-"""What a broker must be told for all cases of the judge."""
+"""Options that a broker must have for all cases of the judge."""
 
 _AUTHENTICATION = "org.apache.rocketmq.auth.authentication.provider"
 _AUTHORIZATION = "org.apache.rocketmq.auth.authorization.provider"
@@ -32,7 +32,7 @@ GUARDED = {
     "initAuthenticationUser": '{"username":"judge","password":"judge12345678"}',
     "innerClientAuthenticationCredentials": '{"accessKey":"judge","secretKey":"judge12345678"}',
 }
-"""What makes a broker of either kind ask who is there; `judge` may do everything."""
+"""Options that make a broker of either kind ask who is there; `judge` may do everything."""
 
 
 @pytest.fixture(scope="module")

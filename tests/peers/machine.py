@@ -1,4 +1,4 @@
-"""What foreign peers have of this machine: a place for downloads, free ports, processes."""
+"""The parts of this machine that foreign peers see: a place for downloads, free ports, processes."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Process:
 
 
 def registered(namesrv: str, broker: str) -> bool:
-    """Whether the name server knows the broker's address: one bare request (GET_BROKER_CLUSTER_INFO)."""
+    """True if the name server knows the broker's address: one bare request (GET_BROKER_CLUSTER_INFO)."""
     return f'"{broker}"'.encode() in _ask(namesrv, 106)
 
 

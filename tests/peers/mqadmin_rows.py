@@ -30,7 +30,7 @@ class Row:
     """Lines that only Apache prints; then OrbitMQ may print others of its own, too."""
 
     sampled: bool = False
-    """Whether what is printed follows from samples, which each server takes every 10 s by its own clock."""
+    """True if the output follows from samples, which each server takes every 10 s by its own clock."""
 
 
 def row(*lines: str, normal: Normal = plain, but: str = "", sampled: bool = False) -> Row:

@@ -20,7 +20,7 @@ POM = Path(__file__).parent / "judge" / "java" / "pom.xml"
 
 @dataclass(frozen=True)
 class Printed:
-    """What one command printed."""
+    """Output of one command."""
 
     out: str
     err: str

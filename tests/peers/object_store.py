@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 KEYS = {"key": "k", "secret": "s"}
-"""What fsspec signs with; the server takes any."""
+"""Keys that fsspec signs with; the server takes any."""
 
 
 @contextmanager

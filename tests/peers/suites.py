@@ -59,11 +59,11 @@ GUARDED_TOO = (
 """Cases of `remoting` that are run once more with users and rules on: every kind of request, signed."""
 
 VARIABLES = {"guarded": {"JUDGE_AK": "judge", "JUDGE_SK": "judge12345678"}}
-"""What a suite's program finds in its environment: who its clients sign as."""
+"""Environment of a suite's program: who its clients sign as."""
 
 
 Server = OrbitMQ | Apache
-"""What suites are run against."""
+"""Servers that suites are run against."""
 
 SECOND_TRIES: list[str] = []
 """One line for each case that failed at first: why, and what became of it."""
@@ -96,7 +96,7 @@ def parameters(suite: str) -> list[object]:
 
 
 def missing_for(suite: str, case: str) -> str | None:
-    """What OrbitMQ lacks for a case, or None where it passes."""
+    """The part that OrbitMQ lacks for a case, or None where it passes."""
     patterns = NOT_YET[suite].items()
     return next((lack for pattern, lack in patterns if fnmatch.fnmatchcase(case, pattern)), None)
 
@@ -113,7 +113,7 @@ def chosen(request: pytest.FixtureRequest) -> list[str]:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """What the judge's scripts find in their environment."""
+    """Environment of the judge's scripts."""
     return {**os.environ, "JUDGE_WORK": str(cache() / "judge"), **more}
 
 
@@ -196,8 +196,8 @@ Again = Callable[[], AbstractContextManager[SuiteRun]]
 def expect(case: str, run: SuiteRun, again: Again) -> None:
     """The verdict on `case` as a test's: a failure counts when it fails `again` too.
 
-    Foreign clients share two cores with everything else, and some of their waits are short. What failed at
-    first is listed at the end of the test run all the same, so that it is looked at.
+    Foreign clients share two cores with everything else, and some of their waits are short. A case that
+    failed at first is listed at the end of the test run all the same, so that it is looked at.
     """
     word, why = run.verdict(case)
     if word == "FAIL":

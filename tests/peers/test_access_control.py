@@ -97,7 +97,7 @@ class Side:
     shell: Shell
 
     def run(self, line: str) -> str:
-        """What a line prints, and the failures it tells, in the form to compare."""
+        """Output of a line, and the failures it tells, in the form to compare."""
         printed: Printed = self.shell.run(line.format(broker=self.server.broker))
         return "\n".join([plain(printed.out), *map(plain, printed.thrown())])
 

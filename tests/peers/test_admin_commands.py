@@ -41,7 +41,7 @@ def produce(cluster: Any, capfd: pytest.CaptureFixture[str]) -> Ask:
 
 
 def eventually(look: Callable[[], Any], within_s: float = 20) -> Any:
-    """What `look` gives as soon as it is true; queries and statistics follow a little behind."""
+    """The result of `look` as soon as it is true; queries and statistics follow a little behind."""
     deadline = time.monotonic() + within_s
     while not (found := look()) and time.monotonic() < deadline:
         time.sleep(0.2)

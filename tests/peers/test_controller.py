@@ -76,7 +76,7 @@ class Group:
         return shell
 
     def ask(self, *arguments: str) -> object:
-        """What `orbitmq admin controller` says, as JSON."""
+        """The answer of `orbitmq admin controller`, as JSON."""
         command = [*program(self.folder), "admin", "controller", *arguments]
         command += ["--json", "--namesrv", self.namesrv] if "list" not in arguments else ["--json"]
         command += ["--controller", ";".join(self.controllers)]

@@ -1,4 +1,5 @@
-"""What Prometheus finds at OrbitMQ's address and at Apache's, under the same load of the Java client."""
+"""Metrics that Prometheus finds at OrbitMQ's address and at Apache's, under the same load of the Java
+client."""
 
 from __future__ import annotations
 

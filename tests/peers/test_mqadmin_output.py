@@ -1,4 +1,4 @@
-"""What `mqadmin` 5.4.0 prints against OrbitMQ is what it prints against Apache, command by command.
+"""The output of `mqadmin` 5.4.0 against OrbitMQ is the same as against Apache, command by command.
 
 Both servers are given the same topics, groups, messages and clients; times, ids, addresses and paths are
 taken out of the outputs, and where an output is about load, its figures.
@@ -122,7 +122,7 @@ def test_prints_what_it_prints_against_apache(command: str, sides: tuple[Side, S
 
 
 def seen_of_both(line: str, command: str, sides: tuple[Side, Side]) -> tuple[str, str]:
-    """What a line prints with OrbitMQ and with Apache; what is sampled, once both have sampled it."""
+    """Outputs of a line with OrbitMQ and with Apache; what is sampled, once both have sampled it."""
     give_up = monotonic() + (SAMPLED_WITHIN_S if ROWS[command].sampled else 0)
     with ThreadPoolExecutor(2) as pool:
         while True:
@@ -133,7 +133,7 @@ def seen_of_both(line: str, command: str, sides: tuple[Side, Side]) -> tuple[str
 
 
 def seen(line: str, command: str, side: Side) -> str:
-    """What a line prints, in the form to compare, with the failures it tells."""
+    """Output of a line, in the form to compare, with the failures it tells."""
     printed = side.run(line, f"cmp_{command}")
     return "\n".join([ROWS[command].normal(printed.out), *map(plain, printed.thrown())])
 

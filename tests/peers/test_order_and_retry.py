@@ -55,7 +55,7 @@ async def send(cluster: OrbitMQ | Apache, topic: str, *bodies: str) -> None:
 
 
 async def dead_letters(cluster: OrbitMQ | Apache, group: str) -> list[ReceivedMessage] | None:
-    """What is in the group's dead-letter topic; None where there is no such topic."""
+    """Messages in the group's dead-letter topic; None where there is no such topic."""
     async with PullConsumer(fresh("g"), cluster.namesrv) as consumer:
         try:
             (queue,) = await consumer.queues(f"%DLQ%{group}")

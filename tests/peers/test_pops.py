@@ -1,4 +1,5 @@
-"""What one broker has popped another one revives, and goes on with ordered batches; in both directions."""
+"""Messages that one broker has popped another one revives, and goes on with ordered batches; in both
+directions."""
 
 from __future__ import annotations
 
@@ -108,14 +109,14 @@ class Member:
 
 @dataclass
 class Left:
-    """What the first broker left for the second one to do."""
+    """Work that the first broker left for the second one."""
 
     due_ms: dict[str, int] = field(default_factory=dict)
     """When each message comes again that was not acknowledged."""
     ordered: list[Got] = field(default_factory=list)
     """A batch of which the first message was acknowledged."""
     following: list[str] = field(default_factory=list)
-    """What comes after it in its queue."""
+    """Messages behind it in its queue."""
 
 
 async def write(server: Server) -> Left:
@@ -181,11 +182,11 @@ async def until_saved(config: Path, since: float) -> None:
 
 @dataclass
 class Read:
-    """What the second broker gave."""
+    """Messages that the second broker gave."""
 
     came_ms: dict[str, int] = field(default_factory=dict)
     times: list[int] = field(default_factory=list)
-    """How often each was delivered before."""
+    """Number of earlier deliveries of each."""
     twice: list[str] = field(default_factory=list)
     while_blocked: list[str] = field(default_factory=list)
     after: list[str] = field(default_factory=list)

@@ -45,7 +45,7 @@ LATE = [28.0, 26.5, 38.5, 28.0, 41.001, 50.0]
 WITH_SUBSCRIPTION = 4
 """The pull says itself what it wants."""
 TAKEN_BACK = 27.5
-"""What comes of each: in the order of these times; the last one is recalled."""
+"""The fate of each: in the order of these times; the last one is recalled."""
 
 
 def send(body: str, due_ms: int) -> SendMessageV2:
@@ -93,7 +93,8 @@ async def read(server: Server) -> list[StoredMessage]:
 
 
 class Moved(NamedTuple):
-    """What had to come, when the second broker was there (ms), and what came."""
+    """Messages that had to come, the time when the second broker was there (ms), and the messages that
+    came."""
 
     due: dict[str, int]
     there_ms: int

@@ -1,4 +1,4 @@
-"""What messages can look like."""
+"""Messages of all kinds."""
 
 from __future__ import annotations
 

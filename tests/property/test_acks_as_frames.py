@@ -100,7 +100,8 @@ def frame(number: int, fields: dict[str, Any]) -> bytes:
 
 
 def acknowledged(broker: RealBroker, begin: int, but: bytes | None = None) -> Counter[tuple[object, ...]]:
-    """What the records from a place in the log on say, however many share one. Not those that hold `but`."""
+    """Content of the records from a place in the log on, however many share one. Not those that hold
+    `but`."""
     said: Counter[tuple[object, ...]] = Counter()
     for record in broker.store.records_from(begin):
         if but is not None and but in record.body:

@@ -50,7 +50,7 @@ def brokers(
 
 
 def wait_and_come(broker: RealBroker, waiting: list[dict[str, Any]], now: int, *, at_once: bool) -> object:
-    """What becomes of messages that wait, of which some are damaged meanwhile."""
+    """Fate of messages that wait, of which some are damaged meanwhile."""
     store, delay = broker.store, broker.broker.delay
     first = store.max_physical
     for one in waiting:

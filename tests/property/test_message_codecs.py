@@ -1,4 +1,4 @@
-"""What is written is read back the same, whatever it is."""
+"""Written bytes are read back the same, whatever they are."""
 
 from __future__ import annotations
 

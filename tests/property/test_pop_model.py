@@ -19,12 +19,13 @@ from tests.kit.pop import Got, PopWorld
 QUEUES = 2
 INVISIBLE = [1_500, 4_000, 20_000, 90_000]
 SETTLE_MS = 6_000
-"""What is due is there again after so long: timers come to the second, revival looks every second."""
+"""Time after which a message that is due is there again: timers come to the second, revival looks every
+second."""
 
 
 @dataclass
 class Group:
-    """What a group should see."""
+    """Messages that a group should see."""
 
     open: dict[bytes, int] = field(default_factory=dict)
     """Popped and not acknowledged: body -> when it may come again."""
@@ -164,7 +165,7 @@ class OrderedPopModel(RuleBasedStateMachine):
         self.world = PopWorld(self.root, {}, 1)
         self.sent: list[bytes] = []
         self.done = 0
-        """How many messages from the front were acknowledged without a gap."""
+        """Number of messages from the front that were acknowledged without a gap."""
         self.batch: list[Got] = []
         self.blocked_until = 0
         self.world.save()

@@ -72,7 +72,7 @@ def pop(number: int, group: str, fields: dict[str, Any]) -> bytes:
 
 
 def ended(result: Any, command: Command) -> tuple[Any, Any]:
-    """What a call gets, and until when it was held for that; a held pop ends with its time."""
+    """The answer to a call, and the time until which it was held for that; a held pop ends with its time."""
     until = 0
     if isinstance(result, Wait):
         until, result = result.deadline, result.then(Outcome(True), result.deadline)
@@ -146,7 +146,7 @@ def test_frames_come_to_the_same_as_requests(brokers, read, damage) -> None:  # 
 
 
 def acks_since(broker: RealBroker, begin: int) -> Any:
-    """What the records say that are not check points, and how many of those there are."""
+    """Content of the records that are not check points, and the number of those."""
     points = sum(b'"reviveTime"' in record.body for record in broker.store.records_from(begin))
     return points, acknowledged(broker, begin, but=b'"reviveTime"')
 

@@ -193,7 +193,7 @@ def test_a_topic_that_is_made_anew_has_nothing_of_the_old_one(
 
 
 def known(broker: RealBroker) -> list[object]:
-    """What pulls leave behind."""
+    """State that pulls leave behind."""
     rules = broker.broker
     totals = rules.stats.totals
     names = ("GROUP_GET_NUMS", "GROUP_GET_SIZE", "QUEUE_GET_NUMS")
@@ -213,7 +213,7 @@ def known(broker: RealBroker) -> list[object]:
 
 
 def endings(held: dict[int, Wait], timed_out: bool) -> dict[int, Command]:
-    """What those get that are held, when they are woken."""
+    """Answers to held calls when they are woken."""
     return {opaque: as_sent(wait.then(Outcome(timed_out), NOW + 7), opaque) for opaque, wait in held.items()}
 
 

@@ -47,7 +47,7 @@ WAITING = st.fixed_dictionaries(
 
 
 def become(root: Path, messages: Sequence[dict[str, Any]], *, at_once: bool, **settings: Any) -> list[object]:
-    """What timer messages become: in the wheel and its log, and when their time has come."""
+    """Fate of timer messages: in the wheel and its log, and when their time has come."""
     world = TimerWorld(root, **settings)
     store = world.store
     if not at_once:

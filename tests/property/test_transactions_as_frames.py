@@ -103,7 +103,7 @@ class Reading:
         )
 
     def log(self) -> tuple[list[object], list[int]]:
-        """What came into the log, but for op records; and what those name."""
+        """Records that came into the log, but for op records; and what those name."""
         records = [
             record
             for record in self.broker.store.records_from(self.seen)
@@ -131,7 +131,7 @@ class Reading:
         return rest, named
 
     def state(self) -> object:
-        """What is known of the half messages."""
+        """Known state of the half messages."""
         transactions = self.broker.broker.transactions
         figures = transactions.figures
         stats = self.broker.broker.stats

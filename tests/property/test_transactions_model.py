@@ -29,7 +29,7 @@ from tests.kit.store import crash
 from tests.kit.transactions import COMMIT, INTERVAL, ROLLBACK, Transacting
 
 PICKED = st.tuples(st.integers(0, 99), st.booleans(), st.booleans())
-"""Which transaction, whether it is a commit, and whether it answers a question."""
+"""The transaction, True for a commit, and True if it answers a question."""
 
 
 class Crash(Exception):
@@ -38,7 +38,7 @@ class Crash(Exception):
 
 @dataclass
 class Model:
-    """What has to be true, by message id."""
+    """State that has to be true, by message id."""
 
     open: set[str] = field(default_factory=set)
     committed: set[str] = field(default_factory=set)
@@ -58,7 +58,7 @@ class Transactions(RuleBasedStateMachine):
         self.on_disk = Model()
         self.messages_left: int | None = None
         self.doubtful: dict[str, int] = {}
-        """What was being decided when it died, and how."""
+        """Decisions that were under way when it died."""
         self.watch()
 
     def teardown(self) -> None:
@@ -98,7 +98,7 @@ class Transactions(RuleBasedStateMachine):
         self.settle_doubts()
 
     def settle_doubts(self) -> None:
-        """What was under way when it died may have come about or not; it must be one of both."""
+        """Decisions that were under way when it died may have come about or not; it must be one of both."""
         is_open = {half.unique_id for half in self.world.open_halves()}
         published = {one.unique_id for one in self.world.published()}
         for unique_id in set(self.doubtful):

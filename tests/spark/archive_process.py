@@ -29,7 +29,7 @@ WITHOUT_SPARK = "processes"
 
 
 class Pool:
-    """What takes the place of Spark: processes, made anew after one has died."""
+    """Stands in for Spark: processes, made anew after one has died."""
 
     def __init__(self) -> None:
         self._processes: ProcessPoolExecutor | None = None

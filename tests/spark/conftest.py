@@ -150,7 +150,7 @@ def create_topic(server: Server, name: str, queues: int = 4) -> None:
 
 
 def ends(server: Server, topic: str, queues: int = 4) -> int:
-    """How many messages the topic has had."""
+    """Number of messages the topic has had."""
     with BlockingConnection(server.broker) as broker:
         return sum(broker.call(GetMaxOffset(topic, queue)).offset for queue in range(queues))
 

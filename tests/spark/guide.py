@@ -2,8 +2,8 @@
 
     python -m tests.spark.guide docs/data/data-guide.md examples/data_notebook.py
 
-Commands of `orbitmq job` run in this process, where the guide's Python has a session already. What comes
-after the guide is run as it is, on the same JVM, which takes longer to start than the notebook to run.
+Commands of `orbitmq job` run in this process, where the guide's Python has a session already. The code that
+comes after the guide is run as it is, on the same JVM, which takes longer to start than the notebook to run.
 """
 
 from __future__ import annotations

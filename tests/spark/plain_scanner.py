@@ -1,4 +1,4 @@
-"""What the compiled scanner does, written for reading: one record at a time, into plain lists.
+"""The work of the compiled scanner, written for reading: one record at a time, into plain lists.
 
 The Spark tests compare the two; it knows nothing of OrbitMQ's own codecs.
 """

@@ -24,13 +24,13 @@ def audit(setup: JobSetup, store: str) -> AuditResult:
 
 
 def search(setup: JobSetup, lake: str) -> SearchResult:
-    """What a lake has of a text."""
+    """Rows of a lake with a text."""
     options = SearchOptions(Wanted(text="order"), (), LakeLocation(lake), live=False, limit=1000, setup=setup)
     return run_search(options)
 
 
 def told(result: AuditResult | SearchResult) -> Any:
-    """What a result says, whatever order Spark has found it in."""
+    """Content of a result, whatever order Spark has found it in."""
     if isinstance(result, SearchResult):
         return [[*one.name, one.keys, one.body.decode()] for one in result.messages]
     key = json.dumps

@@ -250,7 +250,7 @@ def check_at_rest(scene: Scene) -> None:
 
 
 def listed(lake: Path) -> Counter[Message]:
-    """What someone finds who knows nothing of manifests."""
+    """Messages that a reader finds who knows nothing of manifests."""
     paths = lake.glob("topic=*/date=*/*.parquet")
     return Counter(message for path in paths for message in rows_of(path))
 

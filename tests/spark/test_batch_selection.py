@@ -1,4 +1,5 @@
-"""What a batch read takes: by pattern, queue, time, SQL and predicate; and what goes wrong meanwhile."""
+"""The selection of a batch read: by pattern, queue, time, SQL and predicate; and what goes wrong
+meanwhile."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def samples(spark: SparkSession) -> DataFrame:
 
 @pytest.fixture(scope="module")
 def told(spark: SparkSession) -> dict[str, Any]:
-    """What is told of each case: that they do not mix is part of the test."""
+    """Facts of each case: that they do not mix is part of the test."""
     return {row.topic: row for row in current_lag(samples(spark), GAP_S).collect()}
 
 

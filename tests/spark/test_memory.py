@@ -1,4 +1,5 @@
-"""What reads and writes topics in a worker needs the same memory for a long topic as for a short one.
+"""The code that reads and writes topics in a worker needs the same memory for a long topic as for a short
+one.
 
 Each task runs in a process of its own, without Spark, whose private memory is limited by the system: what
 needs 128 MB more than its modules do dies. CI sends 256 MB through it; `ORBITMQ_MEMORY_MB=1500` sends a topic
@@ -29,7 +30,7 @@ pytest.importorskip("pyarrow")
 
 TOPIC_MB = int(os.environ.get("ORBITMQ_MEMORY_MB", "0")) or 256
 LIMIT_MB = 128
-"""What the task may take beyond what a process needs that has only imported its modules."""
+"""Memory that the task may take beyond that of a process that has only imported its modules."""
 EXECUTOR_MB = 512
 BODY = 128 << 10
 

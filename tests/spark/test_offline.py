@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(600)
 
 ROWS = [name for name in NAMES if name != "brokerName"]
-"""What the two sources have in common; the broker's name stands in no file."""
+"""Columns that the two sources have in common; the broker's name stands in no file."""
 
 
 def folder_of(server: Server) -> Path:

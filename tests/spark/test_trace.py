@@ -68,7 +68,7 @@ def handled(
     retry: int = 0,
     group: str = "CG",
 ) -> str:
-    """What a consumer writes about one attempt."""
+    """Trace of one attempt by a consumer."""
     request = f"{message_id}-{group}-{retry}"
     text = before_handling(
         at_ms=START_MS + begin_ms, region="DefaultRegion", group=group, topic="orders", request_id=request,

@@ -168,7 +168,7 @@ def test_the_table_has_each_record_once_over_runs_and_a_crash(
 
 
 def publish_later(server: Server, topic: str, message: Outgoing) -> None:
-    """What is stored is stored at least a millisecond after what was before: brokers count by this clock."""
+    """Messages are stored at least a millisecond after those before: brokers count by this clock."""
     before = time.monotonic()
     while time.monotonic() < before + 0.002:
         pass

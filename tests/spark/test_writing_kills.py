@@ -1,6 +1,7 @@
 """Jobs that write, as commands, under kill -9: the same command once more does the rest, and nothing twice.
 
-What is killed is the driver with its JVM and workers, while it is at work. The archive has a test of its own.
+The killed process is the driver with its JVM and workers, while it is at work. The archive has a test of its
+own.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from orbitmq.testing import LocalBroker
 
 
 class Order(msgspec.Struct):
-    """What travels."""
+    """The value that travels."""
 
     id: str
     quantity: int
@@ -121,7 +121,7 @@ def blocking() -> None:
 
 
 def decide(message: Message | ReceivedMessage) -> TransactionState:
-    """What becomes of a half message."""
+    """The decision about a half message."""
     return TransactionState.COMMIT
 
 

@@ -1,4 +1,4 @@
-"""Who a program is to servers: from flags, variables and arguments."""
+"""Identity of a program towards servers: from flags, variables and arguments."""
 
 import ssl
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What the end of a test run tells, and what makes it fail; runs within the run."""
+"""The report at the end of a test run, and the findings that make it fail; runs within the run."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What Apache's own filter classes make of expressions, this broker makes of them too."""
+"""This broker makes the same of expressions as Apache's own filter classes."""
 
 from __future__ import annotations
 

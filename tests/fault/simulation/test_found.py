@@ -1,4 +1,5 @@
-"""What simulated runs found, each as a test of its own: a seed means something else after the next change."""
+"""Findings of simulated runs, each as a test of its own: a seed means something else after the next
+change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands ask of peers and make of their answers, without a broker."""
+"""Questions of commands to peers and their use of the answers, without a broker."""
 
 import click
 import pytest

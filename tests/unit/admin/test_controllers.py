@@ -1,4 +1,4 @@
-"""What commands about controllers ask, of whom, and what they make of the answers."""
+"""Questions of commands about controllers, their receivers, and the use of the answers."""
 
 from __future__ import annotations
 

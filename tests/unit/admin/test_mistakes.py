@@ -1,4 +1,4 @@
-"""What an operator gets for a name that does not exist."""
+"""Errors for an operator who gives a name that does not exist."""
 
 import pytest
 

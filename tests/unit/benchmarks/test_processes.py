@@ -1,4 +1,4 @@
-"""What benchmarks learn of processes."""
+"""Facts that benchmarks learn of processes."""
 
 from __future__ import annotations
 

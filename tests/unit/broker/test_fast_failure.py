@@ -1,4 +1,4 @@
-"""How old requests may be when the broker gets to them."""
+"""Age that requests may have when the broker gets to them."""
 
 import math
 

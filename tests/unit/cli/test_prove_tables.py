@@ -1,4 +1,4 @@
-"""What `orbitmq prove` prints of findings: nothing is said to be safe that was lost."""
+"""Output of `orbitmq prove` about findings: nothing is said to be safe that was lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What flags, --set, environment, file and defaults make of a server's settings."""
+"""Settings of a server that follow from flags, --set, environment, file and defaults."""
 
 import logging
 from pathlib import Path

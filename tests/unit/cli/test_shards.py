@@ -108,7 +108,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 def held_by_shards(cluster: Cluster, capfd: pytest.CaptureFixture[str]) -> dict[str, int]:
-    """How many messages of the topic each shard has, of those that routes name."""
+    """Number of messages of the topic in each shard, of those that routes name."""
     capfd.readouterr()
     if cluster.orbitmq("admin", "topic", "status", "T", "--json") != 0:
         return {}

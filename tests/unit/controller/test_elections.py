@@ -1,4 +1,4 @@
-"""Who becomes master of a broker group, and who may not."""
+"""The brokers that may become master of a broker group."""
 
 import pytest
 

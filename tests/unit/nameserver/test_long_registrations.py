@@ -28,14 +28,14 @@ def registration(names: list[str], counter: int = 1, queues: int = 4) -> Registe
 
 
 def ask(story: Story, request: Any) -> Any:
-    """What the turn comes to in which the request arrives."""
+    """Result of the turn in which the request arrives."""
     command = request.to_command()
     read = type(request).from_command(command)
     return story.handlers[request.CODE](Call(read, command, Peer(1, b"", "127.0.0.1:1", 493)), story.now)
 
 
 def begin(story: Story, request: Any) -> Any:
-    """What the first turn comes to in which a registration is taken in."""
+    """Result of the first turn in which a registration is taken in."""
     result = ask(story, request)
     if isinstance(result, Wait) and isinstance(result.on[0], OffLoop):
         return off_loop_done(result, story.now)

@@ -102,7 +102,7 @@ class Transport:
 
 
 async def drain(answered: Callable[[], bool]) -> int:
-    """How many turns of the loop go by until all is answered."""
+    """Number of turns of the loop until all is answered."""
     turns = 0
     while not answered():
         await asyncio.sleep(0)
@@ -440,7 +440,7 @@ async def test_a_peer_that_does_not_read_is_not_read_from(peer: Peer) -> None:
 
 
 async def test_a_peer_that_never_reads_is_cut_when_it_is_idle(peer: Peer) -> None:
-    """What waits for it is not waited for."""
+    """The end does not wait for bytes that wait for the peer."""
     _, writer = await asks_and_does_not_read(peer)
     connection = peer.requests[0][0]
     peer.listener.close_idle(60)

@@ -1,4 +1,4 @@
-"""What options of the broker and of its network change, where no other test shows it."""
+"""Effects of options of the broker and of its network, where no other test shows them."""
 
 from __future__ import annotations
 

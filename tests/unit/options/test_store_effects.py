@@ -1,4 +1,4 @@
-"""What options of the store change, where no other test of the store shows it."""
+"""Effects of options of the store, where no other test of the store shows them."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ def test_every_code_but_success_has_one_row() -> None:
 
 
 def test_what_other_brokers_may_take_is_retriable() -> None:
-    """What the Java producer sends to another broker."""
+    """The Java producer sends these to another broker."""
     for code in (1, 2, 14, 16, 17, 204, 205, 1500):
         assert ERRORS[code].retriable, code
     for code in (13, 26, 29):

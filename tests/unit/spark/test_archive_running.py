@@ -1,4 +1,4 @@
-"""What the archive does when topics are not there, or not there yet, and when it follows them."""
+"""The archive while topics are not there, or not there yet, and while it follows them."""
 
 from __future__ import annotations
 

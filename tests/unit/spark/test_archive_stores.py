@@ -1,4 +1,4 @@
-"""How the archive of a store's files shares out a commit log."""
+"""Shares of a commit log for the archive of a store's files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job that only reads keeps of the pieces that it has looked through."""
+"""Memory that a job that only reads keeps of the pieces that it has looked through."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Ctrl-C and SIGTERM are to jobs that go on until then."""
+"""Ctrl-C and SIGTERM for jobs that go on until then."""
 
 from __future__ import annotations
 

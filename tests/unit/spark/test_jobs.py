@@ -1,4 +1,5 @@
-"""What every job has: help, flags, one line where something is wrong; PySpark only when it is called."""
+"""Properties that every job has: help, flags, one line where something is wrong; PySpark only when it is
+called."""
 
 from __future__ import annotations
 

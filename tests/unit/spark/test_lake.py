@@ -60,7 +60,7 @@ def batch_of(low: int, high: int, *, queue_id: int = 0, day: int = 20_000, body:
 def stage(
     lake: Lake, low: int, high: int, *, topic: str = "orders", queue_id: int = 0, day: int = 20_000
 ) -> Written:
-    """What a task of the archive does."""
+    """The work of a task of the archive."""
     key = f"broker-a|{queue_id}"
     files = DayFiles(lake.storage, lake.staging, topic, file_name(key, low, high))
     done = finished(files, batch_of(low, high, queue_id=queue_id, day=day))
@@ -89,7 +89,7 @@ def merge(lake: Lake) -> None:
 
 
 def listed(root: Path) -> Counter[tuple[str, int, int]]:
-    """What someone reads who knows nothing of manifests: every Parquet file that is not hidden."""
+    """Messages that a reader finds who knows nothing of manifests: every Parquet file that is not hidden."""
     found: Counter[tuple[str, int, int]] = Counter()
     for path in sorted(root.rglob("*.parquet")):
         parts = path.relative_to(root).parts
@@ -105,7 +105,7 @@ def rows_of(stream: IO[bytes], topic: str) -> list[tuple[str, int, int]]:
 
 
 def followed(root: Path) -> Counter[tuple[str, int, int]]:
-    """What someone reads who follows the manifests."""
+    """Messages that a reader finds who follows the manifests."""
     storage = LocalStorage(root)
     state, newest = load_with_newest(storage)
     placed, staged = locate(storage, state, newest)
@@ -276,7 +276,7 @@ def a_merge(lake: Lake) -> None:
 def test_a_crash_at_every_point(
     tmp_path: Path, act: Callable[[Lake], None], half: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is killed at any change of files leaves all or nothing, and doubles to nobody at any time."""
+    """A kill at any change of files leaves all or nothing, and doubles to nobody at any time."""
     monkeypatch.setattr(lake_module, "SNAPSHOT_EVERY", 4)  # the fourth commit makes one
     old = expected((0, 0, 30))
     new = old + expected((0, 30, 40), (1, 0, 10)) if act is an_append else old

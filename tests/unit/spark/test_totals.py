@@ -1,4 +1,4 @@
-"""What a query has done, while Spark forgets all but its last reports."""
+"""Totals of a query, while Spark forgets all but its last reports."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from tests.kit.client_queues import until
 
 
 class Seen:
-    """What was exported."""
+    """Exported spans."""
 
     def __init__(self) -> None:
         self._spans = InMemorySpanExporter()

@@ -1,4 +1,5 @@
-"""What of a read may go a fast path where access is controlled: what the gate lets in, as things are now."""
+"""The part of a read that may go a fast path where access is controlled: what the gate lets in, as things are
+now."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ GUARDED = {
 OPEN = {
     46: "it asks whether the filter in its own body can be read: it reads and changes nothing of anybody",
 }
-"""What a user without any right may send."""
+"""Requests that a user without any right may send."""
 
 BINARY_LIMIT = 1 << 15
 """Codes from here on have no place in a binary header."""
@@ -153,7 +153,7 @@ NAMES = (
 
 
 def is_name(row: Any) -> bool:
-    """Whether a field names whom or what a request is about."""
+    """True if a field names the subject of a request."""
     return row.kind == "str" and (row.name.endswith(NAMES) or row.wire_name in ("a", "b"))
 
 
@@ -194,7 +194,7 @@ class Line:
         return self._opaque
 
     async def settle(self, topic: str = "mine") -> list[Command]:
-        """What came since the last time, until the answer to a last question."""
+        """Answers that came since the last time, until the answer to a last question."""
         last = self.send(GetMaxOffset.CODE, {"topic": topic, "queueId": "0"}, None)
         since: list[Command] = []
         while not any(heard.opaque == last and heard.flag & 1 for heard in since):
@@ -379,7 +379,7 @@ async def test_what_is_open_to_all_reads_and_changes_nothing_of_anybody(tmp_path
 
 
 def bobs_part(here: Running) -> dict[str, Any]:
-    """What bob has on the broker, and what is nobody's."""
+    """Things that bob has on the broker, and those that are nobody's."""
     broker = here.broker.broker
     window, members = broker.transactions.window, broker.clients.consumers["others"].members
     client_ids = [

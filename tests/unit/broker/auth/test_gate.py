@@ -1,4 +1,4 @@
-"""Who gets through the gate."""
+"""Users who get through the gate."""
 
 import pytest
 

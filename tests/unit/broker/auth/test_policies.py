@@ -1,4 +1,4 @@
-"""Which rule decides."""
+"""The rule that decides."""
 
 import ipaddress
 

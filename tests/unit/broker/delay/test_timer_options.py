@@ -1,4 +1,4 @@
-"""What each option of timers changes."""
+"""The effect of each option of timers."""
 
 from __future__ import annotations
 

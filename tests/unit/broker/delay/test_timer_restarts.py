@@ -56,7 +56,7 @@ ENDS = [stop, kill, lose_files, lose_wheel]
 
 
 def read_again(world: TimerWorld) -> int:
-    """How many bytes of the log the last start has searched for what was delivered."""
+    """Number of bytes of the log that the last start has searched for earlier deliveries."""
     assert world.store.timers is not None
     return world.store.max_physical - world.store.timers.start.delivered_from
 
@@ -301,7 +301,7 @@ def test_segments_of_the_timer_log_go_when_nothing_in_them_waits(world_of: Open)
 def test_nothing_is_repeated_where_the_clock_was_set_back(
     world_of: Open, end: Callable[[TimerWorld], None], back_ms: int
 ) -> None:
-    """What was delivered in the time that comes once more is known until that time is over."""
+    """Deliveries in the time that comes once more are known until that time is over."""
     world = world_of()
     for number in range(16):
         world.send(str(number), TIMER_DELIVER_MS=NOW + 600 + number * 500)

@@ -1,4 +1,4 @@
-"""What acknowledgements wait for, by mode and by the slaves that are there."""
+"""Conditions that acknowledgements wait for, by mode and by the slaves that are there."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def pull(queue_offset: int) -> PullMessage:
 
 
 def taken(broker: RealBroker, queue_offset: int) -> Taken | None:
-    """What the fast path answers."""
+    """Answers of the fast path."""
     return broker.take_pulls(encode_command(pull(queue_offset).to_command(opaque=1)), PEER, NOW)
 
 

@@ -1,4 +1,4 @@
-"""What pops and questions about them are refused for, and how replies look."""
+"""Refusals of pops and of questions about them, and the form of replies."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def broker(tmp_path: Path) -> Iterator[RealBroker]:
 
 
 def give_back(broker: RealBroker, record: StoredMessage, now: int, level: int = 0, most: int = -1) -> None:
-    """What a consumer does that could not handle a message."""
+    """A consumer's call when it could not handle a message."""
     limit = 16 if most < 0 else most
     request = ConsumerSendMsgBack(record.physical_offset, "G", level, max_reconsume_times=limit)
     result = broker.handle(request, now)

@@ -24,7 +24,7 @@ HALF = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02"
 
 
 def frames(*requests: SendMessageV2, flag: int = 0) -> bytes:
-    """What a peer sends in one go."""
+    """Bytes that a peer sends in one go."""
     commands = [request.to_command(opaque=number) for number, request in enumerate(requests, 100)]
     for command in commands:
         command.flag |= flag

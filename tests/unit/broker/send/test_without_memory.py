@@ -68,7 +68,7 @@ def alone(test: Callable[..., None]) -> Callable[..., None]:
 
 
 def fails(turn: Callable[[], object], at: int, failing: int) -> bool:
-    """Whether a turn notices that some allocations fail, from a number on."""
+    """True if a turn notices that some allocations fail, from a number on."""
     testcapi: Any = pytest.importorskip("_testcapi", reason="NOT RUN: this Python has no _testcapi")
     testcapi.set_nomemory(at, at + failing)
     try:
@@ -114,7 +114,7 @@ def try_each(world: World, failing: int) -> None:
 
 
 class Delays:
-    """Delayed messages over a real store. What was delivered is in no file: it is recognised in the log."""
+    """Delayed messages over a real store. Deliveries are in no file: it is recognised in the log."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

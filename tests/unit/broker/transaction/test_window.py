@@ -1,4 +1,4 @@
-"""What is remembered of half messages and op records, against a plain dictionary."""
+"""Memory of half messages and op records, against a plain dictionary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What handlers return and raise, what becomes of it, and what the log and the dead letter say."""
+"""Results and exceptions of handlers, their effect, and the texts of the log and the dead letter."""
 
 from __future__ import annotations
 

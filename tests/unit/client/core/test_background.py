@@ -7,7 +7,7 @@ from orbitmq.client.core.background import Tasks
 
 
 class Told:
-    """What was told of tasks."""
+    """Notices of tasks."""
 
     def __init__(self) -> None:
         self.errors: list[tuple[str, str, bool]] = []

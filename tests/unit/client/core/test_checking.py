@@ -1,4 +1,4 @@
-"""What is wrong is told where it was given, with the class and the argument by name."""
+"""An error is told where the wrong value was given, with the class and the argument by name."""
 
 from __future__ import annotations
 

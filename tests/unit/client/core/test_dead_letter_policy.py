@@ -1,4 +1,4 @@
-"""How long messages wait for a retry, and when there is none."""
+"""Time that messages wait for a retry, and the cases without one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client knows of topics, and how it finds out."""
+"""A client's knowledge of topics, and its sources."""
 
 from __future__ import annotations
 

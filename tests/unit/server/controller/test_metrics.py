@@ -1,4 +1,4 @@
-"""What a controller tells Prometheus."""
+"""Metrics of a controller."""
 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 

@@ -28,7 +28,7 @@ SECRETS = {"root": "root-Secret", "ann": "ann-Secret \u00e4"}
 
 
 class Killed(BaseException):
-    """What nobody catches."""
+    """An exception that nobody catches."""
 
 
 def started(folder: Path, **properties: object) -> tuple[AuthTable, TableFile]:

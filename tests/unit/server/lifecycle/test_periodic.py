@@ -1,4 +1,4 @@
-"""What comes round, and what does not have to."""
+"""Tasks that come round, and those that do not have to."""
 
 from __future__ import annotations
 

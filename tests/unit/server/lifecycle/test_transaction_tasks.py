@@ -1,4 +1,4 @@
-"""What a running broker does about transactions by itself."""
+"""Tasks of a running broker for transactions."""
 
 from __future__ import annotations
 

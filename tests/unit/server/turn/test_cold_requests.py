@@ -37,7 +37,7 @@ class WatchedFile:
         self._file = file
         self._disk = disk
         self._warm: list[tuple[int, int, str]] = []
-        """What a thread has read, and for which request."""
+        """Bytes that a thread has read, and the requests they were read for."""
         self._written: list[tuple[int, int]] = []
 
     def __getattr__(self, name: str) -> Any:

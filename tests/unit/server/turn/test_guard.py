@@ -1,4 +1,4 @@
-"""What the guard lets through, answers, and logs."""
+"""Requests that the guard lets through, its answers, and its log."""
 
 import logging
 from dataclasses import dataclass

@@ -180,7 +180,7 @@ async def test_large_messages_and_many_small_ones(tmp_path: Path, authority: Aut
 async def test_a_peer_that_does_not_read_is_not_read_from(
     tmp_path: Path, authority: Authority, server: Pair
 ) -> None:
-    """What a slow peer can make the server hold is bounded over TLS, too."""
+    """Memory that a slow peer can make the server hold is bounded over TLS, too."""
     async with running(tmp_path, **options(server)) as here:
         await here.send("Large", os.urandom(256 << 10))
         slow = await asyncio.to_thread(BlockingConnection, here.address, ssl=trusting(authority))

@@ -38,7 +38,7 @@ DAMAGE = st.lists(
 
 
 def is_half(log: bytes, position: int) -> bool:
-    """Whether damage has made a transaction's half message of a whole one: nothing covers that flag."""
+    """True if damage has made a transaction's half message of a whole one: nothing covers that flag."""
     try:
         return bool(decode_record(log, position).sys_flag & 4)
     except BadRecord:

@@ -66,7 +66,7 @@ def record(
 
 
 def rows_of(raw: bytes) -> list[dict[str, Any]]:
-    """What the scanner should make of records, by the decoder of single ones."""
+    """Rows that the scanner should make of records, by the decoder of single ones."""
     rows = []
     position = 0
     while position < len(raw):

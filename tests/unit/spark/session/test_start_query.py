@@ -12,7 +12,7 @@ from orbitmq.spark.session.start_query import TOO_BUSY, started
 
 @dataclass
 class Query:
-    """What Spark shows of a query: its states one after the other, as it is asked."""
+    """A query as Spark shows it: its states one after the other, as it is asked."""
 
     failure: Exception | None = None
     triggers_until_progress: int = 0

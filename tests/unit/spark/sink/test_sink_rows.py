@@ -1,4 +1,4 @@
-"""What a data frame has to look like, and what becomes of its rows."""
+"""The form that a data frame has to have, and the fate of its rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stream does when queues, brokers and messages come and go, on a clock that the test sets."""
+"""A stream while queues, brokers and messages come and go, on a clock that the test sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the options of a stream do, asked of the reader as Spark asks it: planning, reading and committing."""
+"""The options of a stream, asked of the reader as Spark asks it: planning, reading and committing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be stored, and what happens to the rest."""
+"""Messages that may be stored, and the fate of the rest."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def batch(number: int) -> PendingMessage:
 
 
 def several(number: int) -> list[PendingMessage]:
-    """What one read of a connection may bring: two queues, one of them new, and a batch."""
+    """Messages that one read of a connection may bring: two queues, one of them new, and a batch."""
     return [
         message(number),
         message(number, queue_id=1),

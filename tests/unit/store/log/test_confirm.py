@@ -11,7 +11,7 @@ from tests.kit.store import bodies, filled, opened
 
 
 def seen(store: MessageStore) -> int:
-    """How many messages readers see, after a look at what has come."""
+    """Number of messages that readers see, after a look at new ones."""
     store.take_arrivals()
     return store.max_offset("T", 0)
 

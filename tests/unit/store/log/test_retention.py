@@ -1,4 +1,4 @@
-"""Which segments go, and what follows them."""
+"""Segments that go, and the tables that follow them."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def write_queues(store: MessageStore) -> None:
 
 
 def codes(store: MessageStore, topic: str = "T") -> list[int]:
-    """What stands in the units of a queue."""
+    """Codes in the units of a queue."""
     queue = store._queues.find(topic, 0)
     assert queue is not None
     found = []

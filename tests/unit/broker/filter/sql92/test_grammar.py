@@ -1,4 +1,4 @@
-"""What is refused as an expression, and what its user is told."""
+"""Refused expressions, and the text that their user is told."""
 
 from __future__ import annotations
 
