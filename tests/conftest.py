@@ -48,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Brings the report of what is told at the end, and second tries."""
     config.pluginmanager.register(telling, "telling")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # Who starts us in the background has all we start pass over Ctrl-C as well, which some tests send.
+        # A shell that starts us in the background has all our processes ignore Ctrl-C, which some tests send.
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

@@ -108,7 +108,7 @@ NEEDS: dict[str, tuple[str, Callable[[], bool]]] = {
     "go": ("Go 1.25 or newer", lambda: _version(["go", "version"], r"go(\d+)\.(\d+)") >= (1, 25)),
     "spark": ("a Java for Spark", _has_java_for_spark),
     "container": ("a container engine (docker or podman)", lambda: container_engine() is not None),
-    # What the machine gives.
+    # Facts of the machine.
     "linux": ("Linux", lambda: sys.platform == "linux"),
     "fork": ("fork", lambda: hasattr(os, "fork")),
     "ipv6": ("IPv6", _has_ipv6),

@@ -153,7 +153,7 @@ def _point(axis: Axis, size: int, seconds: float, folder: Path) -> Figures:
         figures |= {f"fill_{name}": value for name, value in broker.longest_turn().items()}
         time.sleep(2.0)
         broker.longest_turn()
-        # What is done every so many seconds, however many there are: saving, sampling, registering, writing
+        # Work done every so many seconds, however many there are: saving, sampling, registering, writing
         # queues.
         time.sleep(seconds)
         figures |= {f"quiet_{name}": value for name, value in broker.longest_turn().items()}

@@ -69,5 +69,5 @@ async def test_python_and_java_share_a_group(cluster: Cluster, producer: Produce
         await until(lambda: len(consumer.queues) == 4)
         for number in range(8):
             await producer.send(Message(topic, f"alone {number}"))
-        # What Java had last may come again: some of its last commits of offsets follow its farewell.
+        # Messages that Java had last may come again: some of its last commits of offsets follow its farewell.
         await until(lambda: set(mine) >= {f"alone {n}" for n in range(8)})

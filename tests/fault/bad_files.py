@@ -10,7 +10,7 @@ from pathlib import Path
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "trust" / "reliability.md"
 
-# What a start makes of it.
+# Results of a start.
 REPAIRED = "repaired"  # everything acknowledged is there
 REFUSED = "refused"  # one line says which file, what is wrong, and what to do; nothing is changed
 COUNTED = "counted"  # what the file held is gone; it is counted and logged, the rest is served

@@ -85,7 +85,7 @@ class Mix:
     async def _end(self, how: str) -> None:
         """Ends the broker and starts it again; then everything seen so far has to be found by its key."""
         await asyncio.to_thread(self.broker.kill if how == "kill" else self.broker.halt)
-        # What the sockets still hold of answers is read by now, or lost with the connection.
+        # Answers that the sockets still hold are read by now, or lost with the connection.
         await asyncio.sleep(0.05)
         self.history.life_ended(how, self.clients.now_ms())
         seen = sorted(self.history.first_seen_ms)

@@ -184,7 +184,7 @@ class Recorded:
         self._save(set(self.broker.files) - {self.broker.auth.NAME})
         self.store.close()
 
-    # What clients do.
+    # Actions of clients.
 
     def _ask(self, result: Any, answered: Callable[[Reply | None], None]) -> None:
         if isinstance(result, Wait):
@@ -310,7 +310,7 @@ class Recorded:
         self.real.handle(UpdateConsumerOffset(GROUP, TOPIC, queue_id, offset), self.now)
         self.ledger.committed[queue_id] = offset
 
-    # What the server does.
+    # Actions of the server.
 
     def turn(self) -> None:
         """The end of a turn: flush, tables, answers that waited for them."""
@@ -466,7 +466,7 @@ class Recorded:
                 self.turn()
         self.turn()
 
-    # What is there.
+    # State.
 
     def found(self, topic: str = TOPIC, queues: int = QUEUES) -> dict[bytes, list[StoredMessage]]:
         """The messages of a topic by body; offsets are dense."""

@@ -180,7 +180,7 @@ class RecordedDisk:
                     self.note(Step("write", content.number, position=at + first, data=page[first:behind]))
             seen[:] = data
 
-    # What `Disk` has.
+    # The methods of `Disk`.
 
     def open(self, path: Path, size: int | None = None, mode: int = 0o644) -> RecordedFile:
         """See `Disk`."""

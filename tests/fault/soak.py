@@ -47,7 +47,7 @@ PROPERTIES: dict[str, object] = {
     "messageDelayLevel": "1s 2s 3s",
     "transactionTimeOut": 1000,
     "transactionCheckInterval": 1000,
-    # Who adds up what millions of messages came to does not answer for a while.
+    # A process that adds up millions of messages does not answer for a while.
     "transactionCheckMax": 1000,
     "recallMessageEnable": "true",
 }

@@ -111,7 +111,7 @@ def test_a_flipped_bit_of_a_record(tmp_path: Path, with_crc: bool) -> None:
         by_key = [bytes(one) for one in store.query("Topic", "k", 9, 0, 1 << 60).records]
         assert set(by_key) <= {*sound.values(), bytes(log[begin:end])}
         if DAMAGED not in found and name not in ("queue id", "queue offset", "topic"):
-            # Who asks by key has no queue to compare with: the record itself has to be sound.
+            # A search by key has no queue to compare with: the record itself has to be sound.
             assert bytes(log[begin:end]) not in by_key, (name, at, bit)
     assert served(store) == sorted(sound.items())
     crash(store)

@@ -255,7 +255,7 @@ def test_a_clock_that_is_set_under_a_running_broker(
 
     async def run() -> None:
         async with Producer("clock", broker.namesrv) as producer:
-            # What is older than the jump tells less of it where it was set back: it would stay anyhow.
+            # A message older than the jump tells less of it where it was set back: it would stay anyhow.
             ids = await fill(producer, 3 if jump_ms < 0 else 12)
             full_before = segments()[:-1]
             began = await delayed(producer, "before")

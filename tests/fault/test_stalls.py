@@ -82,7 +82,7 @@ async def test_the_loop_ticks_while_cold_data_is_read(store: MessageStore) -> No
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
     os.close(fd)
     store = MessageStore.open(store.options, NOW)
-    # What opening has touched is in memory; the rest is not.
+    # Pages that opening has touched are in memory; the rest is not.
     result = store.get("T", 0, 100, 32)
     if result.cold is None:
         pytest.skip("NOT RUN: this file system keeps everything in memory")

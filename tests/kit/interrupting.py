@@ -33,7 +33,7 @@ def interrupted_after(steps: Iterator[Callable[[], bool]]) -> Iterator[None]:
             failed.append(error)
         os.kill(os.getpid(), signal.SIGINT)
 
-    # What runs in the background of a shell starts with the signal ignored; Spark has a handler of its own.
+    # A process in the background of a shell starts with the signal ignored; Spark has a handler of its own.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     looking = threading.Thread(target=look, daemon=True)
     looking.start()

@@ -149,7 +149,7 @@ class PopWorld:
             if self.store.durable_offset < self.store.max_physical:
                 self.store.flush_now()
 
-    # What clients do.
+    # Actions of clients.
 
     def send(self, count: int = 1, queue_id: int = 0, tag: str = "TagA", topic: str = TOPIC) -> list[bytes]:
         """Sends messages with numbered bodies."""

@@ -140,7 +140,7 @@ class TimerWorld:
         self.work()
         self.store.timers.check.sync()
 
-    # What came.
+    # Messages that came.
 
     def records(self, topic: str = "T", queue_id: int = 0) -> list[StoredMessage]:
         found = []

@@ -65,7 +65,7 @@ class Transacting:
     def close(self) -> None:
         self.real.close()
 
-    # What clients do.
+    # Actions of clients.
 
     def half(self, properties: str = "", **fields: Any) -> SendReply:
         """Sends a half message."""
@@ -134,7 +134,7 @@ class Transacting:
                 self.asked.append(request)
                 self.told.append(connection_id)
 
-    # What is in the log.
+    # Content of the log.
 
     def published(self, topic: str = "TopicTest") -> list[StoredMessage]:
         return [one for queue_id in range(4) for one in read_queue(self.real.store, topic, queue_id)]

@@ -160,7 +160,7 @@ class World:
             self.last_wait = result
             result = result.then(met(result), now)
         assert isinstance(result, Reply)
-        # What goes over the wire has to be readable at the other end.
+        # Bytes that go over the wire have to be readable at the other end.
         kind = request.REPLY if isinstance(result, Blob) else type(result)
         return kind.from_command(result.to_command(1))
 

@@ -196,7 +196,7 @@ ROWS: dict[str, Row] = {
         "queryCq -b {broker} -t {topic} -q 0 -i 0 -c 3 -g {group}",
         "queryCq -b {broker} -t {topic} -q 7 -i 0",
     ),
-    # Who is here, and how far.
+    # Clients, and their progress.
     "producerConnection": row(
         "producerConnection -g {producer} -t {topic}", "producerConnection -g {own}none -t {topic}"
     ),

@@ -90,7 +90,7 @@ def test_files(
 ) -> None:
     @contextlib.contextmanager
     def once_more() -> Iterator[SuiteRun]:
-        # What a case read or appended is gone or there now: it needs a store of its own.
+        # Files that a case changed stay changed: it needs a store of its own.
         with ExitStack() as stack:
             yield moved(move, tmp_path_factory.mktemp("again"), stack)
 

@@ -30,7 +30,7 @@ SCRAPES_EVERY_S = 2.0
 OF_ITS_LIBRARY = {"target_info", "otel_scope_info"}
 LABELS_OF_ITS_LIBRARY = {"otel_scope_name", "otel_scope_version"}
 NOT_TOLD = {
-    # How long a thread took to look through its buffer: there is no such thread here.
+    # Time of a thread to look through its buffer: there is no such thread here.
     "rocketmq_pop_buffer_scan_time_consume_milliseconds",
 }
 

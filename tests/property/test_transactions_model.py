@@ -114,7 +114,7 @@ class Transactions(RuleBasedStateMachine):
         # A send that was not acknowledged may have been stored all the same.
         model = self.model
         model.open |= is_open - model.committed - model.rolled_back
-        # What a start finds in the log it brings to the disk.
+        # A start brings records that it finds in the log to the disk.
         self.on_disk = copy.deepcopy(model)
 
     def guarded(self, doubtful: dict[str, int], work: Callable[[], None]) -> bool:
@@ -166,7 +166,7 @@ class Transactions(RuleBasedStateMachine):
         if saves:
             self.world.save()
 
-    # What clients do.
+    # Actions of clients.
 
     @rule(count=st.integers(1, 3), immune=st.booleans())
     def send(self, count: int, immune: bool) -> None:
@@ -231,7 +231,7 @@ class Transactions(RuleBasedStateMachine):
         for check in asked:
             assert check.msg_id in self.model.open, "asked about what was decided"
 
-    # What has to hold.
+    # Invariants.
 
     @invariant()
     def what_is_published_is_right(self) -> None:

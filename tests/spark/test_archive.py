@@ -66,7 +66,7 @@ def test_topics_come_into_the_lake_once_and_whole(
     assert [row.asDict() for row in ours] == [row.asDict() for row in source.orderBy(*by_place).collect()]
     days = frame.selectExpr("date = to_date(storeTimestamp) as same").distinct().collect()
     assert [row.same for row in days] == [True]
-    # Who knows nothing of manifests reads the same.
+    # A reader that knows nothing of manifests reads the same.
     assert numbers(spark.read.parquet(str(tmp_path))) == Counter([*range(130), 7])
     assert numbers(read_lake(spark, str(tmp_path), topics=[other])) == Counter([7])
     with pytest.raises(LakeError, match=f"holds nothing of topic {other}s; did you mean {other}"):

@@ -219,7 +219,7 @@ def test_a_dry_run_sends_nothing(orbitmq_server: Server, tmp_path: Path) -> None
     done = run(options(orbitmq_server, log, topics=("orders",), dry_run=True, probe_topic="never_made"))
     assert [line.split(":")[0] for line in done.planned] == ["route", "send, receive", "receive"]
     assert not log.exists()
-    # Who looks for it afterwards finds no such topic.
+    # A later look finds no such topic.
     with pytest.raises(BadOption, match="topic never_made does not exist"):
         run(options(orbitmq_server, log, topics=("never_made",), probe_topic="", samples=1))
 

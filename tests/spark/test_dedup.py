@@ -69,7 +69,7 @@ def test_into_a_lake_over_a_restart_and_a_crash(
     assert not lake.exists()
     done = run(given)
     assert (done.read, done.repeats, done.written) == (6, 1, 5)
-    # What was seen is remembered over a restart.
+    # Seen keys are remembered over a restart.
     publish(orbitmq_server, topic, orders(2, 4, 3))
     done = run(given)
     assert (done.read, done.repeats) == (3, 2)

@@ -147,7 +147,7 @@ def losing(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return command
 
     monkeypatch.setattr(BlockingConnection, "receive", receive_most)
-    # What an ended connection still holds is there at once on this machine.
+    # Bytes that an ended connection still holds are there at once on this machine.
     monkeypatch.setattr("orbitmq.spark.sink.seen.SETTLE_SECONDS", 0.2)
     return lost
 

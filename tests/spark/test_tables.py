@@ -60,7 +60,7 @@ def test_properties_make_a_table_as_well_and_a_stream_follows_it(
     spark.sql(f"CREATE TABLE {table} USING orbitmq TBLPROPERTIES ({properties})")
     assert spark.table(table).columns == ["body", "queueOffset"]
     assert spark.readStream.table(table).isStreaming
-    # What comes from a table may go to another topic: where the write says so, it goes there.
+    # Rows of a table may go to another topic: where the write says so, they go there.
     with pytest.raises(Exception, match="does not exist"):
         spark.table(table).write.format("orbitmq").option("namesrv", server.namesrv).option(
             "topic", f"{topic}_none"

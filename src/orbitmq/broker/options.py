@@ -46,7 +46,7 @@ class BrokerSettings(
 ):
     """Options of one broker; handlers read it at every request, so that updates count at once."""
 
-    # Who it is, and who knows it.
+    # Identity, and the servers that know it.
     broker_name: str = option(
         "broker-a", "Name of the broker group.", apache_default="the host's name", owner="BrokerIdentity"
     )
@@ -106,7 +106,7 @@ class BrokerSettings(
         800, "Topics in one of several registration requests.", unit="topics", mutable=True, minimum=1
     )
 
-    # What clients may do.
+    # Rights of clients.
     broker_permission: int = option(
         6, "Permissions of clients: the sum of 4 (read) and 2 (write).", mutable=True, minimum=0, maximum=7
     )

@@ -92,7 +92,7 @@ def prove(
     from orbitmq.testing.prove.brokers import Given
     from orbitmq.testing.prove.trial import Trial
 
-    # What no broker would start with is the command line's fault: no promise is broken by it.
+    # A setting that no broker would start with is the command line's fault: no promise is broken by it.
     broker_settings(ServerFlags(config=config, assignments=assignments), {"namesrvAddr": DEFAULT_NAMESRV})
     seed = random.SystemRandom().randint(1, 1 << 31) if seed is None else seed
     given = Given(config, assignments)

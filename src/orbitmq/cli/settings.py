@@ -54,7 +54,7 @@ def standalone_settings(
     """The settings of both servers; `given` is the broker's. Raises OptionError, BadAddress."""
     layers = [layer.split(BROKER_TABLE.has, NAMESRV_TABLE.has) for layer in flags.layers()]
     broker = _broker(flags, given, [first for first, _ in layers])
-    # Who opens the broker to a network, by whatever source, means the name server, too.
+    # A user who opens the broker to a network, by whatever source, means the name server, too.
     listen = flags.listen or (broker.bind_address if "bindAddress" in broker.sources else None)
     namesrv = _namesrv(
         ServerFlags(listen=listen), {"listenPort": namesrv_port}, [second for _, second in layers]

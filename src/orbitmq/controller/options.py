@@ -74,8 +74,8 @@ class ControllerSettings(NetworkSettings, ReportingSettings, StoreSettings, owne
     )
     enable_elect_unclean_master: bool = option(
         False,
-        "Elect a replica that is not in sync where no in-sync replica is alive. What it had not copied is "
-        "lost.",
+        "Elect a replica that is not in sync where no in-sync replica is alive. Messages that it "
+        "had not copied are lost.",
         mutable=True,
     )
     notify_broker_role_changed: bool = option(

@@ -164,7 +164,7 @@ class Connection(asyncio.Protocol):
         self._drained: asyncio.Future[None] | None = None
         self._ended: asyncio.Future[None] = self._loop.create_future()
 
-    # What the event loop calls.
+    # Called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Takes over the new transport."""
@@ -187,7 +187,7 @@ class Connection(asyncio.Protocol):
         if not inbox:
             self._arrived = now
         splitter = self._splitter
-        # What waits in the inbox came first.
+        # Bytes that wait in the inbox came first.
         take = self._take if not inbox and self._writable else None
         try:
             commands = splitter.feed(data, take)
@@ -305,7 +305,7 @@ class Connection(asyncio.Protocol):
         self._out.clear()
         self._out_bytes = 0
         self._inbox.clear()
-        # What it held must not wait for a collection of garbage, which is seldom: some cycle may hold it.
+        # Memory that it held must not wait for a collection of garbage, which is seldom: a cycle may hold it.
         self._splitter.clear()
         self._take = None
         if self._is_unfinished and self._unfinished is not None:

@@ -101,7 +101,7 @@ class TlsChannel(asyncio.Transport, asyncio.Protocol):
         """Written before the handshake was over."""
         connection.change_transport(self)
 
-    # What the transport calls.
+    # Called by the transport.
 
     def data_received(self, data: bytes) -> None:
         """Decrypts what came, and hands it on in one piece: what came together is handled together."""
@@ -170,7 +170,7 @@ class TlsChannel(asyncio.Transport, asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._connection.connection_lost(error)
 
-    # What the connection calls.
+    # Called by the connection.
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Encrypts and sends; `data` may change afterwards."""

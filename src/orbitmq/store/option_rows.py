@@ -57,7 +57,7 @@ class StoreSettings(Settings, owner="MessageStoreConfig"):
     index_file_write_enable: bool = option(True, "Write keys into index files.")
     index_file_read_enable: bool = option(True, "Look up keys in index files.")
 
-    # How surely.
+    # Safety.
     flush_disk_type: str = option(
         "ASYNC_FLUSH",
         "SYNC_FLUSH: a message is acknowledged, and visible to consumers, once it is on the disk.",

@@ -810,7 +810,7 @@ class MessageStore:
         """The queues of a topic."""
         return sorted(self._queues.by_topic.get(topic, ()))
 
-    # What is new, and what is on the disk.
+    # New records, and records on the disk.
 
     def take_arrivals(self, wanted: Container[tuple[str, int]] | None = None) -> list[Arrival]:
         """(topic, queue id, queue offset behind it, tags code) of every message readers see since the last
@@ -1110,7 +1110,7 @@ class MessageStore:
         def steps() -> Generator[None, None, QueryResult]:
             if not self.options.index_file_read_enable:
                 return QueryResult([], 0, 0)
-            # What was stored a moment ago is found too, as long as that is not much.
+            # Records stored a moment ago are found too, as long as they are few.
             self._index.build(end, timestamp, INDEX_SLICES_AT_QUERY)
             records: list[memoryview] = []
             found = yield from self._index.find(text, begin_ms, end_ms, most)

@@ -75,7 +75,7 @@ def topic_request(topic: str, attributes: str | None = None) -> UpdateAndCreateT
     return UpdateAndCreateTopic(topic, "TBW102", 1, 1, 6, "SINGLE_TAG", False, 0, attributes)
 
 
-# Who the broker is.
+# Identity of the broker.
 
 
 async def test_who_it_is_and_how_it_is_reached(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ def parse(text: str) -> dict[str, str]:
     return parse_properties(text.encode("latin-1"), "test")
 
 
-# What java.util.Properties makes of the same texts.
+# Values of java.util.Properties for the same texts.
 @pytest.mark.parametrize(
     ("text", "pairs"),
     [

@@ -221,7 +221,7 @@ def test_a_topic_that_any_earlier_run_has_tried_is_no_mistake(cluster: LocalBrok
 def test_a_checkpoint_of_dedup_in_an_object_store(monkeypatch: pytest.MonkeyPatch) -> None:
     """The job's own note; all else in there is Spark's, which needs a package of its own for S3."""
     with local_s3() as address:
-        # What the driver finds by itself.
+        # Errors that the driver finds by itself.
         monkeypatch.setenv("AWS_ENDPOINT_URL", address)
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEYS["key"])
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", KEYS["secret"])

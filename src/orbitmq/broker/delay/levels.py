@@ -296,7 +296,7 @@ class DelayDelivery:
                 if message is not None and not is_over:
                     batch.append(message)
                     batch_bytes += len(message.body)
-                # What was met before a crash is met once: nothing that may be tried again stands before it.
+                # A delivery met before a crash is met once: nothing that may be tried again stands before it.
                 if is_over or batch_bytes >= BATCH_BYTES or self._known:
                     taken = self._append(level, position, batch, now)
                     position = self.positions[level]
@@ -328,7 +328,7 @@ class DelayDelivery:
             raise
         if copied is None:
             return position
-        # What fails before has delivered nothing, and nothing fails before all of it is known.
+        # A failure before it has delivered nothing, and nothing fails before all of it is known.
         self._store.wrote_into(room)
         self.positions[level] = behind
         self._delivered_to = delivered_to

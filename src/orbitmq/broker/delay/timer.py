@@ -213,7 +213,7 @@ class Timers:
         self._fetching = False
         self._delivery.fetched()
 
-    # What is kept.
+    # State that is kept.
 
     def _note(self, state: TimerState, now: int) -> None:
         """Writes how far everything is, and passes on the newest mark that is on the disk."""

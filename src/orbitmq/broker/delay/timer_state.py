@@ -153,10 +153,10 @@ class TimerState:
     def mark_from(self, started_ms: int) -> int:
         """From where on in the commit log the next start has to look for what was delivered."""
         if self.delivered and self.read_ms > started_ms and self.queue_offset >= self.met_by:
-            # What is left was not met in its time: it was never ours.
+            # The rest was not met in its time: it was never ours.
             self.delivered.clear()
         if not self.delivered and not self.is_ahead:
-            # What is delivered from now on comes behind all there is; and a power cut leaves at least this.
+            # Deliveries from now on come behind all there is; and a power cut leaves at least this.
             self.delivered_from = max(self.durable_needed, self.store.durable_offset)
         return self.delivered_from
 

@@ -194,7 +194,7 @@ class ExpiredOffsets(_Rounds):
             for queue_id, queue_offset in stored.items()
         ):
             return
-        # Who pulls or pops without a heartbeat is known by getting on alone.
+        # A client that pulls or pops without a heartbeat is known by its progress alone.
         positions = self._offsets.positions(group, topic)
         if self._before.get((group, topic)) != positions:
             self._seen[group, topic] = positions

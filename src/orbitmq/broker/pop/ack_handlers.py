@@ -90,7 +90,7 @@ def take_ack_frames(tables: PopAckTables, data: bytes, peer: Peer, now: int) -> 
     except BaseException:
         tables.store.leave(room)
         raise
-    # What fails before has stored nothing, and behind it nothing fails.
+    # A failure before it has stored nothing, and behind it nothing fails.
     tables.store.wrote_into(room)
     tables.pop_acks.stored(taken.pops)
     peer.version = taken.version

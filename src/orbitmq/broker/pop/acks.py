@@ -98,7 +98,7 @@ class PopAcks:
                 del self._usual[next(iter(self._usual))]
             self._usual[key] = pop
         topic, handle = pop.topic, pop.handle
-        # What is due already does not wait in the timer topic.
+        # A record that is due already does not wait in the timer topic.
         if handle.visible_ms <= now or self._points.is_kept(topic, pop.group, handle):
             return None
         try:

@@ -321,7 +321,7 @@ def _put(
     """Writes the record of acknowledgements of one pop, for which there is room. Compiled only."""
     pop: Any = together.pop
     offsets: list[int] = together.offsets
-    # What does not change has `MOST_FIXED_BYTES` at most, an offset with its comma 20.
+    # The unchanging part has `MOST_FIXED_BYTES` at most, an offset with its comma 20.
     body_bytes = cython.declare(cython.uchar[16384])
     properties_bytes = cython.declare(cython.uchar[4096])
     body: Writer = writer_over(body_bytes, cython.sizeof(body_bytes))

@@ -39,7 +39,7 @@ def take_pop_frames(pops: PopTables, acks: PopAckTables, data: bytes, peer: Peer
             try:
                 taken = take_ack_frames(acks, data[end:], peer, now)
             except Exception:
-                # What was popped before has to leave: its messages are hidden from everybody else.
+                # An earlier pop's answer has to leave: its messages are hidden from everybody else.
                 log.exception("acknowledgements of %s could not be handled at once", peer.address)
                 break
             if taken is None:

@@ -323,7 +323,7 @@ class Pops:
             )
             stored = self._points.add(point, popped.revive_queue_id, result.next_offset, now)
             if stored.status is not PutStatus.PUT_OK:
-                # What has no check point may not leave: nobody would bring it back.
+                # Messages without a check point may not leave: nobody would bring them back.
                 popped.rest += len(offsets)
                 return
             popped.end_offset = max(popped.end_offset, stored.end_offset)

@@ -96,7 +96,7 @@ def _store_again(
     conditions: list[Condition] = []
     waits = tables.promise.waits
     if waits:
-        # Who gave it back goes on behind it: a power cut must not take the only promise that it comes again.
+        # The consumer goes on behind it: a power cut must not take the only promise that it comes again.
         conditions.append(Durable(appended.end_offset))
     if dirty:
         conditions.append(Saved(tables.topics.NAME))

@@ -68,7 +68,7 @@ def take_frames(tables: SendTables, data: bytes, peer: Peer, now: int) -> Taken 
         raise
     if taken is None:
         return None
-    # What fails before has stored nothing, and behind it nothing fails.
+    # A failure before it has stored nothing, and behind it nothing fails.
     tables.store.wrote_into(room)
     if taken.halves or taken.ended:
         tables.transactions.note_taken()

@@ -1,4 +1,4 @@
-# What properties mean to the broker, looked at in place: for the hot modules where they are compiled.
+# The meaning of properties to the broker, looked at in place: for the hot modules where they are compiled.
 
 from orbitmq.protocol.buffers.bounded cimport (
     Reader,

@@ -389,7 +389,7 @@ FAMILIES: dict[str, Family] = {
             ("consumer_group", "put_status", "topic"),
             switch=_pop,
         ),
-        # What Apache's broker does not tell.
+        # Metrics that Apache's broker does not have.
         Family(
             "orbitmq_consumer_queue_lag_messages",
             GAUGE,

@@ -270,7 +270,7 @@ class Transactions:
         # Under SYNC_FLUSH a copy cannot be read before its flush; but it is a copy.
         return self.half(offset) or half.at(offset)
 
-    # What is stored, and noted.
+    # Storing and noting.
 
     def _store_all(
         self,

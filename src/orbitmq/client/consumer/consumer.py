@@ -459,7 +459,7 @@ class PushConsumer(ConsumerOptions):
     ) -> None:
         await self.close()
 
-    # How it fares.
+    # Health.
 
     @property
     def healthy(self) -> bool:
@@ -550,7 +550,7 @@ class PushConsumer(ConsumerOptions):
         taken = await self._consumption.next_for_iterator()
         return taken[1] if taken is not None else None
 
-    # What the parts ask for.
+    # Called by the parts.
 
     def _consumer_data(self) -> list[ConsumerData]:
         return [

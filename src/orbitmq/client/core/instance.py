@@ -281,7 +281,7 @@ class ClientInstance:
         if self._on_route_change is not None and not self._closed:
             self._on_route_change(topic)
 
-    # What the application hears.
+    # Notices to the application.
 
     def _tell(self, kind: ClientEventKind, address: str = "", error: Exception | None = None) -> None:
         if self.options.on_event is not None and not self._closed:

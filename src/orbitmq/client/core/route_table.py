@@ -78,7 +78,7 @@ class RouteTable:
     async def _look_up(self, topic: str) -> TopicRoute | None:
         data = await self._names.route(topic)
         if data is None:
-            # What was known stays: a name server that has just started does not know its brokers yet.
+            # Known routes stay: a name server that has just started does not know its brokers yet.
             return self._routes.get(topic)
         route = TopicRoute(topic, data)
         self._templates.pop(topic, None)

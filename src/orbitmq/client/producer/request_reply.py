@@ -85,7 +85,7 @@ class Questions:
         if correlation_id is None:
             raise Refused(ResponseCode.SYSTEM_ERROR, f"a reply without {CORRELATION_ID}")
         waiting = self._waiting.pop(correlation_id, None)
-        # Who asked may have given up: the broker need not hear of it.
+        # The asker may have given up: the broker need not hear of it.
         if waiting is not None and not waiting.done():
             properties[ARRIVE_TIME] = str(now_ms())
             waiting.set_result(_received(push, properties))

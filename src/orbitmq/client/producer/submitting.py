@@ -164,7 +164,7 @@ class Submitter:
         if tasks := [lane.task for lane in self._lanes.values() if lane.task is not None]:
             await asyncio.wait(tasks)
 
-    # What lanes do.
+    # Called by lanes.
 
     def take_batch(self, waiting: deque[Delivery]) -> list[Delivery]:
         """The first messages of a lane that may go together."""

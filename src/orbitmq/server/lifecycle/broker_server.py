@@ -593,7 +593,7 @@ class BrokerServer:
         self._stopped = True
         self._reports.stopping()
         await self._registrar.unregister()
-        # Who is told to go away connects anew: no longer here.
+        # A client that is told to go away connects anew: no longer here.
         await self.turns.listener.stop_listening()
         self.turns.dispatcher.going_away = True
         self.turns.waits.end_all()

@@ -125,8 +125,8 @@ async def _serve(
     if stop_when is not None:
         stop_when(stop.set)
     await server.start()
-    # What is there now stays: collections look at new objects only, at so few that turns stay short. All of
-    # them are seldom looked at, for requests make no cycles.
+    # Objects that are there now stay: collections look at new objects only, at so few that turns stay
+    # short. All of them are seldom looked at, for requests make no cycles.
     gc.collect()
     gc.freeze()
     gc.set_threshold(5_000, 10, 400)

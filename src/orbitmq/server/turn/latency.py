@@ -174,7 +174,7 @@ class MeasuredDispatcher(Dispatcher):
         self, then: Callable[[Outcome, int], Result | bytes], began: float, held: bool
     ) -> Callable[[Outcome, int], Result | bytes]:
         def resumed(outcome: Outcome, now: int) -> Result | bytes:
-            # What `then` gives is settled, or fails, right behind it.
+            # The result of `then` is settled, or fails, right behind it.
             self._began, self._held = began, held
             return then(outcome, now)
 

@@ -215,7 +215,7 @@ async def _made(prober: Prober, topic: str, ui: JobUi) -> bool:
     try:
         await prober.make_topic(topic)
     except OrbitError as error:
-        # What is not there shows in the probes; once it is, the topic is made.
+        # A missing broker shows in the probes; once it is there, the topic is made.
         ui.say(f"topic {topic} cannot be made yet: {error}")
         return False
     return True

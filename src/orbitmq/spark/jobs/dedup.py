@@ -324,7 +324,7 @@ def _start(once: DataFrame, options: DedupOptions, write_id: str) -> StreamingQu
         target = {**options.setup.source_options, "topic": str(options.to_topic), "idempotent": "true"}
 
         def send(batch: DataFrame, number: int) -> None:
-            # Which of several equal keys comes first may differ when a batch is repeated: the key is what a
+            # The first of several equal keys may differ when a batch is repeated: the key is what a
             # message is known by, within its batch.
             rows = batch.select(
                 "body", "keys", "tags", "properties", "flag",

@@ -155,7 +155,7 @@ def job(
             setup = _setup(values, os.environ)
             if setup.report is not None:
                 _need_place_for(setup.report)
-            # Who stops a job in a container sends SIGTERM: it ends as by Ctrl-C, with the session stopped.
+            # A container that stops a job sends SIGTERM: it ends as by Ctrl-C, with the session stopped.
             with handling(signal.SIGTERM, signal.default_int_handler):
                 try:
                     result = function(setup, ui, **values)

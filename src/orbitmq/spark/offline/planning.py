@@ -287,7 +287,7 @@ def find_cut(view: View, base: int, target: int, size: int, confirm: _Confirmati
             answer = False
         if answer:
             return found
-        # What its queue denies stands in the body of another message: go on inside of it.
+        # A record that its queue denies stands in the body of another message: go on inside of it.
         position = found + (1 if answer is False else length)
     return None
 
@@ -307,7 +307,7 @@ class _Confirmation:
         """
         if not self._has_queues:
             return True
-        # What a damaged record has for a topic is no path to follow.
+        # A damaged record's topic is no path to follow.
         is_name = re.fullmatch(r"[%|a-zA-Z0-9_-]{1,255}", record.topic) is not None
         if not is_name or record.queue_offset < 0 or record.sys_flag & (TRANSACTION_PREPARED | INNER_BATCH):
             return None

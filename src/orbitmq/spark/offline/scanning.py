@@ -132,7 +132,7 @@ class RangeReader:
             following = end if found is None else found
         length = following - here
         if following == end and self._work.may_end:
-            # What is behind a torn record was never written: it is not part of the damage.
+            # The part behind a torn record was never written: it is not part of the damage.
             length = _without_zeros(view, here, end)
         self._note(here, length, reason)
         return following

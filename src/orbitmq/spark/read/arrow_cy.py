@@ -783,7 +783,7 @@ class _Columns:
         self.max_body_bytes = max_body_bytes
         self.rows = 0
         self.weight = 0
-        # What a row takes beside its body and its properties, roughly: texts with their offsets, numbers.
+        # Bytes of a row beside its body and its properties, roughly: texts with their offsets, numbers.
         self.row_bytes = 0
         for name in names:
             kind = COLUMN_TYPES[name]

@@ -411,7 +411,7 @@ class QueueCursor:
                 break
             units = b""
             chunk = UNITS_PER_READ
-            # What was found is not kept waiting for units that are on the disk.
+            # Messages that were found are not kept waiting for units that are on the disk.
             in_file = min(chunk, stop - position, queue.tail_start - position)
             if picked.count and in_file > 0 and not table.is_resident(queue, position, in_file):
                 break

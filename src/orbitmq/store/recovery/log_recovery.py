@@ -304,7 +304,7 @@ class Recovery:
                 continue
             following = self._sound_record_behind(segment, position)
             if following < 0:
-                # What was on the disk once is never cut off, whatever became of it.
+                # Bytes that were on the disk once are never cut off, whatever became of them.
                 following = min(self._synced_to - segment.start, segment.size)
             if following <= position:
                 return position, scan.stop is Stop.BAD
@@ -453,7 +453,7 @@ class Recovery:
         """
         if physical_offset < queue.last_unit_end:
             return False  # Later messages have their units.
-        # What retention took may have been among them.
+        # Segments that retention took may have been among them.
         room = physical_offset - min(self._log.min_physical, queue.last_unit_end)
         return queue_offset - queue.max_offset <= room // FIXED_BYTES
 
@@ -473,7 +473,7 @@ class Recovery:
         if torn:
             self.found.cut_bytes = behind
             log.warning("the log ends at %d: what stood behind it was no sound record", end)
-        # What a process that died has left in memory is not on the disk yet.
+        # Pages that a dead process has left in memory are not on the disk yet.
         self._log.durable = min(begin, end)
         for segment in self._log.segments:
             if segment.end > begin:

@@ -192,7 +192,7 @@ class TimerRecovery:
         head = -1
         for at, unit in timer_log.units(position, 1 << 62):
             if unit.physical_offset + unit.size_bytes > end_of_log:
-                # What it stands for was lost with the end of the commit log, and so is everything behind it.
+                # Its message was lost with the end of the commit log, and so is everything behind it.
                 break
             position = at + UNIT_BYTES
             if unit.physical_offset >= taken_in_to:
@@ -241,7 +241,7 @@ class TimerRecovery:
         segment = self.timer_log.segment_bytes
         return end == position - position % segment + segment and end - position < UNIT_BYTES + BLANK.size
 
-    # What was delivered already.
+    # Earlier deliveries.
 
     def _find_delivered(self, start: TimerStart, physical_offset: int | None) -> None:
         """Deliveries of timers in the commit log from a physical offset on, or else from a time on."""

@@ -261,7 +261,7 @@ class Clients:
                 )
             )  # fmt: skip
 
-    # Who gives back: what is given back comes again later, or becomes a dead letter.
+    # Consumers that give back: the message comes again later, or becomes a dead letter.
 
     async def _give_back(self, record: StoredMessage, name: str) -> None:
         retry_ms = self.levels_ms.get(FIRST_RETRY_LEVEL)
@@ -279,7 +279,7 @@ class Clients:
         )
         self.history.acknowledge(promise, self.now_ms())
 
-    # Who pops: what is not acknowledged comes again, what is does not.
+    # Consumers that pop: an unacknowledged message comes again, an acknowledged one does not.
 
     async def _pop_once(self) -> None:
         history = self.history
@@ -324,7 +324,7 @@ class Clients:
             AckMessage(self._poppers, topic, handle.queue_id, handle.to_text(), handle.queue_offset)
         )
 
-    # What everybody may see.
+    # Public state.
 
     def _told_by(self, record: StoredMessage) -> str:
         name = record.body.split(b"|")[0].decode("utf-8", "replace")

@@ -302,7 +302,7 @@ class Trial:
             history.life_ended("stop", now_ms)
             return
         await broker.kill()
-        # What the sockets still hold of answers is read by now or lost with the connection.
+        # Answers that the sockets still hold are read by now or lost with the connection.
         await asyncio.sleep(0.05)
         now_ms = time.time() * 1000
         if how != "cut" or not isinstance(broker, OurBroker):

@@ -224,7 +224,7 @@ class MemoryDisk:
         # Never scarce, even where nothing can be written (a quota): what is scarce makes room by deleting.
         return TOTAL_BYTES, TOTAL_BYTES // 2
 
-    # What is left.
+    # The rest.
 
     def reopened(self, *, power_cut: bool) -> MemoryDisk:
         """The disk as the next life of the process finds it; this one is dead from now on."""
@@ -236,7 +236,7 @@ class MemoryDisk:
             if power_cut and not self._survives(content):
                 continue
             kept = disk._files[path] = _Content(0)
-            # Who had a view may still hold it; all others are dead and write no more.
+            # The owner of a view may still hold it; all others are dead and write no more.
             kept.data = content.data if content.synced is None else bytearray(content.data)
             kept.top = content.top
             kept.modified_ms = content.modified_ms

@@ -45,7 +45,7 @@ class SimulatedTransport(asyncio.Transport):
         self._high = 64 << 10
         self._writes_paused = False
 
-    # What a protocol calls.
+    # Called by a protocol.
 
     def set_protocol(self, protocol: Any) -> None:
         self._protocol = protocol

@@ -282,7 +282,7 @@ def run(seed: int, seconds: float = 8.0, **settings: object) -> Outcome:
         log.propagate = False
         gc.disable()
         gc.freeze()  # the collection at the end has this run's objects to look at, not the whole program's
-        # What a killed process left half done ends where it stands; its `finally` has nobody to tell.
+        # Work that a killed process left half done ends where it stands; its `finally` has nobody to tell.
         hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
         try:
             asyncio.set_event_loop(world.loop)

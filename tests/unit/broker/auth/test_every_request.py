@@ -410,7 +410,7 @@ async def test_rights_to_ones_own_are_none_to_what_is_somebody_elses(tmp_path: P
     """Each request in a form that its sender may send, but for what it names, leaves out, or leaves empty."""
     async with world(tmp_path) as (here, place, bobs), line(here, ANN) as mine:
         broker = here.broker.broker
-        # What is no name of a topic, group or client is bob's all the same: places, handles, ids.
+        # Fields that name no topic, group or client are bob's all the same: places, handles, ids.
         own = texts(place, "mine", "own", "anns-client")
         others = texts(place, "other", "others", "bobs-client")
         bodies_own, bodies_others = (

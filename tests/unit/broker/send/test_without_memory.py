@@ -384,7 +384,7 @@ class Popping(PopWorld):
     def prepare(self, number: int) -> None:
         _, kept = self.send(2)
         self.kept.append(kept)
-        # What comes again from before is among them.
+        # Repeated messages from before are among them.
         for got in self.pop(invisible_time=1000):
             if got.body != kept:
                 self.ack(got)

@@ -74,7 +74,7 @@ def test_whole_frames_may_be_taken_before_they_are_cut() -> None:
     cut = len(data) - 3
     assert [command.code for command in splitter.feed(data[:cut], take_first)] == [2]
     assert splitter.pending_bytes == len(frames[2]) - 3
-    # What was left is offered again once it is whole, with what follows it.
+    # A partial frame is offered again once it is whole, with what follows it.
     assert [command.code for command in splitter.feed(data[cut:] + data, take_first)] == [3, 1, 2, 3]
     assert offered == [data[:cut], frames[2] + data]
     assert splitter.pending_bytes == 0

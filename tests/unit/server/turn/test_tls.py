@@ -163,7 +163,7 @@ async def test_a_broker_checks_name_servers_where_it_is_told_to(
             assert list(info.broker_addr_table or {}) == known
 
 
-# What goes over it.
+# Traffic over it.
 
 
 async def test_large_messages_and_many_small_ones(tmp_path: Path, authority: Authority, server: Pair) -> None:
@@ -193,7 +193,7 @@ async def test_a_peer_that_does_not_read_is_not_read_from(
         await asyncio.to_thread(ask_on)
         connections = here.broker.turns.listener.connections.values()
         await eventually(lambda: any(not one.is_writable for one in connections))
-        # What was handed over in one step is answered; nothing more is read.
+        # Bytes handed over in one step are answered; nothing more is read.
         most = HIGH_WATER_BYTES + REQUESTS_PER_STEP * (257 << 10)
         assert max(one.unsent_bytes for one in connections) < most < 200 * (256 << 10)
         answers = await asyncio.to_thread(lambda: [slow.receive(60_000) for _ in range(200)])

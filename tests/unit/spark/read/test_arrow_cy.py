@@ -310,7 +310,7 @@ def test_many_rows_grow_and_are_taken_in_batches() -> None:
     raw = b"".join(record(offset, bytes(offset % 300)) for offset in range(10_000))
     scanner = arrow_cy.RecordScanner(ALL)
     assert scanner.scan(raw) == 10_000
-    # What it says it holds is what the batch holds.
+    # Its own figure is that of the batch.
     size_bytes = scanner.size_bytes
     first = scanner.take()
     assert abs(first.nbytes - size_bytes) < 10_000

@@ -94,7 +94,7 @@ def test_after_a_crash_the_index_goes_back_to_its_last_sync(tmp_path: Path) -> N
     store._index_task(NOW)
     (path,) = (tmp_path / "index").iterdir()
     crash(store)
-    # What the kernel wrote after the sync is of any age: wipe some of it, as a power cut would.
+    # Pages that the kernel wrote after the sync are of any age: wipe some of it, as a power cut would.
     data = bytearray(path.read_bytes())
     data[40 : 40 + 400] = bytes(400)
     data[440 + 20 * 25 :] = bytes(len(data) - 440 - 20 * 25)

@@ -113,7 +113,7 @@ def behind_the_lake(bounds: Spans, state: LakeState) -> Spans:
     spans = {}
     for queue, (low, high) in bounds.items():
         held = state.held.get((queue.topic, queue.key), ())
-        # What is missing before or within what the lake holds is read as well: then all of the queue is.
+        # Messages missing before or within the lake's part are read as well: then all of the queue is.
         edge = held[-1][1] if len(held) == 1 and held[0][0] <= low and held[0][1] <= high else low
         spans[queue] = (max(low, edge), high)
     return spans if any(low < high for low, high in spans.values()) else {}
