@@ -143,7 +143,7 @@ def main(count: int) -> None:
     """Holds COUNT timer messages and tells how late they come."""
     with tempfile.TemporaryDirectory() as folder:
         broker = LocalBroker(
-            Path(folder) / "store", own_process=True, patience_seconds=120, mappedFileSizeCommitLog=1 << 30
+            Path(folder) / "store", own_process=True, timeout_seconds=120, mappedFileSizeCommitLog=1 << 30
         )
         with broker:
             asyncio.run(measure(broker, count))

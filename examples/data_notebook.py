@@ -13,7 +13,7 @@ from orbitmq.cli.app import run as orbitmq
 from orbitmq.spark import decoded, local_session
 from orbitmq.testing import LocalBroker
 
-broker = LocalBroker(own_process=True, patience_seconds=120).start()
+broker = LocalBroker(own_process=True, timeout_seconds=120).start()
 orbitmq(["admin", "topic", "create", "orders", "--queues", "4", "--namesrv", broker.namesrv])
 spark = local_session("notebook")
 cluster = {"namesrv": broker.namesrv}

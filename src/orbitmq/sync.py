@@ -283,9 +283,9 @@ class Producer(_Face[client.Producer]):
         return self._core.healthy
 
     @property
-    def trouble(self) -> dict[str, Exception]:
+    def errors(self) -> dict[str, Exception]:
         """Failures at present, by subject."""
-        return dict(self._core.trouble)
+        return dict(self._core.errors)
 
     queues = _waiting(client.Producer.queues)
     send = _waiting(client.Producer.send)
@@ -323,9 +323,9 @@ class TransactionProducer(_Face[client.TransactionProducer]):
         return self._core.healthy
 
     @property
-    def trouble(self) -> dict[str, Exception]:
+    def errors(self) -> dict[str, Exception]:
         """Failures at present, by subject."""
-        return dict(self._core.trouble)
+        return dict(self._core.errors)
 
     queues = _waiting(client.TransactionProducer.queues)
     send = _waiting(client.TransactionProducer.send)
@@ -469,9 +469,9 @@ class PushConsumer(_Face[client.PushConsumer]):
         return self._core.queues
 
     @property
-    def trouble(self) -> dict[str, Exception]:
+    def errors(self) -> dict[str, Exception]:
         """Failures at present, by subject."""
-        return dict(self._core.trouble)
+        return dict(self._core.errors)
 
     def __iter__(self) -> Iterator[ReceivedMessage]:
         """Messages of topics that have no handler; each is done when the next one is asked for."""

@@ -56,7 +56,7 @@ async def test_every_message_comes(cluster: Cluster, producer: Producer) -> None
         await send(producer, topic, 20)
         await until(lambda: len(seen.messages) >= 40)
         assert reader.healthy
-        assert reader.trouble == {}
+        assert reader.errors == {}
     assert Counter(seen.bodies) == {str(number): 2 for number in range(20)}
     assert not reader.healthy
 
@@ -91,7 +91,7 @@ async def test_what_fails_comes_again_with_a_count(cluster: Cluster, producer: P
         reader.subscribe(topic, "*", handle)
         await send(producer, topic, 3)
         await until(lambda: len(seen) >= 5)
-        assert reader.healthy, reader.trouble
+        assert reader.healthy, reader.errors
     assert sorted(seen) == [
         ("0", 0, topic),
         ("0", 1, topic),
@@ -382,7 +382,7 @@ async def test_a_topic_may_come_into_being_after_its_consumer(cluster: Cluster, 
     topic, seen = fresh("future"), Seen()
     async with consumer(cluster, fresh("g")) as reader:
         reader.subscribe(topic, "*", seen)
-        await until(lambda: any(topic in subject for subject in reader.trouble))
+        await until(lambda: any(topic in subject for subject in reader.errors))
         assert not reader.healthy
         await send(producer, topic, 4)
         await until(lambda: len(seen.messages) == 4)

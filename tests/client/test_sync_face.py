@@ -79,7 +79,7 @@ def test_handlers_and_iteration(cluster: Cluster) -> None:
                 break
         wait(lambda: len(seen) == 5)
         assert consumer.healthy
-        assert consumer.trouble == {}
+        assert consumer.errors == {}
     assert sorted(bodies) == sorted(int(message.body) for message in seen) == [0, 1, 2, 3, 4]
 
 

@@ -23,7 +23,7 @@ def own_process(tmp_path: Path) -> Iterator[OwnProcess]:
     made: list[LocalBroker] = []
 
     def make(**properties: object) -> LocalBroker:
-        made.append(LocalBroker(tmp_path / "store", own_process=True, patience_seconds=120, **properties))
+        made.append(LocalBroker(tmp_path / "store", own_process=True, timeout_seconds=120, **properties))
         return made[-1]
 
     yield make

@@ -26,7 +26,7 @@ class FaultyMachine(LocalBroker):
     PROGRAM: ClassVar[tuple[str, ...]] = (__file__,)
 
     def __init__(self, data_dir: Path, **properties: object) -> None:
-        super().__init__(data_dir, own_process=True, patience_seconds=120, **properties)
+        super().__init__(data_dir, own_process=True, timeout_seconds=120, **properties)
 
     def _say(self, name: str, word: str) -> None:
         folder = machine_of(self.data_dir)

@@ -53,7 +53,7 @@ def go_on(state: Path, flush: str, kills: int, seconds: float, seed: int) -> Pro
     folder = state / f"piece-{progress.pieces}"
     shutil.rmtree(folder, ignore_errors=True)  # of a piece that did not come to its end
     broker = LocalBroker(
-        folder, own_process=True, patience_seconds=120, flushDiskType=progress.flush,
+        folder, own_process=True, timeout_seconds=120, flushDiskType=progress.flush,
         flushConsumeQueueThoroughInterval=2_000, **PROPERTIES,
     )  # fmt: skip
     mix = Mix(broker, progress.seed * 1000 + progress.pieces, LIFE_SECONDS, stops=0.0)

@@ -211,7 +211,7 @@ def main() -> int:
         piece = 0
         if figures.exists():
             piece = json.loads(figures.read_text().splitlines()[-1])["piece"] + 1
-        broker = LocalBroker(given.state / "data", own_process=True, patience_seconds=120, **PROPERTIES)
+        broker = LocalBroker(given.state / "data", own_process=True, timeout_seconds=120, **PROPERTIES)
         with broker:
             soak = Soak(broker, given.state, given.seed + piece)
             complaints = asyncio.run(soak.run(given.seconds, piece))

@@ -187,9 +187,9 @@ async def test_beside_a_broker_that_was_killed_the_live_one_takes_what_is_sent(t
 
     past = ConnectionPool()
     with (
-        LocalBroker(tmp_path / "a", patience_seconds=120) as live,
+        LocalBroker(tmp_path / "a", timeout_seconds=120) as live,
         LocalBroker(
-            tmp_path / "b", own_process=True, patience_seconds=120,
+            tmp_path / "b", own_process=True, timeout_seconds=120,
             brokerName="broker-b", namesrvAddr=live.namesrv,
         ) as other,
     ):  # fmt: skip
@@ -274,7 +274,7 @@ async def test_a_storm_of_members_never_has_two_of_them_at_a_queue(tmp_path: Pat
         async with member(number):
             await asyncio.sleep(chance.uniform(0.1, STORM_SECONDS / 2))
 
-    with LocalBroker(tmp_path / "store", own_process=True, patience_seconds=120) as broker:
+    with LocalBroker(tmp_path / "store", own_process=True, timeout_seconds=120) as broker:
         async with Producer("P", broker.namesrv) as producer:
             sent = [await producer.send(Message("T", b"0"))]
             async with member(0):

@@ -24,7 +24,7 @@ from orbitmq.testing import LocalBroker
 
 SHARE = 0.004
 """Each flood has a least size, at which it still is what it is."""
-PATIENCE_MS = 120_000
+TIMEOUT_MS = 120_000
 BOUND_BYTES = 100 << 20
 READERS_BOUND_BYTES = 32 << 20
 """For those who ask for much, 130 MB and 200 MB here, and are slow to read it: a megabyte each may wait."""
@@ -50,7 +50,7 @@ EXPECTED: dict[str, set[str]] = {
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
-    with LocalBroker(tmp_path_factory.mktemp("flood"), own_process=True, patience_seconds=120) as broker:
+    with LocalBroker(tmp_path_factory.mktemp("flood"), own_process=True, timeout_seconds=120) as broker:
         fill(broker.broker, SHARE)
         yield broker
 
@@ -71,7 +71,7 @@ def test_others_are_served_in_bounded_memory(broker: LocalBroker, name: str) -> 
 
         def send(took: list[float]) -> None:
             began = time.monotonic()
-            connection.call(send_request("Others"), PATIENCE_MS)
+            connection.call(send_request("Others"), TIMEOUT_MS)
             took.append(time.monotonic() - began)
 
         for _ in range(ALONE):

@@ -44,7 +44,7 @@ def broker(tmp_path: Path) -> Iterator[LocalBroker]:
     made = LocalBroker(
         tmp_path / "store",
         own_process=True,
-        patience_seconds=120,
+        timeout_seconds=120,
         flushDiskType="SYNC_FLUSH",
         messageDelayLevel=f"{DELAY_SECONDS:.0f}s",
     )
@@ -142,7 +142,7 @@ def test_without_handles_others_go_on_and_there_are_some_again_later(broker: Loc
 
 def test_what_a_shell_allows_is_not_the_limit_of_connections(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    broker = LocalBroker(tmp_path / "store", own_process=True, patience_seconds=120)
+    broker = LocalBroker(tmp_path / "store", own_process=True, timeout_seconds=120)
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
     try:
         broker.start()

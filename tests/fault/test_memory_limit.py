@@ -60,7 +60,7 @@ class Squeezed(Mix):
 
 def test_without_memory_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
     broker = LocalBroker(
-        tmp_path / "store", own_process=True, patience_seconds=120, flushDiskType=FLUSH, **PROPERTIES
+        tmp_path / "store", own_process=True, timeout_seconds=120, flushDiskType=FLUSH, **PROPERTIES
     )
     mix = Squeezed(broker, SEED, life_seconds=(0.2, 1.0))
     try:
@@ -73,7 +73,7 @@ def test_without_memory_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
 
 def test_messages_that_find_no_memory_are_refused_and_later_ones_are_not(tmp_path: Path) -> None:
     """Large ones, until there is no room for them nor for a map of the next segment."""
-    broker = LocalBroker(tmp_path / "store", own_process=True, patience_seconds=120)
+    broker = LocalBroker(tmp_path / "store", own_process=True, timeout_seconds=120)
     taken: set[str] = set()
     refused = 0
 

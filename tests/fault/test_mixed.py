@@ -23,7 +23,7 @@ pytestmark = pytest.mark.timeout(SECONDS * 2 + 600)
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 def test_every_promise_is_kept_however_often_the_broker_is_killed(tmp_path: Path, flush: str) -> None:
     broker = LocalBroker(
-        tmp_path / "store", own_process=True, patience_seconds=120, flushDiskType=flush, **PROPERTIES
+        tmp_path / "store", own_process=True, timeout_seconds=120, flushDiskType=flush, **PROPERTIES
     )
     mix = Mix(broker, SEED)
     try:

@@ -81,7 +81,7 @@ async def behind_a_proxy(folder: Path) -> AsyncIterator[tuple[LocalBroker, Proxy
     """A broker whose address in routes is the proxy's."""
     proxy = Proxy(free_ports())
     server = await asyncio.start_server(proxy.serve, "127.0.0.1", proxy.port)
-    broker = LocalBroker(folder, own_process=True, patience_seconds=120, advertisedPort=proxy.port)
+    broker = LocalBroker(folder, own_process=True, timeout_seconds=120, advertisedPort=proxy.port)
     proxy.target = int(broker.broker.rpartition(":")[2])
     try:
         await asyncio.to_thread(broker.start)
@@ -170,7 +170,7 @@ async def test_what_a_killed_consumer_was_at_is_delivered_again(tmp_path: Path) 
     async def handle(message: ReceivedMessage) -> None:
         seen.append(message.body.decode())
 
-    with LocalBroker(tmp_path / "store", own_process=True, patience_seconds=120) as broker:
+    with LocalBroker(tmp_path / "store", own_process=True, timeout_seconds=120) as broker:
         async with Producer("P", broker.namesrv) as producer:
             for number in range(8):
                 await producer.send(Message("T", str(number).encode()), sharding_key="one")
@@ -218,7 +218,7 @@ async def test_the_queues_of_a_killed_ordered_consumer_go_on_where_it_was(
     async def handle(message: ReceivedMessage) -> None:
         seen[message.queue.queue_id].append(message.queue_offset)
 
-    with LocalBroker(tmp_path / "store", patience_seconds=120) as broker:
+    with LocalBroker(tmp_path / "store", timeout_seconds=120) as broker:
         async with pool_of() as pool:
             for number in range(6 * QUEUES):
                 await pool.call(broker.broker, send(str(number), number % QUEUES), 60_000)

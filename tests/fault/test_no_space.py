@@ -65,7 +65,7 @@ def test_a_broker_whose_disk_fills_while_clients_send(small_disk: Path) -> None:
     broker = LocalBroker(
         small_disk / "store",
         own_process=True,
-        patience_seconds=120,
+        timeout_seconds=120,
         flushDiskType="SYNC_FLUSH",
         mappedFileSizeCommitLog=1 << 20,
         mappedFileSizeConsumeQueue=6_000,

@@ -72,7 +72,7 @@ BODIES = (
 def broker(tmp_path: Path) -> Iterator[LocalBroker]:
     with LocalBroker(
         tmp_path / "data",
-        patience_seconds=120,
+        timeout_seconds=120,
         authenticationEnabled="true",
         authorizationEnabled="true",
         initAuthenticationUser=f'{{"username":"{ROOT.access_key}","password":"{ROOT.secret_key}"}}',

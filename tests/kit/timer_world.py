@@ -94,9 +94,9 @@ class TimerWorld:
     def message(self, body: str, queue_id: int = 0, topic: str = "T", **properties: object) -> PendingMessage:
         self.sent += 1
         given = {"UNIQ_KEY": f"ID{self.sent:06d}", **{name: str(value) for name, value in properties.items()}}
-        aside = self.timer.put_aside(topic, queue_id, given, self.now)
-        if aside is not None:
-            topic, queue_id, given = aside.topic, aside.queue_id, aside.properties
+        rerouted = self.timer.reroute(topic, queue_id, given, self.now)
+        if rerouted is not None:
+            topic, queue_id, given = rerouted.topic, rerouted.queue_id, rerouted.properties
         return PendingMessage(
             topic, queue_id, 0, 0, self.now, HOST, HOST, 0, 0, body.encode(), encode_properties(given)
         )

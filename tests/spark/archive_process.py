@@ -83,7 +83,7 @@ def main() -> None:
         compact=True,
         compact_every=3,
         target_bytes=1 << 20,
-        patience_s=600,
+        retry_for_s=600,
     )
     run(options, JobUi())
 

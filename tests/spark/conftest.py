@@ -86,7 +86,7 @@ def orbitmq_server() -> Iterator[LocalBroker]:
     """OrbitMQ as a process of its own, as Spark's workers would meet it."""
     from orbitmq.testing import LocalBroker
 
-    with LocalBroker(own_process=True, patience_seconds=120, enablePropertyFilter="true") as server:
+    with LocalBroker(own_process=True, timeout_seconds=120, enablePropertyFilter="true") as server:
         yield server
 
 

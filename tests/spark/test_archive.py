@@ -105,7 +105,7 @@ def test_from_files_and_from_the_broker_in_turns(spark: SparkSession, tmp_path: 
         where = LakeLocation(str(lake))
         return run(ArchiveOptions(where, ("files",), store=str(store), broker_name="broker-a", **more))
 
-    with LocalBroker(store, own_process=True, patience_seconds=300) as broker:
+    with LocalBroker(store, own_process=True, timeout_seconds=300) as broker:
         create_topic(broker, "files")
         create_topic(broker, "another")
         publish(broker, "another", orders(500, 510))

@@ -58,7 +58,7 @@ class Scene:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.lake = folder / "lake"
-        self.broker = LocalBroker(folder / "store", own_process=True, patience_seconds=PATIENCE_S)
+        self.broker = LocalBroker(folder / "store", own_process=True, timeout_seconds=PATIENCE_S)
         self.archive: subprocess.Popen[bytes] | None = None
         self.done: Counter[str] = Counter()
         self._book = folder / "kills.json"

@@ -263,7 +263,7 @@ class Stopping(JobUi):
 
 def test_a_broker_that_is_stopped_and_started(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    with LocalBroker(own_process=True, patience_seconds=300) as server:
+    with LocalBroker(own_process=True, timeout_seconds=300) as server:
         ui = Stopping({3: server.kill, 6: server.start})
         run_options = options(server, log, samples=9, timeout_ms=60_000, max_gap_s=600)
         done = run(run_options, ui)
@@ -280,7 +280,7 @@ def test_a_broker_that_is_stopped_and_started(tmp_path: Path) -> None:
 
 def test_a_later_run_knows_brokers_that_are_gone(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    with LocalBroker(own_process=True, patience_seconds=300) as server:
+    with LocalBroker(own_process=True, timeout_seconds=300) as server:
         first = options(server, log, samples=1, timeout_ms=60_000)
         run(first)
     done = run(first)

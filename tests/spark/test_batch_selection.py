@@ -183,7 +183,7 @@ def test_avro_without_sparks_package_for_it_is_said(read: Read, monkeypatch: pyt
 
 
 def test_a_broker_that_goes_away_in_the_middle_of_a_task_and_comes_back(tmp_path: Path) -> None:
-    with LocalBroker(tmp_path, own_process=True, patience_seconds=120) as broker:
+    with LocalBroker(tmp_path, own_process=True, timeout_seconds=120) as broker:
         create_topic(broker, "orders", queues=1)
         publish(broker, "orders", [Outgoing(str(n).encode() * 100) for n in range(3000)])
         options = ReadOptions.parse(

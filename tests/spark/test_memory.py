@@ -88,7 +88,7 @@ print(json.dumps({"before": before, "first": first, "after": status("RssAnon") >
 @pytest.fixture(scope="module")
 def broker() -> Iterator[LocalBroker]:
     """With the topic `long`, of one queue and so many MB."""
-    with LocalBroker(own_process=True, patience_seconds=300, mappedFileSizeCommitLog=str(64 << 20)) as broker:
+    with LocalBroker(own_process=True, timeout_seconds=300, mappedFileSizeCommitLog=str(64 << 20)) as broker:
         create_topic(broker, "long", queues=1)
         with BlockingConnection(broker.broker) as connection:
             for _ in range(messages()):

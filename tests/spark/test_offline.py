@@ -168,7 +168,7 @@ def test_a_store_in_object_storage(spark: SparkSession, s3: str, tmp_path: Path)
     from orbitmq.testing import LocalBroker
 
     small = {"mappedFileSizeCommitLog": 64 << 10, "mappedFileSizeConsumeQueue": 6000}
-    with LocalBroker(tmp_path / "store", own_process=True, patience_seconds=120, **small) as server:
+    with LocalBroker(tmp_path / "store", own_process=True, timeout_seconds=120, **small) as server:
         create_topic(server, "orders")
         publish(server, "orders", messages())
         expected = sorted_rows(offline(spark, tmp_path / "store", subscribe="orders"))

@@ -236,7 +236,7 @@ def test_a_topic_that_was_made_anew_and_a_checkpoint_of_another(
 def test_a_broker_that_goes_away_and_comes_back(
     spark: SparkSession, tmp_path: Path, running: list[StreamingQuery]
 ) -> None:
-    with LocalBroker(tmp_path / "broker", own_process=True, patience_seconds=120) as broker:
+    with LocalBroker(tmp_path / "broker", own_process=True, timeout_seconds=120) as broker:
         create_topic(broker, "orders")
         publish(broker, "orders", numbered(0, 40))
         archive = Pipeline(

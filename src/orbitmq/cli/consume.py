@@ -114,8 +114,8 @@ def consume(
                 try:
                     message = await _next(messages, refused, None if follow else idle)
                 except TimeoutError:
-                    if not printed and consumer.trouble:
-                        raise next(iter(consumer.trouble.values())) from None
+                    if not printed and consumer.errors:
+                        raise next(iter(consumer.errors.values())) from None
                     break
                 if message is None:
                     break

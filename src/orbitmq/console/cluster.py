@@ -11,7 +11,7 @@ from orbitmq.client import Producer
 from orbitmq.console.sampling import Sampler
 
 PRODUCER_GROUP = "CONSOLE_PRODUCER"
-PATIENCE_MS = 5000
+TIMEOUT_MS = 5000
 """Time that a page waits for one broker."""
 
 
@@ -22,7 +22,7 @@ class Cluster:
         self.name = name
         self.namesrv = namesrv
         self._access = access
-        self.admin = Admin(namesrv, timeout_ms=PATIENCE_MS, **access.options)
+        self.admin = Admin(namesrv, timeout_ms=TIMEOUT_MS, **access.options)
         self.sampler = Sampler(self.admin, sample_seconds)
         self._sampling: asyncio.Task[None] | None = None
         self._producer: Producer | None = None
@@ -37,7 +37,7 @@ class Cluster:
         async with self._starting:
             if self._producer is None:
                 producer = Producer(
-                    PRODUCER_GROUP, self.namesrv, delivery_timeout_ms=PATIENCE_MS, **self._access.options
+                    PRODUCER_GROUP, self.namesrv, delivery_timeout_ms=TIMEOUT_MS, **self._access.options
                 )
                 self._producer = await producer.start()
             return self._producer

@@ -51,7 +51,7 @@ def read_text(path: Path, is_usable: Callable[[str], bool], disk: Disk = _REAL_D
             if candidate != path:
                 log.warning("%s is missing or torn: took %s", path, candidate)
                 if unusable is not None:
-                    _set_aside(path, disk)
+                    _keep_damaged(path, disk)
             return ConfigText(text, candidate)
         log.warning("%s is %s", candidate, "torn" if text.strip(" \t\r\n\x00") else "empty")
         unusable = unusable or ConfigText(text, candidate)
@@ -82,7 +82,7 @@ def write_text(path: Path, text: str, mode: int = 0o644, disk: Disk = _REAL_DISK
     disk.sync_folder(path.parent)
 
 
-def _set_aside(path: Path, disk: Disk) -> None:
+def _keep_damaged(path: Path, disk: Disk) -> None:
     try:
         disk.rename(path, path.with_name(path.name + ".torn"))
         disk.sync_folder(path.parent)

@@ -53,7 +53,7 @@ class LocalBroker:
     `properties` are the broker's, by Apache's names. Without `data_dir` the data goes when the broker does;
     with one it stays, and a later `LocalBroker` on the same folder goes on with it. `own_process` starts it
     as a process of its own, which `kill` ends as kill -9 does. A start or stop that takes longer than
-    `patience_seconds` has failed.
+    `timeout_seconds` has failed.
     """
 
     PROGRAM: ClassVar[tuple[str, ...]] = ("-m", "orbitmq")
@@ -64,11 +64,11 @@ class LocalBroker:
         data_dir: Path | None = None,
         *,
         own_process: bool = False,
-        patience_seconds: float = START_SECONDS,
+        timeout_seconds: float = START_SECONDS,
         **properties: object,
     ) -> None:
         self.own_process = own_process
-        self._patience_seconds = patience_seconds
+        self._timeout_seconds = timeout_seconds
         self._properties = {**SMALL_SEGMENTS, **{name: str(value) for name, value in properties.items()}}
         self._temporary = None if data_dir else tempfile.TemporaryDirectory(prefix="orbitmq-")
         self.data_dir = data_dir or Path(self._temporary.name if self._temporary else "")
@@ -92,7 +92,7 @@ class LocalBroker:
         request = UpdateAndCreateTopic(name, AUTO_CREATE_TOPIC, queues, queues, 6, "SINGLE_TAG", False)
         with BlockingConnection(self.broker) as broker:
             broker.call(request)
-        deadline = time.monotonic() + self._patience_seconds
+        deadline = time.monotonic() + self._timeout_seconds
         with BlockingConnection(self.namesrv) as names:
             while not self._is_routed(names, name, queues):
                 if time.monotonic() > deadline:
@@ -112,7 +112,7 @@ class LocalBroker:
         if self.own_process:
             self._start_process()
         else:
-            self._thread = _ServerThread(self._server(), self._patience_seconds)
+            self._thread = _ServerThread(self._server(), self._timeout_seconds)
             self._thread.begin()
         return self
 
@@ -140,7 +140,7 @@ class LocalBroker:
         log = (self.data_dir / "broker.log").open("ab")
         with log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-        deadline = time.monotonic() + self._patience_seconds
+        deadline = time.monotonic() + self._timeout_seconds
         while not ready.exists():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
@@ -180,7 +180,7 @@ class LocalBroker:
         if self._process is not None:
             self._process.terminate()
             try:
-                self._process.wait(self._patience_seconds)
+                self._process.wait(self._timeout_seconds)
             except subprocess.TimeoutExpired:
                 self.kill()
                 raise
@@ -234,9 +234,9 @@ class Isolated:
 class _ServerThread:
     """A server on an event loop of its own, so that tests may block, or run a loop themselves."""
 
-    def __init__(self, server: StandaloneServer, patience_seconds: float) -> None:
+    def __init__(self, server: StandaloneServer, timeout_seconds: float) -> None:
         self._server = server
-        self._patience_seconds = patience_seconds
+        self._timeout_seconds = timeout_seconds
         self._ready = threading.Event()
         self._error: BaseException | None = None
         self._loop: asyncio.AbstractEventLoop
@@ -261,15 +261,15 @@ class _ServerThread:
 
     def begin(self) -> None:
         self._thread.start()
-        self._ready.wait(self._patience_seconds)
+        self._ready.wait(self._timeout_seconds)
         if self._error is not None:
             raise StartFailed(str(self._error)) from self._error
         if not self._ready.is_set():
-            raise StartFailed(f"not ready within {self._patience_seconds:.0f} s")
+            raise StartFailed(f"not ready within {self._timeout_seconds:.0f} s")
 
     def end(self) -> None:
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stop.set)
-            self._thread.join(self._patience_seconds)
+            self._thread.join(self._timeout_seconds)
         if self._error is not None:
             raise self._error

@@ -76,12 +76,12 @@ class LocalCluster:
         name_servers: int = 1,
         mode: str = "async-master",
         flush: str = "async",
-        patience_seconds: float = START_SECONDS,
+        timeout_seconds: float = START_SECONDS,
         **properties: object,
     ) -> None:
         self._temporary = None if data_dir else tempfile.TemporaryDirectory(prefix="orbitmq-")
         self.data_dir = data_dir or Path(self._temporary.name if self._temporary else "")
-        self._patience_seconds = patience_seconds
+        self._timeout_seconds = timeout_seconds
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         options = {
             "brokerRole": MODES[mode],
@@ -210,7 +210,7 @@ class LocalCluster:
         )
 
     def _await(self, node: Node, is_so: Callable[[], bool], complaint: str) -> None:
-        deadline = time.monotonic() + self._patience_seconds
+        deadline = time.monotonic() + self._timeout_seconds
         while not is_so():
             if not self.is_running(node.name) or time.monotonic() > deadline:
                 said = (self.data_dir / node.name / "log").read_text(errors="replace")[-2000:]
@@ -262,7 +262,7 @@ class LocalCluster:
             if pid:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, by)
-        deadline = time.monotonic() + self._patience_seconds
+        deadline = time.monotonic() + self._timeout_seconds
         while any(self.is_running(name) for name, pid in pids.items() if pid):
             if time.monotonic() > deadline:
                 by = signal.SIGKILL

@@ -104,7 +104,7 @@ def test_who_follows_takes_what_comes_and_ends_by_ctrl_c(
     monkeypatch.setattr(JobSetup, "session", _no_session)
     monkeypatch.setattr(running, "run_tasks", _run_here)
     lake = LakeLocation(str(tmp_path / "lake"))
-    with LocalBroker(patience_seconds=120) as server, Producer("shop", server.namesrv) as producer:
+    with LocalBroker(timeout_seconds=120) as server, Producer("shop", server.namesrv) as producer:
         producer.send(Message("orders", "before"))
 
         def sent_meanwhile() -> Iterator[Callable[[], bool]]:

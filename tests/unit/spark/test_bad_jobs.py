@@ -30,7 +30,7 @@ from tests.peers.object_store import KEYS, local_s3
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalBroker]:
     """A broker with the topics `orders` and `other`."""
-    with LocalBroker(patience_seconds=120) as server:
+    with LocalBroker(timeout_seconds=120) as server:
         with Producer("shop", server.namesrv) as producer:
             for topic in ("orders", "other"):
                 producer.send(Message(topic, "1", keys="k"))

@@ -28,7 +28,7 @@ if cython.compiled:
         PyBuffer_Release,
         PyObject_GetBuffer,
     )
-    from cython.cimports.orbitmq.broker.delay.aside import (  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.broker.delay.rerouting import (  # type: ignore[import-not-found]
         Delayed,
         Record,
         look_at_delayed,

@@ -1,4 +1,4 @@
-"""Delayed messages: the levels, how a send is put aside, and how it comes back when it is due.
+"""Delayed messages: the levels, how a send is rerouted, and how it comes back when it is due.
 
 A message with property DELAY is stored in topic SCHEDULE_TOPIC_XXXX, queue level - 1; its tags code there is
 the time at which it is due, its real topic and queue are in properties. When it is due it is stored once
@@ -54,9 +54,7 @@ class DelayLevels:
         """When a message of a level is due that was stored at `stored_ms`."""
         return stored_ms + self.delay_ms.get(level, 1_000)
 
-    def put_aside(
-        self, topic: str, queue_id: int, properties: Mapping[str, str], now: int
-    ) -> PutAside | None:
+    def reroute(self, topic: str, queue_id: int, properties: Mapping[str, str], now: int) -> Rerouted | None:
         """Where a message has to wait first, with the properties to store; None if it is not delayed.
 
         A level above the highest counts as the highest; text that is no number as no delay.
@@ -73,10 +71,10 @@ class DelayLevels:
         waiting["DELAY"] = str(level)
         waiting["REAL_TOPIC"] = topic
         waiting["REAL_QID"] = str(queue_id)
-        return PutAside(SCHEDULE_TOPIC, level - 1, waiting, self.due(level, now))
+        return Rerouted(SCHEDULE_TOPIC, level - 1, waiting, self.due(level, now))
 
 
-class PutAside(NamedTuple):
+class Rerouted(NamedTuple):
     """The queue in which a delayed message waits; `tags_code` is the time at which it is due, None for the
     hash of its tag.
     """

@@ -76,12 +76,12 @@ def recall_message(tables: RecallTables, call: Call[RecallMessage], now: int) ->
 def _recall(tables: RecallTables, call: Call[RecallMessage], now: int) -> Result:
     handle = _checked_handle(tables, call.request, now)
     properties = _properties(tables, call.request, handle, now)
-    aside = tables.timer.put_aside(handle.topic, 0, properties, now)
-    if aside is None:
+    rerouted = tables.timer.reroute(handle.topic, 0, properties, now)
+    if rerouted is None:
         raise Refused(ResponseCode.ILLEGAL_OPERATION, "recall failed, timestamp invalid")
     message = PendingMessage(
-        aside.topic,
-        aside.queue_id,
+        rerouted.topic,
+        rerouted.queue_id,
         0,
         0,
         now,
@@ -90,12 +90,12 @@ def _recall(tables: RecallTables, call: Call[RecallMessage], now: int) -> Result
         0,
         0,
         BODY,
-        encode_properties(aside.properties),
+        encode_properties(rerouted.properties),
     )
     appended = tables.store.append(message, now)
     if appended.status is not PutStatus.PUT_OK:
         raise Refused(ResponseCode.SYSTEM_ERROR, f"recall failed, execute error: {appended.status.name}")
-    tables.stats.put_fresh(aside.topic, aside.queue_id, 1, appended.size)
+    tables.stats.put_fresh(rerouted.topic, rerouted.queue_id, 1, appended.size)
     reply = RecallReply(msg_id=handle.unique_id)
     reply.extra = {"MSG_REGION": tables.settings.region_id}
     if not tables.promise.waits:

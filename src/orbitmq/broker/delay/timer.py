@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from orbitmq.broker.delay.levels import PutAside
+from orbitmq.broker.delay.levels import Rerouted
 from orbitmq.broker.delay.timer_delivery import Delivery, Fetch
 from orbitmq.broker.delay.timer_due import NotATime, deliver_time, rounded
 from orbitmq.broker.delay.timer_intake import Intake
@@ -117,7 +117,7 @@ class Timers:
 
     # Sends.
 
-    def put_aside(self, topic: str, queue_id: int, properties: dict[str, str], now: int) -> PutAside | None:
+    def reroute(self, topic: str, queue_id: int, properties: dict[str, str], now: int) -> Rerouted | None:
         """Where a message with a time has to wait, with the properties to store; None if it is due now.
 
         Raises Refused: the time is too far away or cannot be read, or there are too many for it.
@@ -146,7 +146,7 @@ class Timers:
         if settings.timer_congest_num_each_slot < NO_LIMIT:
             self._check_congestion(out_ms)
         self.metrics.asked(topic, deliver_ms - now)
-        return PutAside(
+        return Rerouted(
             TIMER_TOPIC,
             0,
             {

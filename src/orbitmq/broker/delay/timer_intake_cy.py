@@ -29,7 +29,7 @@ if cython.compiled:
         PyBuffer_Release,
         PyObject_GetBuffer,
     )
-    from cython.cimports.orbitmq.broker.delay.aside import (  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.broker.delay.rerouting import (  # type: ignore[import-not-found]
         Record,
         Timer,
         look_at_record,

@@ -65,7 +65,7 @@ _SAMPLES = (
 """Templates are made of the first, in which no number is a part of another, and tried with the second."""
 
 
-class Aside(Protocol):
+class Rerouting(Protocol):
     """Where a timer message has to wait first."""
 
     @property
@@ -81,9 +81,9 @@ class Aside(Protocol):
 class Timers(Protocol):
     """The part of timer messages that POP needs."""
 
-    def put_aside(
+    def reroute(
         self, topic: str, queue_id: int, properties: Mapping[str, str], now: int
-    ) -> Aside | None: ...
+    ) -> Rerouting | None: ...
     def waits_until(self, deliver_ms: int) -> int: ...
 
 
@@ -222,10 +222,10 @@ class ReviveRecords:
             TIMER_DELIVER_MS: str(deliver_ms),
         }
         tags_code: int | None = None
-        aside = self.timers.put_aside(topic, queue_id, properties, now) if deliver_ms > now else None
-        if aside is not None:
-            topic, queue_id, properties = aside.topic, aside.queue_id, aside.properties
-            tags_code = aside.tags_code
+        rerouted = self.timers.reroute(topic, queue_id, properties, now) if deliver_ms > now else None
+        if rerouted is not None:
+            topic, queue_id, properties = rerouted.topic, rerouted.queue_id, rerouted.properties
+            tags_code = rerouted.tags_code
         return PendingMessage(
             topic=topic,
             queue_id=queue_id,

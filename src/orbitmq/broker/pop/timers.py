@@ -29,7 +29,7 @@ class TimerQueue:
     def __init__(self, precision_ms: int) -> None:
         self._precision_ms = precision_ms
 
-    def put_aside(self, topic: str, queue_id: int, properties: Mapping[str, str], now: int) -> Waiting | None:
+    def reroute(self, topic: str, queue_id: int, properties: Mapping[str, str], now: int) -> Waiting | None:
         """Where a record waits until its TIMER_DELIVER_MS; None if that has passed."""
         deliver_ms = int(properties[TIMER_DELIVER_MS])
         if deliver_ms <= now:

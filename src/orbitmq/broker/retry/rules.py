@@ -54,9 +54,9 @@ def sent_back(
         topic, queue_id = retry_topic(back.group), back.retry_queue_id
         level = back.delay_level or FIRST_RETRY_LEVEL + record.reconsume_times
         properties["DELAY"] = str(level)
-        aside = levels.put_aside(topic, queue_id, properties, now)
-        if aside is not None:
-            topic, queue_id, properties, tags_code = aside
+        rerouted = levels.reroute(topic, queue_id, properties, now)
+        if rerouted is not None:
+            topic, queue_id, properties, tags_code = rerouted
     return PendingMessage(
         topic=topic,
         queue_id=queue_id,

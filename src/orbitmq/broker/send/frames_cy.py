@@ -37,10 +37,10 @@ if cython.compiled:
         PyObject_GetBuffer,
     )
     from cython.cimports.cpython.bytes import PyBytes_GET_SIZE  # type: ignore[import-not-found]
-    from cython.cimports.orbitmq.broker.delay.aside import (  # type: ignore[import-not-found]
-        Aside,
+    from cython.cimports.orbitmq.broker.delay.rerouting import (  # type: ignore[import-not-found]
         Half,
-        look_aside,
+        Rerouting,
+        classify_rerouted,
         look_at_half,
     )
     from cython.cimports.orbitmq.broker.send.plain import (  # type: ignore[import-not-found]
@@ -158,7 +158,7 @@ class TakenSends(NamedTuple):
 
 
 class Waiting:
-    """Tables for messages that wait elsewhere first, and for decisions about them. See `aside.pxd`."""
+    """Tables for messages that wait elsewhere first, and for decisions about them. See `rerouting.pxd`."""
 
     __slots__ = (
         "delays_ms",
@@ -213,8 +213,8 @@ def take_sends(
     body: Span
     header: SendHeader
     plain: Plain
-    aside: Aside
-    is_aside: cython.bint
+    rerouted: Rerouting
+    is_rerouted: cython.bint
     delay_ms: cython.longlong
     has_looked: cython.bint = False
     halves: list[StoredHalf] | None = None
@@ -363,10 +363,10 @@ def take_sends(
             if stored.size == 0:
                 break
             # Half messages are no plain sends.
-            is_aside = sys_flag & 0xC or not look_through(stored, sync_flush, cython.address(plain))
+            is_rerouted = sys_flag & 0xC or not look_through(stored, sync_flush, cython.address(plain))
             if byte_of(stored, stored.size - 1) != 2:
                 put_u8(cython.address(laid), 2)
-            if not is_aside:
+            if not is_rerouted:
                 if queue_id != known_queue_id:
                     known_queue = None if queues is None else queues.get(queue_id)
                     if known_queue is None or known_queue.code_is_special:
@@ -381,24 +381,26 @@ def take_sends(
                 unique_at = plain.unique_at
                 unique_size = plain.unique_size
             else:
-                if not look_aside(span_written(cython.address(laid)), sync_flush, cython.address(aside)):
+                if not classify_rerouted(
+                    span_written(cython.address(laid)), sync_flush, cython.address(rerouted)
+                ):
                     break
                 if not has_looked:
                     waiting.look(waiting)
                     has_looked = True
-                unique_at = aside.unique_at
-                unique_size = aside.unique_size
+                unique_at = rerouted.unique_at
+                unique_size = rerouted.unique_size
                 plain.is_ordered = False
                 sys_flag &= ~0xC
-                if aside.level:
-                    delay = waiting.delays_ms.get(aside.level)
+                if rerouted.level:
+                    delay = waiting.delays_ms.get(rerouted.level)
                     found = by_topic.get(SCHEDULE_TOPIC)
                     if delay is None or found is None:
                         break
                     delay_ms = delay
                     tags_code = now + delay_ms
                     stored_topic = _SCHEDULE_TOPIC
-                    stored_queue_id = aside.level - 1
+                    stored_queue_id = rerouted.level - 1
                     queue = found.get(stored_queue_id)
                     if queue is None:
                         break
@@ -409,7 +411,7 @@ def take_sends(
                     found = by_topic.get(HALF_TOPIC)
                     if not waiting.takes_halves or found is None:
                         break
-                    tags_code = aside.tags_code
+                    tags_code = rerouted.tags_code
                     stored_topic = _HALF_TOPIC
                     stored_queue_id = 0
                     queue = found.get(0)
@@ -508,19 +510,19 @@ def take_sends(
                 count[1] += size
             else:
                 stats.put_fresh(stored_topic.decode(), stored_queue_id, 1, size)
-            if not is_aside:
+            if not is_rerouted:
                 if plain.is_ordered:
                     stats.put_typed("fifo", topic, size)
                 continue
-            if aside.is_ordered:
-                stats.put_typed("fifo", SCHEDULE_TOPIC if aside.level else HALF_TOPIC, size)
-            if not aside.level:
+            if rerouted.is_ordered:
+                stats.put_typed("fifo", SCHEDULE_TOPIC if rerouted.level else HALF_TOPIC, size)
+            if not rerouted.level:
                 if halves is None:
                     halves = []
                 halves.append(
                     StoredHalf(
                         topic,
-                        text_of(part_of(stored, aside.group_at, aside.group_size)),
+                        text_of(part_of(stored, rerouted.group_at, rerouted.group_size)),
                         segment_start + position - size,
                         queue_offset,
                     )

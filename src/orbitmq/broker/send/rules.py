@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from orbitmq.broker.metadata import names
 from orbitmq.broker.retry.rules import VERSION_WITH_MAX_RECONSUME
 from orbitmq.broker.send.tables import AnySend, SendTables, extra_fields
-from orbitmq.broker.transaction.records import QUEUE_ID, has_delay_level, is_delayed, set_aside
+from orbitmq.broker.transaction.records import QUEUE_ID, has_delay_level, is_delayed, reroute_to_half
 from orbitmq.handling.call import Call
 from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.codes import PERM_WRITE, ResponseCode
@@ -190,21 +190,21 @@ def _rewrite(
         call.request.reconsume_times and has_delay_level(properties)
     ):
         _check_half(tables, properties)
-        set_aside(properties, name, queue_id, call.request.producer_group)
+        reroute_to_half(properties, name, queue_id, call.request.producer_group)
         return HALF_TOPIC, QUEUE_ID, None
-    aside = tables.levels.put_aside(name, queue_id, properties, now)
-    if aside is not None:
+    rerouted = tables.levels.reroute(name, queue_id, properties, now)
+    if rerouted is not None:
         properties.clear()
     else:
-        aside = tables.timer.put_aside(name, queue_id, properties, now)
-    if aside is not None:
+        rerouted = tables.timer.reroute(name, queue_id, properties, now)
+    if rerouted is not None:
         if tables.store.is_pressed:
             raise Refused(
                 ResponseCode.SERVICE_NOT_AVAILABLE,
                 "the disk is too full to keep messages for later: delayed messages are not taken at present",
             )
-        properties.update(aside.properties)
-        return aside.topic, aside.queue_id, aside.tags_code
+        properties.update(rerouted.properties)
+        return rerouted.topic, rerouted.queue_id, rerouted.tags_code
     return name, queue_id, None
 
 

@@ -3,7 +3,7 @@
 Every transactionCheckInterval a round goes over the half messages that were there when it began, oldest
 first. The rules, in this order, for one that is open:
 
-- asked transactionCheckMax times, or older than fileReservedTime: laid aside, nobody is asked again;
+- asked transactionCheckMax times, or older than fileReservedTime: given up, nobody is asked again;
 - stored since the round began: the round is over;
 - it has an immunity time of its own that is not over: it is copied, nobody is asked;
 - younger than transactionTimeOut: the round is over;
@@ -33,7 +33,7 @@ HALVES_PER_SLICE = 100
 BYTES_PER_SLICE = 1 << 20
 """Number of bytes that one turn copies, and asks about, before it lets others go first."""
 HOUR_MS = 3_600_000
-LAID_ASIDE_QUEUES = 1
+CHECK_MAX_TIME_QUEUES = 1
 
 
 class Verdict(Enum):
@@ -117,7 +117,7 @@ class CheckBack:
     def _slice(self, check: _Round, now: int) -> bool:
         """A part of a round; whether the round is over."""
         transactions = self._transactions
-        asides: list[Half] = []
+        abandoned: list[Half] = []
         halves: list[Half] = []
         copies: list[PendingMessage] = []
         size = 0
@@ -138,7 +138,7 @@ class CheckBack:
                 over = True
                 break
             if verdict is Verdict.GIVE_UP:
-                asides.append(half)
+                abandoned.append(half)
             elif verdict is Verdict.KEEP:
                 halves.append(half)
                 copies.append(copied(half, half.check_times, host))
@@ -149,7 +149,7 @@ class CheckBack:
                 copies.append(copied(half, half.check_times + 1, host))
                 check.asked.add(offset)
             size += half.record.size
-        stored = self._store(check, halves, copies, asides, now)
+        stored = self._store(check, halves, copies, abandoned, now)
         check.asked.clear()
         return over or not stored
 
@@ -158,7 +158,7 @@ class CheckBack:
         check: _Round,
         halves: list[Half],
         copies: list[PendingMessage],
-        asides: list[Half],
+        abandoned: list[Half],
         now: int,
     ) -> bool:
         """Puts into the log what a slice came to; whether all was stored. A message that was not stored comes
@@ -170,11 +170,11 @@ class CheckBack:
             if appended.status is PutStatus.PUT_OK and half.offset in check.asked:
                 self._questions.append(appended.queue_offset)
         ok = all(appended.status is PutStatus.PUT_OK for appended in stored)
-        if asides:
-            self._topics.ensure(TRANSACTION_CHECK_TOPIC, LAID_ASIDE_QUEUES, now)
-            laid = [given_up(half, self._identity.host) for half in asides]
-            ok = transactions.lay_aside(asides, laid, now) and ok
-            log.warning("%d half messages were given up: their producers did not decide", len(asides))
+        if abandoned:
+            self._topics.ensure(TRANSACTION_CHECK_TOPIC, CHECK_MAX_TIME_QUEUES, now)
+            laid = [given_up(half, self._identity.host) for half in abandoned]
+            ok = transactions.give_up(abandoned, laid, now) and ok
+            log.warning("%d half messages were given up: their producers did not decide", len(abandoned))
         if not ok:
             log.warning("half messages could not be copied; tried again in the next round")
         return ok

@@ -249,14 +249,14 @@ def _resume(
 ) -> PutStatus:
     record = tables.store.record_at(physical_offset) if physical_offset >= 0 else None
     try:
-        laid_aside = None if record is None else decode_record(record)
+        discarded = None if record is None else decode_record(record)
     except BadRecord:
-        laid_aside = None
-    message = None if laid_aside is None else resumed(laid_aside, tables.identity.host)
-    if laid_aside is None or message is None:
+        discarded = None
+    message = None if discarded is None else resumed(discarded, tables.identity.host)
+    if discarded is None or message is None:
         raise Refused(ResponseCode.SYSTEM_ERROR, NOT_FOUND)
     topic, group = (
-        (find_property(laid_aside.properties, name) or b"").decode("utf-8", "replace")
+        (find_property(discarded.properties, name) or b"").decode("utf-8", "replace")
         for name in (b"REAL_TOPIC", b"PGROUP")
     )
     tables.record_access.check_topic(call.command, call.peer, topic, UPDATE)

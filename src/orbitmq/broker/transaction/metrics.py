@@ -39,7 +39,7 @@ class TransactionFigures:
         self.rolled_back: Counter[str] = Counter()
         """Rollbacks by topic."""
         self.given_up: Counter[str] = Counter()
-        """Half messages laid aside in TRANS_CHECK_MAX_TIME_TOPIC, by topic."""
+        """Half messages given up to TRANS_CHECK_MAX_TIME_TOPIC, by topic."""
         self.asked: Counter[str] = Counter()
         """Questions sent to producers, by group."""
         self.unreadable = 0

@@ -1,6 +1,6 @@
 """Records of transactions in the log: half messages, op records, the messages that commits publish.
 
-A half message is the message a producer sent, set aside in RMQ_SYS_TRANS_HALF_TOPIC with its real topic and
+A half message is the message a producer sent, stored in RMQ_SYS_TRANS_HALF_TOPIC with its real topic and
 queue in properties. That it is decided, or that a newer copy took its place, says an op record: a message of
 RMQ_SYS_TRANS_OP_HALF_TOPIC with tag `d`, whose body lists queue offsets of half messages, `17,18,21,`.
 
@@ -56,7 +56,7 @@ def is_delayed(properties: Mapping[str, str]) -> bool:
     return has_delay_level(properties) or not TIMERS.isdisjoint(properties)
 
 
-def set_aside(properties: dict[str, str], topic: str, queue_id: int, group: str) -> None:
+def reroute_to_half(properties: dict[str, str], topic: str, queue_id: int, group: str) -> None:
     """Makes the properties of a sent message those of a half message of `topic` and `queue_id`.
 
     No client may set the properties that the checks of earlier rounds leave in a message: it is dropped.
@@ -71,7 +71,7 @@ def set_aside(properties: dict[str, str], topic: str, queue_id: int, group: str)
 
 def is_usual(properties: bytes) -> bool:
     """True if properties of a half message say nothing that its decision has to know, and stand in such an
-    order that those of the published message are the same without those of `set_aside`'s last two.
+    order that those of the published message are the same without those of `reroute_to_half`'s last two.
     """
     return (
         properties.isascii()
@@ -201,7 +201,7 @@ def copied(half: Half, check_times: int, store_host: bytes) -> PendingMessage:
 
 
 def given_up(half: Half, store_host: bytes) -> PendingMessage:
-    """The half message as it is laid aside in TRANS_CHECK_MAX_TIME_TOPIC."""
+    """The half message as it is kept in TRANS_CHECK_MAX_TIME_TOPIC."""
     return _like(half, TRANSACTION_CHECK_TOPIC, 0, half.properties, store_host)
 
 

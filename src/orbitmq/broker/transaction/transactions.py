@@ -392,7 +392,7 @@ class Transactions:
         self.newest[half.root] = copy.queue_offset
         self.window[half.offset] = HalfState.COPIED
 
-    def lay_aside(self, halves: Sequence[Half], copies: Sequence[PendingMessage], now: int) -> bool:
+    def give_up(self, halves: Sequence[Half], copies: Sequence[PendingMessage], now: int) -> bool:
         """Gives half messages up once their copies elsewhere are stored; whether all were."""
         stored = self._store_all(halves, copies, self._note_given_up, now) if copies else []
         given_up = [half for half, put in zip(halves, stored, strict=True) if put.status is PutStatus.PUT_OK]

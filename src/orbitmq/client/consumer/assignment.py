@@ -85,7 +85,7 @@ class Assignment:
         except Exception as error:
             instance.report("rebalance", error)
             return False
-        instance.well("rebalance")
+        instance.recovered("rebalance")
         return balanced
 
     async def rebalance(self) -> bool:
@@ -100,7 +100,7 @@ class Assignment:
                 self._session.instance.report(sharing_of(topic), error)
                 balanced = False
             else:
-                self._session.instance.well(sharing_of(topic))
+                self._session.instance.recovered(sharing_of(topic))
         given_up = [queue for queue in self._pulls if queue.topic not in self._session.subscriptions]
         await self.drop(given_up)
         return balanced
@@ -190,7 +190,7 @@ class Assignment:
         if error is not None:
             instance.report(offsets_of(topic), error)
         else:
-            instance.well(offsets_of(topic))
+            instance.recovered(offsets_of(topic))
         return error is None
 
     def _pull(self, queue: MessageQueue, offset: int) -> None:
@@ -319,7 +319,7 @@ class Assignment:
 
 
 def sharing_of(topic: str) -> str:
-    """Name in `trouble` of a failure to share out a topic's queues."""
+    """Name in `errors` of a failure to share out a topic's queues."""
     return f"rebalance of {topic}"
 
 

@@ -232,7 +232,7 @@ class PushConsumer(ConsumerOptions):
         except OrbitError as error:
             instance.report(filter_of(row.topic), error)
         else:
-            instance.well(filter_of(row.topic))
+            instance.recovered(filter_of(row.topic))
 
     def unsubscribe(self, topic: str) -> None:
         """Gives a topic up: its queues are left to others, what is held of them is not handled any more."""
@@ -314,8 +314,8 @@ class PushConsumer(ConsumerOptions):
             consumers=self._consumer_data,
             on_requests=self._on_requests,
             on_route_change=self._on_route_change,
-            on_error=self._on_trouble,
-            on_well=self._on_well,
+            on_error=self._on_error,
+            on_recovered=self._on_recovered,
         )
         offsets = self._offset_table(instance)
         session = Session(self, instance, self._subscriptions, offsets, paused=self._paused)
@@ -365,7 +365,7 @@ class PushConsumer(ConsumerOptions):
         except BaseException:
             await self.close(0)
             raise
-        for error in session.trouble.values():
+        for error in session.errors.values():
             if isinstance(error, NoPermission):
                 await self.close()
                 raise error
@@ -467,12 +467,12 @@ class PushConsumer(ConsumerOptions):
 
         A handler that raises does not make a consumer unhealthy.
         """
-        return self._session is not None and self._closing is None and not self._session.trouble
+        return self._session is not None and self._closing is None and not self._session.errors
 
     @property
-    def trouble(self) -> Mapping[str, Exception]:
+    def errors(self) -> Mapping[str, Exception]:
         """Failures at present, by subject; empty when all is well."""
-        return dict(self._session.trouble) if self._session is not None else {}
+        return dict(self._session.errors) if self._session is not None else {}
 
     @property
     def queues(self) -> list[MessageQueue]:
@@ -572,13 +572,13 @@ class PushConsumer(ConsumerOptions):
             self._session.instance.beat_soon()
             self._assignment.wake.set()
 
-    def _on_trouble(self, subject: str, error: Exception) -> None:
+    def _on_error(self, subject: str, error: Exception) -> None:
         if self._session is not None:
-            self._session.trouble[subject] = error
+            self._session.errors[subject] = error
 
-    def _on_well(self, subject: str) -> None:
+    def _on_recovered(self, subject: str) -> None:
         if self._session is not None:
-            self._session.trouble.pop(subject, None)
+            self._session.errors.pop(subject, None)
 
     async def _remember_stats(self) -> None:
         if self._session is not None:
@@ -597,7 +597,7 @@ class PushConsumer(ConsumerOptions):
 
 
 def filter_of(topic: str) -> str:
-    """Name in `trouble` of an expression that a broker cannot read."""
+    """Name in `errors` of an expression that a broker cannot read."""
     return f"filter of {topic}"
 
 

@@ -60,7 +60,7 @@ class Session:
     """True if nothing more is pulled for now."""
     paused_queues: set[MessageQueue] = field(default_factory=set)
     """Queues of which nothing more is pulled for now."""
-    trouble: dict[str, Exception] = field(default_factory=dict)
+    errors: dict[str, Exception] = field(default_factory=dict)
     """Failures at present, by subject."""
 
     @property

@@ -64,7 +64,7 @@ class LocalOffsetTable(OffsetTable):
                 self._instance.report(f"offsets in {self.path}", error)
                 return
         self._written.update(moved)
-        self._instance.well(f"offsets in {self.path}")
+        self._instance.recovered(f"offsets in {self.path}")
 
 
 def read_offsets(path: Path) -> dict[MessageQueue, int]:

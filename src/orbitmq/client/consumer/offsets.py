@@ -126,4 +126,4 @@ class OffsetTable:
         except OrbitError as error:
             self._instance.report(f"offsets at {address}", error, at=address)
         else:
-            self._instance.well(f"offsets at {address}")
+            self._instance.recovered(f"offsets at {address}")

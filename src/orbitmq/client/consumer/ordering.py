@@ -62,7 +62,7 @@ class QueueLocks:
             except OrbitError as error:
                 session.instance.report(f"locks at {broker}", error, at=address)
             else:
-                session.instance.well(f"locks at {broker}")
+                session.instance.recovered(f"locks at {broker}")
                 held.update(reply.body.lock_ok_mq_set)
                 self._asked.difference_update(set(wanted) - held)
         return held

@@ -153,7 +153,7 @@ class QueuePull:
             session.instance.refresh_route_soon(queue.topic)
             self._failed(error)
             return session.options.pull_time_delay_when_exception_ms
-        session.instance.well(self._subject)
+        session.instance.recovered(self._subject)
         self._failing = False
         if not self.held.dropped:
             self._took(reply, (time.monotonic() - started) * 1000)

@@ -75,7 +75,7 @@ class SendBack:
             except OrbitError as error:
                 instance.report(f"send back to {address}", error, at=address)
             else:
-                instance.well(f"send back to {address}")
+                instance.recovered(f"send back to {address}")
                 return True
         return not gives_up and await self.as_copy(message, retry)
 
@@ -87,7 +87,7 @@ class SendBack:
         except OrbitError as error:
             session.instance.report(f"copy to {retry_topic(session.group)}", error)
             return False
-        session.instance.well(f"copy to {retry_topic(session.group)}")
+        session.instance.recovered(f"copy to {retry_topic(session.group)}")
         return True
 
     def _gives_up(self, message: ReceivedMessage, retry: Retry) -> bool:

@@ -14,14 +14,14 @@ class Tasks:
     """Background tasks.
 
     `on_error(name, error, lasting)` is told of every exception that nobody else sees; it is lasting where the
-    task goes on, for which `on_well(name)` is told once a round has ended well again.
+    task goes on, for which `on_recovered(name)` is told once a round has ended well again.
     """
 
     def __init__(
-        self, on_error: Callable[[str, Exception, bool], None], on_well: Callable[[str], None]
+        self, on_error: Callable[[str, Exception, bool], None], on_recovered: Callable[[str], None]
     ) -> None:
         self._on_error = on_error
-        self._on_well = on_well
+        self._on_recovered = on_recovered
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -75,7 +75,7 @@ class Tasks:
                 else:
                     if failing:
                         failing = False
-                        self._on_well(name)
+                        self._on_recovered(name)
 
         return self.start(rounds(), name)
 

@@ -34,7 +34,7 @@ ReplyT = TypeVar("ReplyT", bound=Reply)
 
 IDLE_CHECK_MS = 10_000
 NOBODY = "delivery"
-"""Name in `trouble` of the failure that nobody answers."""
+"""Name in `errors` of the failure that nobody answers."""
 ROUTE_PAUSE_SECONDS = 1.0
 BEAT_AGAIN_SECONDS = 1.0
 """When a broker is told again that could not be told of a consumer: until then it gives it nothing."""
@@ -63,7 +63,7 @@ class ClientInstance:
         on_requests: Callable[[Connection, list[Command]], None] | None = None,
         on_route_change: Callable[[str], None] | None = None,
         on_error: Callable[[str, Exception], None] | None = None,
-        on_well: Callable[[str], None] | None = None,
+        on_recovered: Callable[[str], None] | None = None,
     ) -> None:
         addresses = parse_addresses(options.namesrv)
         self.options = options
@@ -74,7 +74,7 @@ class ClientInstance:
         self._producer_groups = producer_groups
         self._consumers = consumers
         self._on_error = on_error or _log_only
-        self._on_well = on_well or _ignore
+        self._on_recovered = on_recovered or _ignore
         self._closed = False
         self._opened: set[str] = set()
         self._is_unanswered = False
@@ -95,7 +95,7 @@ class ClientInstance:
         self.routes = RouteTable(self.names, self._route_changed)
         self.tasks = Tasks(
             lambda name, error, lasting: self.report(name, error, lasting=lasting),
-            lambda name: self.well(name),
+            lambda name: self.recovered(name),
         )
         self._beat_soon = asyncio.Event()
         self._told: set[str] = set()  # brokers that know what this client is
@@ -229,12 +229,12 @@ class ClientInstance:
             except Exception:
                 log.exception("on_error raised")
 
-    def well(self, subject: str) -> None:
+    def recovered(self, subject: str) -> None:
         """End a failure: what failed before works again."""
         if self._heard.pop(subject, None) is not None:
             logger_of(subject).info("%s: works again", subject)
         self._about.pop(subject, None)
-        self._on_well(subject)
+        self._on_recovered(subject)
         if subject == "routes":
             self.answered()
 
@@ -242,7 +242,7 @@ class ClientInstance:
         """Drop a failure that is no business of this client's any more."""
         self._heard.pop(subject, None)
         self._about.pop(subject, None)
-        self._on_well(subject)
+        self._on_recovered(subject)
 
     # Routes.
 
@@ -252,7 +252,7 @@ class ClientInstance:
         except OrbitError as error:
             self.report("routes", error)
         else:
-            self.well("routes")
+            self.recovered("routes")
 
     def refresh_route_soon(self, topic: str) -> None:
         """Has a topic looked up again in the background, once a second until a name server answers.
@@ -268,7 +268,7 @@ class ClientInstance:
                 except OrbitError as error:
                     self.report("routes", error)
                 else:
-                    self.well("routes")
+                    self.recovered("routes")
                     fresh = True
                 await asyncio.sleep(ROUTE_PAUSE_SECONDS)
             self._refreshing.discard(topic)
@@ -301,7 +301,7 @@ class ClientInstance:
         """Somebody answers."""
         if self._is_unanswered:
             self._is_unanswered = False
-            self._on_well(NOBODY)
+            self._on_recovered(NOBODY)
             self._tell(ClientEventKind.ANSWERED)
 
     def _connection_opened(self, address: str) -> None:
@@ -370,7 +370,7 @@ class ClientInstance:
         else:
             self._told.add(address)
             self._versions[address] = answer.version
-            self.well(f"heartbeat to {address}")
+            self.recovered(f"heartbeat to {address}")
 
 
 def _log_only(subject: str, error: Exception) -> None:

@@ -1,6 +1,6 @@
 """Sending a stream of messages in batches: all queues at a time, one batch under way per queue.
 
-A queue's messages wait in its lane while the batch before them is under way, so batches grow with the load
+A queue's messages wait in its sender while the batch before them is under way, so batches grow with the load
 and are small where there is none. One batch at a time is what keeps the order within a queue, and with it
 that of messages with one sharding key, also when a batch has to be sent again.
 """
@@ -52,7 +52,7 @@ class BulkSend:
         self._timeout_ms = timeout_ms
         self._on_sent = on_sent
         self._traced = traced
-        self._lanes: dict[MessageQueue, _Lane] = {}
+        self._senders: dict[MessageQueue, _QueueSender] = {}
         self._queues: dict[str, Sequence[MessageQueue]] = {}
         self._turns: dict[str, int] = {}
         self._error: Exception | None = None
@@ -64,8 +64,8 @@ class BulkSend:
             await self._read(messages)
             await self._emptied()
         except asyncio.CancelledError:
-            for lane in self._lanes.values():
-                lane.cancel()
+            for sender in self._senders.values():
+                sender.cancel()
             raise
         except BaseException:
             await self._emptied()
@@ -83,30 +83,30 @@ class BulkSend:
         else:
             for message in messages:
                 check_message(message)
-                # Most messages only join their lane: no reason to wait for anything.
-                lane = self._lane_of(message)
-                joined = lane is not None and lane.join(message)
+                # Most messages only join their sender: no reason to wait for anything.
+                sender = self._sender_of(message)
+                joined = sender is not None and sender.join(message)
                 if not joined and not await self._take(message):
                     return
 
     async def _emptied(self) -> None:
         """Returns when nothing is under way."""
-        for lane in self._lanes.values():
-            await lane.emptied()
+        for sender in self._senders.values():
+            await sender.emptied()
 
     async def _take(self, message: Message) -> bool:
-        """Waits until the message has joined its lane; false once something has failed."""
+        """Waits until the message has joined its sender; false once something has failed."""
         if message.topic not in self._queues:
             self._queues[message.topic] = await self._sender.queues(message.topic)
         while self._error is None:
-            lane = self._lane_of(message)
-            assert lane is not None
-            if lane.join(message):
+            sender = self._sender_of(message)
+            assert sender is not None
+            if sender.join(message):
                 return True
-            await lane.room()
+            await sender.room()
         return False
 
-    def _lane_of(self, message: Message) -> _Lane | None:
+    def _sender_of(self, message: Message) -> _QueueSender | None:
         queues = self._queues.get(message.topic)
         if queues is None:
             return None
@@ -116,13 +116,13 @@ class BulkSend:
             # A whole batch to one queue, then to the next: batches of a few are what costs.
             turn = self._turns[message.topic] = self._turns.get(message.topic, -1) + 1
             queue = queues[turn // self._batch_size % len(queues)]
-        lane = self._lanes.get(queue)
-        if lane is None:
-            lane = self._lanes[queue] = _Lane(self, queue)
-        return lane
+        sender = self._senders.get(queue)
+        if sender is None:
+            sender = self._senders[queue] = _QueueSender(self, queue)
+        return sender
 
     def failed(self, error: Exception) -> None:
-        """A lane has given up; the first reason is the one that is told."""
+        """A sender has given up; the first reason is the one that is told."""
         if self._error is None:
             self._error = error
 
@@ -132,7 +132,7 @@ class BulkSend:
         return self._error is not None
 
     async def send(self, queue: MessageQueue, messages: list[Message]) -> None:
-        """Sends what a lane held; all of it, in as many batches as the size limit asks for."""
+        """Sends what a sender held; all of it, in as many batches as the size limit asks for."""
         for request, unique_ids in self._preparation.batches(messages, self._now_ms()):
             began_ms = self._now_ms()
             reply = await self._send_until_stored(request, queue)
@@ -161,11 +161,11 @@ class BulkSend:
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
     def is_full(self, count: int, size_bytes: int) -> bool:
-        """True if a lane holds a batch."""
+        """True if a sender holds a batch."""
         return count >= self._batch_size or size_bytes >= self._batch_bytes
 
 
-class _Lane:
+class _QueueSender:
     """Messages on their way to one queue."""
 
     def __init__(self, bulk: BulkSend, queue: MessageQueue) -> None:
@@ -205,7 +205,7 @@ class _Lane:
             self._has_room.set()
 
     async def emptied(self) -> None:
-        """Returns when nothing of this lane is under way."""
+        """Returns when nothing of this sender is under way."""
         if self._task is not None:
             await asyncio.wait([self._task])
 

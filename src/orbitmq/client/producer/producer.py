@@ -72,7 +72,7 @@ class Producer(ProducerOptions):
         self._questions = Questions()
         self._courier: Courier
         self._submitter: Submitter
-        self._trouble: dict[str, Exception] = {}
+        self._errors: dict[str, Exception] = {}
         self._tracer: Tracer | None = None
         self._in_flight = InFlight(self.max_in_flight, self.max_in_flight_bytes)
 
@@ -87,8 +87,8 @@ class Producer(ProducerOptions):
             await self.own_ip(),
             producer_groups=[self.group, INNER_PRODUCER_GROUP],
             on_requests=self._on_requests,
-            on_error=self._trouble.__setitem__,
-            on_well=self._on_well,
+            on_error=self._errors.__setitem__,
+            on_recovered=self._on_recovered,
         )
         self._preparation = Preparation(self, self._instance.unique_ids)
         self._sender = Sender(self._instance, self)
@@ -140,15 +140,15 @@ class Producer(ProducerOptions):
     @property
     def healthy(self) -> bool:
         """True if it runs and nothing fails at present: for probes."""
-        return self._instance is not None and not self._instance.is_closed and not self._trouble
+        return self._instance is not None and not self._instance.is_closed and not self._errors
 
     @property
-    def trouble(self) -> Mapping[str, Exception]:
+    def errors(self) -> Mapping[str, Exception]:
         """Failures at present, by subject: deliveries, heartbeats, routes; empty when all is well."""
-        return dict(self._trouble)
+        return dict(self._errors)
 
-    def _on_well(self, subject: str) -> None:
-        self._trouble.pop(subject, None)
+    def _on_recovered(self, subject: str) -> None:
+        self._errors.pop(subject, None)
 
     def _on_requests(self, connection: Connection, commands: list[Command]) -> None:
         self._questions.on_requests(connection, commands)

@@ -1,8 +1,8 @@
-"""Sends that nobody waits for one by one: messages gather in lanes and go in batches, each with a result.
+"""Sends that nobody waits for one by one: messages gather in senders and go in batches, each with a result.
 
-A lane has one batch under way, so batches grow with the load and are small where there is none. Messages with
-a sharding key have their queue's lane, where they keep their order; the others are spread over as many lanes
-as there are queues, and may go to any queue that takes them.
+A sender has one batch under way, so batches grow with the load and are small where there is none. Messages
+with a sharding key have their queue's sender, where they keep their order; the others are spread over as many
+senders as there are queues, and may go to any queue that takes them.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Submitter:
         self._room = InFlight(max_messages, max_bytes)
         self._batch_size = batch_size
         self._batch_bytes = batch_bytes
-        self._lanes: dict[tuple[str, MessageQueue | int], _Lane] = {}
+        self._senders: dict[tuple[str, MessageQueue | int], _QueueSender] = {}
         self._turns: dict[str, int] = {}
         self._unseen: list[Delivery] = []
 
@@ -129,16 +129,16 @@ class Submitter:
         await self._room.enter(size)
         place: MessageQueue | int
         if queue is None:
-            # A whole batch to one lane, then to the next: batches of a few are what costs.
+            # A whole batch to one sender, then to the next: batches of a few are what costs.
             turn = self._turns[message.topic] = self._turns.get(message.topic, -1) + 1
             place = turn // self._batch_size % len(queues)
         else:
             place = queue
-        lane = self._lanes.get((message.topic, place))
-        if lane is None:
-            lane = self._lanes[message.topic, place] = _Lane(self, queue)
+        sender = self._senders.get((message.topic, place))
+        if sender is None:
+            sender = self._senders[message.topic, place] = _QueueSender(self, queue)
         delivery = Delivery(message)
-        lane.put(delivery)
+        sender.put(delivery)
         return delivery
 
     async def flush(self) -> None:
@@ -160,14 +160,14 @@ class Submitter:
         await self._room.emptied()
 
     async def ended(self) -> None:
-        """Returns when every lane has come to its end, after the client was closed."""
-        if tasks := [lane.task for lane in self._lanes.values() if lane.task is not None]:
+        """Returns when every sender has come to its end, after the client was closed."""
+        if tasks := [sender.task for sender in self._senders.values() if sender.task is not None]:
             await asyncio.wait(tasks)
 
-    # Called by lanes.
+    # Called by senders.
 
     def take_batch(self, waiting: deque[Delivery]) -> list[Delivery]:
-        """The first messages of a lane that may go together."""
+        """The first messages of a sender that may go together."""
         first = waiting.popleft()
         batch, size = [first], len(first.message.body)
         while waiting and not first.message.is_delayed and len(batch) < self._batch_size:
@@ -219,7 +219,7 @@ class Submitter:
             self._room.leave(len(delivery.message.body))
 
 
-class _Lane:
+class _QueueSender:
     """Messages on their way to one queue, or to any."""
 
     def __init__(self, submitter: Submitter, queue: MessageQueue | None) -> None:

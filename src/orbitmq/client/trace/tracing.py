@@ -149,7 +149,7 @@ class Tracer:
                 self.lost += count
                 self._instance.report("message trace", error)
             else:
-                self._instance.well("message trace")
+                self._instance.recovered("message trace")
 
 
 def in_messages(trace_topic: str, records: Iterable[TraceRecord]) -> list[tuple[Message, int]]:

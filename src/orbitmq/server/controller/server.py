@@ -78,7 +78,7 @@ class ControllerServer:
             await self._store.close()
             self._threads.stop()
             raise
-        self._health.why_not = lambda: self.session.trouble
+        self._health.why_not = lambda: self.session.error
 
     async def _wait_for_store(self) -> None:
         """Users who start etcd and controllers together have the latter up first."""
@@ -132,7 +132,7 @@ class ControllerServer:
             self._runner.start(tls.task)
 
     async def _metrics_page(self, request: HttpRequest) -> HttpResponse:
-        self._metrics.store_down = bool(self.session.trouble)
+        self._metrics.store_down = bool(self.session.error)
         return self._metrics.page(request)
 
     def _after_turn(self, now: int) -> None:

@@ -57,7 +57,7 @@ class Session:
         self._changed = asyncio.Event()
         self._lease: int | None = None
         self._end: asyncio.TimerHandle | None = None
-        self.trouble = "starting"
+        self.error = "starting"
         """Why the store cannot be used; empty while it can."""
 
     def changed(self) -> None:
@@ -70,9 +70,9 @@ class Session:
             try:
                 await self._join()
             except ConsensusError as error:
-                if str(error) != self.trouble:
+                if str(error) != self.error:
                     log.error("no decisions until the consensus store is back: %s", error)
-                self.trouble = str(error)
+                self.error = str(error)
             finally:
                 self._step_down()
             await asyncio.sleep(RETRY_SECONDS)
@@ -85,7 +85,7 @@ class Session:
         self._renewed(began)
         own = self._leadership
         await self._store.put(f"{MEMBERS}id/{own.own_id}", own.own_address, lease)
-        self.trouble = ""
+        self.error = ""
         guard: asyncio.Future[Guard] = asyncio.get_running_loop().create_future()
         tasks = [
             asyncio.create_task(self._keep_lease(lease), name="keep the controller's lease"),

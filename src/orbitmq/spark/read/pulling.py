@@ -31,7 +31,7 @@ UNDER_WAY = 8
 USUAL_COUNT = 32
 """Messages that every broker hands out at once, if they are small; by default Apache's gives no more."""
 MOST_COUNT = 4096
-MOST_PATIENCE = 64
+MOST_FULL_ANSWERS = 64
 """Answers of the usual size after which, at the latest, more is asked for once."""
 REMEMBERED = 4
 """Answers that say how much one holds: one that ends early, with a file, is no reason to ask for less."""
@@ -103,7 +103,7 @@ class QueuePuller:
         self._sent_away = 0
         self._count = MOST_COUNT
         self._full_answers = 0
-        self._patience = 4
+        self._grow_after = 4
         self._recent: deque[int] = deque(maxlen=REMEMBERED)
         self._cursor = work.from_queue_offset
         self._next_to_ask = self._cursor
@@ -220,7 +220,7 @@ class QueuePuller:
         if short:
             self._recent.append(held)
             if self._full_answers == 0:
-                self._patience = min(self._patience * 4, MOST_PATIENCE)
+                self._grow_after = min(self._grow_after * 4, MOST_FULL_ANSWERS)
             self._full_answers = 0
             if held == max(self._recent):
                 # One that ended with its bytes would be short again and again by the length of a message.
@@ -228,9 +228,12 @@ class QueuePuller:
         elif held >= self._count:
             self._recent.append(held)
             self._full_answers += 1
-            if self._full_answers >= self._patience:
+            if self._full_answers >= self._grow_after:
                 # Where that is held as well, the next step comes sooner.
-                self._count, self._patience = min(self._count * 2, MOST_COUNT), max(4, self._patience // 2)
+                self._count, self._grow_after = (
+                    min(self._count * 2, MOST_COUNT),
+                    max(4, self._grow_after // 2),
+                )
                 self._full_answers = 0
 
 

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 PATTERN_MS = 5_000.0
 """Interval in ms at which all topic names are matched."""
-PATIENCE_MS = 120_000.0
+ABSENCE_LIMIT_MS = 120_000.0
 """Time in ms that a stream waits while no broker or name server answers."""
 PAUSE_S = 0.5
 
@@ -81,7 +81,7 @@ class Watch:
                 if lasting or isinstance(failure, BadOption):
                     raise
                 error = failure
-            if self.clock_ms() - began > PATIENCE_MS:
+            if self.clock_ms() - began > ABSENCE_LIMIT_MS:
                 raise error
             self.tell(f"waiting for the cluster: {error}")
             self.sleep(PAUSE_S)

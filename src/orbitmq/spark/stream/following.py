@@ -12,7 +12,7 @@ from orbitmq.spark.read.planning import OffsetRange, Queue, split
 from orbitmq.spark.read.positions import EARLIEST, LATEST, QueueOffsets, flat, nested
 from orbitmq.spark.read.selecting import first_offsets, selected_queues
 from orbitmq.spark.stream.admission import Pace, shared_out
-from orbitmq.spark.stream.discovery import PATIENCE_MS, PAUSE_S, Name, View, Watch
+from orbitmq.spark.stream.discovery import ABSENCE_LIMIT_MS, PAUSE_S, Name, View, Watch
 
 IDLE_MS = 100.0
 """Brokers are asked no more often than this while nothing new comes."""
@@ -255,10 +255,10 @@ class Follower:
                 self._watch.tell(
                     f"broker {', '.join(sorted(away))} is away, and this micro-batch needs it: waiting"
                 )
-                if now - began > PATIENCE_MS:
+                if now - began > ABSENCE_LIMIT_MS:
                     raise SparkSourceError(
-                        f"broker {', '.join(sorted(away))} is away for {PATIENCE_MS / 1000:.0f} s, and the "
-                        "micro-batch needs it; start the query again when it is there"
+                        f"broker {', '.join(sorted(away))} is away for {ABSENCE_LIMIT_MS / 1000:.0f} s, and "
+                        "the micro-batch needs it; start the query again when it is there"
                     )
             self._sleep(PAUSE_S)
 

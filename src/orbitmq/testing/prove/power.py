@@ -112,7 +112,7 @@ class Recorder:
             if old is None or new is None:
                 return
             with self._lock:
-                kept = self._put_aside(new)
+                kept = self._keep_copy(new)
                 self._note({"do": "rename", "from": old, "to": new, "kept": kept})
                 if (self._record / old).exists():
                     _move(self._record / old, self._record / new)
@@ -125,13 +125,13 @@ class Recorder:
             name = self._inside(path)
             if name is not None:
                 with self._lock:
-                    kept = self._put_aside(name)
+                    kept = self._keep_copy(name)
                     if kept:
                         self._note({"do": "remove", "from": name, "kept": kept})
 
         return remove
 
-    def _put_aside(self, name: str) -> str:
+    def _keep_copy(self, name: str) -> str:
         """Keeps what the record has under a name; "" if nothing."""
         present = self._record / name
         if not present.exists():

@@ -22,11 +22,11 @@ VECTORS = Path(__file__).parents[3] / "wire" / "vectors" / "delivered_records.js
 
 
 def waiting(levels: DelayLevels, level: int, *, topic: str = "T", now: int = NOW) -> PendingMessage:
-    aside = levels.put_aside(topic, 2, {"DELAY": str(level), "TAGS": "a"}, now)
-    assert aside is not None
+    rerouted = levels.reroute(topic, 2, {"DELAY": str(level), "TAGS": "a"}, now)
+    assert rerouted is not None
     return PendingMessage(
-        aside.topic, aside.queue_id, 7, 1, now - 5, HOST, HOST, 1, 0, b"body",
-        encode_properties(aside.properties), aside.tags_code,
+        rerouted.topic, rerouted.queue_id, 7, 1, now - 5, HOST, HOST, 1, 0, b"body",
+        encode_properties(rerouted.properties), rerouted.tags_code,
     )  # fmt: skip
 
 
@@ -57,21 +57,21 @@ def test_levels_that_cannot_be_read(text: str) -> None:
 
 
 def test_a_delayed_message_waits_in_the_queue_of_its_level() -> None:
-    aside = DelayLevels().put_aside("T", 3, {"DELAY": "2", "KEYS": "k"}, NOW)
-    assert aside is not None
-    assert (aside.topic, aside.queue_id, aside.tags_code) == (SCHEDULE, 1, NOW + 5000)
-    assert aside.properties == {"DELAY": "2", "KEYS": "k", "REAL_TOPIC": "T", "REAL_QID": "3"}
+    rerouted = DelayLevels().reroute("T", 3, {"DELAY": "2", "KEYS": "k"}, NOW)
+    assert rerouted is not None
+    assert (rerouted.topic, rerouted.queue_id, rerouted.tags_code) == (SCHEDULE, 1, NOW + 5000)
+    assert rerouted.properties == {"DELAY": "2", "KEYS": "k", "REAL_TOPIC": "T", "REAL_QID": "3"}
 
 
 def test_a_level_too_high_is_the_highest() -> None:
-    aside = DelayLevels().put_aside("T", 0, {"DELAY": "99"}, NOW)
-    assert aside is not None
-    assert (aside.queue_id, aside.properties["DELAY"]) == (17, "18")
+    rerouted = DelayLevels().reroute("T", 0, {"DELAY": "99"}, NOW)
+    assert rerouted is not None
+    assert (rerouted.queue_id, rerouted.properties["DELAY"]) == (17, "18")
 
 
 @pytest.mark.parametrize("properties", [{}, {"DELAY": "0"}, {"DELAY": "-1"}, {"DELAY": "soon"}])
 def test_messages_that_do_not_wait(properties: dict[str, str]) -> None:
-    assert DelayLevels().put_aside("T", 0, properties, NOW) is None
+    assert DelayLevels().reroute("T", 0, properties, NOW) is None
 
 
 def test_a_message_comes_when_it_is_due_and_not_before() -> None:
@@ -385,11 +385,11 @@ def test_records_are_delivered_as_apache_delivers_them(nth: int, real_topic: str
         assert getattr(message, name) == getattr(want, name), name
 
 
-def test_a_message_is_put_aside_as_apache_does() -> None:
+def test_a_message_is_rerouted_as_apache_does() -> None:
     want = decode_record(bytes.fromhex(vector(SCHEDULE)[0]["record_hex"]))
     sent = decode_properties(want.properties)
     del sent["REAL_TOPIC"], sent["REAL_QID"]
-    aside = DelayLevels().put_aside("DTest", 0, sent, want.store_timestamp)
-    assert aside is not None
-    assert (aside.topic, aside.queue_id) == (want.topic, want.queue_id)
-    assert encode_properties(aside.properties) == want.properties
+    rerouted = DelayLevels().reroute("DTest", 0, sent, want.store_timestamp)
+    assert rerouted is not None
+    assert (rerouted.topic, rerouted.queue_id) == (want.topic, want.queue_id)
+    assert encode_properties(rerouted.properties) == want.properties

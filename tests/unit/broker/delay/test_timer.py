@@ -154,10 +154,10 @@ def test_a_message_is_stored_and_delivered_as_apache_does(world: TimerWorld) -> 
     sent = decode_properties(waiting.properties)
     for name in ("TIMER_OUT_MS", "REAL_TOPIC", "REAL_QID"):
         del sent[name]
-    aside = world.timer.put_aside("DTest", 0, sent, waiting.store_timestamp)
-    assert aside is not None
-    assert (aside.topic, aside.queue_id) == (waiting.topic, waiting.queue_id) == (TIMER_TOPIC, 0)
-    assert aside.properties == decode_properties(waiting.properties)
+    rerouted = world.timer.reroute("DTest", 0, sent, waiting.store_timestamp)
+    assert rerouted is not None
+    assert (rerouted.topic, rerouted.queue_id) == (waiting.topic, waiting.queue_id) == (TIMER_TOPIC, 0)
+    assert rerouted.properties == decode_properties(waiting.properties)
     want = decode_properties(came.properties)
     message = waited(waiting, int(want["TIMER_ENQUEUE_MS"]), int(want["TIMER_DEQUEUE_MS"]))
     assert message is not None
@@ -173,7 +173,7 @@ def test_a_message_that_has_waited_does_not_wait_again(world: TimerWorld) -> Non
     world.send("m", TIMER_DELAY_SEC=1)
     world.run(NOW + 1000)
     properties = world.records()[0].property_map()
-    assert world.timer.put_aside("%RETRY%G", 0, properties, world.now) is None
+    assert world.timer.reroute("%RETRY%G", 0, properties, world.now) is None
 
 
 def test_a_recalled_message_does_not_come(world: TimerWorld) -> None:

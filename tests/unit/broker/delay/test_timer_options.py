@@ -83,9 +83,9 @@ def test_the_log_is_kept_for_twice_the_window(world_of: Open) -> None:
 
 def test_the_longest_delay_is_an_option(world_of: Open) -> None:
     world = world_of(timer_max_delay_sec=10)
-    assert world.timer.put_aside("T", 0, {"TIMER_DELAY_SEC": "10"}, NOW) is not None
+    assert world.timer.reroute("T", 0, {"TIMER_DELAY_SEC": "10"}, NOW) is not None
     with pytest.raises(Exception, match="max delay 10000ms"):
-        world.timer.put_aside("T", 0, {"TIMER_DELAY_SEC": "11"}, NOW)
+        world.timer.reroute("T", 0, {"TIMER_DELAY_SEC": "11"}, NOW)
 
 
 def test_segments_of_the_timer_log_have_the_size_told(world_of: Open) -> None:

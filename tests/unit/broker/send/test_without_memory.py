@@ -142,13 +142,13 @@ class Delays:
 
     def prepare(self, number: int) -> None:
         for part, level in enumerate((1, 2, 1)):
-            aside = self.levels.put_aside("T", 0, {"DELAY": str(level)}, self.now)
-            assert aside is not None
+            rerouted = self.levels.reroute("T", 0, {"DELAY": str(level)}, self.now)
+            assert rerouted is not None
             body = b"%d-%d" % (number, part)
             self.sent[body] += 1
             waiting = PendingMessage(
-                aside.topic, aside.queue_id, 0, 0, self.now, HOST, HOST, 0, 0, body,
-                encode_properties(aside.properties), aside.tags_code,
+                rerouted.topic, rerouted.queue_id, 0, 0, self.now, HOST, HOST, 0, 0, body,
+                encode_properties(rerouted.properties), rerouted.tags_code,
             )  # fmt: skip
             self.store.append(waiting, self.now)
         self.now += 3000

@@ -16,7 +16,7 @@ from orbitmq.broker.transaction.records import (
     op_offsets,
     op_records,
     read_half,
-    set_aside,
+    reroute_to_half,
 )
 from orbitmq.protocol.records.message import StoredMessage
 from orbitmq.protocol.records.message_cy import decode_record, encode_record
@@ -117,10 +117,10 @@ def test_what_is_no_number_in_an_op_record_is_nobodys(body: bytes, offsets: list
 
 def test_who_sends_no_group_property_is_known_by_the_request() -> None:
     properties = {"UNIQ_KEY": "U"}
-    set_aside(properties, "T", 3, "from the header")
+    reroute_to_half(properties, "T", 3, "from the header")
     assert properties["PGROUP"] == "from the header"
     properties = {"UNIQ_KEY": "U", "PGROUP": "its own"}
-    set_aside(properties, "T", 3, "from the header")
+    reroute_to_half(properties, "T", 3, "from the header")
     assert properties["PGROUP"] == "its own"
 
 

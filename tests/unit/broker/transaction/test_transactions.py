@@ -33,7 +33,7 @@ def world(tmp_path: Path) -> Iterator[Transacting]:
 # Sends.
 
 
-def test_a_half_message_is_set_aside_with_its_topic_and_queue(world: Transacting) -> None:
+def test_a_half_message_is_rerouted_with_its_topic_and_queue(world: Transacting) -> None:
     sent = world.half(properties="TRANSACTION_CHECK_TIMES\x0114\x02TRAN_PREPARED_QUEUE_OFFSET\x0199\x02")
     assert world.bodies() == []
     (half,) = world.halves()
@@ -354,16 +354,16 @@ def test_an_answer_that_names_an_old_copy_settles_the_newest(world: Transacting)
     assert world.bodies() == [b"body 1"]
 
 
-def test_what_was_asked_too_often_is_laid_aside(tmp_path: Path) -> None:
+def test_what_was_asked_too_often_is_given_up(tmp_path: Path) -> None:
     world = Transacting(tmp_path, transactionCheckMax=3)
     world.half()
     world.pass_ms(INTERVAL * 3)
     assert len(world.asked) == 3
     world.pass_ms(INTERVAL)
     assert len(world.asked) == 3
-    (aside,) = world.published(TRANSACTION_CHECK_TOPIC)
-    properties = aside.property_map()
-    assert (aside.body, properties["REAL_TOPIC"], properties["TRANSACTION_CHECK_TIMES"]) == (
+    (rerouted,) = world.published(TRANSACTION_CHECK_TOPIC)
+    properties = rerouted.property_map()
+    assert (rerouted.body, properties["REAL_TOPIC"], properties["TRANSACTION_CHECK_TIMES"]) == (
         b"body 1",
         "TopicTest",
         "3",
@@ -377,7 +377,7 @@ def test_what_was_asked_too_often_is_laid_aside(tmp_path: Path) -> None:
     world.close()
 
 
-def test_what_is_older_than_the_log_keeps_is_laid_aside_unasked(world: Transacting) -> None:
+def test_what_is_older_than_the_log_keeps_is_given_up_unasked(world: Transacting) -> None:
     world.half(born_timestamp=world.now - 73 * 3_600_000)
     world.pass_ms(INTERVAL)
     assert world.asked == []
@@ -492,8 +492,8 @@ def test_a_half_that_was_given_up_can_be_taken_up_again(tmp_path: Path) -> None:
     world = Transacting(tmp_path, transactionCheckMax=1)
     world.half()
     world.pass_ms(INTERVAL * 2)
-    (aside,) = world.published(TRANSACTION_CHECK_TOPIC)
-    reply = world.real.handle(ResumeCheckHalfMessage(msg_id=aside.offset_id), world.now)
+    (rerouted,) = world.published(TRANSACTION_CHECK_TOPIC)
+    reply = world.real.handle(ResumeCheckHalfMessage(msg_id=rerouted.offset_id), world.now)
     assert isinstance(reply, Void)
     assert world.broker.transactions.figures.open == {("TopicTest", "PG"): 1}
     world.pass_ms(INTERVAL)

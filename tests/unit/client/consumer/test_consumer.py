@@ -287,9 +287,9 @@ async def test_a_broker_that_will_not_say_who_the_members_are_is_told_of(broker:
     broker.on(GetConsumerListByGroup, lambda _: Refused(16, "not for you"))
     async with PushConsumer("g", broker.address) as consumer:
         consumer.subscribe("T", "*", Seen())
-        await until(lambda: consumer.trouble)
+        await until(lambda: consumer.errors)
         assert not consumer.healthy
-        assert "not for you" in str(consumer.trouble["rebalance of T"])
+        assert "not for you" in str(consumer.errors["rebalance of T"])
 
 
 async def test_a_broker_that_was_taken_away_is_no_trouble_for_ever(
@@ -303,7 +303,7 @@ async def test_a_broker_that_was_taken_away_is_no_trouble_for_ever(
         consumer.subscribe("T", "*", Seen())
         await until(lambda: len(consumer.queues) == 2)
         await other_broker.stop()
-        await until(lambda: any("heartbeat" in subject for subject in consumer.trouble))
+        await until(lambda: any("heartbeat" in subject for subject in consumer.errors))
         broker.topic("T", 1)
         await until(lambda: consumer.healthy and len(consumer.queues) == 1)
 
@@ -312,7 +312,7 @@ async def test_a_topic_that_is_given_up_is_no_trouble_any_more(broker: FakeBroke
     Queues(broker, "%RETRY%g")
     async with PushConsumer("g", broker.address, rebalance_interval_ms=10) as consumer:
         consumer.subscribe("mistaken", "*", Seen())
-        await until(lambda: "rebalance of mistaken" in consumer.trouble)
+        await until(lambda: "rebalance of mistaken" in consumer.errors)
         consumer.unsubscribe("mistaken")
         await until(lambda: consumer.healthy)
 
@@ -506,7 +506,7 @@ async def test_on_error_is_told_once_of_what_goes_on(broker: FakeBroker) -> None
         consumer.subscribe("T", "*", Seen())
         await broker.until(lambda: len(broker.of(PullMessage)) > 10)
         assert not consumer.healthy
-        assert any("broken" in str(error) for error in consumer.trouble.values())
+        assert any("broken" in str(error) for error in consumer.errors.values())
         broker.on(PullMessage, queues.pull)
         await until(lambda: consumer.healthy)
     assert len([error for error in errors if "broken" in str(error)]) == 1

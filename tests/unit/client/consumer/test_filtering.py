@@ -57,7 +57,7 @@ async def test_a_wrong_expression_that_comes_later_is_told(broker: FakeBroker) -
     async with PushConsumer("g", broker.address, on_error=told.append) as consumer:
         consumer.subscribe("T", Sql("price >"))
         await until(lambda: told)
-        assert "filter of T" in consumer.trouble
+        assert "filter of T" in consumer.errors
         broker.on(CheckClientConfig, lambda _: Void())
         consumer.unsubscribe("T")
         consumer.subscribe("T", WANTED)

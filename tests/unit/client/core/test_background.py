@@ -16,13 +16,13 @@ class Told:
     def failed(self, name: str, error: Exception, lasting: bool) -> None:
         self.errors.append((name, str(error), lasting))
 
-    def is_well(self, name: str) -> None:
+    def recovered(self, name: str) -> None:
         self.well.append(name)
 
 
 async def test_what_goes_wrong_is_told_and_ends_only_itself() -> None:
     told = Told()
-    tasks = Tasks(told.failed, told.is_well)
+    tasks = Tasks(told.failed, told.recovered)
 
     async def fail() -> None:
         raise RuntimeError("no")
@@ -34,7 +34,7 @@ async def test_what_goes_wrong_is_told_and_ends_only_itself() -> None:
 
 async def test_rounds_go_on_after_a_failure_and_can_be_woken() -> None:
     told = Told()
-    tasks = Tasks(told.failed, told.is_well)
+    tasks = Tasks(told.failed, told.recovered)
     wake, rounds = asyncio.Event(), asyncio.Queue[int]()
     count = itertools.count(1)
 
@@ -55,7 +55,7 @@ async def test_rounds_go_on_after_a_failure_and_can_be_woken() -> None:
 
 
 async def test_closing_ends_everything_even_what_never_began() -> None:
-    tasks = Tasks(Told().failed, Told().is_well)
+    tasks = Tasks(Told().failed, Told().recovered)
     ended: list[str] = []
 
     async def forever(name: str) -> None:
@@ -76,6 +76,6 @@ async def test_closing_ends_everything_even_what_never_began() -> None:
 
 
 async def test_a_task_may_close_its_own() -> None:
-    tasks = Tasks(Told().failed, Told().is_well)
+    tasks = Tasks(Told().failed, Told().recovered)
     async with asyncio.timeout(5):
         await tasks.start(tasks.close(), "closing")

@@ -38,7 +38,7 @@ async def test_a_send_waits_for_a_broker_that_comes_back(broker: FakeBroker) -> 
         assert producer.healthy
         sending = asyncio.create_task(producer.send(Message("T", b"x")))
         await until(lambda: not producer.healthy)
-        assert isinstance(producer.trouble["delivery"], SendFailed)
+        assert isinstance(producer.errors["delivery"], SendFailed)
         result = await sending
         assert producer.healthy
     asked = broker.of(SendMessageV2)

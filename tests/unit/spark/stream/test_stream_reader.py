@@ -31,7 +31,7 @@ Stream = Callable[..., StreamReader]
 @pytest.fixture(scope="module")
 def broker() -> Iterator[LocalBroker]:
     """With a topic of two queues: twenty messages, and later ten more in the first queue alone."""
-    with LocalBroker(patience_seconds=120, enablePropertyFilter="true") as server:
+    with LocalBroker(timeout_seconds=120, enablePropertyFilter="true") as server:
         create_topic(server, "orders", queues=QUEUES)
         publish(server, "orders", [numbered(n, n % QUEUES) for n in range(EARLY)])
         yield server

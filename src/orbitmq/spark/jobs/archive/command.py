@@ -84,7 +84,7 @@ COMPRESSIONS = ("snappy", "zstd", "lz4", "gzip", "none")
     help="Continue after messages that were deleted before they could be archived.",
 )
 @click.option(
-    "--patience",
+    "--retry-for",
     type=click.FloatRange(0),
     default=300.0,
     show_default=True,
@@ -116,7 +116,7 @@ def archive(
     target_mb: int,
     delta: bool,
     allow_data_loss: bool,
-    patience: float,
+    retry_for: float,
     storage: tuple[str, ...],
 ) -> Result:
     """Write topics to a lake of Parquet files, by topic and day, each message exactly once.
@@ -157,7 +157,7 @@ def archive(
             allow_data_loss=allow_data_loss,
             compact=compact,
             target_bytes=target_mb << 20,
-            patience_s=patience,
+            retry_for_s=retry_for,
         ),
         ui,
     )

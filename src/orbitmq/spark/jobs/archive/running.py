@@ -69,7 +69,7 @@ class ArchiveOptions:
     compact_every: int = 50
     """With `follow_s` and `compact`: batches between two looks for small files."""
     target_bytes: int = TARGET_BYTES
-    patience_s: float = 300.0
+    retry_for_s: float = 300.0
     """Time in s of attempts without progress, while brokers, workers or Spark fail."""
 
 
@@ -350,7 +350,7 @@ class _Run:
                     raise
                 failure = error
             now = time.monotonic()
-            deadline = now + self._options.patience_s if deadline is None else deadline
+            deadline = now + self._options.retry_for_s if deadline is None else deadline
             if now >= deadline:
                 raise failure
             self._result.repeated += 1

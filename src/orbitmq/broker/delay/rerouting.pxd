@@ -24,7 +24,7 @@ cdef enum:
     MAGIC = -626843481  # 0xDAA320A7, of a record whose topic has up to 127 bytes
 
 
-cdef struct Aside:
+cdef struct Rerouting:
     Py_ssize_t unique_at
     Py_ssize_t unique_size
     Py_ssize_t group_at
@@ -59,20 +59,20 @@ cdef inline bint take_entry(Span properties, Py_ssize_t at, Entry *entry) noexce
     return entry.name.size > 0 and entry.value.size > 0 and find_byte(entry.value, 1) < 0
 
 
-cdef inline bint look_aside(Span properties, bint sync_flush, Aside *aside) noexcept:
+cdef inline bint classify_rerouted(Span properties, bint sync_flush, Rerouting *rerouted) noexcept:
     """True if ASCII properties, which end with 0x02, are those of a message with a delay level or of a half message, to
-    which three more can be added as they are; what that needs of them is in `aside`.
+    which three more can be added as they are; what that needs of them is in `rerouted`.
     """
     cdef Py_ssize_t at = 0
     cdef unsigned char first
     cdef Entry entry
     cdef bint is_half = False
     cdef bint has_tags = False
-    aside.unique_at = aside.group_at = 0
-    aside.unique_size = aside.group_size = 0
-    aside.level = 0
-    aside.tags_code = 0
-    aside.is_ordered = False
+    rerouted.unique_at = rerouted.group_at = 0
+    rerouted.unique_size = rerouted.group_size = 0
+    rerouted.level = 0
+    rerouted.tags_code = 0
+    rerouted.is_ordered = False
     if find_byte(properties, 0) >= 0:
         return False
     while at < properties.size:
@@ -81,23 +81,23 @@ cdef inline bint look_aside(Span properties, bint sync_flush, Aside *aside) noex
         first = byte_of(entry.name, 0)
         if first == 68:  # D
             if starts_with(entry.name, b"DELAY"):
-                if entry.name.size != 5 or aside.level or entry.value.size > 2:
+                if entry.name.size != 5 or rerouted.level or entry.value.size > 2:
                     return False
                 if byte_of(entry.value, 0) == 48 or not is_digits(entry.value):
                     return False
-                aside.level = <int> digits(entry.value)
+                rerouted.level = <int> digits(entry.value)
         elif first == 85:  # U
             if is_literal(entry.name, b"UNIQ_KEY"):
-                if aside.unique_size or not is_alphanumeric(entry.value):
+                if rerouted.unique_size or not is_alphanumeric(entry.value):
                     return False
-                aside.unique_at = entry.value_at
-                aside.unique_size = entry.value.size
+                rerouted.unique_at = entry.value_at
+                rerouted.unique_size = entry.value.size
         elif first == 84:  # T
             if is_literal(entry.name, b"TAGS"):
                 if has_tags:
                     return False
                 has_tags = True
-                aside.tags_code = tag_hash(entry.value)
+                rerouted.tags_code = tag_hash(entry.value)
             elif is_literal(entry.name, b"TRAN_MSG"):
                 if is_half or not is_literal(entry.value, b"true"):
                     return False
@@ -110,17 +110,17 @@ cdef inline bint look_aside(Span properties, bint sync_flush, Aside *aside) noex
                 return False
         elif first == 80:  # P
             if is_literal(entry.name, b"PGROUP"):
-                if aside.group_size:
+                if rerouted.group_size:
                     return False
-                aside.group_at = entry.value_at
-                aside.group_size = entry.value.size
+                rerouted.group_at = entry.value_at
+                rerouted.group_size = entry.value.size
             elif starts_with(entry.name, b"POP_CK"):
                 return False
         elif first == 95:  # _
             if is_literal(entry.name, b"__SHARDINGKEY"):
-                if aside.is_ordered:
+                if rerouted.is_ordered:
                     return False
-                aside.is_ordered = True
+                rerouted.is_ordered = True
             elif starts_with(entry.name, b"__transactionId__") or starts_with(entry.name, b"_SYS_MSG_PRIORITY_"):
                 return False
         elif first == 82:  # R
@@ -136,11 +136,11 @@ cdef inline bint look_aside(Span properties, bint sync_flush, Aside *aside) noex
             if is_literal(entry.name, b"WAIT"):
                 return False
         at = entry.behind
-    if not aside.unique_size:
+    if not rerouted.unique_size:
         return False
     if is_half:
-        return aside.group_size > 0 and not aside.level
-    return aside.level > 0
+        return rerouted.group_size > 0 and not rerouted.level
+    return rerouted.level > 0
 
 
 cdef struct Half:
@@ -158,7 +158,7 @@ cdef struct Half:
 
 
 cdef inline bint look_at_half(Span log, Half *half) noexcept:
-    """Takes apart a record of a half message that `look_aside` has let pass, with which a piece of the log
+    """Takes apart a record of a half message that `classify_rerouted` has let pass, with which a piece of the log
     begins; False if it is anything else.
     """
     cdef Entry entry
