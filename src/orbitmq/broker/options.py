@@ -12,7 +12,7 @@ from orbitmq.broker.auth.options import AUTH_ROWS, AuthSettings
 from orbitmq.broker.fast_failure import FastFailureOptions
 from orbitmq.broker.filter.options import FilterSettings
 from orbitmq.broker.ha.options import REPLICATION_ROWS, GroupOptions, ReplicationOptions
-from orbitmq.broker.offset.upkeep import UpkeepOptions
+from orbitmq.broker.offset.options import UpkeepOptions
 from orbitmq.broker.pop.options import POP_ROWS, PopOptions
 from orbitmq.broker.stats.options import METRICS_ROWS, MetricsOptions
 from orbitmq.broker.transaction.options import TRANSACTION_ROWS, TransactionOptions

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from orbitmq.broker.admin.config import BrokerConfig
 from orbitmq.broker.ha.options import ASYNC_MASTER, SLAVE, SYNC_MASTER
 from orbitmq.broker.ha.replication import Replication
 from orbitmq.broker.ha.role import CHANGE_TIMEOUT_MS, Role, RoleChange, RoleRequests
 from orbitmq.broker.metadata.topics import TopicTable
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
 from orbitmq.handling.call import Call, Outcome, Result, Wait
 from orbitmq.handling.dirty_tables import DirtyTables
@@ -25,18 +25,11 @@ MAX_UPDATE_BYTES = 1 << 16
 ROLES = (ASYNC_MASTER, SYNC_MASTER, SLAVE)
 
 
-class ConfigSettings(Protocol):
-    """Options of updates at run time."""
-
-    @property
-    def config_black_list(self) -> str: ...
-
-
 @dataclass(slots=True)
 class ConfigTables:
     """The options, and the topics whose registration one of them shows in."""
 
-    settings: ConfigSettings
+    settings: BrokerSettings
     config: BrokerConfig
     topics: TopicTable
     dirty_tables: DirtyTables

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from orbitmq.broker.admin.runtime_info import TimerFigures, Uptime, runtime_info
 from orbitmq.broker.delay.levels import DelayDelivery
@@ -12,6 +11,7 @@ from orbitmq.broker.delay.timer import Timers
 from orbitmq.broker.ha.replication import Replication
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.topics import TopicTable
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
 from orbitmq.broker.stats.counters import BrokerStats
 from orbitmq.handling.call import Call
@@ -34,31 +34,12 @@ from orbitmq.protocol.schema.declare import Reply, Void
 from orbitmq.store import MessageStore, StoreFigures
 
 
-class AdminSettings(Protocol):
-    """Options of the broker that its runtime info shows."""
-
-    @property
-    def start_accept_send_request_time_stamp(self) -> int: ...
-    @property
-    def send_thread_pool_queue_capacity(self) -> int: ...
-    @property
-    def pull_thread_pool_queue_capacity(self) -> int: ...
-    @property
-    def lite_pull_thread_pool_queue_capacity(self) -> int: ...
-    @property
-    def query_thread_pool_queue_capacity(self) -> int: ...
-    @property
-    def ack_thread_pool_queue_capacity(self) -> int: ...
-    @property
-    def end_transaction_pool_queue_capacity(self) -> int: ...
-
-
 @dataclass(slots=True)
 class AdminTables:
     """Tables that runtime figures and cleaning look at."""
 
     identity: BrokerIdentity
-    settings: AdminSettings
+    settings: BrokerSettings
     replication: Replication
     topics: TopicTable
     delay: DelayDelivery

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Protocol
 
 from orbitmq.broker.auth.permissions import GET
 from orbitmq.broker.auth.records import RecordAccess
 from orbitmq.broker.client.clients import ClientTable
 from orbitmq.broker.metadata.topics import TopicTable
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.pull.record import read_record
 from orbitmq.broker.registry import handlers
 from orbitmq.handling.call import Call, Result, off_loop
@@ -32,18 +32,11 @@ INDEX_UNIQUE = "U"
 INDEX_TAG = "T"
 
 
-class QuerySettings(Protocol):
-    """Options of searches."""
-
-    @property
-    def default_query_max_num(self) -> int: ...
-
-
 @dataclass(slots=True)
 class QueryTables:
     """Tables that searches look at."""
 
-    settings: QuerySettings
+    settings: BrokerSettings
     topics: TopicTable
     clients: ClientTable
     store: MessageStore

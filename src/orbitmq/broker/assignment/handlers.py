@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from orbitmq.broker.assignment import allocation as assignment
 from orbitmq.broker.assignment.request_modes import RequestModes
@@ -12,6 +11,7 @@ from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.routes import RouteTable
 from orbitmq.broker.metadata.topics import TopicTable
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
 from orbitmq.handling.call import Call, Outcome, Result, Wait
 from orbitmq.handling.dirty_tables import DirtyTables
@@ -40,19 +40,12 @@ from orbitmq.protocol.schema.declare import Void
 ROUTE_TIMEOUT_MS = 3_000
 
 
-class AssignmentSettings(Protocol):
-    """Options of assignments."""
-
-    @property
-    def server_load_balancer_enable(self) -> bool: ...
-
-
 @dataclass(slots=True)
 class AssignmentTables:
     """Tables that assignments look at and change."""
 
     identity: BrokerIdentity
-    settings: AssignmentSettings
+    settings: BrokerSettings
     topics: TopicTable
     groups: GroupTable
     clients: ClientTable

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from orbitmq.broker.auth.encryption import SEALED
 from orbitmq.broker.auth.policies import (
@@ -20,6 +19,7 @@ from orbitmq.broker.auth.policies import (
     shown,
 )
 from orbitmq.broker.auth.table import USER_PREFIX, AuthTable
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
 from orbitmq.handling.call import Call, Result
 from orbitmq.handling.dirty_tables import DirtyTables
@@ -63,20 +63,11 @@ MAX_NAME_CHARACTERS = 255
 """A user's name is part of every request it signs; Apache has no limit."""
 
 
-class AuthAdminSettings(Protocol):
-    """Options of users."""
-
-    @property
-    def authentication_enabled(self) -> bool: ...
-    @property
-    def auth_secrets_shown_to(self) -> str: ...
-
-
 @dataclass(slots=True)
 class AuthTables:
     """Users, rules, and what has to be written."""
 
-    settings: AuthAdminSettings
+    settings: BrokerSettings
     auth: AuthTable
     dirty_tables: DirtyTables
 

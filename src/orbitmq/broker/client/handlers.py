@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from orbitmq.broker.auth.records import user_of
 from orbitmq.broker.client.clients import Client, ClientTable, ConsumerGroup
@@ -12,6 +11,7 @@ from orbitmq.broker.filter.sql92 import BadExpression, compile_filter
 from orbitmq.broker.filter.subscription import TYPE_SQL92, is_tag_type, not_supported
 from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.topics import TopicTable
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
 from orbitmq.handling.call import Call, Result
 from orbitmq.protocol.bodies.heartbeat import (
@@ -47,24 +47,11 @@ from orbitmq.protocol.requests.client import (
 from orbitmq.protocol.schema.declare import Reply, Void
 
 
-class ClientSettings(Protocol):
-    """Options of clients."""
-
-    @property
-    def reject_pull_consumer_enable(self) -> bool: ...
-    @property
-    def notify_consumer_ids_changed_enable(self) -> bool: ...
-    @property
-    def enable_register_producer(self) -> bool: ...
-    @property
-    def enable_property_filter(self) -> bool: ...
-
-
 @dataclass(slots=True)
 class ClientTables:
     """Tables that heartbeats and questions about clients look at and change."""
 
-    settings: ClientSettings
+    settings: BrokerSettings
     topics: TopicTable
     groups: GroupTable
     clients: ClientTable

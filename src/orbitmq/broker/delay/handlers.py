@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from orbitmq.broker.delay.timer import Timers
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
 from orbitmq.handling.call import Call
 from orbitmq.protocol.codes import ResponseCode
@@ -18,20 +18,11 @@ FILE_WHEEL = "F"
 ROCKSDB_TIMELINE = "R"
 
 
-class TimerHandlerSettings(Protocol):
-    """Options of timers as a whole."""
-
-    timer_stop_enqueue: bool
-
-    @property
-    def timer_wheel_enable(self) -> bool: ...
-
-
 @dataclass(slots=True)
 class TimerTables:
     """Tables that answers about timers look at."""
 
-    settings: TimerHandlerSettings
+    settings: BrokerSettings
     timer: Timers
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from orbitmq.broker.delay.timer import Timers
 from orbitmq.broker.ha.promise import Promise
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.topics import TopicTable
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
 from orbitmq.broker.stats.counters import BrokerStats
 from orbitmq.handling.call import Call, Durable, Outcome, Result, Wait
@@ -31,31 +31,12 @@ RECALL_TAG = "_RECALL_TAG_"
 BODY = b"0"
 
 
-class RecallSettings(Protocol):
-    """Options of recalls."""
-
-    @property
-    def recall_message_enable(self) -> bool: ...
-    @property
-    def allow_recall_when_broker_not_writeable(self) -> bool: ...
-    @property
-    def broker_permission(self) -> int: ...
-    @property
-    def start_accept_send_request_time_stamp(self) -> int: ...
-    @property
-    def timer_max_delay_sec(self) -> int: ...
-    @property
-    def append_topic_for_timer_delete_key(self) -> bool: ...
-    @property
-    def region_id(self) -> str: ...
-
-
 @dataclass(slots=True)
 class RecallTables:
     """Tables that a recall looks at and changes."""
 
     identity: BrokerIdentity
-    settings: RecallSettings
+    settings: BrokerSettings
     topics: TopicTable
     timer: Timers
     store: MessageStore

@@ -24,7 +24,8 @@ from orbitmq.broker.delay.timer_delivery import Delivery, Fetch
 from orbitmq.broker.delay.timer_due import NotATime, deliver_time, rounded
 from orbitmq.broker.delay.timer_intake import Intake
 from orbitmq.broker.delay.timer_metrics import TimerMetrics
-from orbitmq.broker.delay.timer_state import TimerSettings, TimerState, TimerStats, TimerStore
+from orbitmq.broker.delay.timer_state import TimerState, TimerStats, TimerStore
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
@@ -65,7 +66,7 @@ class Timers:
 
     def __init__(
         self,
-        settings: TimerSettings,
+        settings: BrokerSettings,
         store: TimerStore,
         dirty_tables: DirtyTables,
         stats: TimerStats,

@@ -11,6 +11,7 @@ from typing import Protocol
 from orbitmq.broker.delay.timer_metrics import TimerMetrics
 from orbitmq.broker.delay.timer_records import identity_of
 from orbitmq.broker.delay.timer_slot import OpenSlot
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.protocol.names import TIMER_TOPIC
 from orbitmq.protocol.records.message import StoredMessage
 from orbitmq.store import Appended, PendingMessage, PutStatus
@@ -20,29 +21,6 @@ from orbitmq.store.timer.log import NO_UNIT
 from orbitmq.store.timer.recovery import Identity
 
 log = logging.getLogger(__name__)
-
-
-class TimerSettings(Protocol):
-    """Options of timers."""
-
-    @property
-    def timer_wheel_enable(self) -> bool: ...
-    @property
-    def timer_precision_ms(self) -> int: ...
-    @property
-    def timer_max_delay_sec(self) -> int: ...
-    @property
-    def timer_roll_window_slot(self) -> int: ...
-    @property
-    def timer_congest_num_each_slot(self) -> int: ...
-    @property
-    def timer_stop_enqueue(self) -> bool: ...
-    @property
-    def timer_stop_dequeue(self) -> bool: ...
-    @property
-    def append_topic_for_timer_delete_key(self) -> bool: ...
-    @property
-    def file_reserved_time(self) -> int: ...
 
 
 class TimerStore(Protocol):
@@ -81,7 +59,7 @@ class TimerStats(Protocol):
 class TimerState:
     """One broker's timers, where there are files for them."""
 
-    settings: TimerSettings
+    settings: BrokerSettings
     store: TimerStore
     files: TimerFiles
     metrics: TimerMetrics

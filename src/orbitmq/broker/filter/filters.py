@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
-from typing import Protocol
 
 from orbitmq.broker.client.clients import ClientTable
 from orbitmq.broker.filter.bloom import BitLayout, has_all
 from orbitmq.broker.filter.sql92 import BadExpression, SqlFilter, compile_filter
 from orbitmq.broker.filter.subscription import TYPE_SQL92, is_tag_type, not_supported, parse_failed, tag_codes
 from orbitmq.broker.metadata.snapshots import Snapshot
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.protocol.bodies.heartbeat import SubscriptionData
 from orbitmq.protocol.bodies.metrics import (
@@ -36,23 +36,6 @@ MAX_FILTERS = 10_000
 MAX_FILTERS_PER_TOPIC = 1_000
 """The same for one topic: with enableCalcFilterBitMap each of them is tried on each message."""
 DEAD_BEFORE_START_MS = 30_000
-
-
-class FilterSettings(Protocol):
-    """Options of filters."""
-
-    @property
-    def enable_property_filter(self) -> bool: ...
-    @property
-    def enable_calc_filter_bit_map(self) -> bool: ...
-    @property
-    def expect_consumer_num_use_filter(self) -> int: ...
-    @property
-    def max_error_rate_of_bloom_filter(self) -> int: ...
-    @property
-    def filter_data_clean_time_span(self) -> int: ...
-    @property
-    def filter_support_retry(self) -> bool: ...
 
 
 class GroupFilter:
@@ -131,7 +114,7 @@ class FilterTable:
     FILE = "consumerFilter.json"
     NAME = "filters"
 
-    def __init__(self, settings: FilterSettings, dirty_tables: DirtyTables, now: int) -> None:
+    def __init__(self, settings: BrokerSettings, dirty_tables: DirtyTables, now: int) -> None:
         self._settings = settings
         self._dirty_tables = dirty_tables
         self._started_ms = now

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from orbitmq.broker.metadata import names
 from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.pagination import page
 from orbitmq.broker.offset.offsets import OffsetTable
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
 from orbitmq.broker.stats.counters import BrokerStats
 from orbitmq.handling.call import Call, Result
@@ -31,20 +31,11 @@ from orbitmq.protocol.requests.group import (
 from orbitmq.protocol.schema.declare import Reply, Void
 
 
-class GroupAdminSettings(Protocol):
-    """Options of listing groups."""
-
-    @property
-    def split_metadata_size(self) -> int: ...
-    @property
-    def enable_split_metadata(self) -> bool: ...
-
-
 @dataclass(slots=True)
 class GroupTables:
     """Tables of the administration of groups."""
 
-    settings: GroupAdminSettings
+    settings: BrokerSettings
     groups: GroupTable
     offsets: OffsetTable
     stats: BrokerStats

@@ -5,11 +5,10 @@ Every change makes a new DataVersion and marks the table for `config/subscriptio
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from orbitmq.broker.metadata import names
 from orbitmq.broker.metadata.attributes import GROUP_ATTRIBUTES, alter
 from orbitmq.broker.metadata.snapshots import Snapshot, TextLog, document_text, in_file, map_text
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from orbitmq.protocol.bodies.version import DataVersion
@@ -21,20 +20,13 @@ FORBIDDEN_READ = 4
 """Bit of the forbidden table: the group may not read the topic."""
 
 
-class GroupSettings(Protocol):
-    """Options of groups."""
-
-    @property
-    def auto_create_subscription_group(self) -> bool: ...
-
-
 class GroupTable:
     """Group configs by name. `by_name` may be read directly; changes go through the methods."""
 
     FILE = "subscriptionGroup.json"
     NAME = "groups"
 
-    def __init__(self, settings: GroupSettings, dirty_tables: DirtyTables, now: int) -> None:
+    def __init__(self, settings: BrokerSettings, dirty_tables: DirtyTables, now: int) -> None:
         self.by_name: dict[str, SubscriptionGroupConfig] = {}
         self.forbidden: dict[str, dict[str, int]] = {}
         self.version = DataVersion(timestamp=now)

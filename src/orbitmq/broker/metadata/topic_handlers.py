@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Protocol
 
 from orbitmq.broker.client.clients import ClientTable
 from orbitmq.broker.metadata import names
@@ -14,6 +13,7 @@ from orbitmq.broker.metadata.pagination import page
 from orbitmq.broker.metadata.snapshots import with_items
 from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.offset.offsets import OffsetTable
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
 from orbitmq.broker.stats.counters import BrokerStats
 from orbitmq.handling.call import Call, Result, in_turns, off_loop
@@ -52,27 +52,12 @@ from orbitmq.store import MessageStore
 MESSAGE_TYPE = "message.type"
 
 
-class TopicAdminSettings(Protocol):
-    """Options of changing topics."""
-
-    @property
-    def validate_system_topic_when_update_topic(self) -> bool: ...
-    @property
-    def enable_mixed_message_type(self) -> bool: ...
-    @property
-    def clear_retry_topic_when_delete_topic(self) -> bool: ...
-    @property
-    def split_metadata_size(self) -> int: ...
-    @property
-    def enable_split_metadata(self) -> bool: ...
-
-
 @dataclass(slots=True)
 class TopicTables:
     """Tables of the administration of topics."""
 
     identity: BrokerIdentity
-    settings: TopicAdminSettings
+    settings: BrokerSettings
     topics: TopicTable
     clients: ClientTable
     offsets: OffsetTable

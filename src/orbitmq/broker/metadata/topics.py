@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Protocol
 
 from orbitmq.broker.metadata.attributes import TOPIC_ATTRIBUTES, alter, without_effect
 from orbitmq.broker.metadata.identity import BrokerIdentity
@@ -21,6 +20,7 @@ from orbitmq.broker.metadata.snapshots import (
     map_text,
     on_wire,
 )
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.protocol.bodies.topic import TopicConfig, TopicConfigSerializeWrapper
 from orbitmq.protocol.bodies.version import DataVersion
@@ -46,27 +46,6 @@ BENCHMARK_QUEUES = 1024
 CLUSTER_TOPIC_QUEUES = 16
 
 
-class TopicSettings(Protocol):
-    """Options of topics."""
-
-    @property
-    def auto_create_topic_enable(self) -> bool: ...
-    @property
-    def default_topic_queue_nums(self) -> int: ...
-    @property
-    def cluster_topic_enable(self) -> bool: ...
-    @property
-    def broker_topic_enable(self) -> bool: ...
-    @property
-    def trace_topic_enable(self) -> bool: ...
-    @property
-    def msg_trace_topic_name(self) -> str: ...
-    @property
-    def timer_wheel_enable(self) -> bool: ...
-    @property
-    def revive_queue_num(self) -> int: ...
-
-
 class TopicTable:
     """Topic configs by name. `by_name` may be read directly; changes go through the methods."""
 
@@ -74,7 +53,7 @@ class TopicTable:
     NAME = "topics"
 
     def __init__(
-        self, identity: BrokerIdentity, settings: TopicSettings, dirty_tables: DirtyTables, now: int
+        self, identity: BrokerIdentity, settings: BrokerSettings, dirty_tables: DirtyTables, now: int
     ) -> None:
         self.by_name: dict[str, TopicConfig] = {}
         self.version = DataVersion(timestamp=now)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from orbitmq.broker.client.clients import ClientTable
 from orbitmq.broker.client.outbox import Outbox
@@ -13,6 +12,7 @@ from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.offset.offsets import OffsetTable
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
 from orbitmq.handling.call import Answer, Call, Outcome, Result, Wait, off_loop
 from orbitmq.handling.dirty_tables import DirtyTables
@@ -59,19 +59,12 @@ STATUS_TIMEOUT_MS = 5_000
 LONG_MAX = 2**63 - 1
 
 
-class OffsetSettings(Protocol):
-    """Options of resetting offsets."""
-
-    @property
-    def use_server_side_reset_offset(self) -> bool: ...
-
-
 @dataclass(slots=True)
 class OffsetTables:
     """Tables of requests about offsets."""
 
     identity: BrokerIdentity
-    settings: OffsetSettings
+    settings: BrokerSettings
     topics: TopicTable
     groups: GroupTable
     clients: ClientTable

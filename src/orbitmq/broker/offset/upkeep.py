@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from orbitmq.broker.client.clients import ClientTable
 from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.offset.offsets import OffsetTable, Queues
-from orbitmq.options import Long, Settings, option
+from orbitmq.broker.offset.options import UpkeepOptions
 from orbitmq.protocol.names import SYSTEM_GROUP_PREFIX
 
 SLOW_READERS_INTERVAL_MS = 3 * 60_000
@@ -25,32 +25,6 @@ PAIRS_AT_ONCE = 64
 """Groups with a topic that are looked at before others have a turn: a ms or so."""
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(kw_only=True)
-class UpkeepOptions(Settings, owner="BrokerConfig"):
-    """Options of positions of groups."""
-
-    disable_consume_if_consumer_read_slowly: bool = option(
-        False,
-        "Every 3 minutes, forbid groups to consume (consumeEnable) that read what lies more than "
-        "consumerFallbehindThreshold behind; an administrator allows them again.",
-        mutable=True,
-    )
-    consumer_fallbehind_threshold: Long = option(
-        17_179_869_184,
-        "How far behind the end of the log a group may read under disableConsumeIfConsumerReadSlowly.",
-        unit="bytes",
-        mutable=True,
-        minimum=0,
-    )
-    enable_clean_expired_offset: bool = option(
-        False,
-        "Every hour, remove offsets of topics to which no member of their group subscribes, if what they "
-        "point to is gone and they stood still since the look before.",
-        mutable=True,
-        owner="MessageStoreConfig",
-    )
 
 
 class UpkeepStore(Protocol):

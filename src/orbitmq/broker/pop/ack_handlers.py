@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from orbitmq.broker.ha.promise import Promise
 from orbitmq.broker.metadata.identity import BrokerIdentity
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.pop.acks import PopAcks, read_handle
 from orbitmq.broker.pop.acks_cy import take_acks
 from orbitmq.broker.pop.polling import HeldCalls
@@ -36,16 +36,12 @@ MOST_BITS = 1 << 16
 """An acknowledgement of several messages names none further from its check point's start than this."""
 
 
-class AckSettings(Protocol):
-    """Options of acknowledgements."""
-
-
 @dataclass(slots=True)
 class PopAckTables:
     """Tables of acknowledgements."""
 
     identity: BrokerIdentity
-    settings: AckSettings
+    settings: BrokerSettings
     pop_acks: PopAcks
     held_pops: HeldCalls
     held_notices: HeldCalls

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from orbitmq.broker.offset.offsets import OffsetTable
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.pop.acks_cy import MARK, UsualPop
 from orbitmq.broker.pop.records import PointKey, ReviveRecords, key_of_point, offsets_of, point_key
 from orbitmq.protocol.bodies.pop import PopCheckPoint
@@ -28,23 +29,6 @@ RETRY_MS = 1000
 
 QueueKey = tuple[str, str, int]
 """Topic, group, queue id."""
-
-
-class PointSettings(Protocol):
-    """Options of check points in memory."""
-
-    @property
-    def enable_pop_buffer_merge(self) -> bool: ...
-    @property
-    def pop_ck_stay_buffer_time(self) -> int: ...
-    @property
-    def pop_ck_stay_buffer_time_out(self) -> int: ...
-    @property
-    def pop_ck_max_buffer_size(self) -> int: ...
-    @property
-    def pop_ck_offset_max_queue_size(self) -> int: ...
-    @property
-    def enable_pop_batch_ack(self) -> bool: ...
 
 
 class Log(Protocol):
@@ -76,7 +60,7 @@ class CheckPoints:
     """The check points of one broker that are not in the revive queues yet. Belongs to the loop."""
 
     def __init__(
-        self, settings: PointSettings, records: ReviveRecords, log: Log, offsets: OffsetTable
+        self, settings: BrokerSettings, records: ReviveRecords, log: Log, offsets: OffsetTable
     ) -> None:
         self._settings = settings
         self._records = records

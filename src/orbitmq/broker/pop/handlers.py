@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from orbitmq.broker.filter.filters import FilterTable
 from orbitmq.broker.ha.promise import Promise
@@ -11,6 +11,7 @@ from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.new_topics import once_saved
 from orbitmq.broker.metadata.topics import TopicTable
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.pop.polling import HeldCalls, Wants
 from orbitmq.broker.pop.pops import LONGEST_INVISIBLE_MS, MOST_MESSAGES, Popped, Pops, PopWish
 from orbitmq.broker.registry import handlers
@@ -39,21 +40,12 @@ MAX_HELD_MS = 10 * 60_000
 AnyPop: TypeAlias = PopMessage | PeekMessage | Notification | PollingInfo
 
 
-class PopSettings(Protocol):
-    """Options of requests to pop."""
-
-    @property
-    def broker_permission(self) -> int: ...
-    @property
-    def timer_wheel_enable(self) -> bool: ...
-
-
 @dataclass(slots=True)
 class PopTables:
     """Tables of pops."""
 
     identity: BrokerIdentity
-    settings: PopSettings
+    settings: BrokerSettings
     topics: TopicTable
     groups: GroupTable
     filters: FilterTable

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
 
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.handling.call import Signal
 from orbitmq.protocol.handles.pop import pop_retry_topic
 
@@ -19,17 +19,6 @@ Key = tuple[str, str, int]
 
 Wants = Callable[[int, int, int], bool]
 """True if a message (queue id, queue offset, tags code) of the call's topic is wanted."""
-
-
-class PollingSettings(Protocol):
-    """Options of held calls."""
-
-    @property
-    def pop_polling_size(self) -> int: ...
-    @property
-    def max_pop_polling_size(self) -> int: ...
-    @property
-    def pop_long_polling_force_notify_interval(self) -> int: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -45,7 +34,7 @@ class Held:
 class HeldCalls:
     """The held calls of one kind (pops or notifications)."""
 
-    def __init__(self, settings: PollingSettings) -> None:
+    def __init__(self, settings: BrokerSettings) -> None:
         self._settings = settings
         self._by_group: dict[tuple[str, str], dict[int, dict[Held, None]]] = {}
         """(topic, group) -> queue id -> calls, the oldest first."""

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.offset.offsets import OffsetTable
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.pop.check_points import CheckPoints
 from orbitmq.broker.pop.in_flight import InFlight
 from orbitmq.broker.pop.order import OrderTable
@@ -48,31 +48,6 @@ MAX_POP_BYTES = 8 << 20
 
 _MOVED = (GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus.OFFSET_FOUND_NULL)
 _NOTHING_HERE = (GetStatus.NO_MATCHED_MESSAGE, GetStatus.OFFSET_FOUND_NULL, GetStatus.MESSAGE_WAS_REMOVING)
-
-
-class PopSettings(Protocol):
-    """Options of pops."""
-
-    @property
-    def revive_queue_num(self) -> int: ...
-    @property
-    def enable_retry_topic_v2(self) -> bool: ...
-    @property
-    def retrieve_message_from_pop_retry_topic_v1(self) -> bool: ...
-    @property
-    def pop_from_retry_probability(self) -> int: ...
-    @property
-    def pop_from_retry_probability_for_priority(self) -> int: ...
-    @property
-    def priority_order_asc(self) -> bool: ...
-    @property
-    def init_pop_offset_by_check_msg_in_mem(self) -> bool: ...
-    @property
-    def pop_response_return_actual_retry_topic(self) -> bool: ...
-    @property
-    def enable_pop_message_threshold(self) -> bool: ...
-    @property
-    def pop_inflight_message_threshold(self) -> int: ...
 
 
 @dataclass(slots=True, frozen=True)
@@ -130,7 +105,7 @@ class Pops:
     def __init__(
         self,
         identity: BrokerIdentity,
-        settings: PopSettings,
+        settings: BrokerSettings,
         topics: TopicTable,
         groups: GroupTable,
         offsets: OffsetTable,

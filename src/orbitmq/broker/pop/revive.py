@@ -20,6 +20,7 @@ from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.offset.offsets import OffsetTable
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.pop.in_flight import InFlight
 from orbitmq.broker.pop.records import (
     ACK_LEAD_MS,
@@ -54,15 +55,6 @@ MOST_POINTS = 10_000
 """Check points in memory, per queue, beyond which only acknowledgements of them are looked for."""
 EARLY_ACKS = 10_000
 """Acknowledgements that came before their check point and are kept for it, per queue."""
-
-
-class ReviveSettings(Protocol):
-    """Options of revival."""
-
-    @property
-    def enable_retry_topic_v2(self) -> bool: ...
-    @property
-    def use_separate_retry_queue(self) -> bool: ...
 
 
 class ReviveStore(Protocol):
@@ -131,7 +123,7 @@ class Reviver:
     def __init__(
         self,
         identity: BrokerIdentity,
-        settings: ReviveSettings,
+        settings: BrokerSettings,
         topics: TopicTable,
         groups: GroupTable,
         offsets: OffsetTable,

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from orbitmq.broker.client.clients import ClientTable
 from orbitmq.broker.offset.offsets import OffsetTable
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.handling.call import Outcome, Result, Wait
 from orbitmq.protocol.bodies.heartbeat import ConsumeType
 from orbitmq.protocol.codes import ResponseCode
@@ -21,17 +22,6 @@ PROXY_FOR_BROADCAST = 1
 """A proxy that forwards the pulls of a broadcasting member says so in `requestSource`."""
 MAX_MEMBERS = 100_000
 """Members that are remembered, each with each of its groups and topics; who comes beyond them is not."""
-
-
-class BroadcastSettings(Protocol):
-    """Options of broadcasting groups."""
-
-    @property
-    def enable_broadcast_offset_store(self) -> bool: ...
-    @property
-    def broadcast_offset_expire_second(self) -> int: ...
-    @property
-    def broadcast_offset_expire_max_second(self) -> int: ...
 
 
 class BroadcastStore(Protocol):
@@ -60,7 +50,7 @@ class BroadcastOffsets:
     """The members of broadcasting groups by group and topic."""
 
     def __init__(
-        self, settings: BroadcastSettings, clients: ClientTable, offsets: OffsetTable, store: BroadcastStore
+        self, settings: BrokerSettings, clients: ClientTable, offsets: OffsetTable, store: BroadcastStore
     ) -> None:
         self._settings = settings
         self._clients = clients

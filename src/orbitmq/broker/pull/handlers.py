@@ -7,7 +7,7 @@ frame to the frame of the answer, with the same checks. Everything else is for `
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from orbitmq.broker.admin.config import BrokerConfig
 from orbitmq.broker.client.clients import ClientTable
@@ -19,6 +19,7 @@ from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.new_topics import once_saved
 from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.offset.offsets import OffsetTable
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.pull.broadcasts import BroadcastOffsets
 from orbitmq.broker.pull.pulls_cy import BYTES_AT_ONCE, CachedPullPlan, answer, take_pulls
 from orbitmq.broker.registry import handlers
@@ -74,31 +75,12 @@ _CODES = {
 }
 
 
-class PullSettings(Protocol):
-    """Options of pulls."""
-
-    @property
-    def long_polling_enable(self) -> bool: ...
-    @property
-    def short_polling_time_mills(self) -> int: ...
-    @property
-    def broker_permission(self) -> int: ...
-    @property
-    def lite_pull_message_enable(self) -> bool: ...
-    @property
-    def enable_property_filter(self) -> bool: ...
-    @property
-    def slave_read_enable(self) -> bool: ...
-    @property
-    def offset_check_in_slave(self) -> bool: ...
-
-
 @dataclass(slots=True)
 class PullTables:
     """Tables that a pull looks at."""
 
     identity: BrokerIdentity
-    settings: PullSettings
+    settings: BrokerSettings
     topics: TopicTable
     groups: GroupTable
     clients: ClientTable

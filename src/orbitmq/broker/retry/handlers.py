@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from orbitmq.broker.auth.permissions import SUB
 from orbitmq.broker.auth.records import RecordAccess
@@ -12,6 +11,7 @@ from orbitmq.broker.ha.promise import Promise
 from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.topics import TopicTable
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.pull.record import read_record
 from orbitmq.broker.registry import handlers
 from orbitmq.broker.retry.rules import VERSION_WITH_MAX_RECONSUME, SendBack, is_dead, sent_back
@@ -30,19 +30,12 @@ from orbitmq.store import MessageStore, PutStatus
 SAVE_TIMEOUT_MS = 3_000
 
 
-class RetrySettings(Protocol):
-    """Options of messages that come back."""
-
-    @property
-    def broker_permission(self) -> int: ...
-
-
 @dataclass(slots=True)
 class RetryTables:
     """Tables of messages that consumers send back."""
 
     identity: BrokerIdentity
-    settings: RetrySettings
+    settings: BrokerSettings
     topics: TopicTable
     groups: GroupTable
     levels: DelayLevels

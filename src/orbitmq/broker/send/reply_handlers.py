@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from orbitmq.broker.auth.permissions import PUB
 from orbitmq.broker.auth.records import RecordAccess
@@ -11,6 +11,7 @@ from orbitmq.broker.client.clients import ClientTable
 from orbitmq.broker.metadata import names
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.topics import TopicTable
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
 from orbitmq.handling.call import Answer, Call, Outcome, Result, Wait
 from orbitmq.protocol.codes import PERM_WRITE, ResponseCode
@@ -31,27 +32,12 @@ PUSH_TIMEOUT_MS = 10_000
 AnyReply: TypeAlias = SendReplyMessage | SendReplyMessageV2
 
 
-class ReplySettings(Protocol):
-    """Options of replies."""
-
-    @property
-    def start_accept_send_request_time_stamp(self) -> int: ...
-    @property
-    def broker_permission(self) -> int: ...
-    @property
-    def region_id(self) -> str: ...
-    @property
-    def trace_on(self) -> bool: ...
-    @property
-    def store_reply_message_enable(self) -> bool: ...
-
-
 @dataclass(slots=True)
 class ReplyTables:
     """Tables that passing on a reply looks at and changes."""
 
     identity: BrokerIdentity
-    settings: ReplySettings
+    settings: BrokerSettings
     topics: TopicTable
     clients: ClientTable
     store: MessageStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from orbitmq.broker.client.locks import QueueLocks
 from orbitmq.broker.delay.levels import DelayLevels
@@ -14,6 +14,7 @@ from orbitmq.broker.ha.promise import Promise
 from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.topics import TopicTable
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.send.answer import AnswerTemplate
 from orbitmq.broker.send.frames_cy import Waiting
 from orbitmq.broker.stats.counters import BrokerStats
@@ -31,25 +32,6 @@ AnySend: TypeAlias = SendMessage | SendMessageV2 | SendBatchMessage
 
 ORDERED = SHARDING_KEY.encode() + b"\x01"
 """Mark in the properties of messages that are in order by a key."""
-
-
-class SendSettings(Protocol):
-    """Options of sends."""
-
-    @property
-    def broker_permission(self) -> int: ...
-    @property
-    def start_accept_send_request_time_stamp(self) -> int: ...
-    @property
-    def max_message_size(self) -> int: ...
-    @property
-    def trace_on(self) -> bool: ...
-    @property
-    def region_id(self) -> str: ...
-    @property
-    def reject_transaction_message(self) -> bool: ...
-    @property
-    def transaction_op_msg_max_size(self) -> int: ...
 
 
 @dataclass(slots=True, frozen=True)
@@ -72,7 +54,7 @@ class SendTables:
     """Tables that a send looks at and changes."""
 
     identity: BrokerIdentity
-    settings: SendSettings
+    settings: BrokerSettings
     topics: TopicTable
     groups: GroupTable
     locks: QueueLocks
@@ -125,7 +107,7 @@ def extra_fields(tables: SendTables) -> dict[str, str]:
     return {"MSG_REGION": settings.region_id, "TRACE_ON": "true" if settings.trace_on else "false"}
 
 
-def may_take(settings: SendSettings, now: int) -> bool:
+def may_take(settings: BrokerSettings, now: int) -> bool:
     """True if this broker takes messages from anybody."""
     return now >= settings.start_accept_send_request_time_stamp and bool(
         settings.broker_permission & PERM_WRITE

@@ -9,32 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+
+from orbitmq.broker.stats.options import MetricsOptions
 
 GAUGE = "gauge"
 COUNTER = "counter"
 HISTOGRAM = "histogram"
-
-
-class Switches(Protocol):
-    """The options that turn kinds of metrics off."""
-
-    @property
-    def enable_stats_metrics(self) -> bool: ...
-    @property
-    def enable_request_metrics(self) -> bool: ...
-    @property
-    def enable_connection_metrics(self) -> bool: ...
-    @property
-    def enable_lag_and_dlq_metrics(self) -> bool: ...
-    @property
-    def enable_transaction_metrics(self) -> bool: ...
-    @property
-    def enable_remoting_metrics(self) -> bool: ...
-    @property
-    def enable_message_store_metrics(self) -> bool: ...
-    @property
-    def enable_pop_metrics(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +27,7 @@ class Family:
     labels: tuple[str, ...] = ()
     bounds: tuple[float, ...] = ()
     """Upper bounds of a histogram's classes, without the last one, which has none."""
-    switch: Callable[[Switches], bool] = lambda on: True
+    switch: Callable[[MetricsOptions], bool] = lambda on: True
 
     @property
     def is_apaches(self) -> bool:
@@ -70,35 +50,35 @@ TIMER_BOUNDS_S = (5, 60, 300, 900, 3600, 14_400, 28_800, 86_400)
 """The values of the label `timer_bound_s`."""
 
 
-def _stats(on: Switches) -> bool:
+def _stats(on: MetricsOptions) -> bool:
     return on.enable_stats_metrics
 
 
-def _request(on: Switches) -> bool:
+def _request(on: MetricsOptions) -> bool:
     return on.enable_request_metrics
 
 
-def _connection(on: Switches) -> bool:
+def _connection(on: MetricsOptions) -> bool:
     return on.enable_connection_metrics
 
 
-def _lag_and_dlq(on: Switches) -> bool:
+def _lag_and_dlq(on: MetricsOptions) -> bool:
     return on.enable_lag_and_dlq_metrics
 
 
-def _transaction(on: Switches) -> bool:
+def _transaction(on: MetricsOptions) -> bool:
     return on.enable_transaction_metrics
 
 
-def _remoting(on: Switches) -> bool:
+def _remoting(on: MetricsOptions) -> bool:
     return on.enable_remoting_metrics
 
 
-def _message_store(on: Switches) -> bool:
+def _message_store(on: MetricsOptions) -> bool:
     return on.enable_message_store_metrics
 
 
-def _pop(on: Switches) -> bool:
+def _pop(on: MetricsOptions) -> bool:
     return on.enable_pop_metrics
 
 

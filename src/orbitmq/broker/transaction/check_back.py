@@ -22,8 +22,9 @@ from orbitmq.broker.client.clients import Client, ClientTable
 from orbitmq.broker.client.outbox import Outbox
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.topics import TopicTable
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.transaction.records import Half, check_request, copied, given_up
-from orbitmq.broker.transaction.transactions import Transactions, TransactionSettings
+from orbitmq.broker.transaction.transactions import Transactions
 from orbitmq.protocol.names import TRANSACTION_CHECK_TOPIC
 from orbitmq.store import PendingMessage, PutStatus
 
@@ -46,7 +47,7 @@ class Verdict(Enum):
     ASK = auto()
 
 
-def judge(half: Half, settings: TransactionSettings, round_began: int, now: int) -> Verdict:
+def judge(half: Half, settings: BrokerSettings, round_began: int, now: int) -> Verdict:
     """Applies the rules to one open half message."""
     born = half.record.born_timestamp
     too_old = now - born > settings.file_reserved_time * HOUR_MS
@@ -71,7 +72,7 @@ class CheckBack:
     def __init__(
         self,
         identity: BrokerIdentity,
-        settings: TransactionSettings,
+        settings: BrokerSettings,
         transactions: Transactions,
         topics: TopicTable,
         clients: ClientTable,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from orbitmq.broker.auth.permissions import PUB, UPDATE
 from orbitmq.broker.auth.records import RecordAccess
 from orbitmq.broker.ha.promise import Promise
 from orbitmq.broker.metadata.identity import BrokerIdentity
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
 from orbitmq.broker.transaction.records import Half, resumed
 from orbitmq.broker.transaction.transactions import Decision, Transactions
@@ -35,19 +35,12 @@ _PROPERTIES_OF = {SendMessage.CODE: "properties", SendMessageV2.CODE: "i"}
 """The field in which a send has its properties, by code."""
 
 
-class EndSettings(Protocol):
-    """Options of ends of transactions."""
-
-    @property
-    def transaction_time_out(self) -> int: ...
-
-
 @dataclass(slots=True)
 class TransactionTables:
     """Tables that a decision looks at and changes."""
 
     identity: BrokerIdentity
-    settings: EndSettings
+    settings: BrokerSettings
     transactions: Transactions
     store: MessageStore
     record_access: RecordAccess

@@ -13,8 +13,9 @@ import logging
 from collections.abc import Iterator
 
 from orbitmq.broker.offset.offsets import OffsetTable
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.transaction.records import QUEUE_ID, Half, op_offsets
-from orbitmq.broker.transaction.transactions import GROUP, Transactions, TransactionSettings, TransactionStore
+from orbitmq.broker.transaction.transactions import GROUP, Transactions, TransactionStore
 from orbitmq.broker.transaction.window import HalfState
 from orbitmq.protocol.names import HALF_TOPIC, OP_HALF_TOPIC
 from orbitmq.protocol.records.message import TRANSACTION_COMMIT, TRANSACTION_MASK, BadRecord
@@ -34,7 +35,7 @@ class TransactionLoading:
     def __init__(
         self,
         transactions: Transactions,
-        settings: TransactionSettings,
+        settings: BrokerSettings,
         store: TransactionStore,
         offsets: OffsetTable,
     ) -> None:

@@ -23,6 +23,7 @@ from typing import Any, Protocol
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.snapshots import Snapshot
 from orbitmq.broker.offset.offsets import OffsetTable
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.send.frames_cy import Ended, StoredHalf
 from orbitmq.broker.stats.counters import BrokerStats
 from orbitmq.broker.transaction.metrics import TransactionFigures
@@ -48,23 +49,6 @@ MOST_RECENT = 16_384
 
 GROUP = "CID_RMQ_SYS_TRANS"
 """Whose offsets in the topics of half messages and op records say from where on they matter."""
-
-
-class TransactionSettings(Protocol):
-    """Options of transactions."""
-
-    @property
-    def transaction_time_out(self) -> int: ...
-    @property
-    def transaction_check_interval(self) -> int: ...
-    @property
-    def transaction_check_max(self) -> int: ...
-    @property
-    def transaction_op_msg_max_size(self) -> int: ...
-    @property
-    def file_reserved_time(self) -> int: ...
-    @property
-    def mapped_file_size_commit_log(self) -> int: ...
 
 
 class TransactionStore(Protocol):
@@ -140,7 +124,7 @@ class Transactions:
     def __init__(
         self,
         identity: BrokerIdentity,
-        settings: TransactionSettings,
+        settings: BrokerSettings,
         store: TransactionStore,
         offsets: OffsetTable,
         stats: BrokerStats,

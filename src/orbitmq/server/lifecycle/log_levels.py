@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Protocol
 
-from orbitmq.options.reporting import ROOT, parse_log_level
+from orbitmq.options.reporting import ROOT, ReportingSettings, parse_log_level
 
 log = logging.getLogger(__name__)
-
-
-class LogSettings(Protocol):
-    """Options of a server about logs."""
-
-    @property
-    def log_level(self) -> str: ...
 
 
 class LogLevels:
     """Applies the levels of a process's servers whenever one of them has other ones than before."""
 
-    def __init__(self, followed: Sequence[LogSettings]) -> None:
+    def __init__(self, followed: Sequence[ReportingSettings]) -> None:
         self._followed = followed
         self._applied = [""] * len(followed)
         self._named: set[str] = set()

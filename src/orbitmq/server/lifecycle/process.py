@@ -15,7 +15,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from orbitmq.server.lifecycle.log_levels import LogLevels, LogSettings
+from orbitmq.options.reporting import ReportingSettings
+from orbitmq.server.lifecycle.log_levels import LogLevels
 from orbitmq.server.lifecycle.notify import Notifier
 
 log = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ async def serve(
     *,
     ready_line: str,
     ready_file: Path | None = None,
-    settings: Sequence[LogSettings] = (),
+    settings: Sequence[ReportingSettings] = (),
     stop_when: Callable[[Callable[[], None]], None] | None = None,
 ) -> None:
     """Starts a server, says so, and stops it in order on SIGTERM or SIGINT.

@@ -7,30 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
 
 from orbitmq.broker.broker import Broker
-from orbitmq.server.metrics.health import Health, HealthSettings
-from orbitmq.server.metrics.scrape import Metrics, MetricsSettings
+from orbitmq.broker.options import BrokerSettings
+from orbitmq.server.metrics.health import Health
+from orbitmq.server.metrics.scrape import Metrics
 from orbitmq.server.turn.latency import RpcLatency
 from orbitmq.server.turn.turn import Turns
-
-
-class ReportSettings(HealthSettings, MetricsSettings, Protocol):
-    """The same of a broker, which has metrics too."""
-
-    @property
-    def metrics_exporter_type(self) -> str: ...
-    @property
-    def metrics_prom_exporter_port(self) -> int: ...
-    @property
-    def metrics_prom_exporter_host(self) -> str: ...
 
 
 class Reports(Health):
     """The pages of a broker."""
 
-    def __init__(self, settings: ReportSettings) -> None:
+    def __init__(self, settings: BrokerSettings) -> None:
         super().__init__()
         self._settings = settings
         self._executor: ThreadPoolExecutor | None = None

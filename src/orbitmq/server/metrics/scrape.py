@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Protocol
 
 from orbitmq import __version__
 from orbitmq.broker.broker import Broker
-from orbitmq.broker.stats.metric_families import FAMILIES, Switches
+from orbitmq.broker.options import BrokerSettings
+from orbitmq.broker.stats.metric_families import FAMILIES
 from orbitmq.broker.stats.metrics import AgeOf, Position, Sample, samples
 from orbitmq.broker.stats.options import parse_labels
 from orbitmq.server.metrics.exposition import (
@@ -40,17 +40,6 @@ GZIP_LEVEL = 1
 
 Place = tuple[int, int]
 """Physical offset and size of a record."""
-
-
-class MetricsSettings(Switches, Protocol):
-    """Options of the broker about metrics."""
-
-    @property
-    def metrics_label(self) -> str: ...
-    @property
-    def metrics_in_delta(self) -> bool: ...
-    @property
-    def metrics_otel_cardinality_limit(self) -> int: ...
 
 
 @dataclass(slots=True)
@@ -97,7 +86,7 @@ class Metrics:
         latency: RpcLatency,
         now: Callable[[], int],
         executor: Executor,
-        settings: MetricsSettings,
+        settings: BrokerSettings,
     ) -> None:
         self._broker = broker
         self._turns = turns
@@ -202,7 +191,7 @@ class Metrics:
         return max(0, now - min(stored)) / value.unit if stored else 0.0
 
 
-def common_labels(settings: MetricsSettings, cluster: str, name: str) -> dict[str, str]:
+def common_labels(settings: BrokerSettings, cluster: str, name: str) -> dict[str, str]:
     """The labels that every sample has: those of metricsLabel (`a:b,c:d`), and who tells it."""
     labels = dict(parse_labels(settings.metrics_label))
     if settings.metrics_in_delta:

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.handling.call import Peer
 from orbitmq.net.connection import Connection
 from orbitmq.protocol.codes import ResponseCode
@@ -30,16 +31,7 @@ class Gate(Protocol):
     def admitted_bytes(self, data: bytes, peer: Peer, now: int) -> int: ...
 
 
-class GuardSettings(Protocol):
-    """Options of the broker about access."""
-
-    @property
-    def authentication_enabled(self) -> bool: ...
-    @property
-    def authorization_enabled(self) -> bool: ...
-
-
-def warn_of_gaps(settings: GuardSettings, has_users: bool) -> None:
+def warn_of_gaps(settings: BrokerSettings, has_users: bool) -> None:
     """Says at the start what is hardly meant so."""
     if settings.authorization_enabled and not settings.authentication_enabled:
         log.warning(
