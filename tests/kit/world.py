@@ -39,6 +39,7 @@ HOST = bytes([127, 0, 0, 1, 0, 0, 0x2A, 0x9F])
 @dataclass
 class Settings:
     auto_create_topic_enable: bool = True
+    enable_controller_mode: bool = False
     auto_create_subscription_group: bool = True
     default_topic_queue_nums: int = 8
     cluster_topic_enable: bool = True

@@ -23,6 +23,7 @@ from orbitmq.broker.client.outbox import Outbox
 from orbitmq.broker.delay.levels import DelayDelivery, DelayLevels
 from orbitmq.broker.delay.timer import Timers
 from orbitmq.broker.filter.filters import FilterTable
+from orbitmq.broker.ha.epochs import Epochs
 from orbitmq.broker.ha.links import Links
 from orbitmq.broker.ha.promise import Promise
 from orbitmq.broker.ha.replication import REFUSED_BY_SLAVES, Replication, flow_control
@@ -112,6 +113,7 @@ class Broker:
         self.replication.own_addresses = frozenset((identity.address, identity.ha_address))
         self.replication.slave_id = identity.broker_id
         self.role_requests = RoleRequests()
+        self.epochs = Epochs()
         self.dirty_tables = DirtyTables()
         self.outbox = Outbox()
         self.topics = TopicTable(identity, settings, self.dirty_tables, now)

@@ -7,16 +7,14 @@ has a handler or stands here.
 from __future__ import annotations
 
 _ROCKSDB = "this broker keeps nothing in RocksDB"
-_REPLICATION = "replication and the controller are not served yet"
+_MEMBERS = "a broker asks for the members of its group, and does not wait to be told"
 _COLD = "cold data is read in threads beside the loop: it holds nobody up, and needs no limits per group"
 
 NOT_SERVED: dict[int, str] = {
     354: _ROCKSDB,
     355: _ROCKSDB,
     513: "static topics are not served yet",
-    905: _REPLICATION,
-    1007: _REPLICATION,
-    1008: _REPLICATION,
+    905: _MEMBERS,
     2001: _COLD,
     2002: _COLD,
     2003: _COLD,

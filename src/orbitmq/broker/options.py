@@ -11,7 +11,12 @@ from dataclasses import dataclass
 from orbitmq.broker.auth.options import AUTH_ROWS, AuthSettings
 from orbitmq.broker.fast_failure import FastFailureOptions
 from orbitmq.broker.filter.options import FilterSettings
-from orbitmq.broker.ha.options import REPLICATION_ROWS, GroupOptions, ReplicationOptions
+from orbitmq.broker.ha.options import (
+    REPLICATION_ROWS,
+    ControllerModeOptions,
+    GroupOptions,
+    ReplicationOptions,
+)
 from orbitmq.broker.offset.options import UpkeepOptions
 from orbitmq.broker.pop.options import POP_ROWS, PopOptions
 from orbitmq.broker.stats.options import METRICS_ROWS, MetricsOptions
@@ -31,6 +36,7 @@ _NO_QUEUES = (
 @dataclass(kw_only=True)
 class BrokerSettings(
     AuthSettings,
+    ControllerModeOptions,
     FilterSettings,
     MetricsOptions,
     GroupOptions,
@@ -304,17 +310,16 @@ _OTHER_ROWS: list[Option] = [
         ("enableLmqStats", "boolean", False),
     ),
     *without_effect(
-        "brokers follow no controller yet",
+        "a heartbeat has the time of a request, and a member that is gone leaves the in-sync set at once",
         "BrokerConfig",
         ("sendHeartbeatTimeoutMillis", "int", 1000),
         ("cleanOfflineBrokerInterval", "int", 30_000),
         ("skipPreOnline", "boolean", False),
-        ("controllerAddr", "String", ""),
+    ),
+    *refused(
+        "controllerAddr names every controller",
+        "BrokerConfig",
         ("fetchControllerAddrByDnsLookup", "boolean", False),
-        ("checkSyncStateSetPeriod", "long", 5000),
-        ("syncControllerMetadataPeriod", "long", 10_000),
-        ("controllerHeartBeatTimeoutMills", "long", 10_000),
-        ("brokerElectionPriority", "int", 2_147_483_647),
     ),
     *without_effect(
         "who pulls without a heartbeat is not listed as a consumer, so that nothing of it expires",
@@ -349,11 +354,6 @@ _OTHER_ROWS: list[Option] = [
         "what a group is given follows from what its members subscribe to, and from nothing else",
         "BrokerConfig",
         ("useStaticSubscription", "boolean", False),
-    ),
-    *refused(
-        "brokers follow no controller yet",
-        "BrokerConfig",
-        ("enableControllerMode", "boolean", False),
     ),
     *refused(
         "access control 1.0 is gone upstream as well: see authenticationEnabled and authorizationEnabled",

@@ -74,6 +74,9 @@ class Flushes:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._waiting: list[Connection] = []
+        self.may_answer: Callable[[], bool] | None = None
+        """Asked before anything leaves, where it is set: connections are cut in place of an answer where it
+        says no."""
         self.turns = 0
         """Number of turns under way; more than one if a turn leads to another."""
         self._soon = False
@@ -366,6 +369,10 @@ class Connection(asyncio.Protocol):
         size, self._out_bytes = self._out_bytes, 0
         transport = self._transport
         if transport is None or self.is_closed or not out:
+            return
+        may_answer = self._flushes.may_answer
+        if may_answer is not None and not may_answer():
+            self.cut("this broker may not answer: it cannot prove that it is master")
             return
         self.last_active = self._loop.time()
         # Not writelines: in Python 3.12 and 3.13 it does not notice when a peer is too slow.

@@ -74,7 +74,6 @@ def test_every_default_is_a_valid_value(table: Table) -> None:
         ("storeType", "defaultRocksDB"),
         ("enableDLegerCommitLog", "true"),
         ("brokerRole", "SLAVE"),
-        ("enableControllerMode", "true"),
         ("authenticationProvider", "com.example.Provider"),
         ("authorizationMetadataProvider", "com.example.Provider"),
         ("authenticationStrategy", "com.example.Strategy"),

@@ -64,9 +64,13 @@ class BrokerConfig:
         return changed
 
     def note_role(self, broker_role: str, broker_id: int, now: int) -> None:
-        """Takes over a change of role that has been carried out: the next start has it, too."""
+        """Takes over a change of role that has been carried out. The next start has it, too, but for a role
+        that a controller gives.
+        """
         settings: Any = self.settings
         settings.broker_role, settings.broker_id = broker_role, broker_id
+        if settings.enable_controller_mode:
+            return
         self._changed |= {"brokerRole": broker_role, "brokerId": str(broker_id)}
         self.version.next(now)
         self._dirty_tables.mark(self.NAME)

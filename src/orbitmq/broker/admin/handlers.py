@@ -93,11 +93,13 @@ def exchange_broker_ha_info(tables: AdminTables, call: Call[ExchangeBrokerHaInfo
     """Tells a slave where its master is; a master tells a slave that asks what it is to know of it."""
     request, replication, identity = call.request, tables.replication, tables.identity
     if request.master_ha_address:
-        if not replication.is_slave:
+        if not replication.is_slave or tables.settings.enable_controller_mode:
             return HaInfoReply()
         replication.told(request.master_address or replication.master_address, request.master_ha_address)
         replication.told_ha_address = request.master_ha_address
         return HaInfoReply()
+    if tables.settings.enable_controller_mode and replication.is_slave:
+        return HaInfoReply()  # a broker that was elected a moment ago may still be on its way
     return HaInfoReply(
         master_ha_address=identity.ha_address,
         master_address=identity.address,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import NamedTuple
 
-from orbitmq.protocol.replication import MAX_PIECE_BYTES, BadStream, ReportReader
+from orbitmq.protocol.replication import MAX_PIECE_BYTES, BadStream, ReportReader, encode_header
 
 MAX_GROWTH_NOTES = 2_000
 
@@ -34,8 +34,16 @@ class SlaveLink:
         self.sent_bytes = 0
         self.bytes_per_second = 0
         """Sent within the last whole second."""
+        self.broker_id = 0
+        """The slave's id in its group, where it tells it (controller mode)."""
+        self.caught_up_ms = now
+        """The last time at which the slave is known to have had all of the log."""
+        self.greeting: bytes | None = None
+        """Bytes to send to the slave before anything else."""
         self.last_heard_ms = now
         self._last_sent_ms = now
+        self._level_at = 0
+        self._level_ms = now
         self._reports = ReportReader()
         self._second = 0
         self._in_second = 0
@@ -45,7 +53,7 @@ class SlaveLink:
 
         Raises BadStream where the peer is no slave, or its log is not a beginning of this one.
         """
-        report = self._reports.feed(data)
+        report = self._read(data, log_end)
         if report is None:
             return False
         self.last_heard_ms = now
@@ -69,6 +77,23 @@ class SlaveLink:
         before, self.acknowledged = self.acknowledged, report
         return report > before
 
+    def _read(self, data: bytes, log_end: int) -> int | None:
+        return self._reports.feed(data)
+
+    def header(self, send: Send, confirm_offset: int) -> bytes:
+        """The header of a piece."""
+        return encode_header(*send)
+
+    def _room(self, physical_offset: int) -> int:
+        """Largest number of bytes that a piece may have there."""
+        return MAX_PIECE_BYTES
+
+    def note_log_end(self, log_end: int, now: int) -> None:
+        """Notes when the slave was level with the log. Call some times a second."""
+        if self.acknowledged >= self._level_at:
+            self.caught_up_ms = self._level_ms
+            self._level_at, self._level_ms = log_end, now
+
     def _start(self, report: int, log_begin: int) -> int:
         if report and report < log_begin:
             raise BadStream(
@@ -87,7 +112,7 @@ class SlaveLink:
         left = log_end - self.next_offset
         if left > 0:
             in_segment = segment_bytes - self.next_offset % segment_bytes
-            return Send(self.next_offset, min(left, in_segment, batch_bytes, MAX_PIECE_BYTES))
+            return Send(self.next_offset, min(left, in_segment, batch_bytes, self._room(self.next_offset)))
         if now - self._last_sent_ms >= heartbeat_ms:
             return Send(self.next_offset, 0)
         return None

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from orbitmq.options import Long, RefusedValue, Settings, option, refused, without_effect
-from orbitmq.options.option import Option
+from orbitmq.options import Long, RefusedValue, Settings, option, without_effect
 
 _OWNER = "MessageStoreConfig"
 SLAVE = "SLAVE"
@@ -105,6 +104,31 @@ class ReplicationOptions(Settings, owner="MessageStoreConfig"):
         mutable=True,
     )
 
+    all_ack_in_sync_state_set: bool = option(
+        False,
+        "In controller mode: acknowledge a message once every in-sync replica has it. Without it "
+        "inSyncReplicas counts, and an election may lose messages.",
+        mutable=True,
+    )
+    ha_max_time_slave_not_catchup: Long = option(
+        15_000,
+        "In controller mode: time after which a slave that was not level with the log leaves the "
+        "in-sync set.",
+        unit="ms",
+        minimum=100,
+        mutable=True,
+    )
+    store_path_epoch_file: str | None = option(
+        None,
+        "File with the epochs of the log, in controller mode.",
+        apache_default="storePathRootDir/epochFileCheckpoint",
+    )
+    store_path_broker_identity: str | None = option(
+        None,
+        "File with the id that a controller gave this broker.",
+        apache_default="storePathRootDir/brokerIdentity",
+    )
+
     @property
     def is_slave(self) -> bool:
         """True if the broker follows a master."""
@@ -112,6 +136,8 @@ class ReplicationOptions(Settings, owner="MessageStoreConfig"):
 
     def complete(self) -> None:
         super().complete()
+        if getattr(self, "enable_controller_mode", False):
+            return  # the controller gives role and id
         broker_id: int = getattr(self, "broker_id", 0)
         if self.is_slave and broker_id == 0:
             raise RefusedValue(
@@ -163,20 +189,80 @@ class GroupOptions(Settings, owner="BrokerConfig"):
     )
 
 
+@dataclass(kw_only=True)
+class ControllerModeOptions(Settings, owner="BrokerConfig"):
+    """Options of a broker whose role a controller decides."""
+
+    enable_controller_mode: bool = option(
+        False,
+        "Let a controller decide the role of this broker: brokerRole and brokerId follow from it.",
+    )
+    controller_addr: str = option(
+        "", "Controllers: HOST:PORT separated by `;`. Any of them leads to the one that decides."
+    )
+    check_sync_state_set_period: Long = option(
+        5000,
+        "Interval at which a master looks whether slaves join or leave the in-sync set; one whose "
+        "connection ends leaves it at once.",
+        unit="ms",
+        minimum=10,
+    )
+    sync_controller_metadata_period: Long = option(
+        10_000,
+        "Interval at which a broker asks the controller for its group's master, besides its notices.",
+        unit="ms",
+        minimum=10,
+    )
+    controller_heart_beat_timeout_mills: Long = option(
+        10_000,
+        "Time without a heartbeat after which the controller replaces this broker as master. A master "
+        "that no controller answers stops acknowledging after nine tenths of it.",
+        unit="ms",
+        minimum=100,
+    )
+    broker_election_priority: int = option(
+        2_147_483_647,
+        "Among replicas that hold equally much, the one with the smallest value is elected.",
+        minimum=0,
+    )
+
+    def complete(self) -> None:
+        super().complete()
+        if not self.enable_controller_mode:
+            if getattr(self, "all_ack_in_sync_state_set", False):
+                raise RefusedValue(
+                    "allAckInSyncStateSet",
+                    True,
+                    "the in-sync set is a controller's: set enableControllerMode, else inSyncReplicas",
+                    self.sources.get("allAckInSyncStateSet", "settings"),
+                )
+            return
+        if not self.controller_addr:
+            raise RefusedValue(
+                "controllerAddr",
+                "",
+                "enableControllerMode needs the controllers' addresses: HOST:PORT separated by `;`",
+                self.sources.get("controllerAddr", "settings"),
+            )
+        if getattr(self, "enable_slave_acting_master", False):
+            raise RefusedValue(
+                "enableSlaveActingMaster",
+                True,
+                "a controller elects another master, so no slave acts for it: set one of the two",
+                self.sources.get("enableSlaveActingMaster", "settings"),
+            )
+
+
 REPLICATION_ROWS = [
     *without_effect(
-        "brokers follow no controller yet",
+        "a slave gets all of its master's log, and counts in the in-sync set",
         _OWNER,
-        Option("storePathEpochFile", "String", None, apache_default="storePathRootDir/epochFileCheckpoint"),
-        Option("storePathBrokerIdentity", "String", None, apache_default="storePathRootDir/brokerIdentity"),
         ("totalReplicas", "int", 1),
-        ("haMaxTimeSlaveNotCatchup", "long", 15_000),
         ("syncMasterFlushOffsetWhenStartup", "boolean", False),
         ("maxChecksumRange", "long", 1_073_741_824),
         ("maxSlaveResendLength", "long", 268_435_456),
         ("syncFromLastFile", "boolean", False),
         ("asyncLearner", "boolean", False),
     ),
-    *refused("brokers follow no controller yet", _OWNER, ("allAckInSyncStateSet", "boolean", False)),
 ]
 """Rows of replication that change nothing."""

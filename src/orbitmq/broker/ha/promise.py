@@ -8,29 +8,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from orbitmq.broker.ha.in_sync import InSyncSet
 from orbitmq.broker.ha.links import Links
+from orbitmq.broker.ha.options import SLAVE
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.protocol.codes import ResponseCode
-
-
-class PromiseSettings(Protocol):
-    """Options of acknowledgements."""
-
-    @property
-    def broker_role(self) -> str: ...
-    @property
-    def flush_disk_type(self) -> str: ...
-    @property
-    def in_sync_replicas(self) -> int: ...
-    @property
-    def min_in_sync_replicas(self) -> int: ...
-    @property
-    def enable_auto_in_sync_replicas(self) -> bool: ...
-    @property
-    def ha_max_gap_not_in_sync(self) -> int: ...
-    @property
-    def sync_flush_timeout(self) -> int: ...
-    @property
-    def slave_timeout(self) -> int: ...
 
 
 class Log(Protocol):
@@ -45,10 +27,14 @@ class Log(Protocol):
 class Promise:
     """Conditions that answers to stores wait for. Asked at every send: its parts are plain comparisons."""
 
-    def __init__(self, settings: PromiseSettings, log: Log, links: Links) -> None:
+    def __init__(self, settings: BrokerSettings, log: Log, links: Links) -> None:
         self._settings = settings
         self._log = log
         self.links = links
+        self.in_sync: InSyncSet | None = InSyncSet() if settings.enable_controller_mode else None
+        """The members that a controller may elect; None without a controller."""
+        self.master_confirmed = 0
+        """Confirm offset that a slave in controller mode was told by its master: readers see no further."""
         self.held_at: int | None = None
         """Of a broker that was master: readers see its log up to this physical offset, and no further, until
         it is known again that its log is that of its group's master. None: nothing is held back."""
@@ -62,11 +48,23 @@ class Promise:
     @property
     def waits_for_replicas(self) -> bool:
         """True if an answer waits for more brokers than this one."""
-        return self._settings.broker_role == "SYNC_MASTER" and self.needed_replicas > 1
+        if self._settings.broker_role != "SYNC_MASTER":
+            return False
+        if self.in_sync is not None and self._settings.min_in_sync_replicas > 1:
+            return True
+        return self.needed_replicas > 1 or self._waits_for_all
+
+    @property
+    def _waits_for_all(self) -> bool:
+        """True if all of the in-sync set have to have a message, and there are others than this broker."""
+        in_sync = self.in_sync
+        return in_sync is not None and self._settings.all_ack_in_sync_state_set and bool(in_sync.others)
 
     @property
     def available_replicas(self) -> int:
         """Brokers that hold the log or nearly so, this one included."""
+        if self.in_sync is not None:
+            return len(self.in_sync.ids)
         return 1 + self.links.in_sync(self._log.max_physical, self._settings.ha_max_gap_not_in_sync)
 
     @property
@@ -82,10 +80,14 @@ class Promise:
     def lacks_replicas(self) -> bool:
         """True if nothing may be stored now: fewer brokers are there than minInSyncReplicas asks for.
 
-        Only where enableAutoInSyncReplicas has the number follow those that are there; else a message is
-        stored and its answer says that replicas were late.
+        Only where enableAutoInSyncReplicas has the number follow those that are there, or a controller
+        decides who is in sync; else a message is stored and its answer says that replicas were late.
         """
         settings = self._settings
+        if self.in_sync is not None:
+            return settings.broker_role == "SYNC_MASTER" and (
+                self.available_replicas < settings.min_in_sync_replicas
+            )
         return (
             settings.broker_role == "SYNC_MASTER"
             and settings.enable_auto_in_sync_replicas
@@ -97,9 +99,14 @@ class Promise:
         """The physical offset up to which enough slaves hold the log, None where none has to."""
         if self.held_at is not None:
             return self.held_at
+        if self.in_sync is not None and self._settings.broker_role == SLAVE:
+            return self.master_confirmed
         if not self.waits_for_replicas:
             return None
-        return self.links.reached_by(self.needed_replicas - 1)
+        if self.in_sync is not None and self._settings.all_ack_in_sync_state_set:
+            return self.in_sync.replicated(self.links.all)
+        needed = self.needed_replicas
+        return None if needed <= 1 else self.links.reached_by(needed - 1)
 
     def timeout_ms(self) -> int:
         """For how long an answer waits: slaveTimeout where replicas are waited for, else syncFlushTimeout."""

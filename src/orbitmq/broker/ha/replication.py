@@ -9,6 +9,7 @@ from orbitmq.broker.ha.links import Links, SlaveLink
 from orbitmq.broker.ha.options import SLAVE
 from orbitmq.broker.ha.promise import Log
 from orbitmq.broker.ha.role import Role
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.protocol.bodies.ha import HAClientRuntimeInfo, HAConnectionRuntimeInfo, HARuntimeInfo
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
@@ -48,21 +49,10 @@ class TimedLog(Log, Protocol):
         """When the first message in the log was stored, in ms; -1 without one."""
 
 
-class ReplicationSettings(Protocol):
-    """Options of the broker's part in replication."""
-
-    @property
-    def broker_role(self) -> str: ...
-    @property
-    def ha_master_address(self) -> str | None: ...
-    @property
-    def ha_max_gap_not_in_sync(self) -> int: ...
-
-
 class Replication:
     """Links to slaves, or the link to the master, and what the name servers say of the latter."""
 
-    def __init__(self, settings: ReplicationSettings, log: TimedLog, links: Links) -> None:
+    def __init__(self, settings: BrokerSettings, log: TimedLog, links: Links) -> None:
         self._settings = settings
         self._log = log
         self.links = links
@@ -112,6 +102,8 @@ class Replication:
 
     def told(self, master_address: str | None, ha_address: str | None) -> None:
         """Takes over what a name server says of the group's master."""
+        if self._settings.enable_controller_mode:
+            return  # the controller tells it
         if ha_address in self.own_addresses or master_address in self.own_addresses:
             return  # the name server has not heard yet that this broker is no longer master
         if self.is_slave and master_address and ha_address:

@@ -79,6 +79,8 @@ class RoleRequests:
 
     def __init__(self) -> None:
         self.pending: deque[RequestedChange] = deque()
+        self.has_news = False
+        """The controller has told that a role has changed."""
 
     def ask(self, change: RoleChange) -> RequestedChange:
         """Notes a change; the server carries it out after the turn."""

@@ -10,7 +10,7 @@ from typing import cast
 from orbitmq.broker.ha.links import Links, Send, SlaveLink
 from orbitmq.broker.ha.options import ReplicationOptions
 from orbitmq.net.address import format_address
-from orbitmq.protocol.replication import BadStream, encode_header
+from orbitmq.protocol.replication import BadStream
 from orbitmq.server.errors import CannotListen
 from orbitmq.server.turn.listener import hosts_of, reason_of
 from orbitmq.store import MessageStore
@@ -26,7 +26,9 @@ UNSENT_BYTES = 1 << 20
 
 
 class HaServer:
-    """Listens for slaves and sends them the log. `on_progress()` is called when one has acknowledged more."""
+    """Listens for slaves and sends them the log. `on_progress()` is called when one has acknowledged more;
+    `make_link(address, now)` makes what is known of one.
+    """
 
     def __init__(
         self,
@@ -35,12 +37,14 @@ class HaServer:
         links: Links,
         now: Callable[[], int],
         on_progress: Callable[[], None],
+        make_link: Callable[[str, int], SlaveLink] = SlaveLink,
     ) -> None:
         self.settings = settings
         self.store = store
         self.links = links
         self.now = now
         self.on_progress = on_progress
+        self.make_link = make_link
         self.connections: list[_SlaveConnection] = []
         self._server: asyncio.AbstractServer | None = None
 
@@ -68,7 +72,15 @@ class HaServer:
             if connection.link.is_silent(now, self.settings.ha_housekeeping_interval):
                 connection.end("it has not reported in time")
             else:
+                connection.link.note_log_end(self.store.max_physical, now)
                 connection.pump()
+
+    def replace(self, connection: _SlaveConnection) -> None:
+        """Ends an older connection of the same slave: it has connected anew before the old line broke."""
+        broker_id = connection.link.broker_id
+        for other in list(self.connections):
+            if broker_id and other is not connection and other.link.broker_id == broker_id:
+                other.end(f"broker {broker_id} has connected anew, from {connection.link.address}")
 
     def close(self) -> None:
         """Takes no more slaves and ends the connections of those there are."""
@@ -91,7 +103,7 @@ class _SlaveConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's has no such base
         host, port = transport.get_extra_info("peername")[:2]
-        self.link = SlaveLink(format_address(host, port), self._server.now())
+        self.link = self._server.make_link(format_address(host, port), self._server.now())
         self._transport.set_write_buffer_limits(high=UNSENT_BYTES)
         if len(self._server.connections) >= MAX_SLAVES:
             self.end(f"more than {MAX_SLAVES} slaves")
@@ -108,7 +120,11 @@ class _SlaveConnection(asyncio.Protocol):
         except BadStream as error:
             self.end(str(error))
             return
+        if link.greeting is not None:
+            self._transport.write(link.greeting)
+            link.greeting = None
         if is_new and link.next_offset >= 0:
+            server.replace(self)
             log.info("slave %s follows from %d on", link.address, link.next_offset)
             server.links.add(link)
         if has_more:
@@ -151,7 +167,7 @@ class _SlaveConnection(asyncio.Protocol):
                 )
                 return
             send = Send(send.physical_offset, len(data))
-            self._transport.write(encode_header(*send) + data)
+            self._transport.write(link.header(send, store.confirm_offset) + data)
             link.sent(send, now)
             server.links.limit.use(send.size)
 

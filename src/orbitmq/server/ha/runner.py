@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from ssl import SSLContext
 
 from orbitmq.broker.auth.config_values import own_credentials
 from orbitmq.broker.broker import Broker
+from orbitmq.broker.ha.epoch_following import EpochFollowing
+from orbitmq.broker.ha.epoch_links import EpochLink
+from orbitmq.broker.ha.following import Following
+from orbitmq.broker.ha.links import SlaveLink
 from orbitmq.broker.ha.role import Role
 from orbitmq.net.pool import ConnectionPool
+from orbitmq.protocol.epoch_replication import Epoch
 from orbitmq.server.ha.master import HaServer
 from orbitmq.server.ha.metadata import MetadataSync
 from orbitmq.server.ha.slave import HaClient
+from orbitmq.store import MessageStore
 from orbitmq.store.periodic import PeriodicTask
 
 HA_TICK_MS = 100
@@ -22,7 +29,9 @@ class ReplicationRunner:
     """Started and stopped with each change of role.
 
     `flush()` brings the log to the disk, `ask_for_master()` has the name servers tell the master,
-    `after_step(now)` ends a turn that has stored something or heard of replicas.
+    `after_step(now)` ends a turn that has stored something or heard of replicas. In controller mode
+    `save_epochs()` brings the epochs to the disk, and `on_diverged(common_end)` is told where this log and
+    the master's part.
     """
 
     def __init__(
@@ -35,6 +44,8 @@ class ReplicationRunner:
         flush: Callable[[], Awaitable[object]],
         ask_for_master: Callable[[], Awaitable[object]],
         after_step: Callable[[int], None],
+        save_epochs: Callable[[], None] = lambda: None,
+        on_diverged: Callable[[int], None] = lambda common_end: None,
     ) -> None:
         self._broker = broker
         self._port = port
@@ -43,6 +54,8 @@ class ReplicationRunner:
         self._flush = flush
         self._ask_for_master = ask_for_master
         self._after_step = after_step
+        self._save_epochs = save_epochs
+        self._on_diverged = on_diverged
         self._to_master: ConnectionPool | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self.server: HaServer | None = None
@@ -67,6 +80,8 @@ class ReplicationRunner:
                 ask_for_master=self._ask_for_master,
                 after_append=self._after_step,
                 verified=self._verified,
+                make_following=self._follow_epochs if settings.enable_controller_mode else Following,
+                on_diverged=self._on_diverged,
             )
             sync = MetadataSync(broker, pool, self._now, self._after_step)
             self._tasks = [
@@ -74,10 +89,32 @@ class ReplicationRunner:
                 asyncio.create_task(sync.run(), name="follow the master's tables"),
             ]
 
+    def _follow_epochs(self, store: MessageStore, master: str, now: int) -> Following:
+        broker = self._broker
+
+        def on_epoch(epoch: Epoch) -> None:
+            broker.epochs.append(epoch)
+            self._save_epochs()
+
+        return EpochFollowing(
+            store,
+            master,
+            now,
+            broker_id=broker.replication.slave_id,
+            epochs=broker.epochs,
+            least_epoch=broker.replication.epoch,
+            on_epoch=on_epoch,
+        )
+
     async def listen(self) -> None:
         """Takes slaves. Raises CannotListen."""
         broker, settings = self._broker, self._broker.settings
-        server = HaServer(settings, broker.store, broker.promise.links, self._now, self._moved)
+        make_link: Callable[[str, int], SlaveLink] = SlaveLink
+        if settings.enable_controller_mode:
+            make_link = partial(EpochLink, epochs=broker.epochs)
+        server = HaServer(
+            settings, broker.store, broker.promise.links, self._now, self._moved, make_link=make_link
+        )
         await server.listen(settings.bind_address, self._port, settings.server_socket_backlog)
         self.server = server
 
@@ -85,8 +122,13 @@ class ReplicationRunner:
         self._after_step(self._now())
 
     def _verified(self) -> None:
-        """Shows readers all of the log: it is a beginning of the master's."""
-        self._broker.promise.held_at = None
+        """Shows readers the log, in controller mode what the master has confirmed: it is a beginning of the
+        master's.
+        """
+        promise, following = self._broker.promise, self._broker.replication.following
+        promise.held_at = None
+        if isinstance(following, EpochFollowing):
+            promise.master_confirmed = max(promise.master_confirmed, following.confirm_offset)
 
     def periodic_tasks(self) -> Iterable[PeriodicTask]:
         """Tasks that come round."""

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import cast
 
+from orbitmq.broker.ha.epoch_following import EpochFollowing, LogsDiverged
 from orbitmq.broker.ha.following import Following
 from orbitmq.broker.ha.replication import Replication
 from orbitmq.broker.options import BrokerSettings
@@ -36,8 +37,9 @@ class HaClient:
     """Follows the master until it is stopped.
 
     `flush()` brings the log to the disk; `ask_for_master()` has the name servers tell where the master is;
-    `after_append(now)` ends a turn that has stored something; `verified()` is told when the master goes on
-    where this log ends.
+    `after_append(now)` ends a turn that has stored something; `verified()` is told with all that comes from
+    a master that goes on where this log ends. In controller mode `make_following` makes a connection that
+    speaks of epochs, and `on_diverged(common_end)` is told where this log and the master's part.
     """
 
     def __init__(
@@ -52,6 +54,8 @@ class HaClient:
         ask_for_master: Callable[[], Awaitable[object]],
         after_append: Callable[[int], None],
         verified: Callable[[], None] = lambda: None,
+        make_following: Callable[[MessageStore, str, int], Following] = Following,
+        on_diverged: Callable[[int], None] = lambda common_end: None,
     ) -> None:
         self._settings = settings
         self._store = store
@@ -62,6 +66,8 @@ class HaClient:
         self._ask_for_master = ask_for_master
         self.after_append = after_append
         self.verified = verified
+        self._make_following = make_following
+        self._on_diverged = on_diverged
         self._connection: _MasterConnection | None = None
         self._said = ""
         self._asked_at = -ASK_SECONDS
@@ -78,6 +84,9 @@ class HaClient:
                 except (OSError, TimeoutError, NetError) as error:
                     self._say(f"the master at {self._replication.ha_address} cannot be reached: {error}")
                     await self._ask()
+                except LogsDiverged as diverged:
+                    self._on_diverged(diverged.common_end)
+                    pause = REFUSED_SECONDS
                 except OrbitError as error:
                     self._replication.refusal = str(error)
                     self._say(f"does not follow {self._replication.ha_address}: {error}")
@@ -103,10 +112,11 @@ class HaClient:
         """Follows the master until the connection ends. Raises OSError, NetError, BadStream, StoreError."""
         store, replication = self._store, self._replication
         await self._check_group()
-        await self._compare()
+        following = self._make_following(store, address, self._now())
+        if not isinstance(following, EpochFollowing) or not following.knows_epochs:
+            await self._compare()
         # The first report is an acknowledgement, too.
         await self._flush()
-        following = Following(store, address, self._now())
         host, port = parse_address(address)
         async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
             _, connection = await asyncio.get_running_loop().create_connection(
@@ -115,6 +125,8 @@ class HaClient:
         self._connection = connection
         replication.following = following
         try:
+            if isinstance(following, EpochFollowing):
+                connection.send(following.handshake)
             self.report()
             while not connection.closed.done():
                 await asyncio.wait({connection.closed}, timeout=TICK_SECONDS)
@@ -232,9 +244,8 @@ class _MasterConnection(asyncio.Protocol):
         now = self._client._now()
         try:
             self.following.heard(data, now)
-            if not self.heard:
-                self.heard = True
-                self._client.verified()
+            self.heard = True
+            self._client.verified()
         except (OrbitError, OSError) as error:
             self._ended(error)
             self.abort()

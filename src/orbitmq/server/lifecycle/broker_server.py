@@ -23,10 +23,13 @@ from orbitmq.broker.options import VIP_DISTANCE, BrokerSettings
 from orbitmq.broker.transaction.handlers import decisions_first
 from orbitmq.handling.call import DataAt, Durable, Warm
 from orbitmq.net.address import format_address
+from orbitmq.protocol.epoch_replication import Epoch
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.protocol.records.ids import UniqueIds, pack_host
 from orbitmq.server.errors import CannotListen
 from orbitmq.server.ha.acting import ActingMaster
+from orbitmq.server.ha.controller_mode import ControllerMode
+from orbitmq.server.ha.identity import EpochFile, IdentityFile
 from orbitmq.server.ha.runner import ReplicationRunner
 from orbitmq.server.lifecycle.auth_file import load_auth
 from orbitmq.server.lifecycle.broker_tasks import BrokerTasks
@@ -97,6 +100,8 @@ class BrokerServer:
         self._tells_later = False
         self._pushes_later = False
         self._stopped = False
+        self._epoch_file = EpochFile(self._file_of(settings.store_path_epoch_file, "epochFileCheckpoint"))
+        self._controller_mode: ControllerMode
         self._closing = False
         """The store is being closed, in a thread: nobody else touches it any more."""
         self._changing_role = asyncio.Lock()
@@ -165,6 +170,12 @@ class BrokerServer:
             new_unique_id=ids.new,
             figures=self.store.figures,
         )
+        if settings.enable_controller_mode:
+            # Until the controller says otherwise.
+            broker.replication.is_fenced = True
+            self._identity_file().read()  # one of another broker ends the start before anybody connects
+            broker.epochs = self._epoch_file.read()
+            broker.epochs.truncate(self.store.max_physical + 1)
         # Before anything is stored: a SYNC_MASTER's readers see nothing that its slaves lack.
         self.store.replicas_reached(broker.promise.replicated)
         self.store.takes_messages = not broker.replication.is_slave
@@ -215,6 +226,16 @@ class BrokerServer:
             self._port - VIP_DISTANCE,
             backlog=settings.server_socket_backlog,
         )
+        if settings.enable_controller_mode:
+            self._controller_mode = ControllerMode(
+                broker,
+                self._identity_file(),
+                self._clock.now,
+                self.change_role,
+                self.truncate,
+                ssl=client_context(settings),
+            )
+            self.turns.listener.flushes.may_answer = lambda: self._controller_mode.may_answer
         await self._start_replication(ssl=client_context(settings))
         self._timers = TimerRunner(broker.timer, self._clock.now, self._after_turn, self._threads.read)
         broker.check_back.keeps_up = self._keeps_up
@@ -227,6 +248,8 @@ class BrokerServer:
         first = self._spawn(self._registrar.register())
         # A name server that does not answer holds nobody up: it hears of us when it is back.
         await asyncio.wait({first}, timeout=FIRST_REGISTRATION_SECONDS)
+        if settings.enable_controller_mode:
+            self._spawn(self._controller_mode.run())
         if settings.enable_slave_acting_master:
             acting = ActingMaster(
                 broker, self._registrar, addresses, self._clock.now, ssl=client_context(settings)
@@ -242,12 +265,33 @@ class BrokerServer:
             flush=self._flush_all,
             ask_for_master=self._registrar.register,
             after_step=self._after_turn,
+            save_epochs=lambda: self._epoch_file.write(self.broker.epochs),
+            on_diverged=self._log_diverged,
         )
         try:
             await self.replication.start()
         except CannotListen:
             await self.turns.listener.stop_listening()
             raise
+
+    def _log_diverged(self, common_end: int) -> None:
+        self._spawn(self._controller_mode.cut_to(common_end))
+
+    def _file_of(self, option: str | None, name: str) -> Path:
+        return Path(option or f"{self.settings.store_path_root_dir}/{name}").expanduser()
+
+    def _identity_file(self) -> IdentityFile:
+        path = self._file_of(self.settings.store_path_broker_identity, "brokerIdentity")
+        return IdentityFile(path, self.identity.cluster, self.identity.name)
+
+    async def _begin_epoch(self, number: int) -> None:
+        """Notes durably where this master's reign begins, before it stores anything. Raises OSError."""
+        epochs = self.broker.epochs
+        if number > epochs.last:
+            start = self.store.max_physical if epochs.entries else self.store.min_physical
+            epochs.append(Epoch(number, start))
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._threads.save, self._epoch_file.write, epochs)
 
     async def _flush_all(self) -> None:
         await asyncio.get_running_loop().run_in_executor(self._threads.flush, self.store.flush_now)
@@ -344,8 +388,12 @@ class BrokerServer:
             raise RuntimeError("a log is cut while its broker's role is unknown")
         self.turns.listener.close_unsent("the log is cut")
         end = broker.truncate(physical_offset, self._clock.now())
-        if broker.promise.held_at is not None:
-            broker.promise.held_at = min(broker.promise.held_at, end)
+        promise = broker.promise
+        if promise.held_at is not None:
+            promise.held_at = min(promise.held_at, end)
+        promise.master_confirmed = min(promise.master_confirmed, end)
+        if broker.epochs.truncate(end):
+            self._epoch_file.write(broker.epochs)
         return end
 
     async def _leave_role(self, change: RoleChange) -> None:
@@ -397,6 +445,8 @@ class BrokerServer:
         if change.role is Role.UNKNOWN:
             return
         if change.role is Role.MASTER:
+            if settings.enable_controller_mode:
+                await self._begin_epoch(change.epoch)
             await self.replication.listen()
             await self._reopen_timers(None)
             self.store.takes_messages = True
@@ -502,6 +552,9 @@ class BrokerServer:
         self._wake()
         while broker.role_requests.pending:
             self._spawn(self._change_as_asked(broker.role_requests.pending.popleft()))
+        if broker.role_requests.has_news:
+            broker.role_requests.has_news = False
+            self._controller_mode.wake()
         self._table_writer.notice()
         self._registrar.topics_changed()
         if not self._flushing and self.store.wants_flush:

@@ -9,6 +9,7 @@ from ssl import SSLContext
 
 from orbitmq.broker.auth.config_values import own_credentials
 from orbitmq.broker.broker import Broker
+from orbitmq.broker.ha.role import Role
 from orbitmq.broker.metadata import registration
 from orbitmq.net.errors import NetError
 from orbitmq.net.pool import ConnectionPool
@@ -53,6 +54,8 @@ class Registrar:
         Without `force` a name server that has the present table is only told that the broker lives. After
         `unregister` nobody is told anything.
         """
+        if self._broker.replication.role is Role.UNKNOWN:
+            return 0
         for _ in range(0, len(self._broker.topics.by_name), TEXTS_PER_TURN):
             if self._broker.topics.make_wire_texts(TEXTS_PER_TURN):
                 break
@@ -128,7 +131,7 @@ class Registrar:
     def topics_changed(self) -> None:
         """Tells all name servers of the topics that changed since the last call, soon."""
         changed = self._broker.topics.take_changed()
-        if not changed or self._stopped:
+        if not changed or self._stopped or self._broker.replication.role is Role.UNKNOWN:
             return
         request = registration.register_changed(
             self._broker.identity,

@@ -7,18 +7,11 @@ from dataclasses import dataclass
 import pytest
 
 from orbitmq.broker.ha.links import Links, SlaveLink
-from orbitmq.broker.ha.options import ReplicationOptions
 from orbitmq.broker.ha.promise import Promise
+from orbitmq.broker.options import BrokerSettings
 from orbitmq.options import RefusedValue
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.replication import encode_report
-
-
-@dataclass
-class Settings(ReplicationOptions):
-    flush_disk_type: str = "ASYNC_FLUSH"
-    sync_flush_timeout: int = 5000
-    broker_id: int = 0
 
 
 @dataclass
@@ -33,7 +26,7 @@ def promise(*slaves: int, log: Log | None = None, **values: object) -> Promise:
         link = SlaveLink("s:1", 0)
         link.heard(encode_report(reported), 0, 1000, 0)
         links.add(link)
-    return Promise(Settings(**{"broker_role": "SYNC_MASTER", **values}), log or Log(), links)  # type: ignore[arg-type]
+    return Promise(BrokerSettings(**{"broker_role": "SYNC_MASTER", **values}), log or Log(), links)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -82,4 +75,4 @@ def test_the_number_follows_those_that_are_in_sync_but_not_below_the_least() -> 
 @pytest.mark.parametrize(("role", "broker_id"), [("SLAVE", 0), ("ASYNC_MASTER", 1), ("SYNC_MASTER", 2)])
 def test_role_and_id_go_together(role: str, broker_id: int) -> None:
     with pytest.raises(RefusedValue, match="slave"):
-        Settings(broker_role=role, broker_id=broker_id).complete()
+        BrokerSettings(broker_role=role, broker_id=broker_id).complete()

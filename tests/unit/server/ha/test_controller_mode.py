@@ -1,0 +1,364 @@
+"""Brokers whose roles a controller decides, with a real controller and etcd: elections, returns, leases."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from unittest.mock import AsyncMock
+
+import pytest
+
+from orbitmq.broker.ha.in_sync import Lease
+from orbitmq.broker.ha.role import Role
+from orbitmq.broker.options import BROKER_TABLE
+from orbitmq.controller.options import ControllerSettings
+from orbitmq.net.errors import NetError
+from orbitmq.net.pool import ConnectionPool
+from orbitmq.options import Layer, RefusedValue
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.errors import BrokerRefused, OrbitError
+from orbitmq.protocol.requests.controller import ControllerElectMaster, ControllerGetReplicaInfo
+from orbitmq.protocol.requests.ha import ExchangeBrokerHaInfo, GetBrokerEpochCache, NotifyBrokerRoleChanged
+from orbitmq.protocol.requests.send import SendMessage, SendReply
+from orbitmq.server.controller.server import ControllerServer
+from orbitmq.server.controller.stores import open_store
+from orbitmq.server.errors import StartError
+from orbitmq.server.lifecycle.broker_server import BrokerServer
+from orbitmq.server.turn.listener import free_ports
+from orbitmq.testing.local_broker import SMALL_SEGMENTS
+from orbitmq.testing.local_etcd import LocalEtcd
+from tests.needs import need
+from tests.unit.server.ha.test_replication import log_of, until
+
+TIMEOUT_MS = 1_500
+
+
+@pytest.fixture(scope="module")
+def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEtcd]:
+    need("etcd")
+    with LocalEtcd(tmp_path_factory.mktemp("etcd")) as running:
+        yield running
+
+
+class Group:
+    """A controller, and the brokers of one group in this process."""
+
+    def __init__(self, folder: Path, etcd: LocalEtcd, prefix: str) -> None:
+        self._folder = folder
+        self.settings = ControllerSettings(
+            store_address=etcd.address,
+            store_prefix=prefix,
+            store_lease_seconds=2,
+            scan_not_active_broker_interval=50,
+        )
+        self._port = 0
+        self.controller: ControllerServer | None = None
+        self.brokers: dict[str, BrokerServer] = {}
+        self.pool = ConnectionPool()
+        self._ports: dict[str, int] = {}
+
+    async def start_controller(self) -> None:
+        self._port = self._port or free_ports()
+        server = ControllerServer(self.settings, open_store(self.settings), port=self._port)
+        await server.start()
+        self.controller = server
+
+    async def stop_controller(self) -> None:
+        assert self.controller is not None
+        await self.controller.stop()
+        self.controller = None
+
+    async def start(self, name: str, **options: object) -> BrokerServer:
+        values = {
+            "enableControllerMode": True,
+            "controllerAddr": f"127.0.0.1:{self._port}",
+            "allAckInSyncStateSet": True,
+            "brokerRole": "SYNC_MASTER",
+            "controllerHeartBeatTimeoutMills": TIMEOUT_MS,
+            "brokerHeartbeatInterval": 100,
+            "checkSyncStateSetPeriod": 100,
+            "syncControllerMetadataPeriod": 500,
+            "haSendHeartbeatInterval": 100,
+            "listenPort": self._ports.setdefault(name, free_ports(-2, 1)),
+            "storePathRootDir": str(self._folder / name),
+            **SMALL_SEGMENTS,
+            **options,
+        }
+        server = BrokerServer(BROKER_TABLE.load([Layer("the test", values)]))
+        await server.start()
+        self.brokers[name] = server
+        return server
+
+    async def stop(self, name: str) -> None:
+        await self.brokers.pop(name).stop()
+
+    async def close(self) -> None:
+        await self.pool.close()
+        for name in list(self.brokers):
+            await self.stop(name)
+        if self.controller is not None:
+            await self.stop_controller()
+
+    async def send(self, server: BrokerServer, body: bytes) -> SendReply:
+        return await self.pool.call(
+            server.address, SendMessage("P", "T", "TBW102", 4, 0, 0, 1, 0, "", body=body)
+        )
+
+    async def members(self) -> set[int]:
+        assert self.controller is not None
+        reply = await self.pool.call(self.controller.address, ControllerGetReplicaInfo("broker-a"))
+        return set() if reply.body is None else set(reply.body.sync_state_set or ())
+
+    async def until_in_sync(self, *ids: int) -> None:
+        while await self.members() != set(ids):  # noqa: ASYNC110 (controllers tell brokers only)
+            await asyncio.sleep(0.02)
+
+
+def role(server: BrokerServer) -> Role:
+    return server.broker.replication.role
+
+
+@pytest.fixture
+async def group(etcd: LocalEtcd, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Group]:
+    made = Group(tmp_path, etcd, f"/{request.node.name}")
+    await made.start_controller()
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+async def two(group: Group, **options: object) -> tuple[BrokerServer, BrokerServer]:
+    first = await group.start("one", **options)
+    await until(lambda: role(first) is Role.MASTER)
+    second = await group.start("two", **options)
+    await group.until_in_sync(1, 2)
+    return first, second
+
+
+async def test_the_first_broker_is_master_and_the_second_is_in_sync(group: Group, tmp_path: Path) -> None:
+    first, second = await two(group)
+    reply = await group.send(first, b"one")
+    assert reply.code == ResponseCode.SUCCESS
+    assert second.store.max_physical == first.store.max_physical, "acknowledged once both have it"
+    assert log_of(first) == log_of(second)
+    await until(lambda: second.store.confirm_offset == first.store.max_physical)
+    assert (tmp_path / "one" / "brokerIdentity").read_text() == "DefaultCluster#broker-a#1"
+    assert (tmp_path / "two" / "brokerIdentity").read_text() == "DefaultCluster#broker-a#2"
+    assert not (tmp_path / "two" / "brokerIdentity-temp").exists()
+    cache = (await group.pool.call(first.address, GetBrokerEpochCache())).body
+    assert [(entry.epoch, entry.start_offset) for entry in cache.epoch_list] == [(1, 0)]
+    with pytest.raises(BrokerRefused):
+        await group.send(second, b"a slave takes nothing")
+
+
+async def test_a_master_that_is_gone_is_replaced_and_comes_back_as_slave(
+    group: Group, tmp_path: Path
+) -> None:
+    first, second = await two(group)
+    for n in range(5):
+        await group.send(first, b"before %d" % n)
+    await group.stop("one")
+    await until(lambda: role(second) is Role.MASTER)
+    for n in range(5):
+        assert (await group.send(second, b"behind %d" % n)).code == ResponseCode.SUCCESS
+    back = await group.start("one")
+    await group.until_in_sync(1, 2)
+    assert role(back) is Role.SLAVE
+    await until(lambda: back.store.max_physical == second.store.max_physical)
+    assert log_of(back) == log_of(second)
+    files = [(tmp_path / name / "epochFileCheckpoint").read_text() for name in ("one", "two")]
+    assert files[0] == files[1]
+
+
+async def test_an_operator_moves_the_master_and_nothing_acknowledged_is_lost(group: Group) -> None:
+    first, second = await two(group)
+    acknowledged: list[bytes] = []
+
+    async def keep_sending() -> None:
+        n = 0
+        while True:
+            n += 1
+            for server in (first, second):
+                with contextlib.suppress(OrbitError):
+                    body = b"message %d" % n
+                    if (await group.send(server, body)).code == ResponseCode.SUCCESS:
+                        acknowledged.append(body)
+            await asyncio.sleep(0)
+
+    sending = asyncio.create_task(keep_sending())
+    await until(lambda: len(acknowledged) > 20)
+    assert group.controller is not None
+    await group.pool.call(
+        group.controller.address, ControllerElectMaster("DefaultCluster", "broker-a", 2, True)
+    )
+    await until(lambda: role(second) is Role.MASTER and role(first) is Role.SLAVE)
+    seen = len(acknowledged)
+    await until(lambda: len(acknowledged) > seen + 20)
+    sending.cancel()
+    await group.until_in_sync(1, 2)
+    log = log_of(second)
+    assert [body for body in acknowledged if body not in log] == []
+    await until(lambda: log_of(first) == log_of(second))
+
+
+async def test_a_log_that_went_another_way_is_cut_to_what_both_have(group: Group) -> None:
+    first, second = await two(group)
+    await group.send(first, b"both have it")
+    await group.stop("two")
+    await group.until_in_sync(1)
+    await group.send(first, b"acknowledged by the only member")
+    await group.stop("one")
+    # The one that is behind may not be master, for it is not in sync.
+    second = await group.start("two")
+    await asyncio.sleep(1)
+    assert role(second) is not Role.MASTER
+    first = await group.start("one")
+    await group.until_in_sync(1, 2)
+    assert log_of(first) == log_of(second)
+    assert b"acknowledged by the only member" in log_of(second)
+
+
+async def test_bytes_that_were_never_confirmed_are_cut_off_a_master_before(group: Group) -> None:
+    first, second = await two(group)
+    await group.send(first, b"confirmed")
+    # The slave hears nothing more, and the master does not learn of it.
+    assert second.replication.client is not None
+    connection = second.replication.client._connection
+    assert connection is not None
+    assert connection._transport is not None
+    connection._transport.pause_reading()
+    lonely = asyncio.create_task(group.send(first, b"nobody else has it"))
+    await until(lambda: first.store.max_physical > second.store.max_physical)
+    assert group.controller is not None
+    await group.pool.call(
+        group.controller.address, ControllerElectMaster("DefaultCluster", "broker-a", 2, True)
+    )
+    await until(lambda: role(second) is Role.MASTER)
+    await group.send(second, b"of the new master")
+    with contextlib.suppress(OrbitError):
+        assert (await lonely).code != ResponseCode.SUCCESS
+    await group.until_in_sync(1, 2)
+    await until(lambda: log_of(first) == log_of(second))
+    assert b"nobody else has it" not in log_of(first)
+
+
+async def test_without_a_controller_a_master_stops_acknowledging_until_it_is_back(group: Group) -> None:
+    first = await group.start("one")
+    await until(lambda: role(first) is Role.MASTER)
+    assert (await group.send(first, b"with a lease")).code == ResponseCode.SUCCESS
+    await group.stop_controller()
+    await until(lambda: role(first) is Role.UNKNOWN)
+    with pytest.raises(OrbitError):
+        await group.send(first, b"without a lease")
+    await group.start_controller()
+    await until(lambda: role(first) is Role.MASTER)
+    assert (await group.send(first, b"with a lease again")).code == ResponseCode.SUCCESS
+
+
+async def test_an_answer_that_would_leave_behind_the_lease_does_not_leave(group: Group) -> None:
+    first = await group.start("one")
+    await until(lambda: role(first) is Role.MASTER)
+    await group.send(first, b"known")
+    # As just after a pause of the process: it is master by what it knows, and its lease is over.
+    mode = first._controller_mode
+    mode._try_change = AsyncMock()  # type: ignore[method-assign]
+    mode._lease = Lease(0)
+    mode._beat = AsyncMock()  # type: ignore[method-assign]
+    with pytest.raises(NetError):
+        await group.send(first, b"stored, not acknowledged")
+    assert b"stored, not acknowledged" in log_of(first)
+
+
+async def test_a_notice_of_a_stranger_changes_nothing(group: Group) -> None:
+    first, second = await two(group)
+    await group.pool.call(second.address, NotifyBrokerRoleChanged("127.0.0.1:1", 99, 99, 7))
+    await asyncio.sleep(0.3)
+    assert (role(first), role(second)) == (Role.MASTER, Role.SLAVE)
+    told = await group.pool.call(second.address, ExchangeBrokerHaInfo("127.0.0.1:1", 0, "127.0.0.1:1"))
+    assert told.master_ha_address is None
+    assert second.broker.replication.ha_address == first.identity.ha_address
+
+
+async def test_with_fewer_members_than_the_least_nothing_is_stored(group: Group) -> None:
+    first, _ = await two(group, minInSyncReplicas=2)
+    await group.send(first, b"two have it")
+    await group.stop("two")
+    await group.until_in_sync(1)
+    with pytest.raises(BrokerRefused, match="IN_SYNC_REPLICAS_NOT_ENOUGH"):
+        await group.send(first, b"one is too few")
+
+
+async def test_a_slave_that_takes_nothing_leaves_the_set_in_time_and_sends_go_on(group: Group) -> None:
+    first, second = await two(group, haMaxTimeSlaveNotCatchup=300)
+    assert second.replication.client is not None
+    connection = second.replication.client._connection
+    assert connection is not None
+    assert connection._transport is not None
+    connection._transport.pause_reading()
+    reply = await group.send(first, b"acknowledged once the set is smaller")
+    assert reply.code == ResponseCode.SUCCESS
+    assert await group.members() == {1}
+    connection._transport.resume_reading()
+    await group.until_in_sync(1, 2)
+
+
+async def test_among_equals_the_smallest_priority_is_elected(group: Group) -> None:
+    await two(group)
+    third = await group.start("three", brokerElectionPriority=1)
+    await group.until_in_sync(1, 2, 3)
+    await group.stop("one")
+    await until(lambda: role(third) is Role.MASTER)
+
+
+async def test_slaves_join_at_the_next_look_at_the_set(group: Group) -> None:
+    first = await group.start("one", checkSyncStateSetPeriod=1_500)
+    await until(lambda: role(first) is Role.MASTER)
+    await group.start("two")
+    await until(lambda: bool(first.broker.promise.links.all))
+    assert await group.members() == {1}
+    await group.until_in_sync(1, 2)
+
+
+async def test_without_notices_a_broker_asks_for_the_master_itself(group: Group) -> None:
+    group.settings.notify_broker_role_changed = False
+    _, second = await two(group, syncControllerMetadataPeriod=200)
+    await group.stop("one")
+    await until(lambda: role(second) is Role.MASTER)
+
+
+async def test_files_of_controller_mode_are_where_the_options_say(group: Group, tmp_path: Path) -> None:
+    paths = {"storePathBrokerIdentity": tmp_path / "who", "storePathEpochFile": tmp_path / "epochs"}
+    first = await group.start("one", **{name: str(path) for name, path in paths.items()})
+    await until(lambda: role(first) is Role.MASTER)
+    assert (tmp_path / "who").read_text() == "DefaultCluster#broker-a#1"
+    assert (tmp_path / "epochs").read_text().endswith("1-0\n")
+
+
+async def test_the_folder_of_another_broker_is_refused(group: Group, tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "epochFileCheckpoint").write_text("3\n1\n1-0\n")
+    with pytest.raises(StartError, match="epochs"):
+        await group.start("one")
+    (tmp_path / "one" / "epochFileCheckpoint").unlink()
+    (tmp_path / "one" / "brokerIdentity").write_text("DefaultCluster#broker-b#1")
+    with pytest.raises(StartError, match="broker-b"):
+        await group.start("one")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"enableControllerMode": True}, "controllers' addresses"),
+        ({"allAckInSyncStateSet": True}, "enableControllerMode"),
+        (
+            {"enableControllerMode": True, "controllerAddr": "a:1", "enableSlaveActingMaster": True},
+            "no slave acts",
+        ),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(options: dict[str, object], says: str) -> None:
+    with pytest.raises(RefusedValue, match=says):
+        BROKER_TABLE.load([Layer("the test", options)])
