@@ -137,6 +137,12 @@ class MemoryStore:
     def is_in_memory(self, topic: str, queue_id: int, queue_offset: int) -> bool:
         return True
 
+    def cold_unit(self, topic: str, queue_id: int, queue_offset: int) -> None:
+        """Nothing here is on a disk."""
+
+    def cold_record(self, physical_offset: int) -> None:
+        """Nothing here is on a disk."""
+
     def search(self, queues: object = ()) -> MemoryStore:
         """Nothing here is on a disk."""
         return self

@@ -7,7 +7,7 @@ from typing import Any
 
 from orbitmq.protocol.records.message import StoredMessage
 from orbitmq.protocol.records.message_cy import decode_records
-from orbitmq.store import Appended, GetStatus, MessageStore, PendingMessage, StoreOptions
+from orbitmq.store import Appended, GetResult, GetStatus, MessageStore, PendingMessage, StoreOptions
 from orbitmq.store.files import Disk
 
 NOW = 1_700_000_000_000
@@ -71,15 +71,19 @@ def filled(store: MessageStore, count: int, now: int = NOW, **values: Any) -> li
     return [store.append(message(number, **values), now + number) for number in range(count)]
 
 
+def get_warm(store: MessageStore, *wanted: Any, **more: Any) -> GetResult:
+    """The result of `store.get` once what it asks for is in memory."""
+    while (result := store.get(*wanted, **more)).cold is not None:
+        store.read_cold(*result.cold)
+    return result
+
+
 def read_queue(store: MessageStore, topic: str = "T", queue_id: int = 0) -> list[StoredMessage]:
     """All messages of a queue, through `get` alone."""
     found: list[StoredMessage] = []
     position = max(0, store.min_offset(topic, queue_id))
     while True:
-        result = store.get(topic, queue_id, position, 32)
-        if result.cold is not None:
-            store.read_cold(*result.cold)
-            continue
+        result = get_warm(store, topic, queue_id, position, 32)
         if result.status is GetStatus.FOUND:
             records, bad = decode_records(b"".join(result.records))
             assert not bad

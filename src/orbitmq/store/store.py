@@ -24,7 +24,15 @@ from orbitmq.store.lock import StoreLock
 from orbitmq.store.log.append_cy import Limits, append_messages
 from orbitmq.store.log.commit_log import CommitLog, Segment
 from orbitmq.store.log.confirm import Confirm
-from orbitmq.store.log.messages import Appended, GetResult, GetStatus, PendingMessage, PutStatus, QueryResult
+from orbitmq.store.log.messages import (
+    Appended,
+    Cold,
+    GetResult,
+    GetStatus,
+    PendingMessage,
+    PutStatus,
+    QueryResult,
+)
 from orbitmq.store.log.raw_append import QueueFollower, RawAppend
 from orbitmq.store.log.retention import Retention
 from orbitmq.store.metrics import StoreFigures
@@ -714,6 +722,14 @@ class MessageStore:
     def read_cold(self, offset: int, size: int, queue: object | None = None) -> None:
         """Brings what `get` named as cold into memory. Blocks, without the GIL: for a thread."""
         self._reader.read_cold(offset, size, queue)
+
+    def cold_unit(self, topic: str, queue_id: int, queue_offset: int) -> Cold | None:
+        """The range that `physical_offset_of` would wait for; None where the unit is in memory or missing."""
+        return self._reader.cold_unit(topic, queue_id, queue_offset)
+
+    def cold_record(self, physical_offset: int) -> Cold | None:
+        """The range that `record_at` would wait for; None where the record is in memory or missing."""
+        return self._reader.cold_record(physical_offset)
 
     def is_resident(self, physical_offset: int, size: int) -> bool:
         """True if a range of the log can be read without waiting for the disk."""

@@ -14,9 +14,10 @@ from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.offset.offsets import OffsetTable
 from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
-from orbitmq.handling.call import Answer, Call, Outcome, Result, Wait, off_loop
+from orbitmq.handling.call import Answer, Call, Outcome, Result, Wait, Warm, off_loop
 from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.handling.saving import after_saving
+from orbitmq.handling.warming import once_warm
 from orbitmq.protocol.bodies.offset import (
     GetConsumerStatusBody,
     QueryCorrectionOffsetBody,
@@ -76,13 +77,23 @@ class OffsetTables:
 
 
 @handlers(QueryConsumerOffset)
-def query_consumer_offset(tables: OffsetTables, call: Call[QueryConsumerOffset], now: int) -> Reply:
+def query_consumer_offset(tables: OffsetTables, call: Call[QueryConsumerOffset], now: int) -> Result:
     """The offset of a group on a queue.
 
     A group without an offset starts at 0 while the queue's first message is still in memory, whatever its
     client would choose.
     """
     request = call.request
+    topic, queue_id = request.topic, request.queue_id
+    is_new = tables.offsets.get(request.consumer_group, topic, queue_id) < 0
+    if is_new and request.set_zero_if_not_found is not False:
+        cold = tables.store.cold_unit(topic, queue_id, 0)
+        if cold is not None:
+            return once_warm(Warm(*cold), lambda later: _offset_of(tables, request), now)
+    return _offset_of(tables, request)
+
+
+def _offset_of(tables: OffsetTables, request: QueryConsumerOffset) -> Reply:
     offset = tables.offsets.get(request.consumer_group, request.topic, request.queue_id)
     if offset < 0:
         if request.set_zero_if_not_found is False or not _is_young(tables, request.topic, request.queue_id):

@@ -17,6 +17,7 @@ from orbitmq.broker.pop.pops import LONGEST_INVISIBLE_MS, MOST_MESSAGES, Popped,
 from orbitmq.broker.registry import handlers
 from orbitmq.broker.stats.counters import BrokerStats
 from orbitmq.handling.call import Call, Durable, Outcome, Result, Wait, Warm
+from orbitmq.handling.warming import once_warm
 from orbitmq.protocol.codes import PERM_READ, ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.pop import (
@@ -33,7 +34,8 @@ from orbitmq.store.queue.filtering import Accept, MessageFilter
 
 LATE_MS = 500
 """A pop whose time ran out so long ago is not looked at: nobody waits for it any more."""
-WARM_TIMEOUT_MS = 30_000
+COLD_READS = 2
+"""Number of times that a peek waits for the disk: for units of a queue, and for messages."""
 MAX_HELD_MS = 10 * 60_000
 """Longest time a call is held, whatever its client asks for."""
 
@@ -108,11 +110,11 @@ def _attempt(
             tables.held_pops.wake(wish.topic, wish.group, wish.queue_id)
         return _found(tables, wish, popped, now)
     if popped.cold is not None:
-
-        def warmed(outcome: Outcome, later: int) -> Result:
-            return _attempt(tables, call, wish, deadline, later, passes_cold=True)
-
-        return Wait((Warm(*popped.cold),), now + WARM_TIMEOUT_MS, warmed)
+        return once_warm(
+            Warm(*popped.cold),
+            lambda later: _attempt(tables, call, wish, deadline, later, passes_cold=True),
+            now,
+        )
     if now >= deadline:
         return _reply(popped, ResponseCode.POLLING_TIMEOUT)
     key = (wish.topic, wish.group, wish.queue_id)
@@ -168,16 +170,20 @@ def peek_message(tables: PopTables, call: Call[PeekMessage], now: int) -> Result
     _check(tables, request, "peeking message", now)
     most = min(max(1, request.max_msg_nums), MOST_MESSAGES)
 
-    def look(later: int) -> Popped:
-        return tables.pops.peek(request.consumer_group, request.topic, request.queue_id, most, later)
+    return _peek(tables, request, most, tables.pops.any_start(), COLD_READS, now)
 
-    def reply(popped: Popped) -> PopReply:
+
+def _peek(
+    tables: PopTables, request: PeekMessage, most: int, start: int, cold_reads: int, now: int
+) -> Result:
+    popped = tables.pops.peek(request.consumer_group, request.topic, request.queue_id, most, start)
+    if popped.cold is None or not cold_reads:
         return _reply(popped, ResponseCode.SUCCESS if popped.count else ResponseCode.PULL_NOT_FOUND)
-
-    popped = look(now)
-    if popped.cold is None:
-        return reply(popped)
-    return Wait((Warm(*popped.cold),), now + WARM_TIMEOUT_MS, lambda outcome, later: reply(look(later)))
+    return once_warm(
+        Warm(*popped.cold),
+        lambda later: _peek(tables, request, most, start, cold_reads - 1, later),
+        now,
+    )
 
 
 @handlers(Notification)

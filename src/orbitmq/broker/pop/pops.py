@@ -148,7 +148,7 @@ class Pops:
             revive_queue_id = self._revive_turn
         popped = Popped(now, wish.invisible_ms, revive_queue_id)
         retry_first = not wish.order and roll < retry_share
-        start = 0 if by_priority else self._dice.roll(1 << 16)
+        start = 0 if by_priority else self.any_start()
         queues: list[tuple[str, int]] = []
         if retry_first:
             queues += self._retry_queues(wish, start)
@@ -182,10 +182,16 @@ class Pops:
                 return True
         return False
 
-    def peek(self, group: str, topic: str, queue_id: int, most: int, now: int) -> Popped:
-        """Messages that a pop would find, which stay free for everybody."""
+    def any_start(self) -> int:
+        """A number by which looks at any queue begin with another one each time."""
+        return self._dice.roll(1 << 16)
+
+    def peek(self, group: str, topic: str, queue_id: int, most: int, start: int) -> Popped:
+        """Messages that a pop would find, which stay free for everybody.
+
+        Where it finds nothing but what is on the disk, `cold` is of the first such queue from `start` on.
+        """
         popped = Popped(0, 0, 0)
-        start = self._dice.roll(1 << 16)
         queues = list(self._queues_of(topic, start)) if queue_id < 0 else [(topic, queue_id)]
         for name in self._retry_topics(topic, group):
             queues += self._queues_of(name, start)
@@ -197,9 +203,10 @@ class Pops:
                 result = self._store.get(name, number, begin, most - popped.count)
                 self._take_records(wish, popped, name, result, None)
                 rest -= result.count
-                if result.cold is not None and not popped.count:
-                    popped.cold = result.cold
+                popped.cold = popped.cold or result.cold
             popped.rest += max(0, rest)
+        if popped.count:
+            popped.cold = None
         return popped
 
     def _is_by_priority(self, wish: PopWish, roll: int) -> bool:
@@ -239,6 +246,9 @@ class Pops:
         group, store = wish.group, self._store
         key = (topic, group, queue_id)
         limit = self._settings.pop_inflight_message_threshold
+        cold = self._cold_first(topic, group, queue_id, wish.init_mode)
+        if cold is not None:
+            return cold
         begin = self._begin(topic, group, queue_id, wish.init_mode, now)
         stop = (
             self._settings.enable_pop_message_threshold and self._in_flight.of(topic, group, queue_id) > limit
@@ -357,6 +367,17 @@ class Pops:
         ):
             return 0
         return max(0, store.max_offset(topic, queue_id) - 1)
+
+    def _cold_first(self, topic: str, group: str, queue_id: int, init_mode: int) -> Cold | None:
+        """The range of the disk that `_first` would wait for."""
+        if (
+            init_mode == INIT_MIN
+            or not self._settings.init_pop_offset_by_check_msg_in_mem
+            or topic.startswith(RETRY_PREFIX)
+            or self._offsets.get(group, topic, queue_id) >= 0
+        ):
+            return None
+        return self._store.cold_unit(topic, queue_id, 0)
 
     def _position(self, topic: str, group: str, queue_id: int) -> int:
         """Where the next pop of a queue begins, without changing anything."""

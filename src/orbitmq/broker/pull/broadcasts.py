@@ -17,6 +17,7 @@ from orbitmq.handling.call import Outcome, Result, Wait
 from orbitmq.protocol.bodies.heartbeat import ConsumeType
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.requests.pull import LitePullMessage, PullMessage, PullReply
+from orbitmq.store.log.messages import Cold
 
 PROXY_FOR_BROADCAST = 1
 """A proxy that forwards the pulls of a broadcasting member says so in `requestSource`."""
@@ -28,6 +29,7 @@ class BroadcastStore(Protocol):
     """The part of the store by which a start offset is found."""
 
     def is_in_memory(self, topic: str, queue_id: int, queue_offset: int) -> bool: ...
+    def cold_unit(self, topic: str, queue_id: int, queue_offset: int) -> Cold | None: ...
     def max_offset(self, topic: str, queue_id: int) -> int: ...
 
 
@@ -85,6 +87,21 @@ class BroadcastOffsets:
 
     def start_offset(self, puller: Puller, request: PullMessage | LitePullMessage) -> int | None:
         """Where a member is sent that came another way before, or asks where to begin; else None."""
+        known = self._known(puller, request)
+        if known is None or known >= 0:
+            return known
+        topic, queue_id = request.topic, request.queue_id
+        young = self._store.is_in_memory(topic, queue_id, 0)
+        return 0 if young else max(0, self._store.max_offset(topic, queue_id))
+
+    def cold_first(self, puller: Puller, request: PullMessage | LitePullMessage) -> Cold | None:
+        """The range of the disk that `start_offset` would wait for."""
+        if self._known(puller, request) != -1:
+            return None
+        return self._store.cold_unit(request.topic, request.queue_id, 0)
+
+    def _known(self, puller: Puller, request: PullMessage | LitePullMessage) -> int | None:
+        """The known offset of a member that is sent somewhere; -1: none; None: it is not sent."""
         group, topic, queue_id = request.consumer_group, request.topic, request.queue_id
         asks = puller.by_proxy and request.queue_offset < 0
         member = self._members.get((group, topic), {}).get(puller.client_id)
@@ -93,10 +110,7 @@ class BroadcastOffsets:
         known = -1 if member is None else member.offsets.get(queue_id, -1)
         if known < 0:
             known = self._offsets.get(f"{group}@broadcast", topic, queue_id)
-        if known < 0:
-            young = self._store.is_in_memory(topic, queue_id, 0)
-            known = 0 if young else max(0, self._store.max_offset(topic, queue_id))
-        return known
+        return max(known, -1)
 
     def pulled(
         self, puller: Puller, request: PullMessage | LitePullMessage, queue_offset: int, now: int

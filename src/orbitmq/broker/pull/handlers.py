@@ -20,11 +20,12 @@ from orbitmq.broker.metadata.new_topics import once_saved
 from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.offset.offsets import OffsetTable
 from orbitmq.broker.options import BrokerSettings
-from orbitmq.broker.pull.broadcasts import BroadcastOffsets
+from orbitmq.broker.pull.broadcasts import BroadcastOffsets, Puller
 from orbitmq.broker.pull.pulls_cy import BYTES_AT_ONCE, CachedPullPlan, answer, take_pulls
 from orbitmq.broker.registry import handlers
 from orbitmq.broker.stats.counters import BrokerStats
 from orbitmq.handling.call import Call, DataAt, Outcome, Peer, Result, Taken, Wait, Warm
+from orbitmq.handling.warming import once_warm
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.codes import PERM_READ, ResponseCode
@@ -48,7 +49,6 @@ FORBIDDEN_SUBSCRIPTION = "5"
 
 MAX_SUSPEND_MS = 10 * 60_000
 """Longest time a pull is held, whatever the client asks for."""
-WARM_TIMEOUT_MS = 30_000
 COLD_READS = 2
 """Number of times that a pull waits for the disk: for units of its queue, and for messages."""
 
@@ -114,6 +114,26 @@ def pull(tables: PullTables, call: Call[AnyPull], now: int) -> Result:
     puller = tables.broadcasts.puller(request, call.peer.connection_id)
     if puller is None:
         return _read_warm(tables, request, topic, group, wanted, now, COLD_READS)
+    first = tables.broadcasts.cold_first(puller, request)
+    if first is None:
+        return _pull_of_member(tables, request, topic, group, wanted, puller, now)
+    return once_warm(
+        Warm(*first),
+        lambda later: _pull_of_member(tables, request, topic, group, wanted, puller, later),
+        now,
+    )
+
+
+def _pull_of_member(
+    tables: PullTables,
+    request: AnyPull,
+    topic: TopicConfig,
+    group: SubscriptionGroupConfig,
+    wanted: Accept,
+    puller: Puller,
+    now: int,
+) -> Result:
+    """The pull of a member of a broadcasting group, which may be sent to where it has to begin."""
     start = tables.broadcasts.start_offset(puller, request)
     result: Result
     if start is None:
@@ -136,11 +156,11 @@ def _read_warm(
     result = _read(tables, request, wanted, now)
     if result.cold is None or not cold_reads:
         return _reply_or_hold(tables, request, topic, group, wanted, result, now)
-
-    def warmed(outcome: Outcome, later: int) -> Result:
-        return _read_warm(tables, request, topic, group, wanted, later, cold_reads - 1)
-
-    return Wait((Warm(*result.cold),), now + WARM_TIMEOUT_MS, warmed)
+    return once_warm(
+        Warm(*result.cold),
+        lambda later: _read_warm(tables, request, topic, group, wanted, later, cold_reads - 1),
+        now,
+    )
 
 
 def _check_group(tables: PullTables, request: AnyPull, now: int) -> SubscriptionGroupConfig:

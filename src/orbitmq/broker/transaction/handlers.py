@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from orbitmq.broker.auth.permissions import PUB, UPDATE
 from orbitmq.broker.auth.records import RecordAccess
@@ -14,7 +15,8 @@ from orbitmq.broker.registry import handlers
 from orbitmq.broker.transaction.records import Half, resumed
 from orbitmq.broker.transaction.transactions import Decision, Transactions
 from orbitmq.broker.transaction.window import HalfState
-from orbitmq.handling.call import Call, Durable, Outcome, Peer, Result, Wait
+from orbitmq.handling.call import Call, Durable, Outcome, Peer, Result, Wait, Warm
+from orbitmq.handling.warming import once_warm
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.names import HALF_TOPIC, TRANSACTION_PREPARED
@@ -28,6 +30,8 @@ from orbitmq.protocol.requests.transaction import EndTransaction, ResumeCheckHal
 from orbitmq.protocol.schema.declare import Void
 from orbitmq.store import MessageStore, PutStatus
 
+COLD_READS = 3
+"""Number of times that a request waits for the disk: for a half message, its open copy's unit, that copy."""
 NOT_FOUND = "Find prepared transaction message failed"
 UNDECIDED = 0
 _HALF = f"\x02{TRANSACTION_PREPARED}\x01true\x02"
@@ -50,10 +54,7 @@ class TransactionTables:
 @handlers(EndTransaction)
 def end_transaction(tables: TransactionTables, call: Call[EndTransaction], now: int) -> Result:
     """Commits or rolls back one half message."""
-    (result,) = _end(tables, [call.request], [call.command], call.peer, now)
-    if isinstance(result, Exception):
-        raise result
-    return result
+    return _end_one(tables, call.request, call.command, call.peer, COLD_READS, now)
 
 
 def end_many(
@@ -66,7 +67,7 @@ def end_many(
             requests.append(EndTransaction.from_command(command))
         except Exception as error:
             requests.append(error)
-    return [*_end(tables, requests, commands, peer, now)]
+    return [*_end(tables, requests, commands, peer, COLD_READS, now)]
 
 
 def decisions_first(commands: list[Command]) -> list[Command]:
@@ -95,11 +96,26 @@ def _is_half(command: Command) -> bool:
     return name is not None and _HALF in f"\x02{(command.ext or {}).get(name, '')}\x02"
 
 
+def _end_one(
+    tables: TransactionTables,
+    request: EndTransaction,
+    command: Command,
+    peer: Peer,
+    cold_reads: int,
+    now: int,
+) -> Result:
+    (result,) = _end(tables, [request], [command], peer, cold_reads, now)
+    if isinstance(result, Exception):
+        raise result
+    return result
+
+
 def _end(
     tables: TransactionTables,
     requests: Sequence[EndTransaction | Exception],
     commands: Sequence[Command],
     peer: Peer,
+    cold_reads: int,
     now: int,
 ) -> list[Result | Exception]:
     results: list[Result | Exception] = []
@@ -109,6 +125,12 @@ def _end(
     for request, command in zip(requests, commands, strict=True):
         if isinstance(request, Exception):
             results.append(request)
+            continue
+        decides = cold_reads and request.commit_or_rollback != UNDECIDED
+        cold = tables.transactions.cold(request.commit_log_offset) if decides else None
+        if cold is not None:
+            end = partial(_end_one, tables, request, command, peer, cold_reads - 1)
+            results.append(once_warm(Warm(*cold), end, now))
             continue
         try:
             half = _decided(tables, request, command, peer, now)
@@ -222,6 +244,20 @@ def resume_check_half_message(
         physical_offset = parse_offset_message_id(call.request.msg_id or "").physical_offset
     except MalformedId as error:
         raise Refused(ResponseCode.SYSTEM_ERROR, str(error)) from None
+    return _resume_at(tables, call, physical_offset, COLD_READS, now)
+
+
+def _resume_at(
+    tables: TransactionTables,
+    call: Call[ResumeCheckHalfMessage],
+    physical_offset: int,
+    cold_reads: int,
+    now: int,
+) -> Result:
+    cold = tables.transactions.cold(physical_offset) if cold_reads else None
+    if cold is not None:
+        look = partial(_resume_at, tables, call, physical_offset, cold_reads - 1)
+        return once_warm(Warm(*cold), look, now)
     half = tables.transactions.half_at(physical_offset)
     if half is not None:
         tables.record_access.check_topic(call.command, call.peer, half.topic, UPDATE)

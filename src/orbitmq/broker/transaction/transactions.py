@@ -41,6 +41,7 @@ from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.protocol.names import HALF_TOPIC, OP_HALF_TOPIC
 from orbitmq.protocol.records.properties import find_property
 from orbitmq.store import Appended, PendingMessage, PutStatus
+from orbitmq.store.log.messages import Cold
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +65,8 @@ class TransactionStore(Protocol):
         self, topic: str, queue_id: int, queue_offset: int
     ) -> tuple[int, int, int] | None: ...
     def record_at(self, physical_offset: int) -> memoryview | bytes | None: ...
+    def cold_unit(self, topic: str, queue_id: int, queue_offset: int) -> Cold | None: ...
+    def cold_record(self, physical_offset: int) -> Cold | None: ...
     def append_many(
         self, messages: Sequence[PendingMessage], now_ms: int, answers: list[Appended] | None = None
     ) -> list[Appended]: ...
@@ -232,6 +235,23 @@ class Transactions:
     def half_at(self, physical_offset: int) -> Half | None:
         """The half message that begins at a physical offset."""
         return read_half(self._store.record_at(physical_offset)) if physical_offset >= 0 else None
+
+    def cold(self, physical_offset: int) -> Cold | None:
+        """The range of the disk that a look at a half message, or at its open copy, would wait for."""
+        if physical_offset < 0:
+            return None
+        cold = self._store.cold_record(physical_offset)
+        if cold is not None or not self.newest:
+            return cold
+        half = self.half_at(physical_offset)
+        copy = None if half is None else self.newest.get(half.root)
+        if half is None or copy is None or copy == half.offset:
+            return None
+        cold = self._store.cold_unit(HALF_TOPIC, QUEUE_ID, copy)
+        if cold is not None:
+            return cold
+        unit = self._store.physical_offset_of(HALF_TOPIC, QUEUE_ID, copy)
+        return None if unit is None else self._store.cold_record(unit[0])
 
     def named(self, physical_offset: int) -> Half | None:
         """The half message that a decision names by its physical offset."""

@@ -133,6 +133,10 @@ class OpenFiles:
             self._files.popitem(last=False)
         return file
 
+    def opened(self, queue: ConsumeQueue, start: int) -> StoreFile | None:
+        """The same, if it is open."""
+        return self._files.get((queue, start))
+
     def forget(self, queue: ConsumeQueue) -> None:
         """Lets go of the files of a queue."""
         for key in [key for key in self._files if key[0] is queue]:
@@ -272,12 +276,12 @@ class QueueTable:
         return OpenFiles(self.disk, self.folder, self.file_bytes, most)
 
     def is_resident(self, queue: ConsumeQueue, queue_offset: int, count: int) -> bool:
-        """True if units can be read without waiting for the disk; also for units in a missing file."""
+        """True if units can be read without waiting for the disk, which opening their file may do as well."""
         position = queue_offset * UNIT_BYTES
         start = position - position % self.file_bytes
-        file = self.reading.get(queue, start)
+        file = self.reading.opened(queue, start)
         if file is None:
-            return True
+            return False
         length = min(count * UNIT_BYTES, start + self.file_bytes - position)
         return file.resident_bytes(position - start, length) >= length
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from time import monotonic
 
 from orbitmq.store.log.commit_log import CommitLog, Segment
 from orbitmq.store.log.messages import Cold, GetResult, GetStatus
@@ -37,11 +37,11 @@ COLD_UNITS = 3200
 RESIDENCE_BYTES = 1 << 20
 """Bytes ahead of a reader that are checked for being in memory."""
 RESIDENT_SECONDS = 1.0
-"""For how long what was in memory is taken to be there still."""
+"""For how long what was in memory, or was brought in, is taken to be there still."""
 MAX_READ_KEPT = 4096
 """Cold reads that have ended and were not looked at yet: more than there are requests at a time."""
 WARM_KEPT = 64
-"""Ranges that count as in memory since they were read: more than readers come to the end of in one turn."""
+"""Ranges of which it is known that they were brought in: more than readers come to the end of in one turn."""
 MAX_BAD_RECORDS_KEPT = 1000
 MAX_BULK_COUNT = 8192
 """Messages in one answer to a reader of a whole topic."""
@@ -75,12 +75,12 @@ class QueueReader:
         """Messages within this distance of the end of the log count as in memory."""
         self.opened_end = 0
         """End of the log when this process opened it."""
-        self._read: deque[tuple[ConsumeQueue | None, int, int]] = deque(maxlen=MAX_READ_KEPT)
-        """Ranges that threads have brought into memory, of a queue or else of the log. Nobody iterates over
-        it: threads append, the owner takes from the other end."""
-        self._warm: deque[tuple[int, int]] = deque(maxlen=WARM_KEPT)
+        self._read: deque[tuple[ConsumeQueue | None, int, int, float]] = deque(maxlen=MAX_READ_KEPT)
+        """Ranges that threads have brought into memory, of a queue or else of the log, and until when that
+        counts. Nobody iterates over it: threads append, the owner takes from the other end."""
+        self._warm: deque[tuple[int, int, float]] = deque(maxlen=WARM_KEPT)
         """Ranges of the log that were brought into memory. The owner's, as the next two."""
-        self._warm_units: deque[tuple[ConsumeQueue, int, int]] = deque(maxlen=WARM_KEPT)
+        self._warm_units: deque[tuple[ConsumeQueue, int, int, float]] = deque(maxlen=WARM_KEPT)
         self._resident: deque[tuple[int, int, float]] = deque(maxlen=16)
         """Ranges of the log that were in memory, and until when that counts."""
         self._units_ahead: OrderedDict[ConsumeQueue, tuple[int, bytes]] = OrderedDict()
@@ -235,10 +235,10 @@ class QueueReader:
         """
         end = physical_offset + size
         self._note_read()
-        for start, stop in self._warm:
-            if start <= physical_offset and end <= stop:
+        now = monotonic()
+        for start, stop, until in self._warm:
+            if start <= physical_offset and end <= stop and now < until:
                 return stop
-        now = time.monotonic()
         for start, stop, until in self._resident:
             if start <= physical_offset and end <= stop and now < until:
                 return stop
@@ -277,20 +277,41 @@ class QueueReader:
     ) -> Cold | None:
         """The units that a read begins with, where they are neither in memory nor just brought in."""
         self._note_read()
-        for warm_queue, start, stop in self._warm_units:
-            if warm_queue is queue and start <= queue_offset < stop:
+        now = monotonic()
+        for warm_queue, start, stop, until in self._warm_units:
+            if warm_queue is queue and start <= queue_offset < stop and now < until:
                 return None
         count = max(max_count, 1) if accept is None else UNITS_PER_READ
         if self._table.is_resident(queue, queue_offset, min(count, UNITS_PER_READ)):
             return None
         return Cold(queue_offset, COLD_UNITS * UNIT_BYTES, queue)
 
+    def cold_unit(self, topic: str, queue_id: int, queue_offset: int) -> Cold | None:
+        """See `MessageStore.cold_unit`."""
+        queue = self._table.find(topic, queue_id)
+        if queue is None or not queue.min_offset <= queue_offset < min(queue.tail_start, queue.max_offset):
+            return None
+        return self._cold_units(queue, queue_offset, 1, None)
+
+    def cold_record(self, physical_offset: int) -> Cold | None:
+        """See `MessageStore.cold_record`."""
+        if physical_offset >= max(self.opened_end, self._log.max_physical - HOT_BYTES):
+            return None
+        size = 4
+        if self.resident_to(physical_offset, size) >= physical_offset + size:
+            size = int.from_bytes(self._log.read(physical_offset, size), "big", signed=True)
+            if size <= 0 or self.resident_to(physical_offset, size) >= physical_offset + size:
+                return None
+        return Cold(physical_offset, max(size, COLD_READ_BYTES))
+
     def read_cold(self, physical_offset: int, size: int, queue: object | None = None) -> None:
         """See `MessageStore.read_cold`."""
         if isinstance(queue, ConsumeQueue):
             count = size // UNIT_BYTES
             self._table.read_file(self._table.open_files(1), queue, physical_offset, count)
-            self._read.append((queue, physical_offset, physical_offset + count))
+            self._read.append(
+                (queue, physical_offset, physical_offset + count, monotonic() + RESIDENT_SECONDS)
+            )
             return
         segment = self._log.find(physical_offset)
         if segment is not None:
@@ -300,16 +321,16 @@ class QueueReader:
                 segment.file.read(position, min(_READ_STEP_BYTES, end - position))
                 position += _READ_STEP_BYTES
         # Served next time even if memory is so short that it is gone again: a reader has to get on.
-        self._read.append((None, physical_offset, physical_offset + size))
+        self._read.append((None, physical_offset, physical_offset + size, monotonic() + RESIDENT_SECONDS))
 
     def _note_read(self) -> None:
         """Takes over what threads have read since the last call."""
         while self._read:
-            queue, start, stop = self._read.popleft()
+            queue, start, stop, until = self._read.popleft()
             if queue is None:
-                self._warm.append((start, stop))
+                self._warm.append((start, stop, until))
             else:
-                self._warm_units.append((queue, start, stop))
+                self._warm_units.append((queue, start, stop, until))
 
     def forget(self, queue: ConsumeQueue) -> None:
         """Lets go of units that were read ahead, of a queue that was cut."""

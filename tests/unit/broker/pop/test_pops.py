@@ -435,6 +435,6 @@ def test_a_peek_hides_nothing(make: Make) -> None:
     world = make()
     world.send(3)
     for _ in range(2):
-        popped = world.broker.pops.peek(GROUP, TOPIC, -1, 2, world.now)
+        popped = world.broker.pops.peek(GROUP, TOPIC, -1, 2, 0)
         assert (popped.count, popped.rest) == (2, 1)
     assert len(world.pop()) == 3

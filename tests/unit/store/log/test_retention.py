@@ -10,7 +10,7 @@ import pytest
 from orbitmq.store import GetStatus, MessageStore, PutStatus
 from orbitmq.store.files import RealDisk
 from orbitmq.store.log.retention import HOUR_MS
-from tests.kit.store import NOW, SEGMENT, bodies, filled, message, opened
+from tests.kit.store import NOW, SEGMENT, bodies, filled, get_warm, message, opened
 
 
 class FullDisk(RealDisk):
@@ -216,7 +216,7 @@ def test_only_so_many_segments_go_in_one_round(tmp_path: Path) -> None:
 
 
 def test_a_deleted_segment_lives_as_long_as_its_last_reader(store: MessageStore, tmp_path: Path) -> None:
-    result = store.get("T", 0, 0, 1)
+    result = get_warm(store, "T", 0, 0, 1)
     before = bytes(result.records[0])
     age(tmp_path, 73)
     store.delete_expired(NOW)

@@ -12,7 +12,7 @@ from orbitmq.store import GetStatus, MessageStore
 from orbitmq.store.queue.consume_queue import UNIT
 from orbitmq.store.queue.extension import LARGEST_ADDRESS
 from orbitmq.store.queue.filtering import ExtensionUnit, MessageFilter
-from tests.kit.store import NOW, filled, message, opened
+from tests.kit.store import NOW, filled, get_warm, message, opened
 from tests.wire.vector_files import load
 
 A, B = java_hash("a"), java_hash("b")
@@ -99,7 +99,7 @@ def test_tags_and_bits_are_found_in_memory_and_in_files(tmp_path: Path, written:
         assert queue is not None
         assert queue.extension is not None
         assert not queue.extension.data
-    assert store.get("T", 0, 0, 32, accept=frozenset({A})).count == 10
+    assert get_warm(store, "T", 0, 0, 32, accept=frozenset({A})).count == 10
     assert store.get("T", 0, 0, 32, accept=lambda code: code == B).count == 10
     wanted = Bits(1)
     result = store.get("T", 0, 3, 32, accept=wanted)
@@ -194,7 +194,7 @@ def test_files_go_with_their_topic(tmp_path: Path) -> None:
     filled(store, 1, tag="a")  # at once, while the files of before are still there
     write_queues(store)
     assert not file(tmp_path).exists()
-    assert store.get("T", 0, 0, 32, accept=frozenset({A})).count == 1
+    assert get_warm(store, "T", 0, 0, 32, accept=frozenset({A})).count == 1
     store.delete_queues("T")
     store._queue_writer.run()
     assert not file(tmp_path).parent.parent.exists()

@@ -276,7 +276,8 @@ def test_units_that_are_not_in_memory_are_announced_and_then_read(
     assert queue is not None
     files = store._queues.reading
     with monkeypatch.context() as patch:
-        patch.setattr(files, "get", lambda queue, start: ColdFile(OpenFiles.get(files, queue, start)))
+        files.get(queue, 0)
+        patch.setattr(files, "opened", lambda queue, start: ColdFile(OpenFiles.opened(files, queue, start)))
         result = store.get("T", 0, 2, 32)
         assert result.cold == Cold(2, COLD_UNITS * UNIT_BYTES, queue)
         assert (result.count, result.next_offset) == (0, 2)
@@ -363,6 +364,9 @@ def test_a_queue_file_that_is_missing_is_skipped(tmp_path: Path) -> None:
     store._queue_writer.trim_tails()
     store._queues.reading.clear()
     (tmp_path / "consumequeue" / "T" / "0" / f"{2000:020d}").unlink()
+    result = store.get("T", 0, 150, 32)
+    assert result.cold is not None
+    store.read_cold(*result.cold)
     result = store.get("T", 0, 150, 32)
     assert result.status is GetStatus.OFFSET_FOUND_NULL
     assert result.next_offset == 200
