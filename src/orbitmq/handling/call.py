@@ -153,6 +153,8 @@ class Wait:
     deadline: int
     then: Callable[[Outcome, int], Reply | Wait | bytes | None]
     any_of: bool = False
+    abandon: Callable[[], None] | None = None
+    """Called in place of `then` where the peer has lost the right to the reply."""
 
 
 @dataclass(slots=True)

@@ -132,6 +132,27 @@ class Gate:
             return self._authorize(command, name, peer)
         return None
 
+    @property
+    def changes(self) -> int:
+        """Number of changes of users and rules."""
+        return self._table.changes
+
+    def withdrawal(self, command: Command, peer: Peer) -> str | None:
+        """Why a request that was let in would not be by now, or None."""
+        self._forget_outdated()
+        name = (command.ext or {}).get(ACCESS_KEY)
+        if self._authenticates and command.code not in self._free:
+            user = self._table.user(name or "")
+            if self._once and user is not None and user.user_status != UserStatus.DISABLE:
+                wrong = None  # its signature was another request's
+            else:
+                wrong = self._authenticate(command, name)
+            if wrong is not None:
+                return wrong
+        if self._authorizes and command.code not in self._allowed:
+            return self._authorize(command, name, peer)
+        return None
+
     def _authenticate(self, command: Command, name: str | None) -> str | None:
         if not name:
             return "username cannot be null."

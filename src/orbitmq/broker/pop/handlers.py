@@ -126,7 +126,11 @@ def _attempt(
         tables.held_pops.release(held)
         return _attempt(tables, call, wish, 0 if outcome.timed_out else deadline, later)
 
-    return Wait((held.signal,), deadline, woken)
+    def abandon() -> None:
+        tables.held_pops.release(held)
+        tables.held_pops.wake(*key)  # it may have been woken for a message, which is another one's then
+
+    return Wait((held.signal,), deadline, woken, abandon=abandon)
 
 
 def _found(tables: PopTables, wish: PopWish, popped: Popped, now: int) -> Result:
@@ -214,7 +218,11 @@ def _look(tables: PopTables, call: Call[Notification], deadline: int, now: int) 
         tables.held_notices.release(held)
         return _look(tables, call, 0 if outcome.timed_out else deadline, later)
 
-    return Wait((held.signal,), deadline, woken)
+    def abandon() -> None:
+        tables.held_notices.release(held)
+        tables.held_notices.wake(*key)
+
+    return Wait((held.signal,), deadline, woken, abandon=abandon)
 
 
 @handlers(PollingInfo)

@@ -535,6 +535,7 @@ class BrokerServer:
         broker = self.broker
         if broker.clients.untold:
             self._tell_members(now)
+        self.turns.refuse_withdrawn()
         self.replication.pump()
         self._confirm()
         if broker.outbox.pushes:

@@ -10,30 +10,35 @@ import logging
 import math
 import traceback
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from orbitmq.handling.call import (
     READ_ON_LOOP_BYTES,
     BoundHandler,
     Call,
+    DataAt,
     Durable,
+    OffLoop,
     Outcome,
     Peer,
+    Signal,
     TakeFrames,
     Wait,
+    Warm,
     off_loop,
 )
 from orbitmq.net.connection import Connection
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.remoting.command import FLAG_RESPONSE, Command
-from orbitmq.protocol.remoting.frame import FRAME_HEAD_BYTES
+from orbitmq.protocol.remoting.frame import FRAME_HEAD_BYTES, MAX_FRAME_BYTES
+from orbitmq.protocol.remoting.header_cy import decode_frames
 from orbitmq.protocol.schema.declare import has_json
 
 if TYPE_CHECKING:
     from orbitmq.handling.call import Result, Taken
     from orbitmq.protocol.schema.declare import Request
-    from orbitmq.server.turn.pending_replies import Waits
+    from orbitmq.server.turn.pending_replies import Waits, Withdrawal
 
 log = logging.getLogger(__name__)
 
@@ -43,8 +48,21 @@ LAST_VERSION_WITHOUT_GO_AWAY = 475
 NOTICED_MS = 1
 """Requests that are younger are never too old."""
 
+_CHECKED_AGAIN = (DataAt, Signal, Warm, OffLoop)
+"""Conditions that a peer's right has to outlive: what it reads comes after them. An answer that waits for the
+disk alone tells of what is done."""
+
 ManyHandler = Callable[[list[Command], Peer, int], Sequence["Result | Exception | bytes"]]
 """Takes consecutive requests of one peer; bytes among its results are whole frames."""
+
+
+class Access(Protocol):
+    """The part of the gate that is asked about calls it has let in."""
+
+    @property
+    def changes(self) -> int: ...
+
+    def withdrawal(self, command: Command, peer: Peer) -> str | None: ...
 
 
 class Dispatcher:
@@ -55,6 +73,7 @@ class Dispatcher:
     `arrange` may bring requests of several kinds that came in one read into an order in which more of them
     are consecutive. A request that is older than `max_age_ms(code)` when its turn comes is refused.
     `after_turn(now)` runs once behind every read that others may have to hear of.
+    `access` is asked once more, after a change of users or rules, before a held call is answered.
     """
 
     def __init__(
@@ -70,6 +89,7 @@ class Dispatcher:
         after_turn: Callable[[int], None] = lambda now: None,
         not_on_port: Callable[[int, int], bool] = lambda code, port: False,
         max_age_ms: Callable[[int], float] = lambda code: math.inf,
+        access: Access | None = None,
     ) -> None:
         self._requests = requests
         self._handlers = handlers
@@ -87,6 +107,7 @@ class Dispatcher:
         self._after_turn = after_turn
         self._not_on_port = not_on_port
         self._max_age_ms = max_age_ms
+        self._access = access
         self.going_away = False
         """Set while the server stops: every request is refused, so that clients look elsewhere."""
 
@@ -131,7 +152,7 @@ class Dispatcher:
             return 0  # nothing is left of them: they go the ordinary way, one by one
         if taken is None:
             return 0
-        self._answer(connection, taken)
+        self._answer(connection, taken, data)
         if taken.concerns_others:
             self._after_turn(now)
         return taken.end
@@ -139,7 +160,7 @@ class Dispatcher:
     def _begin(self) -> None:
         """Called when a turn begins to handle frames; here nobody measures it."""
 
-    def _answer(self, connection: Connection, taken: Taken) -> None:
+    def _answer(self, connection: Connection, taken: Taken, data: bytes) -> None:
         began = self._began
         if taken.durable and taken.answered:
 
@@ -154,8 +175,18 @@ class Dispatcher:
         self._answered(taken, 0, began)
         if taken.answered:
             connection.send_frame(taken.answers)
+        if not taken.results:
+            return
+        if self._access is None:
+            for command, result in taken.results:
+                self._settle(connection, command, result)
+            return
+        # A held call may be refused later, by what its whole request asked for.
+        whole: dict[int, list[Command]] = {}
+        for command in decode_frames(data[: taken.end], MAX_FRAME_BYTES)[0]:
+            whole.setdefault(command.opaque, []).append(command)
         for command, result in taken.results:
-            self._settle(connection, command, result)
+            self._settle(connection, command, result, self._withdrawal(connection, whole[command.opaque]))
 
     def _answered(self, taken: Taken, response_code: int, began: float) -> None:
         """Called when frames are answered; here nobody wants to know."""
@@ -253,24 +284,58 @@ class Dispatcher:
             else:
                 self._settle(connection, command, result)
 
-    def _settle(self, connection: Connection, command: Command, result: Result | bytes) -> None:
+    def _withdrawal(self, connection: Connection, commands: list[Command]) -> Withdrawal | None:
+        """Tells whether requests that were let in would be refused by now."""
+        access = self._access
+        if access is None:
+            return None
+        seen = access.changes
+
+        def withdrawal() -> Refused | None:
+            nonlocal seen
+            if access.changes != seen:
+                for command in commands:
+                    remark = access.withdrawal(command, connection.peer)
+                    if remark is not None:
+                        return Refused(ResponseCode.NO_PERMISSION, remark)
+                seen = access.changes
+            return None
+
+        return withdrawal
+
+    def _settle(
+        self,
+        connection: Connection,
+        command: Command,
+        result: Result | bytes,
+        withdrawal: Withdrawal | None = None,
+    ) -> None:
         if result is None:
             return
         if isinstance(result, bytes):
             connection.send_frame(result)
             return
         if isinstance(result, Wait):
-            then = result.then
+            wait = result
+            if withdrawal is None:
+                withdrawal = self._withdrawal(connection, [command])
+            reads_later = any(isinstance(one, _CHECKED_AGAIN) for one in wait.on)
+            asked = withdrawal if reads_later else None
 
             def ended(outcome: Outcome) -> None:
                 try:
-                    following = then(outcome, self._now())
+                    refused = None if asked is None else asked()
+                    if refused is not None:
+                        if wait.abandon is not None:
+                            wait.abandon()
+                        raise refused
+                    following = wait.then(outcome, self._now())
                 except Exception as error:
                     self._fail(connection, command, error)
                 else:
-                    self._settle(connection, command, following)
+                    self._settle(connection, command, following, withdrawal)
 
-            self._waits.hold(connection.id, result, ended)
+            self._waits.hold(connection.id, wait, ended, withdrawal=asked)
         elif not command.flag & 2:
             connection.send(result.to_command(command.opaque))
 

@@ -30,6 +30,11 @@ class Gate(Protocol):
 
     def admitted_bytes(self, data: bytes, peer: Peer, now: int) -> int: ...
 
+    @property
+    def changes(self) -> int: ...
+
+    def withdrawal(self, command: Command, peer: Peer) -> str | None: ...
+
 
 def warn_of_gaps(settings: BrokerSettings, has_users: bool) -> None:
     """Says at the start what is hardly meant so."""

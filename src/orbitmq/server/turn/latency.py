@@ -20,6 +20,7 @@ from orbitmq.server.turn.dispatcher import Dispatcher, ManyHandler
 
 if TYPE_CHECKING:
     from orbitmq.handling.call import Result, Taken
+    from orbitmq.server.turn.pending_replies import Withdrawal
 
 UPDATE_TOPIC = 17
 UPDATE_GROUP = 200
@@ -160,7 +161,13 @@ class MeasuredDispatcher(Dispatcher):
             took_ms = (time.monotonic() - self._began) * 1000
             self._latency.record((first.code, 0, False, bool(first.flag & 2)), took_ms, whole)
 
-    def _settle(self, connection: Connection, command: Command, result: Result | bytes) -> None:
+    def _settle(
+        self,
+        connection: Connection,
+        command: Command,
+        result: Result | bytes,
+        withdrawal: Withdrawal | None = None,
+    ) -> None:
         if isinstance(result, Wait):
             self._noted += 1  # its end is noted when it comes
             began = self._began
@@ -168,7 +175,7 @@ class MeasuredDispatcher(Dispatcher):
             result.then = self._resuming(result.then, began, held)
         else:
             self._note(command, 0 if result is None or isinstance(result, bytes) else int(result.code))
-        super()._settle(connection, command, result)
+        super()._settle(connection, command, result, withdrawal)
 
     def _resuming(
         self, then: Callable[[Outcome, int], Result | bytes], began: float, held: bool

@@ -29,6 +29,9 @@ from orbitmq.server.turn.off_loop import OffLoopRunner
 Arrival: TypeAlias = tuple[str, int, int, int]
 """Topic, queue id, the queue's new max offset, tag hash of the message."""
 
+Withdrawal: TypeAlias = Callable[[], Refused | None]
+"""The refusal that a held call's peer gets by now; None while it has the right to the reply."""
+
 MAX_WAITS_PER_CONNECTION = 4096
 """Held requests of one peer; a further one is answered at once, as if its time were over."""
 MAX_OFF_LOOP_PER_CONNECTION = 16
@@ -59,10 +62,17 @@ class Waiting:
         "timer",
         "value",
         "wait",
+        "withdrawal",
     )
 
     def __init__(
-        self, connection_id: int, wait: Wait, settle: Callable[[Outcome], None], left: int, calls: int
+        self,
+        connection_id: int,
+        wait: Wait,
+        settle: Callable[[Outcome], None],
+        left: int,
+        calls: int,
+        withdrawal: Withdrawal | None,
     ) -> None:
         self.connection_id = connection_id
         self.wait = wait
@@ -71,6 +81,7 @@ class Waiting:
         self.left = left
         """Conditions still open; 0 once settled."""
         self.is_poll = _is_poll(wait)
+        self.withdrawal = withdrawal
         self.answers: dict[Answer, Command] = {}
         self.value: object = None
         self.error: Exception | None = None
@@ -138,6 +149,8 @@ class Waits:
         self._by_connection: dict[int, _Held] = {}
         self._steps: dict[int, set[Waiting]] = {}
         """Long waits by the step of time in which they end."""
+        self._to_check: deque[Waiting] = deque()
+        """Calls whose peers may have lost the right to the reply."""
         self.count = 0
         """Calls held now."""
         self.polls = 0
@@ -158,7 +171,14 @@ class Waits:
         mine = self._by_connection.get(connection_id)
         return mine is not None and mine.calls >= MAX_WAITS_PER_CONNECTION
 
-    def hold(self, connection_id: int, wait: Wait, settle: Callable[[Outcome], None], calls: int = 1) -> None:
+    def hold(
+        self,
+        connection_id: int,
+        wait: Wait,
+        settle: Callable[[Outcome], None],
+        calls: int = 1,
+        withdrawal: Withdrawal | None = None,
+    ) -> None:
         """Keeps a call until its conditions are met or its deadline has passed, then settles it.
 
         So it does with several that wait for the same, and are settled together.
@@ -175,7 +195,7 @@ class Waits:
             return
         if mine is None:
             mine = self._by_connection[connection_id] = _Held()
-        waiting = Waiting(connection_id, wait, settle, 1 if wait.any_of else len(wait.on), calls)
+        waiting = Waiting(connection_id, wait, settle, 1 if wait.any_of else len(wait.on), calls, withdrawal)
         mine.enter(waiting)
         self.count += calls
         self.polls += waiting.is_poll
@@ -353,6 +373,26 @@ class Waits:
             self._met(late.popleft())
         if late:
             self._loop.call_soon(self._wake_late)
+
+    def refuse_withdrawn(self) -> None:
+        """Settles the calls whose peers have lost the right to the reply, some of them in each round."""
+        if not self._to_check:
+            self._loop.call_soon(self._check_some)
+        self._to_check.extend(
+            waiting
+            for mine in self._by_connection.values()
+            for waiting in mine
+            if waiting.withdrawal is not None
+        )
+
+    def _check_some(self) -> None:
+        to_check = self._to_check
+        for _ in range(min(WAKES_PER_ROUND, len(to_check))):
+            waiting = to_check.popleft()
+            if waiting.left and waiting.withdrawal is not None and waiting.withdrawal() is not None:
+                self._end(waiting, True)
+        if to_check:
+            self._loop.call_soon(self._check_some)
 
     def durable(self, physical_offset: int) -> None:
         """Wakes the calls that wait for the disk: everything below `physical_offset` is on it."""

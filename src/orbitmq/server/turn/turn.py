@@ -62,7 +62,10 @@ class Turns:
             after_turn=after_turn,
             not_on_port=not_on_port,
             max_age_ms=max_age_ms,
+            access=gate,
         )
+        self._gate = gate
+        self._changes = 0 if gate is None else gate.changes
         self._on_closed = on_closed
         self.guard = None if gate is None else Guard(gate, self.dispatcher.on_requests, now)
         self.listener = Listener(
@@ -73,6 +76,12 @@ class Turns:
             max_connections=max_connections,
             tls=tls,
         )
+
+    def refuse_withdrawn(self) -> None:
+        """Ends held calls of peers that a change of users or rules has taken the right to the reply from."""
+        if self._gate is not None and self._gate.changes != self._changes:
+            self._changes = self._gate.changes
+            self.waits.refuse_withdrawn()
 
     def push(self, connection_id: int, request: Request[Any]) -> None:
         """Sends a request one-way to a connection, if it is still there."""
