@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
@@ -72,6 +73,8 @@ from orbitmq.protocol.requests.pull import PullMessage
 from orbitmq.protocol.requests.send import SendBatchMessage, SendMessageV2
 from orbitmq.store import MessageStore, StoreFigures
 from orbitmq.store.timer.check_point import TimerMark
+
+log = logging.getLogger(__name__)
 
 # Handlers register themselves when their module is imported: each subject's folder has modules `…handlers`.
 for _module in pkgutil.walk_packages(broker_package.__path__, f"{broker_package.__name__}."):
@@ -255,9 +258,20 @@ class Broker:
         """Takes up a master's work where the log and the tables say that it stands, a slice at a step. The
         store has opened the files of timers anew before.
         """
+        self._adopt_topics(now)
         self.timer.open(now)
         self._start_deliveries()
         yield from self._load_transactions(now)
+
+    def _adopt_topics(self, now: int) -> None:
+        """Makes topics anew whose messages came with the log, and which the table of the master before had
+        not brought here yet: without them nobody could read these messages.
+        """
+        for topic in self.store.topics():
+            if self.topics.get(topic) is None and not self.topics.is_system(topic):
+                queues = max(self.store.queue_ids(topic), default=0) + 1
+                self.topics.ensure(topic, queues, now)
+                log.warning("topic %s is known from its messages alone: made with %d queues", topic, queues)
 
     def take_up(self, now: int) -> Iterator[None]:
         """Takes up the work that the log holds, a slice at a step; call once, after `start`.

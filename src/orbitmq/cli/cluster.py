@@ -1,4 +1,4 @@
-"""`orbitmq cluster`: name servers, masters and slaves as processes on this machine."""
+"""`orbitmq cluster`: name servers, masters and slaves, or controllers and replicas, as local processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from orbitmq.testing.local_cluster import FILE_NAME, FLUSHES, MODES, LocalCluste
 ACTIONS = ("start", "status", "kill", "stop")
 COLUMNS = (
     Column("node", "node"),
-    Column("kind", "kind"),
+    Column("role", "role"),
     Column("address", "address"),
     Column("state", "state"),
     Column("logEnd", "end of log"),
@@ -26,6 +26,7 @@ COLUMNS = (
     epilog="""\b
 Examples:
   orbitmq cluster ./demo --masters 2 --slaves 1 --mode sync-master --flush sync
+  orbitmq cluster ./demo --slaves 1 --failover
   orbitmq cluster ./demo status
   orbitmq cluster ./demo kill broker-a-0
   orbitmq cluster ./demo start broker-a-0
@@ -45,8 +46,7 @@ All processes listen on the loopback only. DIR keeps the settings: `start` uses 
 @click.option(
     "--mode",
     type=click.Choice(list(MODES)),
-    default="async-master",
-    show_default=True,
+    show_default="async-master, with --failover sync-master",
     help="Answer a send before slaves have it (async-master), or after (sync-master).",
 )
 @click.option(
@@ -56,6 +56,11 @@ All processes listen on the loopback only. DIR keeps the settings: `start` uses 
     show_default=True,
     help="Answer a send before it is on the disk (async), or after (sync).",
 )
+@click.option(
+    "--failover",
+    is_flag=True,
+    help="Let controllers elect another master when one is gone. Needs --slaves and the program etcd.",
+)
 @click.option("--json", "as_json", is_flag=True, help="JSON instead of a table.")
 def cluster(
     folder: Path,
@@ -64,20 +69,29 @@ def cluster(
     masters: int,
     slaves: int,
     namesrvs: int,
-    mode: str,
+    mode: str | None,
     flush: str,
+    failover: bool,
     as_json: bool,
 ) -> None:
     """A cluster of processes on this machine: create and start it, show it, kill a node, stop it."""
     folder = folder.absolute()
     if action == "kill" and node is None:
         raise click.UsageError("kill needs the name of a node; `status` lists them")
+    if failover and not slaves:
+        raise click.UsageError("--failover needs somebody to take over: give --slaves 1 or more")
     try:
         if action == "start" and not (folder / FILE_NAME).exists():
             if node is not None:
                 raise click.UsageError(f"there is no cluster in {folder} yet: start it without a node")
             made = LocalCluster(
-                folder, masters=masters, slaves=slaves, name_servers=namesrvs, mode=mode, flush=flush
+                folder,
+                masters=masters,
+                slaves=slaves,
+                name_servers=namesrvs,
+                mode=mode or ("sync-master" if failover else "async-master"),
+                flush=flush,
+                failover=failover,
             )
         else:
             made = LocalCluster.load(folder)
@@ -108,7 +122,7 @@ def _show(made: LocalCluster, states: list[NodeState], as_json: bool) -> None:
         [
             (
                 state.node.name,
-                state.node.kind,
+                state.role,
                 state.node.address,
                 "running" if state.is_running else "down",
                 state.log_end if state.log_end >= 0 else "",

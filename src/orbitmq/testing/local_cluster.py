@@ -1,4 +1,5 @@
-"""A cluster of processes on the loopback: name servers, masters and their slaves, over one folder.
+"""A cluster of processes on the loopback: name servers, masters and their slaves, over one folder; with
+failover etcd and controllers too, and brokers whose roles these decide.
 
 The folder says what the cluster is (`cluster.json`), so that another process can look at it, kill one of its
 nodes or stop it; each node has its own folder with its options, its process id, its log and its data.
@@ -10,25 +11,33 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.protocol.errors import OrbitError
+from orbitmq.protocol.requests.controller import ControllerGetReplicaInfo
 from orbitmq.protocol.requests.ha import GetBrokerHaStatus
 from orbitmq.server.turn.listener import free_ports
 from orbitmq.testing.local_broker import SMALL_SEGMENTS, START_SECONDS, StartFailed
+from orbitmq.testing.local_etcd import etcd_command
 
 FILE_NAME = "cluster.json"
 LOOPBACK = "127.0.0.1"
 MODES = {"async-master": "ASYNC_MASTER", "sync-master": "SYNC_MASTER"}
 FLUSHES = {"async": "ASYNC_FLUSH", "sync": "SYNC_FLUSH"}
+KINDS = ("etcd", "namesrv", "controller", "master", "slave", "replica")
+"""Kinds of nodes in the order in which they start."""
+CONTROLLERS = 2
+HEARTBEAT_TIMEOUT_MS = 3_000
+"""Time after which a silent master of a cluster with failover is replaced."""
 _STEP_SECONDS = 0.02
 
 
@@ -38,13 +47,15 @@ class NoSuchCluster(OrbitError):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One process: `kind` is namesrv, master or slave."""
+    """One process: `kind` is etcd, namesrv, controller, master, slave, or replica, whose role a controller
+    decides.
+    """
 
     name: str
     kind: str
     address: str
     group: str = ""
-    """The broker group (brokerName) of a master or slave."""
+    """The broker group (brokerName) of a broker."""
     options: dict[str, str] = field(default_factory=dict)
 
 
@@ -57,6 +68,8 @@ class NodeState:
     log_end: int = -1
     behind_bytes: int = -1
     """Bytes of its master's log that a slave lacks."""
+    role: str = ""
+    """The node's kind, and of a running replica its role: master or slave."""
 
 
 class LocalCluster:
@@ -65,6 +78,9 @@ class LocalCluster:
     `mode` is async-master or sync-master: then a message is acknowledged once a slave has it, where there are
     slaves. `flush` is async or sync. `properties` are the brokers', by Apache's names. Without `data_dir` the
     data goes when the cluster does.
+
+    With `failover` controllers decide which broker of a group is its master, and keep their decisions in
+    etcd. In mode sync-master a message is acknowledged then once every in-sync broker of its group has it.
     """
 
     def __init__(
@@ -76,6 +92,7 @@ class LocalCluster:
         name_servers: int = 1,
         mode: str = "async-master",
         flush: str = "async",
+        failover: bool = False,
         timeout_seconds: float = START_SECONDS,
         **properties: object,
     ) -> None:
@@ -90,11 +107,38 @@ class LocalCluster:
             "slaveReadEnable": "true",
             **{name: str(value) for name, value in properties.items()},
         }
-        self.nodes = tuple(self._make_nodes(masters, slaves, name_servers, options))
+        if failover:
+            options |= {
+                "brokerRole": MODES["sync-master"],
+                "inSyncReplicas": "1",
+                "enableControllerMode": "true",
+                "allAckInSyncStateSet": str(mode == "sync-master").lower(),
+                "controllerHeartBeatTimeoutMills": str(HEARTBEAT_TIMEOUT_MS),
+                "checkSyncStateSetPeriod": "500",
+                "syncBrokerMetadataPeriod": "1000",
+                **{name: str(value) for name, value in properties.items()},
+            }
+        self.nodes = tuple(self._make_nodes(masters, slaves, name_servers, options, failover))
 
     def _make_nodes(
-        self, masters: int, slaves: int, name_servers: int, options: dict[str, str]
+        self, masters: int, slaves: int, name_servers: int, options: dict[str, str], failover: bool
     ) -> Iterable[Node]:
+        if failover:
+            store = Node(
+                "etcd-0", "etcd", f"{LOOPBACK}:{free_ports()}", options={"peerPort": str(free_ports())}
+            )
+            yield store
+            controllers = [
+                Node(
+                    f"controller-{number}",
+                    "controller",
+                    f"{LOOPBACK}:{free_ports()}",
+                    options={"storeAddress": f"etcd://{store.address}", "storeLeaseSeconds": "2"},
+                )
+                for number in range(CONTROLLERS)
+            ]
+            yield from controllers
+            options = {**options, "controllerAddr": ";".join(node.address for node in controllers)}
         servers = [
             Node(f"namesrv-{number}", "namesrv", f"{LOOPBACK}:{free_ports()}")
             for number in range(name_servers)
@@ -104,10 +148,12 @@ class LocalCluster:
         for master in range(masters):
             group = f"broker-{chr(ord('a') + master)}" if masters <= 26 else f"broker-{master}"
             for number in range(1 + slaves):
-                own = {"namesrvAddr": known, "brokerName": group, "brokerId": str(number), **options}
-                if number:
+                own = {"namesrvAddr": known, "brokerName": group, **options}
+                kind = "replica" if failover else "slave" if number else "master"
+                if not failover:
+                    own["brokerId"] = str(number)
+                if kind == "slave":
                     own["brokerRole"] = "SLAVE"
-                kind = "slave" if number else "master"
                 address = f"{LOOPBACK}:{free_ports(-2, 1)}"
                 yield Node(f"{group}-{number}", kind, address, group, own)
 
@@ -144,7 +190,7 @@ class LocalCluster:
         (self.data_dir / FILE_NAME).write_text(
             json.dumps([asdict(node) for node in self.nodes], indent=1) + "\n"
         )
-        for kind in ("namesrv", "master", "slave"):
+        for kind in KINDS:
             started = [node for node in self.nodes if node.kind == kind and not self.is_running(node.name)]
             for node in started:
                 self._begin(node)
@@ -153,6 +199,8 @@ class LocalCluster:
         for node in self.nodes:
             if node.kind == "slave":
                 self._await(node, lambda node=node: self._follows(node), "does not follow its master")  # type: ignore[misc]
+            elif node.kind == "replica":
+                self._await(node, lambda node=node: self._is_in_sync(node.group), "is not in sync")  # type: ignore[misc]
         return self
 
     def start_node(self, name: str) -> None:
@@ -168,8 +216,15 @@ class LocalCluster:
         ready = folder / "ready"
         ready.unlink(missing_ok=True)
         port = node.address.rpartition(":")[2]
+        if node.kind == "etcd":
+            peers = {node.name: int(node.options["peerPort"])}
+            self._run(node, etcd_command(folder / "data", node.name, int(port), peers))
+            return
         if node.kind == "namesrv":
             what = ["namesrv", "--port", port, "--data-dir", str(folder / "data")]
+        elif node.kind == "controller":
+            sets = [part for name, value in node.options.items() for part in ("--set", f"{name}={value}")]
+            what = ["controller", "--port", port, *sets]
         else:
             values = {
                 **SMALL_SEGMENTS,
@@ -180,7 +235,10 @@ class LocalCluster:
             config = folder / "node.conf"
             config.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
             what = ["broker", "--config", str(config), "--init"]
-        command = [sys.executable, "-m", "orbitmq", *what, "--ready-file", str(ready)]
+        self._run(node, [sys.executable, "-m", "orbitmq", *what, "--ready-file", str(ready)])
+
+    def _run(self, node: Node, command: list[str]) -> None:
+        folder = self.data_dir / node.name
         with (folder / "log").open("ab") as log:
             process = subprocess.Popen(
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
@@ -189,7 +247,33 @@ class LocalCluster:
         (folder / "pid").write_text(str(process.pid))
 
     def _is_ready(self, node: Node) -> Callable[[], bool]:
-        return (self.data_dir / node.name / "ready").exists
+        if node.kind != "etcd":
+            return (self.data_dir / node.name / "ready").exists
+
+        def listens() -> bool:
+            host, _, port = node.address.rpartition(":")
+            with contextlib.suppress(OSError), socket.create_connection((host, int(port)), 1):
+                return True
+            return False
+
+        return listens
+
+    def _is_in_sync(self, group: str) -> bool:
+        """True if the controllers' in-sync set of a group has all members that run."""
+        running = [node for node in self.nodes if node.group == group and self.is_running(node.name)]
+        for controller in self.nodes:
+            if controller.kind == "controller":
+                with contextlib.suppress(OrbitError), BlockingConnection(controller.address) as connection:
+                    body = connection.call(ControllerGetReplicaInfo(group)).body
+                    ids = set() if body is None else body.sync_state_set or set()
+                    return len(ids) >= len(running)
+        return False
+
+    def master(self, group: str = "broker-a") -> Node | None:
+        """The node that is master of a group at this moment, by its own word; None where none is."""
+        return next(
+            (one.node for one in self.status() if one.role == "master" and one.node.group == group), None
+        )
 
     def _follows(self, slave: Node) -> bool:
         master = next(node for node in self.nodes if node.group == slave.group and node.kind == "master")
@@ -246,7 +330,7 @@ class LocalCluster:
 
     def halt(self) -> None:
         """Ends all nodes in order, slaves first, and keeps the data: `start` goes on with it."""
-        for kind in ("slave", "master", "namesrv"):
+        for kind in reversed(KINDS):
             self._end([node for node in self.nodes if node.kind == kind], signal.SIGTERM)
 
     def stop(self) -> None:
@@ -276,17 +360,25 @@ class LocalCluster:
         ends: dict[str, int] = {}
         states = []
         for node in self.nodes:
-            end = behind = -1
-            if node.kind != "namesrv" and self.is_running(node.name):
+            end, role = -1, node.kind
+            if node.group and self.is_running(node.name):
                 with contextlib.suppress(OrbitError), BlockingConnection(node.address) as connection:
                     body = connection.call(GetBrokerHaStatus()).body
-                    if node.kind == "master":
-                        end = ends[node.group] = body.master_commit_log_max_offset
-                    else:
-                        end = body.ha_client_runtime_info.max_offset
-                        behind = max(0, ends[node.group] - end) if node.group in ends else -1
-            states.append(NodeState(node, self.is_running(node.name), end, behind))
-        return states
+                    role = "master" if body.master else "slave"
+                    end = (
+                        body.master_commit_log_max_offset
+                        if body.master
+                        else body.ha_client_runtime_info.max_offset
+                    )
+                    if body.master:
+                        ends[node.group] = end
+            states.append(NodeState(node, self.is_running(node.name), end, role=role))
+        return [
+            replace(one, behind_bytes=max(0, ends[one.node.group] - one.log_end))
+            if one.role == "slave" and one.log_end >= 0 and one.node.group in ends
+            else one
+            for one in states
+        ]
 
     def __enter__(self) -> Self:
         try:

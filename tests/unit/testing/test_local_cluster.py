@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,8 +18,11 @@ from click.testing import CliRunner
 
 from orbitmq import Message
 from orbitmq.cli.cluster import cluster
+from orbitmq.net.blocking import BlockingConnection
+from orbitmq.protocol.requests.ha import GetBrokerHaStatus
 from orbitmq.sync import Producer
 from orbitmq.testing import LocalCluster
+from tests.needs import need
 
 
 def asked(folder: Path, *arguments: str) -> dict[str, dict[str, object]]:
@@ -43,6 +52,80 @@ def test_a_synchronous_cluster_outlives_its_maker_and_its_nodes_die_one_by_one(t
     finally:
         gone = asked(tmp_path, "stop")
     assert {row["state"] for row in gone.values()} == {"down"}
+
+
+def logged(cluster: LocalCluster, name: str) -> bytes:
+    """All bytes of a node's log, as its files have them."""
+    folder = cluster.data_dir / name / "data" / "commitlog"
+    return b"".join(segment.read_bytes() for segment in sorted(folder.iterdir()))
+
+
+@pytest.mark.timeout(120)
+def test_masters_that_are_killed_and_paused_are_replaced_and_nothing_acknowledged_is_lost(
+    tmp_path: Path,
+) -> None:
+    need("etcd")
+    acknowledged: list[bytes] = []
+    stop = threading.Event()
+
+    def keep_sending(namesrv: str) -> None:
+        with Producer("P", namesrv, delivery_timeout_ms=60_000) as producer:
+            number = 0
+            while not stop.is_set():
+                number += 1
+                body = b"message %d." % number
+                if producer.send(Message("T", body)).status.name == "SEND_OK":
+                    acknowledged.append(body)
+
+    def more_are_sent() -> None:
+        seen = len(acknowledged)
+        until(lambda: len(acknowledged) > seen + 50 or sending.done())
+        if sending.done():
+            sending.result()
+
+    with LocalCluster(tmp_path, slaves=1, mode="sync-master", failover=True) as cluster:
+        pool = ThreadPoolExecutor(1)
+        sending = pool.submit(keep_sending, cluster.namesrv)
+        try:
+            more_are_sent()
+            killed = cluster.master()
+            assert killed is not None
+            cluster.kill(killed.name)
+            more_are_sent()
+            cluster.start()
+            paused = cluster.master()
+            assert paused is not None
+            assert paused.name != killed.name
+            os.kill(cluster.pid(paused.name), signal.SIGSTOP)
+            until(lambda: answers_as_master(cluster, killed.name))
+            more_are_sent()
+            os.kill(cluster.pid(paused.name), signal.SIGCONT)
+            cluster.start()
+            more_are_sent()
+        finally:
+            stop.set()
+            pool.shutdown()
+        sending.result()
+        until(lambda: logged(cluster, killed.name) == logged(cluster, paused.name))
+        log = logged(cluster, killed.name)
+        assert [body for body in acknowledged if body not in log] == []
+
+
+def answers_as_master(cluster: LocalCluster, name: str) -> bool:
+    with BlockingConnection(cluster.node(name).address) as connection:
+        return bool(connection.call(GetBrokerHaStatus()).body.master)
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    """Returns once something holds; the test's own time limit ends it else."""
+    while not is_so():
+        time.sleep(0.05)
+
+
+def test_failover_needs_somebody_to_take_over(tmp_path: Path) -> None:
+    result = CliRunner().invoke(cluster, [str(tmp_path / "none"), "--failover"])
+    assert result.exit_code == 2
+    assert "--slaves" in result.output
 
 
 @pytest.mark.parametrize(

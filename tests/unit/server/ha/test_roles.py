@@ -197,3 +197,16 @@ async def test_an_id_that_does_not_go_with_the_role_is_refused(tmp_path: Path, c
         with pytest.raises(RefusedValue, match="brokerId"):
             await here.broker.change_role(change)
         assert here.broker.broker.replication.role is Role.MASTER
+
+
+async def test_a_new_master_has_the_topics_of_its_log_though_their_table_never_came(tmp_path: Path) -> None:
+    async with group(tmp_path, slave={"syncBrokerMetadataPeriod": 60_000}) as both:
+        await both.here.send("New", body=b"kept", queue_id=0)
+        await until(both.is_level)
+        new = both.slave
+        assert new.broker.topics.get("New") is None
+        await both.here.broker.change_role(RoleChange(Role.UNKNOWN, 0))
+        await new.change_role(RoleChange(Role.MASTER, 0))
+        config = new.broker.topics.get("New")
+        assert config is not None
+        assert (config.read_queue_nums, config.perm) == (1, 6)
