@@ -36,7 +36,7 @@ class Threads:
     save: ThreadPoolExecutor = field(default_factory=lambda: _pool("save"))
     """Tables to their files, one write after another."""
     periodic: ThreadPoolExecutor = field(default_factory=lambda: _pool("periodic"))
-    """All other periodic tasks: flushes of queues, index, retention."""
+    """All other periodic tasks: flushes of queues and timers, index, retention, certificates."""
 
     async def start(self) -> None:
         """Starts all of them now, so that a lack of threads or memory shows at the start and not at the first
