@@ -49,11 +49,15 @@ asan: setup ## the tests of the hot modules on a build with AddressSanitizer and
 # On the sanitized build of an earlier `make asan` where there is one, brought up to date; else on the plain one.
 FUZZ_TREE = $(if $(wildcard build/asan/tree),build/asan/tree,.)
 
-fuzz: setup ## hostile input for the compiled modules: SECONDS=60 in all, TARGET=name for one, SEED=1, EPISODE=7 for one again
+fuzz: setup ## hostile input for the compiled modules: SECONDS=60 in all, TARGET=name, SEED=1, EPISODE=7; GUIDED=1 by coverage
+ifdef GUIDED
+	@PYTHONPATH=$$PWD/src:$$PWD $(BIN)/python -m tests.fuzz $(TARGET) --for $(or $(SECONDS),60)
+else
 	@if [ $(FUZZ_TREE) != . ]; then $(SANITIZED_BUILD); fi
 	@cd $(FUZZ_TREE) && export PYTHONPATH=$$PWD/src:$$PWD && if [ $(FUZZ_TREE) != . ]; then export $(ASAN_ENV); fi && \
 	  $(CURDIR)/$(BIN)/python -m tests.fuzz.compiled $(TARGET) --for $(or $(SECONDS),60) --seed $(or $(SEED),1) \
 	  $(if $(EPISODE),--first $(EPISODE) --count 1)
+endif
 
 lint: setup ## formatting, ruff, strict types, import contracts
 	$(BIN)/ruff format --check .

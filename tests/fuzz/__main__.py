@@ -1,16 +1,20 @@
 """`python -m tests.fuzz [TARGET …] --for 3600`: coverage-guided fuzzing, one target after another.
 
 Findings are in tests/fuzz/found/TARGET: kept there it is tried by every run of the suite. The corpus
-grows in `--corpus`, so that a later run goes on where this one ended.
+grows in `--corpus`, so that a later run goes on where this one ended; a small one is in tests/fuzz/corpus.
+Targets are parsers, each a function of bytes, and the episodes of `tests.fuzz.compiled` (`episode-sends`),
+which make their choices by the input.
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
 import subprocess
 import sys
 from pathlib import Path
 
+from tests.fuzz.guided import GUIDED
 from tests.fuzz.targets import TARGETS
 
 FOUND = Path(__file__).parent / "found"
@@ -33,16 +37,23 @@ def fuzz(
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"of {', '.join(TARGETS)}")
+    every = [*TARGETS, *GUIDED]
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"of {', '.join(every)}")
     parser.add_argument("--for", dest="seconds", type=float, default=60.0, help="seconds in all")
     parser.add_argument("--corpus", type=Path, default=Path("build/fuzz-corpus"))
     given = parser.parse_args()
-    names = given.targets or list(TARGETS)
+    names = given.targets or every
+    if unknown := set(names) - set(every):
+        parser.error(f"no such target: {', '.join(sorted(unknown))}; there are {', '.join(every)}")
     failed = []
     for name in names:
         print(f"=== {name}", flush=True)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         if fuzz(name, max(1.0, given.seconds / len(names)), given.corpus, FOUND).returncode:
             failed.append(name)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        print(f"{name}: {cpu / 60:.1f} CPU minutes", flush=True)
     print(f"found something in: {', '.join(failed) or 'none'}")
     return 1 if failed else 0
 

@@ -19,6 +19,9 @@ from typing import Any
 
 import atheris
 
+KEPT = Path(__file__).parent / "corpus"
+"""Inputs that reach what the seeds do not: small, and in the repository."""
+
 
 class _Interpreted(MetaPathFinder):
     """Finds the source of a hot module, though a compiled one lies beside it."""
@@ -58,14 +61,17 @@ def main() -> None:
         # Behind atheris' own finder, which asks those behind it.
         ours = next(i for i, one in enumerate(sys.meta_path) if type(one).__module__.startswith("atheris"))
         sys.meta_path.insert(ours + 1, _Interpreted())
+        from tests.fuzz.guided import GUIDED
         from tests.fuzz.targets import TARGETS
-    target = TARGETS.get(name) or _all(TARGETS)
+    target = TARGETS.get(name) or GUIDED.get(name) or _all(TARGETS)
     folder = Path(corpus)
     folder.mkdir(parents=True, exist_ok=True)
+    kept = KEPT / name
     Path(found).mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(target.seeds()):
         (folder / f"seed-{number}").write_bytes(seed)
-    atheris.Setup([sys.argv[0], corpus, f"-artifact_prefix={found}/", *options], target.run)
+    folders = [corpus, str(kept)] if kept.is_dir() else [corpus]
+    atheris.Setup([sys.argv[0], *folders, f"-artifact_prefix={found}/", *options], target.run)
     atheris.Fuzz()
 
 
