@@ -6,6 +6,7 @@
     │       └── MessageTooLarge
     ├── NoNameServer         none of the name servers answered
     ├── TopicNotFound        the name servers know no queue of the topic that would serve
+    │   └── NoMasterNow      it has queues, and none of their brokers has a master now
     ├── SendFailed           every try failed; `failures` tells each
     ├── RequestTimeout       a request was sent, and nobody replied in time
     ├── NotRunning           the producer or consumer has not been started, or is closed
@@ -64,6 +65,13 @@ class TopicNotFound(ClientError):
     def __init__(self, topic: str, why: str = "the name servers do not know it") -> None:
         super().__init__(f"no route to topic {topic}: {why}")
         self.topic = topic
+
+
+class NoMasterNow(TopicNotFound):
+    """The topic has queues, and none of their brokers has a master now: one may be elected soon."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(topic, "none of its brokers has a master now")
 
 
 SHOWN_FAILURES = 3

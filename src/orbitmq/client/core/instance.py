@@ -36,6 +36,9 @@ IDLE_CHECK_MS = 10_000
 NOBODY = "delivery"
 """Name in `errors` of the failure that nobody answers."""
 ROUTE_PAUSE_SECONDS = 1.0
+FIRST_ROUTE_PAUSE_SECONDS = 0.05
+CALM_SECONDS = 5.0
+"""Time without a doubt about a route after which look-ups are fast again."""
 BEAT_AGAIN_SECONDS = 1.0
 """When a broker is told again that could not be told of a consumer: until then it gives it nothing."""
 
@@ -101,6 +104,8 @@ class ClientInstance:
         self._told: set[str] = set()  # brokers that know what this client is
         self._versions: dict[str, int] = {}
         self._refreshing: set[str] = set()
+        self._refreshed: dict[str, tuple[float, float]] = {}
+        """Topic -> the loop time at which its last such look-up ended, and the pause before a next one."""
 
     @property
     def is_closed(self) -> bool:
@@ -255,13 +260,18 @@ class ClientInstance:
             self.recovered("routes")
 
     def refresh_route_soon(self, topic: str) -> None:
-        """Has a topic looked up again in the background, once a second until a name server answers.
+        """Has a topic looked up again in the background, until a name server answers.
 
-        For when what is known of it seems not to hold.
+        For when what is known of it seems not to hold. The first look-ups follow each other fast, for a new
+        master may be there within a tenth of a second; those of a longer outage come once a second.
         """
 
         async def refresh() -> None:
             fresh = False
+            loop_time = asyncio.get_running_loop().time
+            ended, pause = self._refreshed.get(topic, (0.0, 0.0))
+            if not pause or loop_time() - ended > CALM_SECONDS:
+                pause = FIRST_ROUTE_PAUSE_SECONDS
             while not fresh:
                 try:
                     await self.routes.refresh(topic)
@@ -270,7 +280,9 @@ class ClientInstance:
                 else:
                     self.recovered("routes")
                     fresh = True
-                await asyncio.sleep(ROUTE_PAUSE_SECONDS)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, ROUTE_PAUSE_SECONDS)
+            self._refreshed[topic] = (loop_time(), pause)
             self._refreshing.discard(topic)
 
         if not self._closed and topic not in self._refreshing:

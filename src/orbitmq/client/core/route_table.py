@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from orbitmq.client.core.errors import TopicNotFound
+from orbitmq.client.core.errors import NoMasterNow, TopicNotFound
 from orbitmq.client.core.name_servers import NameServers
 from orbitmq.client.core.routes import MASTER_ID, Addresses, TopicRoute
 from orbitmq.net.shared import result_of
@@ -40,7 +40,7 @@ class RouteTable:
     async def route_to_publish(self, topic: str, template: str, queue_nums: int) -> TopicRoute:
         """The route, or for a topic that does not exist yet one after `template`.
 
-        Raises TopicNotFound, NoNameServer, BrokerRefused, Closed.
+        Raises TopicNotFound, NoMasterNow, NoNameServer, BrokerRefused, Closed.
         """
         route = self._routes.get(topic) or self._templates.get(topic)
         if route is None:
@@ -52,9 +52,11 @@ class RouteTable:
             route = self._templates[topic] = model.template_for(topic, queue_nums)
         if not route.publish_queues:
             self._templates.pop(topic, None)
-            if topic not in self._routes or not (await self.refresh(topic) or route).publish_queues:
+            route = (await self.refresh(topic) or route) if topic in self._routes else route
+            if not route.publish_queues:
+                if route.lacks_master:
+                    raise NoMasterNow(topic)
                 raise TopicNotFound(topic, "it has no queue that can be written to now")
-            route = self._routes[topic]
         return route
 
     def is_template(self, topic: str) -> bool:

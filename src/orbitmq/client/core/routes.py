@@ -15,7 +15,7 @@ Addresses = dict[int, str]
 class TopicRoute:
     """One topic's queues and brokers, taken apart once and then only read."""
 
-    __slots__ = ("brokers", "data", "publish_queues", "subscribe_queues")
+    __slots__ = ("brokers", "data", "lacks_master", "publish_queues", "subscribe_queues")
 
     def __init__(self, topic: str, data: TopicRouteData) -> None:
         self.data = data
@@ -25,6 +25,11 @@ class TopicRoute:
         }
         self.publish_queues = _publish_queues(topic, data, self.brokers)
         """Where messages may be sent, in the order in which they are taken in turn."""
+        self.lacks_master = not self.publish_queues and any(
+            row.perm & PERM_WRITE and row.write_queue_nums > 0 and self.brokers.get(row.broker_name)
+            for row in data.queue_datas
+        )
+        """True if there are queues for messages, and slaves alone to take them."""
         self.subscribe_queues = [
             MessageQueue(topic, row.broker_name, queue_id)
             for row in data.queue_datas

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 
-from orbitmq.client.core.errors import NoNameServer, SendFailed
+from orbitmq.client.core.errors import ClientError, NoMasterNow, NoNameServer, SendFailed
 from orbitmq.client.core.instance import ClientInstance
 from orbitmq.client.core.options import ProducerOptions
 from orbitmq.client.sending.attempts import BrokerUnknown, Sender
@@ -61,12 +61,14 @@ class Courier:
                 failures += failed.failures
                 if not all(is_outage(error) for _, error in failed.failures):
                     raise
-                error: SendFailed | NoNameServer = SendFailed(request.topic, failures, failed.code or 0)
+                error: ClientError = SendFailed(request.topic, failures, failed.code or 0)
             except NoNameServer as unanswered:
                 # Where none has ever answered the address is wrong, and time would not mend it.
                 if not self._instance.names.has_answered:
                     raise
                 error = unanswered
+            except NoMasterNow as waiting:
+                error = waiting
             else:
                 if pause > FIRST_PAUSE_SECONDS:
                     self._instance.answered()

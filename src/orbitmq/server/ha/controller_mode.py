@@ -290,8 +290,8 @@ class ControllerMode:
             self._in_sync.decided(elected.ids, elected.set_epoch)
             return
         if not self._lease.holds(self._now()):
-            self._wake_later()
-            return
+            # The heartbeats of a broker that has come back are refused until it has its master's epoch.
+            await self._beat()
         log.info("this broker is master of %s in epoch %d", broker.identity.name, elected.epoch)
         self._in_sync.begin(self._id, elected.ids | {self._id}, elected.set_epoch, broker.store.max_physical)
         if await self._try_change(RoleChange(Role.MASTER, 0, waits_for_replicas=True, epoch=elected.epoch)):

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from orbitmq.client.core.errors import NoNameServer, NotRunning, SendFailed
+from orbitmq.client.core.errors import NoMasterNow, NoNameServer, NotRunning, SendFailed
 from orbitmq.client.core.events import ClientEvent, ClientEventKind
 from orbitmq.client.core.message import Message
 from orbitmq.client.producer.producer import Producer
 from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.requests.route import GetRouteinfoByTopic
 from orbitmq.protocol.requests.send import SendMessageV2, SendReply
 from orbitmq.protocol.schema.declare import Reply
 from tests.kit.client_queues import until
@@ -48,6 +49,56 @@ async def test_a_send_waits_for_a_broker_that_comes_back(broker: FakeBroker) -> 
     kinds = [event.kind for event in events]
     assert kinds == [ClientEventKind.CONNECTED, ClientEventKind.UNANSWERED, ClientEventKind.ANSWERED]
     assert isinstance(events[1].error, SendFailed)
+
+
+def elected(broker: FakeBroker, *, has_master: bool) -> None:
+    """A topic whose brokers are slaves, or one of which was elected."""
+    broker.topic("T", 4)
+    (row,) = broker.topics["T"].broker_datas
+    row.broker_addrs = {0 if has_master else 2: broker.address}
+
+
+async def test_a_send_waits_for_a_master_that_is_elected(broker: FakeBroker) -> None:
+    elected(broker, has_master=True)
+    broker.on(SendMessageV2, lambda _: SendReply("0" * 32, 0, 0))
+    async with Producer("g", broker.address) as producer:
+        await producer.send(Message("T", b"x"))
+        elected(broker, has_master=False)
+        await producer._running()[0].routes.refresh("T")
+        sending = asyncio.create_task(producer.send(Message("T", b"y")))
+        await until(lambda: not producer.healthy)
+        assert isinstance(producer.errors["delivery"], (NoMasterNow, SendFailed))
+        elected(broker, has_master=True)
+        await sending
+        assert producer.healthy
+
+
+async def test_a_master_that_is_never_elected_is_told_in_time(broker: FakeBroker) -> None:
+    elected(broker, has_master=False)
+    async with Producer("g", broker.address, delivery_timeout_ms=100) as producer:
+        with pytest.raises(NoMasterNow, match="none of its brokers has a master now"):
+            await producer.send(Message("T", b"x"))
+
+
+async def test_a_new_route_is_found_within_a_tenth_of_a_second_and_later_ones_are_asked_for_seldom(
+    broker: FakeBroker,
+) -> None:
+    broker.topic("T", 4)
+    broker.on(SendMessageV2, lambda _: SendReply("0" * 32, 0, 0))
+    asked = broker.of
+    async with Producer("g", broker.address) as producer:
+        await producer.send(Message("T", b"x"))
+        before, times = len(asked(GetRouteinfoByTopic)), list[float]()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while loop.time() - began < 1.2:
+            producer._running()[0].refresh_route_soon("T")
+            if len(asked(GetRouteinfoByTopic)) > before:
+                before = len(asked(GetRouteinfoByTopic))
+                times.append(loop.time() - began)
+            await asyncio.sleep(0.005)
+        assert 3 <= len(times) <= 7
+        assert times[1] - times[0] < 0.5
 
 
 async def test_after_its_time_the_failures_are_told(broker: FakeBroker) -> None:

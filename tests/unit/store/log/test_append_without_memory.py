@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ import pytest
 from orbitmq.protocol.records.batch_cy import encode_batch
 from orbitmq.store import MessageStore, PendingMessage, PutStatus
 from tests.kit.store import NOW, bodies, crash, filled, message, opened, read_queue
+
+# From Python 3.12 on the interpreter itself fails with SystemError there where an allocation is made to fail.
+pytestmark = pytest.mark.skipif(sys.version_info >= (3, 12), reason="needs Python 3.11")
 
 
 def batch(number: int) -> PendingMessage:
