@@ -1,4 +1,4 @@
-"""Apache's brokers under our controllers: a killed master is replaced, nothing acknowledged is lost."""
+"""Brokers of Apache and ours under our controllers: a killed master is replaced, nothing acknowledged is lost."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 
 from orbitmq import Message
 from orbitmq.net.blocking import BlockingConnection
+from orbitmq.protocol.errors import OrbitError
 from orbitmq.protocol.requests.offset import GetMaxOffset
 from orbitmq.sync import Admin, Producer
 from orbitmq.testing.local_etcd import LocalEtcd
@@ -27,11 +28,12 @@ MESSAGES = 200
 
 
 class Group:
-    """A name server, two controllers and two of Apache's brokers."""
+    """A name server, two controllers, and brokers: two of Apache's, or one of ours and one of Apache's."""
 
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
+    def __init__(self, folder: Path, stack: ExitStack, *, mixed: bool = False) -> None:
         self.folder = folder
         self._stack = stack
+        self._ports: dict[str, int] = {}
         etcd = stack.enter_context(LocalEtcd(folder / "etcd"))
         self.namesrv = f"{LOOPBACK}:{free_port()}"
         self._server("namesrv", f"--port={self.namesrv.rpartition(':')[2]}", "--data-dir", str(folder / "ns"))
@@ -42,7 +44,7 @@ class Group:
             )
             for address in addresses
         }
-        self.brokers = [self._broker(f"b{number}") for number in (1, 2)]
+        self.brokers = [] if mixed else [self._broker(f"b{number}") for number in (1, 2)]
 
     def _server(self, kind: str, *arguments: str) -> Process:
         name = f"{kind}-{len(list(self.folder.glob('*.out')))}"
@@ -53,8 +55,25 @@ class Group:
         process.wait_until(f"the {kind} is ready", ready.exists, 60)
         return process
 
+    def ours(self, name: str) -> tuple[str, Process]:
+        """Address and process of a broker of ours, started on its folder."""
+        folder = self.folder / name
+        folder.mkdir(exist_ok=True)
+        if name not in self._ports:
+            self._ports[name] = free_port((-2, 0, 1))
+        port = self._ports[name]
+        values = {**self._properties(), "storePathRootDir": folder / "store", "namesrvAddr": self.namesrv}
+        (folder / "broker.conf").write_text("".join(f"{key}={value}\n" for key, value in values.items()))
+        process = self._server("broker", f"--config={folder / 'broker.conf'}", f"--port={port}")
+        return f"{LOOPBACK}:{port}", process
+
     def _broker(self, name: str) -> Apache:
-        properties = {
+        broker = Apache.start(self.folder / name, self._properties(), self.namesrv)
+        self._stack.callback(broker.kill)
+        return broker
+
+    def _properties(self) -> dict[str, object]:
+        return {
             "enableControllerMode": "true",
             "controllerAddr": ";".join(self.controllers),
             "allAckInSyncStateSet": "true",
@@ -65,9 +84,6 @@ class Group:
             "haSendHeartbeatInterval": 500,
             "mappedFileSizeCommitLog": 4 << 20,
         }
-        broker = Apache.start(self.folder / name, properties, self.namesrv)
-        self._stack.callback(broker.kill)
-        return broker
 
     def shell(self) -> Shell:
         """`mqadmin` for this cluster."""
@@ -150,3 +166,46 @@ def test_apaches_brokers_follow_our_controllers(group: Group) -> None:
     printed = shell.run(f"cleanBrokerMetadata -a {one} -bn broker-a -b 1 -c DefaultCluster")
     assert not printed.thrown(), printed.err
     assert [member["id"] for member in group.members()] == [2]
+
+
+def test_a_broker_of_ours_and_one_of_apaches_take_each_others_place(tmp_path: Path) -> None:
+    need("java", "mvn", "etcd")
+    with ExitStack() as stack:
+        group = Group(tmp_path, stack, mixed=True)
+        ours, process = group.ours("ours")
+        process.wait_until("ours is master", lambda: group.master() == ours, 30)
+        apache = group._broker("theirs")
+        process.wait_until("both are in sync", lambda: group.in_sync() == 2, 60)
+        with Admin(group.namesrv) as admin:
+            admin.create_topic("kept", queues=4)
+        apache.broker_process.wait_until("the topic is there", lambda: _knows(apache.broker, "kept"), 60)
+        with Producer("p", group.namesrv, delivery_timeout_ms=60_000) as producer:
+
+            def send(first: int) -> None:
+                for number in range(first, first + MESSAGES):
+                    producer.send(Message("kept", b"message %d." % number))
+
+            send(0)
+            process.end(signal.SIGKILL)
+            apache.broker_process.wait_until(
+                "Apache's is master", lambda: group.master() == apache.broker, 60
+            )
+            send(MESSAGES)
+            ours, process = group.ours("ours")
+            process.wait_until("both are in sync again", lambda: group.in_sync() == 2, 60)
+            apache.kill()
+            process.wait_until("ours is master again", lambda: group.master() == ours, 60)
+            send(2 * MESSAGES)
+        log = b"".join(
+            segment.read_bytes() for segment in sorted((tmp_path / "ours" / "store" / "commitlog").iterdir())
+        )
+        assert [number for number in range(3 * MESSAGES) if b"message %d." % number not in log] == []
+        assert [one["epoch"] for one in group.ask("events", "broker-a")] == [1, 2, 3]  # type: ignore[attr-defined]
+
+
+def _knows(address: str, topic: str) -> bool:
+    try:
+        _max_offset(address, topic)
+    except OrbitError:
+        return False
+    return True
