@@ -1,4 +1,4 @@
-"""Brokers of Apache and ours under our controllers: a killed master is replaced, nothing acknowledged is lost."""
+"""Brokers of Apache and ours under controllers: a killed master is replaced, nothing acknowledged is lost."""
 
 from __future__ import annotations
 
