@@ -114,6 +114,32 @@ class Apache:
             )
         self._processes = [broker]
 
+    @classmethod
+    def controller(cls, folder: Path) -> tuple[str, Process]:
+        """Starts one controller of DLedger; its address, and its process, which the caller ends."""
+        home = Path(tempfile.mkdtemp(prefix="apache-"))
+        started = cls(folder, home, 0, 0)
+        address = f"{LOOPBACK}:{free_port()}"
+        process = started._java(
+            "controller",
+            ["-Xmx256m", "org.apache.rocketmq.controller.ControllerStartup"],
+            {
+                "controllerType": "DLedger",
+                "controllerDLegerGroup": "tests",
+                "controllerDLegerPeers": f"n0-{address}",
+                "controllerDLegerSelfId": "n0",
+                "controllerStorePath": folder,
+                "mappedFileSize": 16 << 20,
+                "bindAddress": LOOPBACK,
+                "listenPort": free_port(),
+                "scanNotActiveBrokerInterval": 1000,
+                "scanInactiveMasterInterval": 1000,
+            },
+        )
+        with ended_on_error(process):
+            process.wait_until("the controller boots", lambda: "boot success" in process.tail(), 90)
+        return address, process
+
     def _java(self, name: str, what: list[str], settings: Mapping[str, object]) -> Process:
         conf = self.home / f"{name}.conf"
         conf.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))

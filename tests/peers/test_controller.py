@@ -14,8 +14,10 @@ import pytest
 from orbitmq import Message
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.protocol.errors import OrbitError
+from orbitmq.protocol.requests.controller import ControllerGetReplicaInfo
 from orbitmq.protocol.requests.offset import GetMaxOffset
 from orbitmq.sync import Admin, Producer
+from orbitmq.testing import LocalCluster
 from orbitmq.testing.local_etcd import LocalEtcd
 from tests.needs import need
 from tests.peers.apache import Apache
@@ -201,6 +203,45 @@ def test_a_broker_of_ours_and_one_of_apaches_take_each_others_place(tmp_path: Pa
         )
         assert [number for number in range(3 * MESSAGES) if b"message %d." % number not in log] == []
         assert [one["epoch"] for one in group.ask("events", "broker-a")] == [1, 2, 3]  # type: ignore[attr-defined]
+
+
+def test_brokers_of_ours_follow_apaches_controller(tmp_path: Path) -> None:
+    need("java", "mvn")
+    address, controller = Apache.controller(tmp_path / "controller")
+    try:
+        with LocalCluster(
+            tmp_path / "cluster",
+            slaves=1,
+            mode="sync-master",
+            brokerRole="SYNC_MASTER",
+            enableControllerMode="true",
+            allAckInSyncStateSet="true",
+            controllerAddr=address,
+            checkSyncStateSetPeriod=200,
+        ) as cluster:
+            controller.wait_until("both are in sync", lambda: _in_sync(address) == 2, 60)
+            with Producer("p", cluster.namesrv, delivery_timeout_ms=60_000) as producer:
+                for number in range(MESSAGES):
+                    producer.send(Message("kept", b"message %d." % number))
+                first = cluster.master()
+                assert first is not None
+                cluster.kill(first.name)
+                for number in range(MESSAGES, 2 * MESSAGES):
+                    producer.send(Message("kept", b"message %d." % number))
+            second = cluster.master()
+            assert second is not None
+            assert second.name != first.name
+            folder = cluster.data_dir / second.name / "data" / "commitlog"
+            log = b"".join(segment.read_bytes() for segment in sorted(folder.iterdir()))
+            assert [one for one in range(2 * MESSAGES) if b"message %d." % one not in log] == []
+    finally:
+        controller.end(signal.SIGKILL)
+
+
+def _in_sync(controller: str) -> int:
+    with BlockingConnection(controller) as connection:
+        body = connection.call(ControllerGetReplicaInfo("broker-a")).body
+        return 0 if body is None else len(body.sync_state_set or ())
 
 
 def _knows(address: str, topic: str) -> bool:

@@ -272,7 +272,12 @@ class LocalCluster:
     def master(self, group: str = "broker-a") -> Node | None:
         """The node that is master of a group at this moment, by its own word; None where none is."""
         return next(
-            (one.node for one in self.status() if one.role == "master" and one.node.group == group), None
+            (
+                one.node
+                for one in self.status()
+                if one.log_end >= 0 and one.role == "master" and one.node.group == group
+            ),
+            None,
         )
 
     def _follows(self, slave: Node) -> bool:
