@@ -193,6 +193,11 @@ LIMITS: dict[str, list[Limit]] = {
         ),
         Limit("held pulls and pops of all connections", "maxHeldRequests", "answered at once: nothing found"),
         Limit("slaves on a master's HA port", "server.ha.master:MAX_SLAVES", "connection closed"),
+        Limit(
+            "epochs of a log, in controller mode",
+            "protocol.epoch_replication:MAX_EPOCHS",
+            "the slave does not follow; the broker does not become master",
+        ),
         Limit("routes that an acting master keeps", "server.ha.acting:MAX_ROUTES_KEPT", "asked for anew"),
         Limit(
             "piece of the log from a master, in memory until it is whole",
@@ -260,6 +265,8 @@ LIMITS: dict[str, list[Limit]] = {
 
 NO_LIMITS = {
     "store.queue.reader:MAX_READ_KEPT": "finished cold reads; the oldest are dropped",
+    "protocol.epoch_replication:MAX_PIECE_BYTES": "follows from Apache's buffer, as without a controller",
+    "server.ha.controller_mode:MAX_REQUEST_MS": "a time-out",
     "broker.ha.links:MAX_GROWTH_NOTES": "past lengths of the log, which date what is missing",
     "protocol.schema.declare:MAX_MESSAGE_BYTES": "as long as a frame may be",
     "broker.pop.acks_cy:MOST_FIXED_BYTES": "longer ones go the ordinary way",
