@@ -122,8 +122,9 @@ class Shell:
 
     def close(self) -> None:
         """Stops the servers in the opposite order; each must end with exit code 0, or etcd by the signal."""
-        for server in reversed(self._servers):
-            assert server.end(signal.SIGTERM) in (0, -signal.SIGTERM), server.tail()
+        codes = [(server, server.end(signal.SIGTERM)) for server in reversed(self._servers)]
+        for server, code in codes:
+            assert code in (0, -signal.SIGTERM), server.tail()
 
 
 def compare(step: Step, output: str) -> None:
