@@ -41,6 +41,7 @@ log = logging.getLogger(__name__)
 RETRY_SECONDS = 0.5
 STEP_SECONDS = 0.1
 """Interval at which a master looks for members whose connection has ended, and at its lease."""
+LEAST_PAUSE_SECONDS = 0.02
 MASTER_TIMEOUT_MS = 1_000
 """Time that a new slave waits for its master's answer."""
 MAX_REQUEST_MS = 3_000
@@ -177,7 +178,7 @@ class ControllerMode:
                 elif refused.code in NOT_MASTER:
                     self._news.set()
                 else:
-                    self._say(f"the controller refuses a heartbeat: {refused}")
+                    self._say(f"the controller refuses this broker: {refused}")
             except (NetError, NoController, OSError) as error:
                 self._say(f"no controller answers: {error}")
                 pause = min(pause, RETRY_SECONDS)
@@ -238,6 +239,8 @@ class ControllerMode:
                 except (OrbitError, OSError) as error:
                     log.debug("the controller does not tell the master: %s", error)
                     self._wake_later()
+            # Notices of strangers, however many, cost the controller no more than this.
+            await asyncio.sleep(LEAST_PAUSE_SECONDS)
             period = self._settings.sync_controller_metadata_period / 1000
             try:
                 async with asyncio.timeout(period):

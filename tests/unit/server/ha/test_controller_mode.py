@@ -337,6 +337,19 @@ async def test_files_of_controller_mode_are_where_the_options_say(group: Group, 
     assert (tmp_path / "epochs").read_text().endswith("1-0\n")
 
 
+async def test_a_copied_data_folder_gets_no_role(
+    group: Group, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = await group.start("one")
+    await until(lambda: role(first) is Role.MASTER)
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "copy" / "brokerIdentity").write_text((tmp_path / "one" / "brokerIdentity").read_text())
+    copy = await group.start("copy")
+    await until(lambda: "if this data folder is a copy" in caplog.text)
+    assert (role(first), role(copy)) == (Role.MASTER, Role.UNKNOWN)
+    assert (await group.send(first, b"as before")).code == ResponseCode.SUCCESS
+
+
 async def test_the_folder_of_another_broker_is_refused(group: Group, tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "epochFileCheckpoint").write_text("3\n1\n1-0\n")
