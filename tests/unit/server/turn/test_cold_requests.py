@@ -51,6 +51,8 @@ class WatchedFile:
         return getattr(self._file, name)
 
     def _is_warm(self, position: int, length: int) -> bool:
+        if self._file.path.parent.name == "commitlog" and position >= self._disk.log_end:
+            return True  # this process wrote it, through a view
         asked = self._disk.asked
         warm = [*self._written, *((first, end) for first, end, of in self._warm if of == asked)]
         return any(first <= position and position + length <= end for first, end in warm)
@@ -80,6 +82,8 @@ class WatchedDisk(RealDisk):
         self.loop_thread = 0
         """Nothing is noted before a test sets it."""
         self.asked = ""
+        self.log_end = 1 << 60
+        """End of the log when the broker was started."""
         self.stalls: set[tuple[str, str]] = set()
         self.thread_reads = 0
         self.warm: dict[Path, list[tuple[int, int, str]]] = {}
@@ -201,6 +205,7 @@ async def test_no_request_has_the_loop_read_the_disk(
             broker.offsets.commit("G", "T", queue_id, 5, NOW)
         broker.store._queues.reading.clear()
         monkeypatch.setattr(reader, "monotonic", disk.monotonic)
+        disk.log_end = server.store.max_physical
         disk.loop_thread = threading.get_ident()
         refused = []
         for request in first_looks(halves, aside):
