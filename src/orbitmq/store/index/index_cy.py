@@ -328,6 +328,8 @@ def link_slots(view: Any, slot_count: cython.longlong, entry_count: cython.longl
         finally:
             PyBuffer_Release(cython.address(buffer))
         return used
+    if HEADER_BYTES + SLOT_BYTES * slot_count + ENTRY_BYTES * entry_count > len(view):
+        raise IndexError(f"entry {entry_count} is beyond the file")
     for entry in range(1, entry_count):
         at_entry = HEADER_BYTES + SLOT_BYTES * slot_count + ENTRY_BYTES * entry
         slot = HEADER_BYTES + SLOT_BYTES * ((_INT.unpack_from(view, at_entry)[0] & 0x7FFFFFFF) % slot_count)

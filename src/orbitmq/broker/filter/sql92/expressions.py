@@ -113,9 +113,17 @@ def null() -> Node:
     return Node(Kind.NOTHING, lambda properties: None, is_boolean=True, is_literal=True)
 
 
+LONG_DIGITS = 20
+"""A number with more digits is above every 64-bit one."""
+
+
 def integer(digits: str) -> Node:
     """An integer: 32 bits if it fits, else 64."""
-    value = int(digits.rstrip("lL"))
+    written = digits.rstrip("lL")
+    # Python itself converts no more than some thousand digits.
+    if len(written) > LONG_DIGITS:
+        raise BadExpression(f"{written[:LONG_DIGITS]}… is too large")
+    value = int(written)
     if value > LONG_MAX:
         raise BadExpression(f"{value} is too large")
     return literal(Kind.INT if value <= INT_MAX else Kind.LONG, value)

@@ -26,6 +26,7 @@ MESSAGES = {
     "5 IN ('x')": "IN needs a property on its left",
     "'x'": "a condition is expected where there is a value",
     "a = 99999999999999999999": "99999999999999999999 is too large",
+    "a = " + "9" * 5000: "99999999999999999999… is too large",
     "a > 0.0": "0.0 is not more than 0",
     "a > 1E999": "1E999 is too large",
     "a IN (aVeryLongWordThatNobodyWantsToRead)": "aVeryLongWordThatNob... is not expected at character 7",
