@@ -349,7 +349,7 @@ class Recorded:
 
     def _is_met(self, condition: object) -> bool:
         if isinstance(condition, Warm):
-            self.store.read_cold(condition.physical_offset, condition.size_bytes)
+            self.store.read_cold(condition.offset, condition.size_bytes, condition.queue)
             return True
         if isinstance(condition, Durable):
             return self.store.durable_offset >= condition.physical_offset

@@ -196,8 +196,10 @@ def test_no_handle_for_a_queue_is_an_error_of_that_read_alone(tmp_path: Path) ->
     store._queue_writer.trim_tails()
     store._queues.reading.clear()
     disk.before = failing("open", "consumequeue", errno.EMFILE)
+    cold = store.get("T", 0, 0, 32).cold
+    assert cold is not None, "its file is opened off the loop"
     with pytest.raises(OSError, match="Too many open files"):
-        store.get("T", 0, 0, 32)
+        store.read_cold(*cold)
     assert len(bodies(store)) == 20
     assert store.append(message(20), NOW + 100).status is PutStatus.PUT_OK
     crash(store)
