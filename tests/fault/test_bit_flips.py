@@ -65,7 +65,8 @@ def served(store: MessageStore) -> list[tuple[int, bytes]]:
     found: list[tuple[int, bytes]] = []
     offset = 0
     while offset < COUNT:
-        result = store.get("Topic", 0, offset, 32)
+        while (result := store.get("Topic", 0, offset, 32)).cold is not None:
+            store.read_cold(*result.cold)
         data = b"".join(result.records)
         while data:
             size = int.from_bytes(data[:4], "big")
