@@ -246,9 +246,6 @@ class Pops:
         group, store = wish.group, self._store
         key = (topic, group, queue_id)
         limit = self._settings.pop_inflight_message_threshold
-        cold = self._cold_first(topic, group, queue_id, wish.init_mode)
-        if cold is not None:
-            return cold
         begin = self._begin(topic, group, queue_id, wish.init_mode, now)
         stop = (
             self._settings.enable_pop_message_threshold and self._in_flight.of(topic, group, queue_id) > limit
@@ -367,17 +364,6 @@ class Pops:
         ):
             return 0
         return max(0, store.max_offset(topic, queue_id) - 1)
-
-    def _cold_first(self, topic: str, group: str, queue_id: int, init_mode: int) -> Cold | None:
-        """The range of the disk that `_first` would wait for."""
-        if (
-            init_mode == INIT_MIN
-            or not self._settings.init_pop_offset_by_check_msg_in_mem
-            or topic.startswith(RETRY_PREFIX)
-            or self._offsets.get(group, topic, queue_id) >= 0
-        ):
-            return None
-        return self._store.cold_unit(topic, queue_id, 0)
 
     def _position(self, topic: str, group: str, queue_id: int) -> int:
         """Where the next pop of a queue begins, without changing anything."""

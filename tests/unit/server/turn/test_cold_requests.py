@@ -110,6 +110,7 @@ class WatchedDisk(RealDisk):
 
 
 KNOWN: dict[str, str] = {
+    "POP_MESSAGE": "a group's first look at a queue: one that waited would leave the queue out of an answer",
     "GET_BROKER_RUNTIME_INFO": "the time of the first record, once for each segment that becomes the first",
 }
 """Requests that still read on the loop, and what."""
