@@ -114,8 +114,9 @@ KNOWN: dict[str, str] = {
     "GET_BROKER_RUNTIME_INFO": "the time of the first record, once for each segment that becomes the first",
 }
 """Requests that still read on the loop, and what."""
-BY_THE_CLOCK = frozenset({"store/timerwheel"})
-"""Files that the loop reads with no request: of the wheel 32 bytes a second, neighbours of those before."""
+BY_THE_CLOCK = frozenset({"store/timerwheel", "timerlog/00000000000000000000"})
+"""Files that the loop reads with no request: of the wheel 32 bytes a second, neighbours of those before; of the
+timer log units that were written a moment ago."""
 
 TEXTS = {
     "topic": "T",
