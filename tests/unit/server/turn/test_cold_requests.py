@@ -115,8 +115,8 @@ KNOWN: dict[str, str] = {
 }
 """Requests that still read on the loop, and what."""
 BY_THE_CLOCK = frozenset({"store/timerwheel", "timerlog/00000000000000000000"})
-"""Files that the loop reads with no request: of the wheel 32 bytes a second, neighbours of those before; of the
-timer log units that were written a moment ago."""
+"""Files that the loop reads with no request: 32 bytes of the wheel a second, neighbours of those before; and
+units of the timer log that were written a moment ago."""
 
 TEXTS = {
     "topic": "T",
