@@ -51,8 +51,8 @@ def answers_do_not_wait_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "THREAD_SECONDS", 0.5)
 
     def hold(real: Any) -> Any:
-        def held(waits: Waits, connection_id: int, wait: Any, settle: Any) -> None:
-            real(waits, connection_id, wait, settle)
+        def held(waits: Waits, *arguments: Any, **named: Any) -> None:
+            real(waits, *arguments, **named)
             waits.durable(1 << 60)
 
         return held

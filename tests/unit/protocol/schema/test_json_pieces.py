@@ -73,9 +73,10 @@ def test_the_standard_reader_never_has_a_long_text(data: bytes, monkeypatch: pyt
     lengths = []
     real = json.JSONDecoder.raw_decode
 
-    def noted(self: json.JSONDecoder, text: str, at: int = 0) -> tuple[Any, int]:
-        lengths.append(len(text) - at)
-        return real(self, text, at)
+    # With the names of the standard library, for threads of other tests may read JSON meanwhile.
+    def noted(self: json.JSONDecoder, s: str, idx: int = 0) -> tuple[Any, int]:
+        lengths.append(len(s) - idx)
+        return real(self, s, idx)
 
     expected = json.loads(data)
     monkeypatch.setattr(json.JSONDecoder, "raw_decode", noted)
