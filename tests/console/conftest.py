@@ -16,6 +16,7 @@ from orbitmq.admin.commands.group_create import create_group
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.testing import LocalBroker
+from tests.kit.dead_letters import origin, plant
 from tests.kit.running_console import RunningConsole
 from tests.needs import need
 
@@ -47,6 +48,10 @@ async def _fill(namesrv: str) -> None:
                 )
         for number in range(8):
             await admin.set_offset("billing", MessageQueue("orders", master.name, number), 10)
+    bad = origin("inventory", exception="ValueError", exceptionText="no such customer", exceptionAttempt="1")
+    await plant(namesrv, "refunds", 40, bad, b'{"customer": 7}')
+    odd = origin("inventory", exception="KeyError", exceptionAttempt="1", colour="red")
+    await plant(namesrv, "refunds", 3, odd, b"<script>document.title='owned'</script>", 40)
 
 
 @pytest.fixture(scope="session")

@@ -25,6 +25,8 @@ PAGES = {
     "groups/billing": "billing",
     "groups/billing?tab=why": "billing",
     "messages?by=key&topic=orders&key=o-3": "Messages",
+    "dead-letters": "Dead letters",
+    "dead-letters/refunds": "refunds",
     "audit": "Audit log",
 }
 
@@ -161,6 +163,71 @@ def test_a_hostile_body_is_text_and_runs_nowhere(page: Page) -> None:
     )
     assert "owned" not in page.title()
     assert page.locator("img[src=x]").count() == 0
+
+
+def test_dead_letters_are_looked_at_edited_and_sent_again(page: Page) -> None:
+    page.goto("/shop/dead-letters")
+    page.get_by_role("table", name="Dead letters").get_by_role("link", name="refunds").click()
+    causes = page.get_by_role("table", name="Causes")
+    expect(causes.get_by_role("row")).to_have_count(3)
+    expect(causes).to_contain_text("no such customer")
+    picture(page, "dead-letters")
+
+    causes.get_by_role("link", name="KeyError").click()
+    letters = page.locator(".message")
+    expect(letters).to_have_count(3)
+    letters.first.locator("summary").click()
+    expect(letters.first.get_by_label("Body")).to_contain_text("<script>document.title='owned'</script>")
+    letters.first.get_by_role("button", name="Edit and resend").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("New body").fill('{"order": 1}')
+    dialog.get_by_label("Keys").fill("mended")
+    dialog.get_by_label("Properties: value 1").fill("")
+    dialog.get_by_role("button", name="Dry run").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("empty value")
+    dialog.get_by_label("Properties: value 1").fill("blue")
+    dialog.get_by_role("button", name="Dry run").click()
+    expect(dialog.get_by_role("status")).to_contain_text("1 of 1 letters would be sent.")
+    expect(dialog.get_by_role("status")).to_contain_text("its filter is not known")
+    picture(page, "redrive")
+    dialog.get_by_role("button", name="Resend 1").click()
+    runs = page.get_by_role("table", name="Resends")
+    expect(runs.get_by_role("row").nth(1)).to_contain_text("sent: 1")
+
+    page.get_by_role("checkbox").nth(1).check()
+    page.get_by_role("button", name="Resend selected (1)").click()
+    dialog.get_by_role("button", name="Dry run").click()
+    dialog.get_by_role("button", name="Resend 1").click()
+    expect(runs.get_by_role("row")).to_have_count(3)
+
+    causes.get_by_role("row", name=re.compile("KeyError")).get_by_role("button", name="Resend all").click()
+    dialog.get_by_role("button", name="Dry run").click()
+    expect(dialog.get_by_role("status")).to_contain_text("1 of 3 letters would be sent.")
+    expect(dialog.get_by_role("status")).to_contain_text("has sent it")
+    dialog.get_by_role("button", name="Resend 1").click()
+    expect(runs.get_by_role("row").nth(1)).to_contain_text("sent: 1 · skipped: 2")
+    runs.get_by_role("row").nth(1).get_by_role("link").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Resend ")
+    trail = page.get_by_role("table", name="Letters")
+    expect(trail.get_by_role("row")).to_have_count(4)
+    picture(page, "resend")
+    page.goto("/shop/messages?by=key&topic=inventory&key=mended")
+    expect(page.get_by_label("Body")).to_contain_text('"order": 1')
+    assert "owned" not in page.title()
+
+
+def test_a_resend_is_stopped_on_the_page(page: Page) -> None:
+    page.goto("/shop/dead-letters/refunds")
+    causes = page.get_by_role("table", name="Causes")
+    causes.get_by_role("row", name=re.compile("ValueError")).get_by_role("button", name="Resend all").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Letters a second").fill("0.5")
+    dialog.get_by_role("button", name="Dry run").click()
+    dialog.get_by_role("button", name="Resend 40").click()
+    row = page.get_by_role("table", name="Resends").get_by_role("row").nth(1)
+    row.get_by_role("button", name="Stop").click()
+    expect(row).to_contain_text("stopped:")
+    expect(row.get_by_role("button", name="Stop")).to_have_count(0)
 
 
 def test_an_error_of_the_cluster_is_shown_with_advice(page: Page) -> None:

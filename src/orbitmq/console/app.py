@@ -15,7 +15,14 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from orbitmq.console.api import groups, messages, overview, session, topics  # noqa: F401 (they declare endpoints)
+from orbitmq.console.api import (  # noqa: F401 (they declare endpoints)
+    dead_letters,
+    groups,
+    messages,
+    overview,
+    session,
+    topics,
+)
 from orbitmq.console.api.endpoint import ENDPOINTS, Endpoint, Identity, answer, problem_response
 from orbitmq.console.api.openapi import describe
 from orbitmq.console.api.problems import Problem

@@ -6,6 +6,7 @@ import asyncio
 import secrets
 
 from orbitmq.console.cluster import Cluster
+from orbitmq.console.redrives import Redrives
 from orbitmq.console.security.audit import AuditLog
 from orbitmq.console.security.login_limit import LoginLimit
 from orbitmq.console.security.sessions import Sessions
@@ -24,6 +25,7 @@ class Console:
         self.hashing = asyncio.Semaphore(2)
         """A hash takes 16 MiB: so many at a time."""
         self.audit = AuditLog(settings.audit_file)
+        self.redrives = Redrives(settings.journal_file, self.audit)
         self.open_csrf_token = secrets.token_urlsafe(32)
         """The token of changes while nobody has to log in."""
         self.clusters: dict[str, Cluster] = {}
@@ -45,8 +47,10 @@ class Console:
             cluster = Cluster(name, namesrv, self.settings.access, self.settings.sample_seconds)
             cluster.start()
             self.clusters[name] = cluster
+        await self.redrives.start({name: one.admin for name, one in self.clusters.items()})
 
     async def close(self) -> None:
-        """Ends all connections."""
+        """Ends all connections. Redrives go on with the next start."""
+        await self.redrives.close()
         for cluster in self.clusters.values():
             await cluster.close()

@@ -72,3 +72,8 @@ class ConsoleSettings:
     def audit_file(self) -> Path:
         """One JSON object per change."""
         return self.data_dir / "audit.jsonl"
+
+    @property
+    def journal_file(self) -> Path:
+        """The dead letters that were sent again, and those that are to be."""
+        return self.data_dir / "redrives.sqlite3"

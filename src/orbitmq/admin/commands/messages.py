@@ -45,7 +45,7 @@ async def message_by_id(admin: Admin, message_id: str, topic: str | None = None)
     body = (await admin.call(address, ViewMessageById(place.physical_offset, topic))).body
     if not body:
         raise NoMessage(f"no message with id {message_id}")
-    return _plain(decode_record(body))
+    return plain(decode_record(body))
 
 
 async def messages_by_key(
@@ -71,7 +71,7 @@ async def messages_by_key(
             return []
         messages, _ = decode_records(body or b"")
         return [
-            _plain(found)
+            plain(found)
             for found in messages
             if found.topic == topic and (found.unique_id == key if unique else key in found.keys)
         ]
@@ -85,11 +85,11 @@ async def message_at(admin: Admin, queue: MessageQueue, queue_offset: int) -> St
     address = {one.name: one.address for one in await admin.brokers_of(queue.topic)}.get(queue.broker_name)
     if address is None:
         raise NoMessage(f"broker {queue.broker_name} has no queues of topic {queue.topic}")
-    reply = await _pull(admin, address, queue, queue_offset, 1)
+    reply = await pull(admin, address, queue, queue_offset, 1)
     messages, damaged = decode_records(reply.body or b"")
     for found in messages:
         if found.queue_offset == queue_offset:
-            return _plain(found)
+            return plain(found)
     if damaged:
         raise damaged[0]
     raise NoMessage(
@@ -111,18 +111,19 @@ async def messages_from(
         address = addresses[queue.broker_name]
         start = (await admin.call(address, SearchOffsetByTimestamp(topic, queue.queue_id, from_ms))).offset
         try:
-            reply = await _pull(admin, address, queue, start, max_count)
+            reply = await pull(admin, address, queue, start, max_count)
         except (NotFound, PullOffsetMoved):
             return []
         messages, _ = decode_records(reply.body or b"")
-        return [(queue, _plain(one)) for one in messages if one.store_timestamp >= from_ms]
+        return [(queue, plain(one)) for one in messages if one.store_timestamp >= from_ms]
 
     queues = [queue for queue in await topic_status(admin, topic) if queue.broker_name in addresses]
     found = [one for part in await admin.each(queues, read) for one in part]
     return sorted(found, key=lambda one: one[1].store_timestamp)[:max_count]
 
 
-async def _pull(admin: Admin, address: str, queue: MessageQueue, offset: int, count: int) -> PullReply:
+async def pull(admin: Admin, address: str, queue: MessageQueue, offset: int, count: int) -> PullReply:
+    """Messages of a queue from an offset on, of any tag. Raises NotFound, PullOffsetMoved."""
     return await admin.call(
         address,
         PullMessage(
@@ -141,7 +142,8 @@ async def _pull(admin: Admin, address: str, queue: MessageQueue, offset: int, co
     )
 
 
-def _plain(message: StoredMessage) -> StoredMessage:
+def plain(message: StoredMessage) -> StoredMessage:
+    """The message with its body inflated, where that is compressed. Raises Malformed."""
     if not message.sys_flag & COMPRESSED:
         return message
     return message.with_body(inflate(message.body, message.sys_flag, MAX_BODY_BYTES))

@@ -99,10 +99,11 @@ async def find_messages(call: Call[MessageQuery, None]) -> FoundMessages:
 
 def _found(messages: list[tuple[str | None, StoredMessage]]) -> FoundMessages:
     most = SHOWN_BYTES if len(messages) > 1 else None
-    return FoundMessages([_message(broker, one, most) for broker, one in messages])
+    return FoundMessages([found_message(broker, one, most) for broker, one in messages])
 
 
-def _message(broker: str | None, one: StoredMessage, most: int | None) -> FoundMessage:
+def found_message(broker: str | None, one: StoredMessage, most: int | None) -> FoundMessage:
+    """A message as it is shown, with `most` bytes of its body at most; its body must not be compressed."""
     return FoundMessage(
         one.topic,
         one.offset_id,

@@ -6,6 +6,8 @@ import msgspec
 
 from orbitmq.admin import NoBroker
 from orbitmq.admin.commands.messages import NoMessage
+from orbitmq.admin.letters.journal import JournalUnusable
+from orbitmq.admin.letters.redrive import BadRequest
 from orbitmq.client import ClientError, SendFailed, TopicNotFound
 from orbitmq.net.errors import NetError
 from orbitmq.protocol.errors import (
@@ -52,6 +54,13 @@ class ApiError(Exception):
 
 
 _ROWS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], int, str, str], ...] = (
+    (
+        JournalUnusable,
+        503,
+        "JOURNAL",
+        "One console at a time uses a folder: stop the other one, or check the disk and rights.",
+    ),
+    (BadRequest, 422, "INVALID", "Correct the value."),
     (IllegalName, 422, "ILLEGAL_NAME", "Choose another name."),
     ((TopicNotExist, TopicNotFound), 404, "TOPIC_NOT_EXIST", "Create the topic, or correct its name."),
     (GroupNotExist, 404, "GROUP_NOT_EXIST", "Create the group, or correct its name."),

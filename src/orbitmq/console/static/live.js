@@ -1,6 +1,7 @@
 // Values that stay fresh while a page is open and seen.
 import { useEffect, useRef, useState } from "/static/html.js";
 import { get } from "/static/api.js";
+import { t } from "/static/words.js";
 
 // Asks `path` now and every `seconds`; null asks nothing. Gives { value, error, loading, reload }.
 export function useLive(path, seconds = 10) {
@@ -49,4 +50,35 @@ export function useEvents(path, onValue) {
     document.addEventListener("visibilitychange", follow);
     return () => { document.removeEventListener("visibilitychange", follow); source?.close(); };
   }, [path]);
+}
+
+// A task of the server that tells of itself by events until one is `done`. Gives { value, error, running, stop, restart }.
+export function useTask(path) {
+  const [state, setState] = useState({ value: null, error: null, running: false });
+  const [round, setRound] = useState(0);
+  const open = useRef(null);
+  const close = () => { open.current?.close(); open.current = null; };
+  useEffect(() => {
+    if (!path) return undefined;
+    setState({ value: null, error: null, running: true });
+    const source = new EventSource(path);
+    open.current = source;
+    source.onmessage = (event) => {
+      const value = JSON.parse(event.data);
+      if (value.done) close();
+      setState({ value, error: null, running: !value.done });
+    };
+    source.addEventListener("problem", (event) => {
+      close();
+      setState((before) => ({ ...before, error: { problem: JSON.parse(event.data) }, running: false }));
+    });
+    // A browser would begin the whole task anew.
+    source.onerror = () => {
+      if (open.current !== source) return;
+      close();
+      setState((before) => ({ ...before, error: { problem: { code: "NO_CONSOLE", title: t("The console does not answer"), advice: t("Check that it runs.") } }, running: false }));
+    };
+    return close;
+  }, [path, round]);
+  return { ...state, stop: () => { close(); setState((before) => ({ ...before, running: false })); }, restart: () => setRound((n) => n + 1) };
 }

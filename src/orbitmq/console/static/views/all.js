@@ -4,6 +4,7 @@ import { Overview } from "/static/views/overview.js";
 import { TopicsView } from "/static/views/topics.js";
 import { GroupsView } from "/static/views/groups.js";
 import { Messages } from "/static/views/messages.js";
+import { DeadLetters } from "/static/views/dead_letters.js";
 import { Audit } from "/static/views/audit.js";
 
 export const VIEWS = [
@@ -11,5 +12,6 @@ export const VIEWS = [
   { key: "topics", title: "Topics", component: TopicsView },
   { key: "groups", title: "Groups", component: GroupsView },
   { key: "messages", title: "Messages", component: Messages },
+  { key: "dead-letters", title: "Dead letters", component: DeadLetters },
   { key: "audit", title: "Audit log", component: Audit, shown: () => may("admin") },
 ];

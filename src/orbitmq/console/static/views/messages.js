@@ -55,7 +55,7 @@ function request(cluster, by, query) {
   return inCluster(cluster, `/messages?${new URLSearchParams(values)}`);
 }
 
-function Message({ message, open }) {
+export function Message({ message, open, children }) {
   const facts = [
     [t("Message id"), message.id], [t("Unique id"), message.uniqueId ?? "–"], [t("Stored"), `${time(message.storedMs)} · ${message.storeHost}`], [t("Sent"), time(message.bornMs)], [t("Sent by"), message.bornHost],
     [t("Physical offset"), number(message.physicalOffset)], [t("Delivered again"), number(message.reconsumeTimes)],
@@ -66,7 +66,7 @@ function Message({ message, open }) {
       <span class="quiet">${time(message.storedMs)} · ${bytes(message.bodySize)}</span></summary>
     <div class="pad"><dl class="list">${facts.map(([name, text]) => html`<div key=${name}><dt>${name}</dt><dd class="mono">${text}</dd></div>`)}</dl>
       <h2>${t("Properties")}</h2><dl class="list">${Object.entries(message.properties).slice(0, 500).map(([name, text]) => html`<div key=${name}><dt class="mono">${name}</dt><dd class="mono">${text}</dd></div>`)}</dl>
-      <h2>${t("Body")}</h2><${Body} message=${message} /></div>
+      <h2>${t("Body")}</h2><${Body} message=${message} />${children}</div>
   </details>`;
 }
 

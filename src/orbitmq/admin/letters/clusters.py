@@ -1,0 +1,56 @@
+"""Letters by cause: counted as they are read, in bounded memory."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from orbitmq.admin.letters.letter import Cause, Letter, Place
+
+MAX_CLUSTERS = 500
+"""Causes that are told apart; letters of further ones are only counted."""
+SAMPLED = 20
+"""Places of the newest letters that a cluster keeps."""
+
+
+@dataclass(slots=True)
+class LetterCluster:
+    """Letters of one cause."""
+
+    cause: Cause
+    count: int = 0
+    oldest_ms: int = 0
+    newest_ms: int = 0
+    reason: str = ""
+    """The text of the newest exception."""
+    most_replays: int = 0
+    places: deque[Place] = field(default_factory=lambda: deque(maxlen=SAMPLED))
+
+
+class Clusters:
+    """Counts of letters."""
+
+    def __init__(self) -> None:
+        self._clusters: dict[Cause, LetterCluster] = {}
+        self.beyond = 0
+        """Letters of causes for which there was no room."""
+
+    def add(self, letter: Letter) -> None:
+        """Counts one."""
+        cluster = self._clusters.get(letter.cause)
+        if cluster is None:
+            if len(self._clusters) >= MAX_CLUSTERS:
+                self.beyond += 1
+                return
+            cluster = self._clusters[letter.cause] = LetterCluster(letter.cause)
+        stored = letter.message.store_timestamp
+        cluster.count += 1
+        cluster.oldest_ms = min(cluster.oldest_ms or stored, stored)
+        if stored >= cluster.newest_ms:
+            cluster.newest_ms, cluster.reason = stored, letter.reason
+        cluster.most_replays = max(cluster.most_replays, letter.replays)
+        cluster.places.append(letter.place)
+
+    def listed(self) -> list[LetterCluster]:
+        """All, the largest first."""
+        return sorted(self._clusters.values(), key=lambda one: (-one.count, str(one.cause)))

@@ -1,0 +1,140 @@
+"""The message that a dead letter is sent again as: to its first topic, or to its own group alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from orbitmq.admin.commands.messages import plain
+from orbitmq.admin.letters.letter import REPLAYS, Letter
+from orbitmq.broker.filter.sql92 import BadExpression, compile_filter
+from orbitmq.client import IllegalMessage, Message
+from orbitmq.client.consumer.dead_letters import (
+    EXCEPTION,
+    EXCEPTION_ATTEMPT,
+    EXCEPTION_CONSUMER,
+    EXCEPTION_TEXT,
+)
+from orbitmq.protocol.bodies.heartbeat import SubscriptionData
+from orbitmq.protocol.names import (
+    KEYS,
+    ORIGIN_MESSAGE_ID,
+    RESERVED_PROPERTIES,
+    RETRY_PREFIX,
+    RETRY_TOPIC,
+    SHARDING_KEY,
+    TAGS,
+    TRANSIENT_PREFIX,
+)
+from orbitmq.protocol.records.message import COMPRESSED, COMPRESSION_MASK
+from orbitmq.protocol.records.properties import BadProperty, encode_properties
+
+To = Literal["origin", "retry"]
+"""`origin`: the first topic, for every group that subscribes; `retry`: the group that failed alone."""
+REDRIVEN = "orbitmq.redriven"
+"""The property that names the letter a message was: its message id."""
+_REASONS = frozenset({EXCEPTION, EXCEPTION_TEXT, EXCEPTION_CONSUMER, EXCEPTION_ATTEMPT})
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Changes of one letter; None leaves a part as it is."""
+
+    body: bytes | None = None
+    tags: str | None = None
+    """Empty: no tag."""
+    keys: str | None = None
+    """Separated by blanks."""
+    properties: Mapping[str, str] | None = None
+    """All properties of the user's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """The parts of a send."""
+
+    topic: str
+    body: bytes
+    properties: bytes
+    sys_flag: int
+    flag: int
+    sharding_key: str | None
+
+
+def own_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """The user's own properties, without those of brokers, clients, and earlier runs."""
+    told = _REASONS if EXCEPTION_ATTEMPT in properties else frozenset()
+    return {
+        name: value
+        for name, value in properties.items()
+        if name not in RESERVED_PROPERTIES
+        and name not in told
+        and name not in (REPLAYS, REDRIVEN)
+        and not name.startswith(TRANSIENT_PREFIX)
+        and name
+        and value
+    }
+
+
+def target_of(letter: Letter, group: str, to: To) -> str | None:
+    """The topic that a letter goes to; None where its first topic is not known."""
+    if letter.topic is None:
+        return None
+    return RETRY_PREFIX + group if to == "retry" else letter.topic
+
+
+def outgoing(letter: Letter, target: str, unique_id: str, edit: Edit) -> Outgoing:
+    """The message. Raises IllegalMessage for an edit that no message can have."""
+    stored = letter.message.property_map()
+    own = own_properties(stored) if edit.properties is None else dict(edit.properties)
+    keys = stored.get(KEYS, "") if edit.keys is None else edit.keys
+    sharding_key = stored.get(SHARDING_KEY)
+    message = Message(
+        target,
+        letter.message.body if edit.body is None else edit.body,
+        tags=(stored.get(TAGS) if edit.tags is None else edit.tags) or None,
+        keys=keys.split(),
+        properties=own,
+        sharding_key=sharding_key,
+        flag=letter.message.flag,
+    )
+    properties = message.wire_properties(unique_id)
+    properties[REDRIVEN] = letter.message.offset_id
+    properties[REPLAYS] = str(letter.replays + 1)
+    if target.startswith(RETRY_PREFIX):
+        properties[RETRY_TOPIC] = letter.topic or ""
+        properties[ORIGIN_MESSAGE_ID] = stored.get(ORIGIN_MESSAGE_ID) or letter.message.offset_id
+    kept = letter.message.sys_flag & (COMPRESSED | COMPRESSION_MASK) if edit.body is None else 0
+    try:
+        encoded = encode_properties(properties)
+    except BadProperty as error:
+        raise IllegalMessage(str(error)) from None
+    return Outgoing(target, message.body, encoded, kept, letter.message.flag, sharding_key)
+
+
+def plain_body(letter: Letter) -> bytes:
+    """The body as an application sees it. Raises Malformed."""
+    return plain(letter.message).body
+
+
+class Wanted:
+    """A subscription's filter, as the broker applies it."""
+
+    def __init__(self, subscription: SubscriptionData) -> None:
+        self.expression = subscription.sub_string
+        self.kind = subscription.expression_type or "TAG"
+        self.error = ""
+        self._tags = {tag.strip() for tag in self.expression.split("||")} - {"", "*"}
+        self._sql = None
+        if self.kind == "SQL92":
+            try:
+                self._sql = compile_filter(self.expression)
+            except BadExpression as error:
+                self.error = str(error)
+
+    def lets_pass(self, tag: str | None, properties: bytes) -> bool:
+        """True if members get a message with this tag and these encoded properties."""
+        if self.kind == "SQL92":
+            return self._sql is not None and self._sql.matches(properties)
+        return not self._tags or tag in self._tags

@@ -1,0 +1,387 @@
+"""Dead letters: by group and cause, looked at, edited, and sent again with an audit trail."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from typing import Annotated, Literal
+
+import msgspec
+
+from orbitmq.admin.commands.messages import plain
+from orbitmq.admin.letters.clusters import Clusters, LetterCluster
+from orbitmq.admin.letters.journal import Entry, Run
+from orbitmq.admin.letters.letter import Cause, Letter, Place
+from orbitmq.admin.letters.outgoing import own_properties
+from orbitmq.admin.letters.reading import letters_at, scan
+from orbitmq.admin.letters.redrive import MAX_PLACES, MAX_RATE, Asked, edit_of
+from orbitmq.console.api.endpoint import Call, endpoint
+from orbitmq.console.api.messages import FoundMessage, found_message
+from orbitmq.console.api.problems import ApiError
+from orbitmq.console.security.roles import Role
+from orbitmq.protocol.errors import OrbitError
+
+EVENT_SECONDS = 0.5
+SHOWN_BYTES = 64 << 10
+MOST_SHOWN = 50
+
+
+class LetterGroup(msgspec.Struct, rename="camel"):
+    """One group with dead letters."""
+
+    group: str
+    count: int
+    last_ms: int
+    """When the last one was stored; 0 without one."""
+
+
+class LetterGroups(msgspec.Struct, rename="camel"):
+    """Groups with dead letters, of the last look at the cluster."""
+
+    at_ms: int
+    groups: list[LetterGroup]
+    errors: list[str]
+
+
+class LetterPlace(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """The place of a letter in its dead-letter topic."""
+
+    broker: str
+    queue_id: Annotated[int, msgspec.Meta(ge=0)]
+    queue_offset: Annotated[int, msgspec.Meta(ge=0)]
+
+
+class LetterCause(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """A topic, and an exception or else a shape of bodies. `topic` is null where nothing says it."""
+
+    topic: str | None = None
+    exception: str | None = None
+    shape: str | None = None
+
+
+class CauseOfLetters(msgspec.Struct, rename="camel"):
+    """Letters of one cause."""
+
+    cause: LetterCause
+    count: int
+    oldest_ms: int
+    newest_ms: int
+    reason: str
+    """The text of the newest exception."""
+    most_replays: int
+    places: list[LetterPlace]
+    """Of the last ones that were read."""
+
+
+class Clustering(msgspec.Struct, rename="camel"):
+    """Clusters of the letters that were read so far; the last event is `done`."""
+
+    scanned: int
+    total: int
+    done: bool
+    beyond: int
+    """Letters of further causes, which are not told apart."""
+    clusters: list[CauseOfLetters]
+
+
+class PlacesQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """Letters to look at: `BROKER/QUEUE/OFFSET`, repeated."""
+
+    place: list[str]
+
+
+class ShownLetter(msgspec.Struct, rename="camel"):
+    """One letter."""
+
+    place: LetterPlace
+    cause: LetterCause
+    reason: str
+    replays: int
+    own: dict[str, str]
+    """The properties of the user's own: those that an edit replaces."""
+    message: FoundMessage
+
+
+class ShownLetters(msgspec.Struct, rename="camel"):
+    """The letters that are there."""
+
+    letters: list[ShownLetter]
+
+
+class LetterEdit(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """Changes of a letter; what is null stays as it is."""
+
+    body: str | None = None
+    """Base64."""
+    tags: str | None = None
+    keys: str | None = None
+    properties: dict[str, str] | None = None
+
+
+class RedriveRequest(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """Letters to send again: at some places, of a cause, or all of the group without either."""
+
+    places: Annotated[list[LetterPlace], msgspec.Meta(max_length=MAX_PLACES)] = []
+    cause: LetterCause | None = None
+    to: Literal["origin", "retry"] = "origin"
+    """The first topic, or the retry topic of the group: no other group gets it then."""
+    rate: Annotated[float, msgspec.Meta(gt=0, le=MAX_RATE)] = 50.0
+    """Letters a second."""
+    max_replays: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 3
+    """Letters that were sent again so often stay."""
+    again: bool = False
+    """Also letters that were sent before."""
+    edit: LetterEdit | None = None
+    """Of a single letter."""
+
+    def asked(self) -> Asked:
+        """For the library. Raises BadRequest."""
+        cause, edit = self.cause, self.edit or LetterEdit()
+        return Asked(
+            tuple(Place(one.broker, one.queue_id, one.queue_offset) for one in self.places),
+            None if cause is None else Cause(cause.topic, cause.exception, cause.shape),
+            self.to,
+            self.rate,
+            self.max_replays,
+            self.again,
+            edit_of(edit.body, edit.tags, edit.keys, edit.properties),
+        )
+
+
+class FilterEffectOn(msgspec.Struct, rename="camel"):
+    """Effect of the group's filter on letters of a topic; not `known` where no member subscribes."""
+
+    topic: str
+    known: bool
+    kind: str
+    expression: str
+    error: str
+    passes: int
+    drops: int
+
+
+class RedrivePreview(msgspec.Struct, rename="camel"):
+    """The effect that a redrive would have."""
+
+    selected: int
+    would_send: int
+    skipped: dict[str, int]
+    """Letters that stay, by reason."""
+    filters: list[FilterEffectOn]
+
+
+class RedriveRun(msgspec.Struct, rename="camel"):
+    """One redrive. `state`: `planning`, `running`, `done`, `stopped`."""
+
+    id: str
+    group: str
+    user: str
+    began_ms: int
+    ended_ms: int | None
+    state: str
+    error: str
+    """The reason that it waits, or was stopped."""
+    to: str
+    rate: float
+    counts: dict[str, int]
+    """Letters by state: `planned`, `sending`, `sent`, `skipped`, `refused`, `gone`, `stopped`, `unsure`."""
+
+
+class RedriveRuns(msgspec.Struct, rename="camel"):
+    """Newest first."""
+
+    runs: list[RedriveRun]
+
+
+class EntriesQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """Letters of a run, of one state or of all."""
+
+    state: str | None = None
+    max: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100
+    skip: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+
+class RunEntry(msgspec.Struct, rename="camel"):
+    """One letter of a run and what became of it."""
+
+    place: LetterPlace
+    topic: str
+    unique_id: str
+    state: str
+    note: str
+    sent_ms: int | None
+    sent_id: str | None
+
+
+class RunDetail(msgspec.Struct, rename="camel"):
+    """A run with letters of it."""
+
+    run: RedriveRun
+    letters: list[RunEntry]
+
+
+@endpoint("GET", "/api/clusters/{cluster}/dead-letters", Role.VIEWER)
+async def list_letter_groups(call: Call[None, None]) -> LetterGroups:
+    """Groups with dead letters, of the last look at the cluster."""
+    sample = await call.cluster.sampler.first()
+    groups = [LetterGroup(one.group, one.count, one.last_ms) for one in sample.dead_letters]
+    return LetterGroups(sample.at_ms, groups, sample.errors)
+
+
+@endpoint("GET", "/api/clusters/{cluster}/dead-letters/{group}/clusters", Role.VIEWER)
+async def cluster_letters(call: Call[None, None]) -> AsyncIterator[Clustering]:
+    """Clusters of a group's letters as server-sent events, while all are read; closing it ends that."""
+    clusters, scanned, total, told = Clusters(), 0, 0, time.monotonic()
+    async for page in scan(call.cluster.admin, call.path["group"]):
+        for letter in page.letters:
+            clusters.add(letter)
+        scanned, total = page.scanned, page.total
+        if time.monotonic() - told >= EVENT_SECONDS:
+            told = time.monotonic()
+            yield _clustering(clusters, scanned, total, done=False)
+    yield _clustering(clusters, scanned, total, done=True)
+
+
+@endpoint("GET", "/api/clusters/{cluster}/dead-letters/{group}/letters", Role.VIEWER)
+async def get_letters(call: Call[PlacesQuery, None]) -> ShownLetters:
+    """Letters at some places; one alone has its whole body."""
+    places = [_place(text) for text in call.query.place]
+    if len(places) > MOST_SHOWN:
+        raise ApiError(422, "INVALID", f"{MOST_SHOWN} letters at most", field="place")
+    found = await letters_at(call.cluster.admin, call.path["group"], places)
+    most = None if len(places) == 1 else SHOWN_BYTES
+    return ShownLetters([_shown(found[place], most) for place in places if place in found])
+
+
+@endpoint("POST", "/api/clusters/{cluster}/dead-letters/{group}/redrive-preview", Role.OPERATOR)
+async def try_redrive(call: Call[None, RedriveRequest]) -> RedrivePreview:
+    """The effect that a redrive would have, also at the filter of the group; nothing is sent."""
+    cluster, group = call.cluster.name, call.path["group"]
+    call.after = _noted(call.body)
+    found = await call.console.redrives.preview(cluster, group, call.body.asked())
+    return RedrivePreview(
+        found.selected,
+        found.would_send,
+        dict(found.skipped.most_common(20)),
+        [
+            FilterEffectOn(one.topic, one.known, one.kind, one.expression, one.error, one.passes, one.drops)
+            for one in found.filters.values()
+        ],
+    )
+
+
+@endpoint("POST", "/api/clusters/{cluster}/dead-letters/{group}/redrive", Role.OPERATOR)
+async def redrive_letters(call: Call[None, RedriveRequest]) -> RedriveRun:
+    """Send letters again, once each. It goes on when the console was stopped or killed."""
+    redrives, cluster, group = call.console.redrives, call.cluster.name, call.path["group"]
+    call.after = _noted(call.body)
+    asked = call.body.asked()
+    if call.body.edit is not None:
+        await redrives.preview(cluster, group, asked)  # an edit that no message can have is refused now
+    run = await redrives.begin(cluster, group, asked, call.who.user if call.who else "")
+    call.after["run"] = run.id
+    return _run(run)
+
+
+@endpoint("GET", "/api/clusters/{cluster}/redrives", Role.VIEWER)
+async def list_redrives(call: Call[None, None]) -> RedriveRuns:
+    """The last hundred redrives of a cluster."""
+    return RedriveRuns([_run(one) for one in await call.console.redrives.runs(call.cluster.name)])
+
+
+@endpoint("GET", "/api/clusters/{cluster}/redrives/{run}", Role.VIEWER)
+async def get_redrive(call: Call[EntriesQuery, None]) -> RunDetail:
+    """One redrive and its letters: the audit trail."""
+    redrives, query = call.console.redrives, call.query
+    run = await redrives.run(call.cluster.name, call.path["run"])
+    return RunDetail(
+        _run(run), [_entry(one) for one in await redrives.entries(run.id, query.state, query.max, query.skip)]
+    )
+
+
+@endpoint("POST", "/api/clusters/{cluster}/redrives/{run}/stop", Role.OPERATOR)
+async def stop_redrive(call: Call[None, None]) -> RedriveRun:
+    """End a redrive after the letters that are under way."""
+    run = _run(await call.console.redrives.stop(call.cluster.name, call.path["run"]))
+    call.after = run.counts
+    return run
+
+
+def _noted(body: RedriveRequest) -> dict[str, object]:
+    """The request for the audit log: of an edited body only the size."""
+    noted: dict[str, object] = msgspec.to_builtins(body)
+    edit = noted.get("edit")
+    if isinstance(edit, dict) and isinstance(edit.get("body"), str):
+        edit["body"] = f"{len(edit['body']) * 3 // 4} bytes"
+    if len(body.places) > 20:
+        noted["places"] = f"{len(body.places)} letters"
+    return noted
+
+
+def _place(text: str) -> Place:
+    broker, queue_id, offset = (*text.rsplit("/", 2), "", "")[:3]
+    if not broker or not queue_id.isdecimal() or not offset.isdecimal() or len(offset) > 18:
+        raise ApiError(422, "INVALID", "a place is BROKER/QUEUE/OFFSET", field="place")
+    if int(queue_id) >= 2**31:
+        raise ApiError(422, "INVALID", "a queue has a number of 31 bits", field="place")
+    return Place(broker, int(queue_id), int(offset))
+
+
+def _place_of(place: Place) -> LetterPlace:
+    return LetterPlace(place.broker, place.queue_id, place.queue_offset)
+
+
+def _cause_of(cause: Cause) -> LetterCause:
+    return LetterCause(cause.topic, cause.exception, cause.shape)
+
+
+def _clustering(clusters: Clusters, scanned: int, total: int, *, done: bool) -> Clustering:
+    return Clustering(scanned, total, done, clusters.beyond, [_cluster(one) for one in clusters.listed()])
+
+
+def _cluster(one: LetterCluster) -> CauseOfLetters:
+    return CauseOfLetters(
+        _cause_of(one.cause),
+        one.count,
+        one.oldest_ms,
+        one.newest_ms,
+        one.reason,
+        one.most_replays,
+        [_place_of(place) for place in reversed(one.places)],
+    )
+
+
+def _shown(letter: Letter, most: int | None) -> ShownLetter:
+    message = letter.message
+    with contextlib.suppress(OrbitError):  # a body that cannot be inflated is shown as it is stored
+        message = plain(message)
+    return ShownLetter(
+        _place_of(letter.place),
+        _cause_of(letter.cause),
+        letter.reason,
+        letter.replays,
+        own_properties(message.property_map()),
+        found_message(letter.place.broker, message, most),
+    )
+
+
+def _run(run: Run) -> RedriveRun:
+    return RedriveRun(
+        run.id,
+        run.group,
+        run.user,
+        run.began_ms,
+        run.ended_ms,
+        run.state,
+        run.error,
+        run.asked["to"],
+        run.asked["rate"],
+        run.counts,
+    )
+
+
+def _entry(one: Entry) -> RunEntry:
+    return RunEntry(
+        _place_of(one.place), one.topic, one.unique_id, one.state, one.note, one.sent_ms, one.sent_id
+    )

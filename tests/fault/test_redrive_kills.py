@@ -1,0 +1,104 @@
+"""A console that is killed in the middle of a redrive, and a broker that is: none lost, none twice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from orbitmq import Admin
+from orbitmq.protocol.records.message_cy import decode_records
+from orbitmq.testing import LocalBroker
+from tests.kit.dead_letters import origin, plant
+from tests.peers.machine import Process, free_port
+
+LETTERS = 4000
+PATIENCE_SECONDS = 120
+CLUSTER = "/api/clusters/default"
+
+
+class Console:
+    """`orbitmq console` as a process."""
+
+    def __init__(self, namesrv: str, folder: Path) -> None:
+        port = free_port()
+        ready = folder / "ready"
+        words = ["console", "--namesrv", namesrv, "--data-dir", str(folder / "data"), "--port", str(port)]
+        command = [sys.executable, "-m", "orbitmq", *words, "--ready-file", str(ready)]
+        self.process = Process(command, folder / f"console-{port}.log")
+        self.process.wait_until("the console is ready", ready.exists, 60)
+        self.client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60)
+        self.client.headers["X-CSRF-Token"] = self.client.get("/api/session").json()["csrfToken"]
+
+    def end(self, how: signal.Signals) -> None:
+        self.client.close()
+        self.process.end(how)
+
+    def run(self, run_id: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.client.get(f"{CLUSTER}/redrives/{run_id}").json()["run"]
+        return found
+
+    def wait(self, run_id: str, sent: int) -> dict[str, Any]:
+        """Returns once so many letters are sent, or the run is over."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while (run := self.run(run_id))["endedMs"] is None and run["counts"].get("sent", 0) < sent:
+            assert time.monotonic() < deadline, (run, self.process.tail())
+        return run
+
+
+def keys(namesrv: str, topic: str) -> Counter[str]:
+    """The keys of all messages of a topic."""
+
+    async def read() -> Counter[str]:
+        from orbitmq.admin.commands.messages import pull
+
+        found: Counter[str] = Counter()
+        async with Admin(namesrv) as admin:
+            [master] = await admin.masters()
+            for queue, offsets in (await admin.topic_status(topic)).items():
+                offset = 0
+                while offset < offsets.max_offset:
+                    reply = await pull(admin, master.address, queue, offset, 32)
+                    messages, _ = decode_records(reply.body or b"")
+                    found.update(key for one in messages for key in one.keys)
+                    offset = reply.next_begin_offset
+        return found
+
+    return asyncio.run(read())
+
+
+def test_kills_of_the_console_and_of_the_broker_lose_no_letter_and_send_none_twice(tmp_path: Path) -> None:
+    causes = ("Timeout", "ValueError", "KeyError")
+    with LocalBroker(own_process=True) as broker:
+        broker.create_topic("again", 4)
+        for number, cause in enumerate(causes):
+            start = number * LETTERS
+            asyncio.run(plant(broker.namesrv, "g", LETTERS, origin("again", exception=cause), b"{}", start))
+        console = Console(broker.namesrv, tmp_path)
+        body = {"cause": {"topic": "again", "exception": "ValueError"}, "rate": 2000}
+        run_id = console.client.post(f"{CLUSTER}/dead-letters/g/redrive", json=body).json()["id"]
+        for part in (1, 2):
+            run = console.wait(run_id, part * LETTERS // 4)
+            assert run["state"] == "running"
+            console.end(signal.SIGKILL)
+            (tmp_path / "ready").unlink()
+            console = Console(broker.namesrv, tmp_path)
+        assert console.wait(run_id, 3 * LETTERS // 4)["state"] == "running"
+        broker.kill()
+        broker.start()
+        run = console.wait(run_id, LETTERS + 1)
+        assert (run["state"], run["counts"]) == ("done", {"sent": LETTERS}), run
+        wanted = Counter(f"l-{number}" for number in range(LETTERS, 2 * LETTERS))
+        assert keys(broker.namesrv, "again") == wanted
+
+        trail = [json.loads(line) for line in (tmp_path / "data" / "audit.jsonl").read_text().splitlines()]
+        assert [one["action"] for one in trail] == ["redrive_letters", "redrive_ended"]
+        assert trail[1]["after"] == {"run": run_id, "sent": LETTERS}
+        console.end(signal.SIGTERM)

@@ -1,0 +1,307 @@
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from orbitmq import FIRST_OFFSET, Admin, PushConsumer, ReceivedMessage
+from orbitmq.admin.commands.messages import messages_by_key, messages_from
+from orbitmq.admin.letters.clusters import Clusters
+from orbitmq.admin.letters.journal import Journal, JournalUnusable
+from orbitmq.admin.letters.letter import Cause, Letter, Place
+from orbitmq.admin.letters.outgoing import Edit
+from orbitmq.admin.letters.reading import letters_at, scan
+from orbitmq.admin.letters.redrive import Asked, BadRequest, Redrive
+from orbitmq.client import IllegalMessage
+from orbitmq.protocol.errors import TopicNotExist
+from orbitmq.testing import LocalBroker
+from tests.kit.dead_letters import origin, plant
+
+pytestmark = pytest.mark.usefixtures("broker")
+
+
+@pytest.fixture(scope="module")
+def broker() -> object:
+    with LocalBroker() as running:
+        yield running
+
+
+@pytest.fixture
+async def admin(broker: LocalBroker) -> AsyncIterator[Admin]:
+    async with Admin(broker.namesrv) as connected:
+        yield connected
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> AsyncIterator[Journal]:
+    journal = Journal(tmp_path / "redrives.sqlite3")
+    yield journal
+    journal.close()
+
+
+async def read(admin: Admin, group: str) -> list[Letter]:
+    return [letter async for page in scan(admin, group) for letter in page.letters]
+
+
+async def sent(admin: Admin, topic: str, number: int) -> Counter[str]:
+    """Keys of the messages of a topic with that many."""
+    [status] = (await admin.topic_status(topic)).items()
+    queue, offsets = status
+    found: Counter[str] = Counter()
+    for offset in range(offsets.max_offset):
+        found.update((await admin.message_at(queue, offset)).keys)
+    assert found.total() == number
+    return found
+
+
+async def test_letters_are_told_apart_by_topic_and_exception_or_shape(
+    admin: Admin, broker: LocalBroker
+) -> None:
+    await plant(broker.namesrv, "g1", 40, origin("a", exception="ValueError", exceptionText="no price"))
+    await plant(broker.namesrv, "g1", 3, origin("a"), b'{"x": 1, "y": 2}')
+    await plant(broker.namesrv, "g1", 2, {}, b"\xff")
+    clusters = Clusters()
+    pages = [page async for page in scan(admin, "g1")]
+    assert (pages[-1].scanned, pages[-1].total) == (45, 45)
+    for page in pages:
+        for letter in page.letters:
+            clusters.add(letter)
+    assert [(one.cause, one.count, one.reason) for one in clusters.listed()] == [
+        (Cause("a", "ValueError", None), 40, "no price"),
+        (Cause("a", None, "{x, y}"), 3, ""),
+        (Cause(None, None, "binary"), 2, ""),
+    ]
+    [binary] = [one for one in clusters.listed() if one.cause.topic is None]
+    found = await letters_at(admin, "g1", [*binary.places, Place("broker-a", 0, 999)])
+    assert [one.message.body for one in found.values()] == [b"\xff", b"\xff"]
+    with pytest.raises(TopicNotExist):
+        await read(admin, "nobody")
+
+
+async def test_all_letters_of_a_cause_are_sent_again_once(
+    admin: Admin, broker: LocalBroker, journal: Journal
+) -> None:
+    broker.create_topic("once", 1)
+    await plant(broker.namesrv, "g2", 150, origin("once", exception="A", colour="red", TAGS="t"))
+    await plant(broker.namesrv, "g2", 5, origin("once", exception="B"), start=150)
+    redrive = Redrive(admin, "here", journal)
+    asked = Asked(cause=Cause("once", "A", None), rate=5000)
+    preview = await redrive.preview("g2", asked)
+    assert (preview.selected, preview.would_send) == (150, 150)
+    assert [(one.topic, one.known) for one in preview.filters.values()] == [("once", False)]
+    run = await redrive.carry_out(await redrive.begin("g2", asked, "ann"))
+    assert (run.state, run.counts, run.user) == ("done", {"sent": 150}, "ann")
+    assert await sent(admin, "once", 150) == Counter(f"l-{number}" for number in range(150))
+    [one] = await messages_by_key(admin, "once", "l-7")
+    properties = one.property_map()
+    assert (properties["colour"], one.tags, properties["orbitmq.replays"]) == ("red", "t", "1")
+    letter = (await letters_at(admin, "g2", [Place("broker-a", 0, 7)])).popitem()[1]
+    assert properties["orbitmq.redriven"] == letter.message.offset_id
+    assert "RETRY_TOPIC" not in properties
+
+    second = await redrive.carry_out(await redrive.begin("g2", asked, "bob"))
+    assert second.counts == {"skipped": 150}
+    [first, *_] = await journal.do(journal.entries, second.id, None, 1)
+    assert first.note == f"run {run.id} has sent it"
+    again = Asked(places=(Place("broker-a", 0, 7),), again=True)
+    assert (await redrive.carry_out(await redrive.begin("g2", again, "bob"))).counts == {"sent": 1}
+
+
+async def test_letters_without_a_way_back_and_those_that_came_too_often_stay(
+    admin: Admin, broker: LocalBroker, journal: Journal
+) -> None:
+    broker.create_topic("loop", 1)
+    await plant(broker.namesrv, "g3", 1, {})
+    await plant(broker.namesrv, "g3", 1, origin("never-created"))
+    await plant(broker.namesrv, "g3", 1, origin("loop", **{"orbitmq.replays": "3"}))
+    await plant(broker.namesrv, "g3", 1, origin("loop", **{"orbitmq.replays": "2"}))
+    redrive = Redrive(admin, "here", journal)
+    preview = await redrive.preview("g3", Asked())
+    assert preview.would_send == 1
+    assert preview.skipped == {
+        "its first topic is not known": 1,
+        "topic never-created does not exist": 1,
+        "it was sent again 3 times": 1,
+    }
+    run = await redrive.carry_out(await redrive.begin("g3", Asked(), "ann"))
+    assert run.counts == {"sent": 1, "skipped": 3}
+    [(_, message)] = await messages_from(admin, "loop", 0)
+    assert message.property_map()["orbitmq.replays"] == "3"
+
+
+async def test_a_letter_is_edited_and_an_edit_that_no_message_can_have_is_refused(
+    admin: Admin, broker: LocalBroker, journal: Journal
+) -> None:
+    broker.create_topic("edited", 1)
+    await plant(broker.namesrv, "g4", 1, origin("edited", TAGS="old", colour="red"), b"bad")
+    redrive = Redrive(admin, "here", journal)
+    place = Place("broker-a", 0, 0)
+    for properties in ({"TAGS": "x"}, {"a": ""}, {"a\x01": "b"}):
+        with pytest.raises(IllegalMessage):
+            await redrive.preview("g4", Asked(places=(place,), edit=Edit(properties=properties)))
+    with pytest.raises(BadRequest, match="one letter"):
+        Asked(edit=Edit(body=b"x"))
+    asked = Asked(places=(place,), edit=Edit(b"good", "new", "k1 k2", {"size": "9"}))
+    await redrive.carry_out(await redrive.begin("g4", asked, "ann"))
+    [(_, message)] = await messages_from(admin, "edited", 0)
+    assert (message.body, message.tags, message.keys) == (b"good", "new", ["k1", "k2"])
+    properties = message.property_map()
+    assert properties["size"] == "9"
+    assert "colour" not in properties
+
+
+async def test_the_retry_topic_gives_a_letter_to_its_group_alone(
+    admin: Admin, broker: LocalBroker, journal: Journal
+) -> None:
+    broker.create_topic("own", 1)
+    await plant(broker.namesrv, "g5", 1, origin("own", TAGS="t"), b"once more")
+    got: asyncio.Queue[ReceivedMessage] = asyncio.Queue()
+    other: list[ReceivedMessage] = []
+    redrive = Redrive(admin, "here", journal)
+    async with (
+        PushConsumer("g5", broker.namesrv, consume_from_where=FIRST_OFFSET) as reader,
+        PushConsumer("g5-other", broker.namesrv, consume_from_where=FIRST_OFFSET) as bystander,
+    ):
+        reader.subscribe("own", "t", got.put)
+        bystander.subscribe("own", "*", lambda message: other.append(message))
+        preview = await redrive.preview("g5", Asked(to="retry"))
+        async with asyncio.timeout(60):
+            while not preview.would_send:  # the retry topic is made by the first heartbeat
+                await asyncio.sleep(0.05)
+                preview = await redrive.preview("g5", Asked(to="retry"))
+        await redrive.carry_out(await redrive.begin("g5", Asked(to="retry"), "ann"))
+        message = await asyncio.wait_for(got.get(), 60)
+        assert (message.topic, message.body) == ("own", b"once more")
+    assert other == []
+
+
+async def test_a_dry_run_tells_what_the_filter_of_the_group_drops(
+    admin: Admin, broker: LocalBroker, journal: Journal
+) -> None:
+    broker.create_topic("filtered", 1)
+    await plant(broker.namesrv, "g6", 4, origin("filtered", TAGS="a"))
+    await plant(broker.namesrv, "g6", 3, origin("filtered", TAGS="b"))
+    redrive = Redrive(admin, "here", journal)
+
+    async def ignore(message: ReceivedMessage) -> None:
+        raise AssertionError(message)
+
+    async with PushConsumer("g6", broker.namesrv) as reader:
+        reader.subscribe("filtered", "b || c", ignore)
+        async with asyncio.timeout(60):
+            # Nothing here hears of the broker's members: it is asked until it knows them.
+            while not (effect := (await redrive.preview("g6", Asked())).filters["filtered"]).known:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+    assert (effect.expression, effect.passes, effect.drops) == ("b || c", 3, 4)
+
+
+async def test_a_run_that_is_cut_off_goes_on_and_sends_each_letter_once(
+    admin: Admin, broker: LocalBroker, tmp_path: Path
+) -> None:
+    broker.create_topic("cut", 1)
+    await plant(broker.namesrv, "g7", 300, origin("cut"))
+    path = tmp_path / "cut.sqlite3"
+    journal = Journal(path)
+    redrive = Redrive(admin, "here", journal)
+    run_id = await redrive.begin("g7", Asked(rate=5000), "ann")
+    cuts = 0
+    while True:
+        task = asyncio.create_task(redrive.carry_out(run_id))
+        done, _ = await asyncio.wait([task], timeout=0.03)
+        if done:
+            break
+        task.cancel()
+        await asyncio.wait([task])
+        cuts += 1
+        journal.close()
+        journal = Journal(path)
+        [unfinished] = await journal.do(journal.unfinished)
+        assert unfinished.id == run_id
+        redrive = Redrive(admin, "here", journal)
+    assert cuts
+    assert task.result().counts == {"sent": 300}
+    assert await sent(admin, "cut", 300) == Counter(f"l-{number}" for number in range(300))
+    journal.close()
+
+
+async def test_letters_in_doubt_are_looked_for_before_they_are_sent_again(
+    admin: Admin, broker: LocalBroker, journal: Journal
+) -> None:
+    """As after a kill between a batch's leaving and its note: some of it is there, some is not."""
+    broker.create_topic("doubt", 1)
+    await plant(broker.namesrv, "g8", 10, origin("doubt"))
+    redrive = Redrive(admin, "here", journal)
+    run_id = await redrive.begin("g8", Asked(rate=5000), "ann")
+    note, notes = redrive._note, 0
+
+    async def forgetful(run: object, entries: object, error: str) -> None:
+        nonlocal notes
+        notes += 1
+        if notes == 1:
+            raise ConnectionAbortedError
+        await note(run, entries, error)  # type: ignore[arg-type]
+
+    redrive._note = forgetful  # type: ignore[assignment, method-assign]
+    with pytest.raises(ConnectionAbortedError):
+        await redrive.carry_out(run_id)
+    assert len(await journal.do(journal.under_way, run_id)) == 10
+    run = await redrive.carry_out(run_id)
+    assert run.counts == {"sent": 10}
+    assert await sent(admin, "doubt", 10) == Counter(f"l-{number}" for number in range(10))
+
+
+async def test_a_stopped_run_keeps_the_rest_for_another(
+    admin: Admin, broker: LocalBroker, journal: Journal
+) -> None:
+    broker.create_topic("stopped", 1)
+    await plant(broker.namesrv, "g9", 20, origin("stopped"))
+    redrive = Redrive(admin, "here", journal)
+    run_id = await redrive.begin("g9", Asked(rate=1), "ann")
+    task = asyncio.create_task(redrive.carry_out(run_id))
+    async with asyncio.timeout(60):
+        while not (await admin.topic_status("stopped")).popitem()[1].max_offset:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    redrive.stop(run_id)
+    run = await task
+    assert run.state == "stopped"
+    assert run.counts["sent"] + run.counts["stopped"] == 20
+    rest = await redrive.carry_out(await redrive.begin("g9", Asked(rate=5000), "ann"))
+    assert rest.counts == {"sent": run.counts["stopped"], "skipped": run.counts["sent"]}
+    assert set((await sent(admin, "stopped", 20)).values()) == {1}
+
+
+async def test_a_journal_is_used_by_one_process_at_a_time(journal: Journal, tmp_path: Path) -> None:
+    await journal.do(journal.begin, "here", "g", Asked().as_json(), "ann")
+    second = Journal(tmp_path / "redrives.sqlite3")
+    with pytest.raises(JournalUnusable, match="another process uses it"):
+        await second.do(second.runs)
+    second.close()
+    broken = tmp_path / "broken"
+    broken.write_bytes(b"no database" * 1000)
+    third = Journal(broken)
+    with pytest.raises(JournalUnusable, match="not a database"):
+        await third.do(third.runs)
+    third.close()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rate": 0},
+        {"rate": 1e9},
+        {"to": "elsewhere"},
+        {"max_replays": 0},
+        {"places": (Place("b", 0, 0),) * 1001},
+    ],
+)
+def test_what_cannot_be_asked_for_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(BadRequest):
+        Asked(**wrong)  # type: ignore[arg-type]
+
+
+def test_what_is_asked_for_comes_back_from_the_journal() -> None:
+    asked = Asked(places=(Place("b", 1, 2),), to="retry", edit=Edit(b"\xff", "t", "", {"a": "b"}))
+    assert Asked.from_json(asked.as_json()) == asked
+    asked = Asked(cause=Cause(None, "E", None), rate=2.5, max_replays=9, again=True)
+    assert Asked.from_json(asked.as_json()) == asked
