@@ -21,10 +21,12 @@ PAGES = {
     "topics": "Topics",
     "topics/orders": "orders",
     "topics/orders?tab=publish": "orders",
+    "topics/orders?tab=tail": "orders",
     "groups": "Groups",
     "groups/billing": "billing",
     "groups/billing?tab=why": "billing",
     "messages?by=key&topic=orders&key=o-3": "Messages",
+    "messages?by=text&topic=orders&text=c3&from=2020-01-01T00:00:00&budget=1000": "Messages",
     "dead-letters": "Dead letters",
     "dead-letters/refunds": "refunds",
     "audit": "Audit log",
@@ -149,6 +151,25 @@ def test_messages_are_found_and_shown_as_what_they_are(page: Page) -> None:
     expect(page.get_by_role("alert")).to_contain_text("NO_MESSAGE")
 
 
+def test_a_text_is_searched_for_with_a_budget(page: Page) -> None:
+    page.goto("/shop/messages")
+    page.get_by_role("button", name="Text").click()
+    page.get_by_label("Topic").fill("orders")
+    page.get_by_label("Text in body or properties").fill('CUSTOMER": "c5')
+    page.get_by_label("Stored from").fill("2020-01-01T00:00:00")
+    page.get_by_role("button", name="Look up").click()
+    state = page.get_by_role("status").filter(has_text="messages read")
+    expect(state).to_contain_text("45 found, 320 of 320 messages read. All was read.")
+    expect(page.locator(".message")).to_have_count(45)
+    picture(page, "search")
+    page.get_by_label("Messages to read at most").fill("100")
+    page.get_by_role("button", name="Look up").click()
+    expect(state).to_contain_text("100 of 320 messages read. The budget is used up")
+    page.get_by_label("Topic").fill("nothing")
+    page.get_by_role("button", name="Look up").click()
+    expect(page.get_by_role("alert")).to_contain_text("TOPIC_NOT_EXIST")
+
+
 def test_a_hostile_body_is_text_and_runs_nowhere(page: Page) -> None:
     script = "<script>document.title='owned'</script>\u202e\u001b[31m"
     hostile = f"<img src=x onerror=\"document.title='owned'\">{script}"
@@ -163,6 +184,44 @@ def test_a_hostile_body_is_text_and_runs_nowhere(page: Page) -> None:
     )
     assert "owned" not in page.title()
     assert page.locator("img[src=x]").count() == 0
+
+
+def test_messages_are_followed_as_they_come_filtered_and_paused(page: Page) -> None:
+    page.goto("/shop/topics/shipments?tab=tail")
+    state = page.get_by_role("status").filter(has_text=re.compile("Live|Paused|Connecting"))
+    expect(state).to_contain_text("Live: 0 came in")
+    publish = page.context.new_page()
+    publish.goto("/shop/topics/shipments?tab=publish")
+
+    def send(body: str, tag: str) -> None:
+        publish.get_by_label("Body").fill(body)
+        publish.get_by_label("Tag").fill(tag)
+        with publish.expect_response(re.compile("/messages$")):
+            publish.get_by_role("button", name="Publish").click()
+
+    send("<script>document.title='owned'</script>", "hot")
+    messages = page.locator(".message")
+    expect(messages).to_have_count(1)
+    expect(state).to_contain_text("Live: 1 came in, 1 shown, 0 left out")
+    messages.first.locator("summary").click()
+    expect(messages.first.get_by_label("Body")).to_contain_text("<script>document.title='owned'</script>")
+    picture(page, "tail")
+
+    page.get_by_label("SQL92 filter").fill("price >")
+    page.get_by_role("button", name="Apply").click()
+    expect(page.get_by_role("alert")).to_contain_text("FILTER")
+    page.get_by_label("SQL92 filter").fill("TAGS = 'cold'")
+    page.get_by_role("button", name="Apply").click()
+    expect(page).to_have_url(re.compile("sql=TAGS"))
+    expect(state).to_contain_text("Live: 0 came in")
+    send("one", "hot")
+    send("two", "cold")
+    expect(state).to_contain_text("Live: 2 came in, 1 shown")
+    page.get_by_role("button", name="Pause").click()
+    expect(state).to_contain_text("Paused")
+    send("three", "cold")
+    expect(messages).to_have_count(1)
+    assert "owned" not in page.title()
 
 
 def test_dead_letters_are_looked_at_edited_and_sent_again(page: Page) -> None:

@@ -18,6 +18,7 @@ from starlette.staticfiles import StaticFiles
 from orbitmq.console.api import (  # noqa: F401 (they declare endpoints)
     dead_letters,
     groups,
+    looking,
     messages,
     overview,
     session,

@@ -142,6 +142,22 @@ async def pull(admin: Admin, address: str, queue: MessageQueue, offset: int, cou
     )
 
 
+async def page(
+    admin: Admin, address: str, queue: MessageQueue, offset: int, count: int
+) -> tuple[list[StoredMessage], int]:
+    """Messages of a queue from an offset on, as they are stored, and the offset to go on at.
+
+    It is behind `offset` in any case: where retention was faster, it is the first one that is there.
+    """
+    try:
+        reply = await pull(admin, address, queue, offset, count)
+    except (NotFound, PullOffsetMoved):
+        now = (await topic_status(admin, queue.topic)).get(queue)
+        return [], max(offset + 1, now.min_offset if now is not None else _END_OF_TIME_MS)
+    messages, _ = decode_records(reply.body or b"")
+    return messages, max(offset + 1, reply.next_begin_offset)
+
+
 def plain(message: StoredMessage) -> StoredMessage:
     """The message with its body inflated, where that is compressed. Raises Malformed."""
     if not message.sys_flag & COMPRESSED:

@@ -6,13 +6,11 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 
 from orbitmq.admin.admin import Admin, NoBroker
-from orbitmq.admin.commands.messages import pull
+from orbitmq.admin.commands.messages import page
 from orbitmq.admin.commands.topic_status import topic_status
 from orbitmq.admin.letters.letter import Letter, Place, letter_of
 from orbitmq.protocol.bodies.queue import MessageQueue
-from orbitmq.protocol.errors import NotFound, PullOffsetMoved
 from orbitmq.protocol.names import DLQ_PREFIX
-from orbitmq.protocol.records.message_cy import decode_records
 
 PAGE = 32
 """Letters that a broker is asked for at once; of cold ones it may give fewer."""
@@ -94,12 +92,5 @@ async def _page(
     admin: Admin, address: str, queue: MessageQueue, offset: int, count: int
 ) -> tuple[list[Letter], int]:
     """Letters from an offset on, and where to go on."""
-    try:
-        reply = await pull(admin, address, queue, offset, count)
-    except (NotFound, PullOffsetMoved):
-        # Retention was faster: the queue begins later now, or holds nothing.
-        now = (await topic_status(admin, queue.topic)).get(queue)
-        return [], max(offset + 1, now.min_offset if now is not None else 2**63 - 1)
-    messages, _ = decode_records(reply.body or b"")
-    letters = [letter_of(queue.broker_name, one) for one in messages]
-    return letters, max(offset + 1, reply.next_begin_offset)
+    messages, following = await page(admin, address, queue, offset, count)
+    return [letter_of(queue.broker_name, one) for one in messages], following

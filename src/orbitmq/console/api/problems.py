@@ -8,6 +8,7 @@ from orbitmq.admin import NoBroker
 from orbitmq.admin.commands.messages import NoMessage
 from orbitmq.admin.letters.journal import JournalUnusable
 from orbitmq.admin.letters.redrive import BadRequest
+from orbitmq.broker.filter.sql92 import BadExpression
 from orbitmq.client import ClientError, SendFailed, TopicNotFound
 from orbitmq.net.errors import NetError
 from orbitmq.protocol.errors import (
@@ -61,6 +62,7 @@ _ROWS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], int, str, str]
         "One console at a time uses a folder: stop the other one, or check the disk and rights.",
     ),
     (BadRequest, 422, "INVALID", "Correct the value."),
+    (BadExpression, 422, "FILTER", "Correct the SQL92 expression at the place that is named."),
     (IllegalName, 422, "ILLEGAL_NAME", "Choose another name."),
     ((TopicNotExist, TopicNotFound), 404, "TOPIC_NOT_EXIST", "Create the topic, or correct its name."),
     (GroupNotExist, 404, "GROUP_NOT_EXIST", "Create the group, or correct its name."),

@@ -53,10 +53,12 @@ export function useEvents(path, onValue) {
 }
 
 // A task of the server that tells of itself by events until one is `done`. Gives { value, error, running, stop, restart }.
-export function useTask(path) {
+export function useTask(path, onValue) {
   const [state, setState] = useState({ value: null, error: null, running: false });
   const [round, setRound] = useState(0);
   const open = useRef(null);
+  const latest = useRef(onValue);
+  latest.current = onValue;
   const close = () => { open.current?.close(); open.current = null; };
   useEffect(() => {
     if (!path) return undefined;
@@ -66,6 +68,7 @@ export function useTask(path) {
     source.onmessage = (event) => {
       const value = JSON.parse(event.data);
       if (value.done) close();
+      latest.current?.(value);
       setState({ value, error: null, running: !value.done });
     };
     source.addEventListener("problem", (event) => {
@@ -81,4 +84,20 @@ export function useTask(path) {
     return close;
   }, [path, round]);
   return { ...state, stop: () => { close(); setState((before) => ({ ...before, running: false })); }, restart: () => setRound((n) => n + 1) };
+}
+
+// Events of `path` for as long as `on` holds: `onValue` for each; gives the problem that ended them. A closed stream is not read on.
+export function useStream(path, on, onValue) {
+  const [error, setError] = useState(null);
+  const latest = useRef(onValue);
+  latest.current = onValue;
+  useEffect(() => {
+    setError(null);
+    if (!path || !on) return undefined;
+    const source = new EventSource(path);
+    source.onmessage = (event) => latest.current(JSON.parse(event.data));
+    source.addEventListener("problem", (event) => { source.close(); setError({ problem: JSON.parse(event.data) }); });
+    return () => source.close();
+  }, [path, on]);
+  return error;
 }

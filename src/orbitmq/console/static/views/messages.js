@@ -1,6 +1,6 @@
 import { html, useMemo, useState } from "/static/html.js";
-import { inCluster } from "/static/api.js";
-import { useLive } from "/static/live.js";
+import { inCluster, part } from "/static/api.js";
+import { useLive, useTask } from "/static/live.js";
 import { bytes, number, time } from "/static/format.js";
 import { address, go, place } from "/static/router.js";
 import { t } from "/static/words.js";
@@ -9,25 +9,27 @@ import { Empty, Loading, Problem } from "/static/ui/notice.js";
 
 const SHOWN_TEXT = 256 * 1024;
 const SHOWN_HEX = 4096;
-const FIELDS = { key: ["topic", "key"], unique: ["topic", "uniqueId"], id: ["id"], place: ["topic", "broker", "queueId", "offset"], time: ["topic", "from"] };
-const ways = () => [["key", t("Key")], ["unique", t("Unique id")], ["id", t("Message id")], ["place", t("Place")], ["time", t("Time")]];
+const FIELDS = { key: ["topic", "key"], unique: ["topic", "uniqueId"], id: ["id"], place: ["topic", "broker", "queueId", "offset"], time: ["topic", "from"], text: ["topic", "text", "from", "budget"] };
+const ways = () => [["key", t("Key")], ["unique", t("Unique id")], ["id", t("Message id")], ["place", t("Place")], ["time", t("Time")], ["text", t("Text")]];
 const local = (ms) => new Date(ms - new Date(ms).getTimezoneOffset() * 60000).toISOString().slice(0, 19);
 
 export function Messages({ cluster }) {
   const query = place.value.query;
   const by = query.get("by") in FIELDS ? query.get("by") : "key";
-  const [form, setForm] = useState(() => ({ topic: "", key: "", uniqueId: "", id: "", broker: "", queueId: "0", offset: "0", from: local(Date.now() - 3600000), ...Object.fromEntries(query) }));
+  const [form, setForm] = useState(() => ({ topic: "", key: "", uniqueId: "", id: "", broker: "", queueId: "0", offset: "0", text: "", budget: "100000", from: local(Date.now() - 3600000), ...Object.fromEntries(query) }));
   const set = (name) => (value) => setForm({ ...form, [name]: value });
-  const path = request(cluster, by, query);
+  const asked = request(cluster, by, query);
+  const path = by === "text" ? null : asked;
+  const [round, setRound] = useState(0);
   const { value, error, loading, reload } = useLive(path, 0);
   function submit(event) {
     event.preventDefault();
     const to = address(cluster, "messages", "", { by, ...Object.fromEntries(FIELDS[by].map((name) => [name, form[name].trim()])) });
-    if (to === location.pathname + location.search) reload();
+    if (to === location.pathname + location.search) { reload(); setRound(round + 1); }
     else go(to);
   }
-  const labels = { topic: t("Topic"), key: t("Key"), uniqueId: t("Unique id"), id: t("Message id"), broker: t("Broker"), queueId: t("Queue"), offset: t("Offset"), from: t("Stored from") };
-  const types = { queueId: { type: "number", min: 0 }, offset: { type: "number", min: 0 }, from: { type: "datetime-local", step: 1 } };
+  const labels = { topic: t("Topic"), key: t("Key"), uniqueId: t("Unique id"), id: t("Message id"), broker: t("Broker"), queueId: t("Queue"), offset: t("Offset"), from: t("Stored from"), text: t("Text in body or properties"), budget: t("Messages to read at most") };
+  const types = { queueId: { type: "number", min: 0 }, offset: { type: "number", min: 0 }, from: { type: "datetime-local", step: 1 }, budget: { type: "number", min: 1, max: 10000000 } };
   return html`
     <h1>${t("Messages")}</h1>
     <section class="card"><form class="fields" onSubmit=${submit}>
@@ -37,7 +39,8 @@ export function Messages({ cluster }) {
     </form></section>
     <${Problem} error=${error} retry=${reload} />
     ${loading && html`<${Loading} />`}
-    ${!path && html`<${Empty} title=${t("No message was looked for yet")}>${t("Give a key, an id, a place or a time.")}<//>`}
+    ${by === "text" && asked && html`<${Search} key=${`${asked} ${round}`} path=${asked} />`}
+    ${!asked && html`<${Empty} title=${t("No message was looked for yet")}>${t("Give a key, an id, a place or a time.")}<//>`}
     ${value && !value.messages.length && html`<${Empty} title=${t("No message from this time on")}><//>`}
     ${value?.messages.length > 0 && html`<p class="quiet" role="status">${t("Messages: {count}", { count: number(value.messages.length) })}</p>
       <div class="messages">${value.messages.map((one) => html`<${Message} key=${one.id + one.queueOffset} message=${one} open=${value.messages.length === 1} />`)}</div>`}`;
@@ -47,12 +50,27 @@ export function Messages({ cluster }) {
 function request(cluster, by, query) {
   const values = Object.fromEntries(FIELDS[by].map((name) => [name, query.get(name) ?? ""]));
   if (Object.values(values).some((text) => !text)) return null;
-  if (by === "time") {
+  if (by === "time" || by === "text") {
     values.fromMs = new Date(values.from).getTime();
     delete values.from;
     if (!Number.isFinite(values.fromMs)) return null;
   }
+  if (by === "text") {
+    const { topic, ...rest } = values;
+    return inCluster(cluster, `/topics/${part(topic)}/search?${new URLSearchParams(rest)}`);
+  }
   return inCluster(cluster, `/messages?${new URLSearchParams(values)}`);
+}
+
+// A search of the server's: what it finds is shown while it goes on, and it ends where it is stopped.
+function Search({ path }) {
+  const [messages, setMessages] = useState([]);
+  const { value, error, running, stop, restart } = useTask(path, (event) => setMessages((before) => [...before, ...event.messages]));
+  const ends = { all: t("All was read."), budget: t("The budget is used up: take a later time or a larger budget."), enough: t("Enough was found: narrow the search for more.") };
+  return html`<${Problem} error=${error} retry=${() => { setMessages([]); restart(); }} />
+    <div class="tools" role="status">${running && html`<progress max=${value?.total || 1} value=${value?.scanned ?? 0} aria-label=${t("Progress")}></progress>`}
+      ${t("{found} found, {scanned} of {total} messages read.", { found: number(messages.length), scanned: number(value?.scanned ?? 0), total: number(value?.total ?? 0) })} ${running ? html`<button type="button" onClick=${stop}>${t("Stop reading")}</button>` : ends[value?.end] ?? t("The search was stopped.")}</div>
+    <div class="messages">${messages.map((one) => html`<${Message} key=${one.id + one.queueOffset} message=${one} open=${false} />`)}</div>`;
 }
 
 export function Message({ message, open, children }) {

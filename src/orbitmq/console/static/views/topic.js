@@ -9,6 +9,7 @@ import { Dialog } from "/static/ui/dialog.js";
 import { Empty, Loading, Problem, say } from "/static/ui/notice.js";
 import { Table } from "/static/ui/table.js";
 import { Tabs } from "/static/ui/tabs.js";
+import { Tail } from "/static/views/tail.js";
 import { fromForm, toForm, TopicFields } from "/static/views/topic_form.js";
 
 export function TopicView({ cluster, name }) {
@@ -16,7 +17,7 @@ export function TopicView({ cluster, name }) {
   const { value, error, loading, reload } = useLive(path, 10);
   const [dialog, setDialog] = useState("");
   const tab = place.value.query.get("tab") ?? "queues";
-  const tabs = [["queues", t("Queues")], ["routes", t("Routes")], ["groups", t("Groups")], ...(may("operator") ? [["publish", t("Publish")]] : [])];
+  const tabs = [["queues", t("Queues")], ["routes", t("Routes")], ["groups", t("Groups")], ["tail", t("Live tail")], ...(may("operator") ? [["publish", t("Publish")]] : [])];
   const messages = value?.queues.reduce((sum, one) => sum + one.maxOffset - one.minOffset, 0);
   const canChange = value && may("admin") && value.kind !== "system";
   return html`
@@ -35,6 +36,7 @@ export function TopicView({ cluster, name }) {
         ${tab === "queues" && html`<${Queues} topic=${value} />`}
         ${tab === "routes" && html`<${Routes} topic=${value} />`}
         ${tab === "groups" && html`<${Groups} topic=${value} cluster=${cluster} />`}
+        ${tab === "tail" && html`<${Tail} path=${path} />`}
         ${tab === "publish" && may("operator") && html`<${Publish} path=${path} onSent=${reload} />`}
       </section>
       ${dialog === "change" && html`<${Change} path=${path} topic=${value} onClose=${() => setDialog("")} onDone=${() => { setDialog(""); reload(); }} />`}

@@ -60,6 +60,10 @@ export default {
   "The body is not text: it is sent as it is.": "消息体不是文本：将原样发送。", "New body": "新消息体", "Send to": "发送到", "the first topic: all its groups": "原主题：所有消费组", "the retry topic: this group alone": "重试主题：仅此消费组", "Letters a second": "每秒条数",
   "Leave out after resends": "重发次数上限", "Guards against loops.": "防止循环。", "Also letters that were sent again before": "包括以前重发过的死信", "{send} of {selected} letters would be sent.": "将发送 {selected} 条中的 {send} 条。",
   "the filter {expression} lets {passes} pass and drops {drops}.": "过滤条件 {expression} 通过 {passes} 条，丢弃 {drops} 条。", "no member of the group subscribes now: its filter is not known.": "当前没有成员订阅：过滤条件未知。",
+  "Live tail": "实时跟踪", "Several with || between.": "多个以 || 分隔。", "SQL92 filter": "SQL92 过滤", "Over properties, such as price > 5.": "基于属性，例如 price > 5。", "Text in body or properties": "消息体或属性中的文本", "Messages a second": "每秒消息数",
+  "Apply": "应用", "Pause": "暂停", "Go on now": "继续", "Clear": "清空", "Paused": "已暂停", "Live: {seen} came in, {shown} shown, {out} left out beyond the rate": "实时：收到 {seen} 条，显示 {shown} 条，超出速率略去 {out} 条", "Connecting": "连接中", "Nothing yet": "暂无消息", "Messages appear here as they come in.": "新消息会显示在这里。",
+  "Messages to read at most": "最多读取消息数", "All was read.": "已全部读取。", "The budget is used up: take a later time or a larger budget.": "读取额度已用完：请选择更晚的时间或更大的额度。", "Enough was found: narrow the search for more.": "已找到足够多的消息：请缩小范围。",
+  "{found} found, {scanned} of {total} messages read.": "找到 {found} 条，已读取 {scanned} / {total} 条消息。", "The search was stopped.": "搜索已停止。",
   "active": "正常", "standby": "待命", "down": "无响应", "refusing": "拒绝访问", "normal": "普通", "retry": "重试", "deadLetter": "死信", "system": "系统",
   "viewer": "查看者", "operator": "操作员", "admin": "管理员",
 };

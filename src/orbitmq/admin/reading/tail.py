@@ -1,0 +1,85 @@
+"""Messages of a topic as they come in, at a bounded rate: what is too much is counted and left out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from orbitmq.admin.admin import Admin
+from orbitmq.admin.commands.messages import page
+from orbitmq.admin.commands.topic_status import topic_status
+from orbitmq.admin.reading.selection import Selection
+from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.records.message import StoredMessage
+
+LOOK_SECONDS = 1.0
+READ_AT_ONCE = 512
+"""Messages that are read in one look; of a topic with more coming in the newest ones are."""
+PAGE = 32
+HELD_BYTES = 8 << 20
+"""Bodies that one look holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The findings of one look."""
+
+    messages: list[tuple[MessageQueue, StoredMessage]]
+    seen: int
+    """Messages that came in since the look before."""
+    left_out: int
+    """Of those, messages that were not read, or selected beyond the rate."""
+
+
+async def tail(
+    admin: Admin, topic: str, selection: Selection, rate: int, look_seconds: float = LOOK_SECONDS
+) -> AsyncIterator[Look]:
+    """A look every second from now on, `rate` messages in each at most. Raises TopicNotExist."""
+    positions = {queue: one.max_offset for queue, one in (await topic_status(admin, topic)).items()}
+    yield Look([], 0, 0)
+    while True:
+        await asyncio.sleep(look_seconds)
+        addresses = {one.name: one.address for one in await admin.brokers_of(topic)}
+        ends = {queue: one.max_offset for queue, one in (await topic_status(admin, topic)).items()}
+        news = {}
+        for queue, end in ends.items():
+            begin = positions.get(queue, 0)
+            # A queue that ends before where it was read is one of a topic that was made anew.
+            news[queue] = (begin if begin <= end else 0, end)
+        positions = {**positions, **ends}
+        seen = sum(end - begin for begin, end in news.values())
+        busy = [
+            queue for queue, (begin, end) in news.items() if end > begin and queue.broker_name in addresses
+        ]
+        share = READ_AT_ONCE // len(busy) if busy else 0
+        found: list[tuple[MessageQueue, StoredMessage]] = []
+        left_out = 0
+        for queue in busy:
+            begin, end = news[queue]
+            offset = max(begin, end - max(1, share))
+            left_out += offset - begin
+            while offset < end:
+                messages, following = await page(
+                    admin, addresses[queue.broker_name], queue, offset, min(PAGE, end - offset)
+                )
+                chosen = (selection.select(stored) for stored in messages)
+                found += [(queue, one) for one in chosen if one is not None]
+                left_out += _keep_newest(found, rate)
+                offset = following
+        found.sort(key=lambda one: one[1].store_timestamp)
+        yield Look(found, seen, left_out)
+
+
+def _keep_newest(found: list[tuple[MessageQueue, StoredMessage]], rate: int) -> int:
+    """Drops the oldest messages beyond the rate or the bytes that are held; gives their number."""
+    found.sort(key=lambda one: one[1].store_timestamp)
+    size, kept = 0, 0
+    for _, message in reversed(found):
+        size += len(message.body)
+        if kept == rate or (kept and size > HELD_BYTES):
+            break
+        kept += 1
+    dropped = len(found) - kept
+    del found[:dropped]
+    return dropped

@@ -1,0 +1,104 @@
+"""Topics that are looked through: a live tail, and a search for a text, both as server-sent events."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+import msgspec
+
+from orbitmq.admin.reading.search import search
+from orbitmq.admin.reading.selection import MAX_TEXT, Selection
+from orbitmq.admin.reading.tail import tail
+from orbitmq.console.api.endpoint import Call, endpoint
+from orbitmq.console.api.messages import FoundMessage, found_message
+from orbitmq.console.security.roles import Role
+
+SHOWN_BYTES = 4 << 10
+"""So much of a body is in an event; looked up by its place a message is whole."""
+EVENT_SECONDS = 0.5
+MAX_BUDGET = 10_000_000
+
+Text = Annotated[str, msgspec.Meta(max_length=MAX_TEXT)]
+
+
+class TailQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """Messages that are meant: all that is given has to hold."""
+
+    tag: Text = ""
+    sql: Text = ""
+    """An SQL92 expression over properties."""
+    text: Text = ""
+    """A text in the body or in properties, in capitals or small letters."""
+    rate: Annotated[int, msgspec.Meta(ge=1, le=100)] = 20
+    """Messages a second; of more the newest are shown, the others are counted."""
+
+
+class TailEvent(msgspec.Struct, rename="camel"):
+    """A look at the topic, one a second; messages are the oldest first."""
+
+    at_ms: int
+    seen: int
+    """Messages that came in since the event before."""
+    left_out: int
+    """Of those, messages beyond the rate."""
+    messages: list[FoundMessage]
+
+
+class SearchQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """A search."""
+
+    text: Text = ""
+    tag: Text = ""
+    sql: Text = ""
+    from_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Stored at this time or later."""
+    budget: Annotated[int, msgspec.Meta(ge=1, le=MAX_BUDGET)] = 100_000
+    """Messages that are read at most."""
+    max: Annotated[int, msgspec.Meta(ge=1, le=200)] = 100
+    """Messages that are found at most."""
+
+
+class SearchEvent(msgspec.Struct, rename="camel"):
+    """What was found since the event before."""
+
+    scanned: int
+    total: int
+    done: bool
+    end: str
+    """The reason that it is over: `all`, `budget` or `enough`."""
+    messages: list[FoundMessage]
+
+
+@endpoint("GET", "/api/clusters/{cluster}/topics/{topic}/tail", Role.VIEWER)
+async def tail_topic(call: Call[TailQuery, None]) -> AsyncIterator[TailEvent]:
+    """Messages of a topic as they come in, as server-sent events."""
+    query = call.query
+    selection = Selection(query.tag, query.sql, query.text)
+    async for look in tail(call.cluster.admin, call.path["topic"], selection, query.rate):
+        messages = [found_message(queue.broker_name, one, SHOWN_BYTES) for queue, one in look.messages]
+        yield TailEvent(time.time_ns() // 1_000_000, look.seen, look.left_out, messages)
+
+
+@endpoint("GET", "/api/clusters/{cluster}/topics/{topic}/search", Role.VIEWER)
+async def search_topic(call: Call[SearchQuery, None]) -> AsyncIterator[SearchEvent]:
+    """Messages of a topic that hold a text, as server-sent events; closing the stream ends the search."""
+    query = call.query
+    selection = Selection(query.tag, query.sql, query.text)
+    steps = search(
+        call.cluster.admin,
+        call.path["topic"],
+        selection,
+        from_ms=query.from_ms,
+        budget=query.budget,
+        most=query.max,
+    )
+    found: list[FoundMessage] = []
+    told = 0.0
+    async for step in steps:
+        found += [found_message(queue.broker_name, one, SHOWN_BYTES) for queue, one in step.found]
+        if step.end or time.monotonic() - told >= EVENT_SECONDS:
+            told = time.monotonic()
+            yield SearchEvent(step.scanned, step.total, bool(step.end), step.end, found)
+            found = []
