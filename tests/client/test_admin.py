@@ -14,6 +14,7 @@ from orbitmq import (
     PushConsumer,
     sync,
 )
+from orbitmq.admin.commands.group_clone import clone_group
 from orbitmq.errors import ConsumerNotOnline
 from tests.client.conftest import Cluster
 from tests.client.naming import fresh
@@ -114,3 +115,17 @@ async def test_a_queue_of_a_broker_that_there_is_not(cluster: Cluster, producer:
     async with Admin(cluster.namesrv) as admin:
         with pytest.raises(Exception, match="no broker nobody"):
             await admin.set_offset("g", MessageQueue(topic, "nobody", 0), 0)
+
+
+async def test_a_clone_of_a_group_goes_on_where_the_group_is(cluster: Cluster, producer: Producer) -> None:
+    topic, group = fresh("cloned"), fresh("g")
+    async with Admin(cluster.namesrv) as admin:
+        await admin.create_topic(topic, queues=1)
+        [queue] = await admin.topic_status(topic)
+        for _ in range(5):
+            await producer.send(Message(topic, b"x"), queue=queue)
+        await admin.create_group(group, max_retries=3)
+        await admin.set_offset(group, queue, 2)
+        assert await clone_group(admin, group, f"{group}-copy") == [topic]
+        assert (await admin.group_progress(f"{group}-copy", topic)).lag == 3
+        assert (await admin.groups())[f"{group}-copy"].config.retry_max_times == 3

@@ -107,9 +107,26 @@ def test_the_filter_is_in_the_address_and_reached_by_a_key(page: Page) -> None:
     expect(page.get_by_role("searchbox")).to_have_value("ship")
 
 
+def test_a_group_is_cloned_and_the_copy_skips_its_backlog(page: Page) -> None:
+    page.goto("/shop/groups/billing")
+    page.get_by_role("button", name="Clone").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name of the new group").fill("billing")
+    dialog.get_by_role("button", name="Clone").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("CANNOT_CLONE")
+    dialog.get_by_label("Name of the new group").fill("billing-copy")
+    dialog.get_by_role("button", name="Clone").click()
+    expect(page.get_by_role("heading", name="billing-copy")).to_be_visible()
+    expect(page.get_by_role("table", name="Queues").get_by_role("row")).to_have_count(9)
+    page.get_by_role("button", name="Skip backlog").click()
+    expect(dialog.get_by_role("status")).to_contain_text("0 messages are delivered again, 240 are skipped.")
+    dialog.get_by_role("button", name="Reset").click()
+    expect(page.get_by_text("Offsets of billing-copy are set")).to_be_visible()
+
+
 def test_a_group_tells_why_it_is_behind_and_skips_its_backlog(page: Page) -> None:
     page.goto("/shop/groups")
-    row = page.get_by_role("row", name=re.compile("billing"))
+    row = page.get_by_role("row", name=re.compile("^billing "))
     expect(row).to_contain_text("240")
     row.get_by_role("link", name="Why is billing behind?").click()
     expect(page.get_by_text("No consumer of group billing is connected.")).to_be_visible()

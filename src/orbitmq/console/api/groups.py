@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from orbitmq.admin.commands.group_clone import clone_group
 from orbitmq.admin.commands.group_connections import group_connections
 from orbitmq.admin.commands.group_progress import group_progress
 from orbitmq.admin.commands.reset_offset import (
@@ -24,6 +25,7 @@ from orbitmq.console.api.problems import ApiError
 from orbitmq.console.security.roles import Role
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.errors import ConsumerNotOnline
+from orbitmq.protocol.names import check_group
 from orbitmq.protocol.remoting.versions import version_name
 
 Target = int | Literal["earliest", "latest"]
@@ -148,6 +150,19 @@ class Reset(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     to: Target
 
 
+class Clone(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """The name of the new group."""
+
+    name: str
+
+
+class Cloned(msgspec.Struct, rename="camel"):
+    """The new group, and the topics on which it has offsets."""
+
+    group: str
+    topics: list[str]
+
+
 @endpoint("GET", "/api/clusters/{cluster}/groups", Role.VIEWER)
 async def list_groups(call: Call[None, None]) -> Groups:
     """All groups with members, backlog and dead letters, of the last look at the cluster."""
@@ -241,6 +256,17 @@ async def reset_group(call: Call[None, Reset]) -> ResetEffect:
     table = await reset_offset(admin, group, body.topic, _moment(body.to))
     call.after = {_name(queue): offset for queue, offset in table.items()}
     return _effect([ResetPreview(queue, before.get(queue, new), new) for queue, new in table.items()])
+
+
+@endpoint("POST", "/api/clusters/{cluster}/groups/{group}/clone", Role.ADMIN)
+async def copy_group(call: Call[None, Clone]) -> Cloned:
+    """Make a new group with the settings and offsets of this one."""
+    name = call.body.name.strip()
+    call.after = {"group": name}
+    check_group(name)
+    topics = await clone_group(call.cluster.admin, call.path["group"], name)
+    call.after["topics"] = topics
+    return Cloned(name, topics)
 
 
 def _moment(to: Target) -> int:

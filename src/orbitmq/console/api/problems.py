@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from orbitmq.admin import NoBroker
+from orbitmq.admin.commands.group_clone import CannotClone
 from orbitmq.admin.commands.messages import NoMessage
 from orbitmq.admin.letters.journal import JournalUnusable
 from orbitmq.admin.letters.redrive import BadRequest
@@ -61,6 +62,7 @@ _ROWS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], int, str, str]
         "JOURNAL",
         "One console at a time uses a folder: stop the other one, or check the disk and rights.",
     ),
+    (CannotClone, 422, "CANNOT_CLONE", ""),
     (BadRequest, 422, "INVALID", "Correct the value."),
     (BadExpression, 422, "FILTER", "Correct the SQL92 expression at the place that is named."),
     (IllegalName, 422, "ILLEGAL_NAME", "Choose another name."),

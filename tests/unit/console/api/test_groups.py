@@ -68,3 +68,15 @@ def test_resets_that_make_no_sense_are_refused(api: httpx.Client, body: dict[str
 
 def test_an_unknown_group_is_a_404(api: httpx.Client) -> None:
     assert api.get("/api/clusters/here/groups/nothing").json()["code"] == "GROUP_NOT_EXIST"
+
+
+def test_a_group_is_cloned_once_and_bad_names_are_refused(api: httpx.Client) -> None:
+    made = api.post(f"{GROUP}/clone", json={"name": "behind-copy"}).json()
+    assert made == {"group": "behind-copy", "topics": ["backlog"]}
+    entry = api.get("/api/audit").json()["entries"][0]
+    assert (entry["action"], entry["target"], entry["after"]) == ("copy_group", "here/behind", made)
+    offsets = [one["consumerOffset"] for one in api.get(f"{GROUP}-copy").json()["queues"]]
+    assert offsets == [one["consumerOffset"] for one in api.get(GROUP).json()["queues"]]
+    for name, code in (("behind-copy", "CANNOT_CLONE"), ("a b", "ILLEGAL_NAME"), ("", "ILLEGAL_NAME")):
+        answer = api.post(f"{GROUP}/clone", json={"name": name})
+        assert (answer.status_code, answer.json()["code"]) == (422, code)

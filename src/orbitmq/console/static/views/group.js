@@ -2,7 +2,7 @@ import { html, useEffect, useState } from "/static/html.js";
 import { get, inCluster, may, part, post } from "/static/api.js";
 import { useLive } from "/static/live.js";
 import { ago, number, rate, time } from "/static/format.js";
-import { address, place } from "/static/router.js";
+import { address, go, place } from "/static/router.js";
 import { t } from "/static/words.js";
 import { Choice, Text } from "/static/ui/fields.js";
 import { Dialog } from "/static/ui/dialog.js";
@@ -13,12 +13,13 @@ import { Tabs } from "/static/ui/tabs.js";
 export function GroupView({ cluster, name }) {
   const path = inCluster(cluster, `/groups/${part(name)}`);
   const { value, error, loading, reload } = useLive(path, 5);
-  const [resetting, setResetting] = useState(false);
+  const [resetting, setResetting] = useState("");
+  const [cloning, setCloning] = useState(false);
   const tab = place.value.query.get("tab") ?? "queues";
   const tabs = [["queues", t("Queues")], ["members", t("Members")], ["why", t("Why is it behind?")]];
   return html`
     <nav class="crumbs" aria-label=${t("Path")}><a href=${address(cluster, "groups")}>${t("Groups")}</a> / </nav>
-    <div class="head-row"><h1 class="mono">${name}</h1>${value?.queues.length > 0 && may("operator") && html`<div class="actions"><button type="button" onClick=${() => setResetting(true)}>${t("Reset offsets")}</button></div>`}</div>
+    <div class="head-row"><h1 class="mono">${name}</h1>${value?.queues.length > 0 && may("operator") && html`<div class="actions">${may("admin") && html`<button type="button" onClick=${() => setCloning(true)}>${t("Clone")}</button>`}<button type="button" onClick=${() => setResetting("latest")}>${t("Skip backlog")}</button><button type="button" onClick=${() => setResetting("time")}>${t("Reset offsets")}</button></div>`}</div>
     <${Problem} error=${error} retry=${reload} />
     ${loading && html`<${Loading} />`}
     ${value && html`
@@ -33,7 +34,8 @@ export function GroupView({ cluster, name }) {
         ${tab === "members" && html`<${Members} group=${value} />`}
         ${tab === "why" && html`<${Why} path=${`${path}/why`} />`}
       </section>
-      ${resetting && html`<${Reset} path=${path} name=${name} topics=${[...new Set(value.queues.map((one) => one.topic))]} onClose=${() => setResetting(false)} onDone=${() => { setResetting(false); reload(); }} />`}`}`;
+      ${resetting && html`<${Reset} path=${path} name=${name} first=${resetting} topics=${[...new Set(value.queues.map((one) => one.topic))]} onClose=${() => setResetting("")} onDone=${() => { setResetting(""); reload(); }} />`}
+      ${cloning && html`<${Clone} cluster=${cluster} path=${path} name=${name} onClose=${() => setCloning(false)} />`}`}`;
 }
 
 function Queues({ group }) {
@@ -77,10 +79,23 @@ function Why({ path }) {
   </div>`;
 }
 
-function Reset({ path, name, topics, onClose, onDone }) {
+function Clone({ cluster, path, name, onClose }) {
+  const [copy, setCopy] = useState("");
+  async function clone() {
+    const made = await post(`${path}/clone`, { name: copy.trim() });
+    say(t("Group {name} is made", { name: made.group }));
+    go(address(cluster, "groups", made.group));
+  }
+  return html`<${Dialog} title=${t("Clone {name}", { name })} action=${t("Clone")} onSubmit=${clone} onClose=${onClose}>
+    <p>${t("The new group has the same settings and goes on where this one is now.")}</p>
+    <div class="fields"><${Text} label=${t("Name of the new group")} required value=${copy} onInput=${setCopy} /></div>
+  <//>`;
+}
+
+function Reset({ path, name, first, topics, onClose, onDone }) {
   const own = topics.find((one) => !one.startsWith("%")) ?? topics[0];
   const [topic, setTopic] = useState(own);
-  const [kind, setKind] = useState("time");
+  const [kind, setKind] = useState(first);
   const [moment, setMoment] = useState(() => local(Date.now() - 3600000));
   const [effect, setEffect] = useState(null);
   const [error, setError] = useState(null);

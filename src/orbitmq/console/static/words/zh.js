@@ -64,6 +64,7 @@ export default {
   "Apply": "应用", "Pause": "暂停", "Go on now": "继续", "Clear": "清空", "Paused": "已暂停", "Live: {seen} came in, {shown} shown, {out} left out beyond the rate": "实时：收到 {seen} 条，显示 {shown} 条，超出速率略去 {out} 条", "Connecting": "连接中", "Nothing yet": "暂无消息", "Messages appear here as they come in.": "新消息会显示在这里。",
   "Messages to read at most": "最多读取消息数", "All was read.": "已全部读取。", "The budget is used up: take a later time or a larger budget.": "读取额度已用完：请选择更晚的时间或更大的额度。", "Enough was found: narrow the search for more.": "已找到足够多的消息：请缩小范围。",
   "{found} found, {scanned} of {total} messages read.": "找到 {found} 条，已读取 {scanned} / {total} 条消息。", "The search was stopped.": "搜索已停止。",
+  "Clone": "克隆", "Skip backlog": "跳过堆积", "Group {name} is made": "消费组 {name} 已创建", "Clone {name}": "克隆 {name}", "The new group has the same settings and goes on where this one is now.": "新消费组具有相同的设置，并从当前位点继续。", "Name of the new group": "新消费组名称",
   "active": "正常", "standby": "待命", "down": "无响应", "refusing": "拒绝访问", "normal": "普通", "retry": "重试", "deadLetter": "死信", "system": "系统",
   "viewer": "查看者", "operator": "操作员", "admin": "管理员",
 };
