@@ -1,9 +1,9 @@
 """Every exception that a program can meet, in one place: `from orbitmq.errors import NoPermission`.
 
 OrbitError
-├── ClientError      a failure on this side: arguments, names servers that do not answer, sends that failed
+├── ClientError      a failure on this side: arguments, topics nobody knows, sends that failed
 ├── BrokerRefused    a peer's answer, with `.code` and `.remark`; a subclass per kind of answer
-├── NetError         the network between
+├── NetError         the network between; peers and name servers that do not answer
 ├── IllegalName      a name that no topic or group may have
 └── Malformed        bytes that are not what they claim to be
 """
@@ -20,7 +20,6 @@ from orbitmq.client.core.errors import (
     InvalidResult,
     MessageTooLarge,
     NoMasterNow,
-    NoNameServer,
     NotRunning,
     RequestTimeout,
     SeekFailed,
@@ -30,7 +29,15 @@ from orbitmq.client.core.errors import (
 )
 from orbitmq.client.producer.producer import BatchPartlySent
 from orbitmq.client.sending.attempts import BrokerUnknown
-from orbitmq.net.errors import BadAddress, CallTimeout, Closed, ConnectFailed, ConnectionLost, NetError
+from orbitmq.net.errors import (
+    BadAddress,
+    CallTimeout,
+    Closed,
+    ConnectFailed,
+    ConnectionLost,
+    NetError,
+    NoNameServer,
+)
 from orbitmq.protocol.errors import (
     AuthRefused,
     BroadcastConsumption,

@@ -11,7 +11,8 @@ from typing import Self, TypeVar
 
 from orbitmq.access import context_of, credentials_of
 from orbitmq.net.address import default_namesrv, parse_address, parse_addresses
-from orbitmq.net.errors import BadAddress, ConnectFailed, NetError
+from orbitmq.net.errors import BadAddress
+from orbitmq.net.name_servers import NameServers
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.bodies.route import ClusterInfo, TopicRouteData
 from orbitmq.protocol.errors import OrbitError
@@ -69,6 +70,7 @@ class Admin:
             ssl=context_of(tls),
             credentials=credentials_of(access_key, secret_key, security_token),
         )
+        self._names = NameServers(self.namesrv, self._pool, timeout_ms)
 
     async def __aenter__(self) -> Self:
         return self
@@ -87,16 +89,8 @@ class Admin:
         return await self._pool.call(address, request, self.timeout_ms)
 
     async def ask(self, request: Request[ReplyT]) -> ReplyT:
-        """One question to the first name server that can be reached."""
-        failures = []
-        for address in self.namesrv:
-            try:
-                return await self.call(address, request)
-            except NetError as error:
-                failures.append(error)
-        if len(failures) == 1:
-            raise failures[0]
-        raise ConnectFailed(";".join(self.namesrv), "; ".join(map(str, failures)))
+        """One question to the first name server that answers. Raises NoNameServer, BrokerRefused."""
+        return await self._names.ask(request)
 
     async def tell(self, request: Request[ReplyT]) -> ReplyT:
         """The same to every name server: they do not tell each other. Raises what the first one refuses."""

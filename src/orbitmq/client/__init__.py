@@ -13,7 +13,6 @@ from orbitmq.client.core.errors import (
     InvalidArgument,
     InvalidResult,
     MessageTooLarge,
-    NoNameServer,
     NotRunning,
     RequestTimeout,
     SeekFailed,
@@ -38,7 +37,7 @@ from orbitmq.client.producer.submitting import Delivery
 from orbitmq.client.producer.transactions import TransactionProducer, TransactionResult, TransactionState
 from orbitmq.client.running import run, serve
 from orbitmq.client.sending.attempts import BrokerUnknown
-from orbitmq.net.errors import BadAddress
+from orbitmq.net.errors import BadAddress, NoNameServer
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.errors import NoPermission
 from orbitmq.protocol.names import IllegalName

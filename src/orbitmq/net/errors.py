@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import ssl
+from collections.abc import Sequence
 
 from orbitmq.protocol.errors import OrbitError
 
@@ -35,6 +36,17 @@ class CallTimeout(NetError):
     def __init__(self, address: str, request: str, timeout_ms: float) -> None:
         super().__init__(f"no reply from {address} to {request} within {timeout_ms:.0f} ms")
         self.address = address
+
+
+class NoNameServer(NetError):
+    """None of the name servers answered. `failures` has the error of each, in the order asked."""
+
+    code = 10004
+    """The number of Java's MQClientException for it."""
+
+    def __init__(self, failures: Sequence[NetError]) -> None:
+        super().__init__(f"no name server answers: {'; '.join(map(str, failures)) or 'none is set'}")
+        self.failures = tuple(failures)
 
 
 class Closed(NetError):

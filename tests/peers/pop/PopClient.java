@@ -38,9 +38,13 @@ public class PopClient {
         for (int i = 0; i < 8; i++) {
             producer.send(new Message(topic, "TagA", "key" + i, ("m" + i).getBytes()));
         }
-        unordered();
-        ordered();
-        producer.shutdown();
+        try {
+            unordered();
+            ordered();
+        } finally {
+            // Its threads would keep a program that failed from ending.
+            producer.shutdown();
+        }
         System.out.println("ok");
     }
 

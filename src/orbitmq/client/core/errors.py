@@ -4,7 +4,6 @@
     ├── InvalidArgument      of a wrong type or out of range; raised where it was given
     │   └── IllegalMessage   the message itself cannot be sent; nothing left this process
     │       └── MessageTooLarge
-    ├── NoNameServer         none of the name servers answered
     ├── TopicNotFound        the name servers know no queue of the topic that would serve
     │   └── NoMasterNow      it has queues, and none of their brokers has a master now
     ├── SendFailed           every try failed; `failures` tells each
@@ -17,7 +16,7 @@
     └── HandlerTimeout       a handler took longer than it may: the message comes again
 
 A topic or group name that no broker takes is `protocol.names.IllegalName`, an address that is not `host:port`
-`net.errors.BadAddress`.
+`net.errors.BadAddress`. Where no name server answers it is `net.errors.NoNameServer`.
 """
 
 from __future__ import annotations
@@ -49,12 +48,6 @@ class MessageTooLarge(IllegalMessage):
         super().__init__(f"a body of {size_bytes} bytes is over the limit of {limit_bytes}")
         self.size_bytes = size_bytes
         self.limit_bytes = limit_bytes
-
-
-class NoNameServer(ClientError):
-    """None of the name servers answered."""
-
-    code = 10004
 
 
 class TopicNotFound(ClientError):

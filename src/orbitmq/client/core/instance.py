@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, TypeVar
 
 from orbitmq.access import context_of
 from orbitmq.client.core.background import Tasks
-from orbitmq.client.core.errors import NoNameServer, NotRunning, WrongEventLoop
+from orbitmq.client.core.errors import NotRunning, WrongEventLoop
 from orbitmq.client.core.events import ClientEvent, ClientEventKind
 from orbitmq.client.core.identity import client_id, unique_ids
 from orbitmq.client.core.logs import logger_of
-from orbitmq.client.core.name_servers import NameServers
 from orbitmq.client.core.options import ClientOptions
 from orbitmq.client.core.route_table import RouteTable
 from orbitmq.net.address import parse_addresses
 from orbitmq.net.connection import Connection
-from orbitmq.net.errors import Closed
+from orbitmq.net.errors import Closed, NoNameServer
+from orbitmq.net.name_servers import NameServers
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.net.replies import read_reply
 from orbitmq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
@@ -94,7 +95,9 @@ class ClientInstance:
             on_lost=self._connection_lost,
             on_open=self._connection_opened,
         )
-        self.names = NameServers(addresses, self._pool, options.mq_client_api_timeout_ms)
+        # In random order, so that clients spread over them.
+        shuffled = random.sample(addresses, len(addresses))
+        self.names = NameServers(shuffled, self._pool, options.mq_client_api_timeout_ms)
         self.routes = RouteTable(self.names, self._route_changed)
         self.tasks = Tasks(
             lambda name, error, lasting: self.report(name, error, lasting=lasting),

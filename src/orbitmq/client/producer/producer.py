@@ -28,6 +28,7 @@ from orbitmq.client.sending.queue_choice import QueueSelector, queue_of_key
 from orbitmq.client.sending.results import batch_results, single_result
 from orbitmq.client.trace.tracing import Tracer
 from orbitmq.net.connection import Connection
+from orbitmq.net.errors import NoNameServer
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.protocol.handles.recall import MalformedHandle, RecallHandle
@@ -380,7 +381,7 @@ class Producer(ProducerOptions):
             try:
                 instance.check_running()
                 chosen, reply = await self._courier.deliver(request, queue, timeout_ms)
-            except (ClientError, BrokerRefused) as error:
+            except (ClientError, NoNameServer, BrokerRefused) as error:
                 if not results:
                     raise
                 raise BatchPartlySent(results, error) from error

@@ -11,14 +11,14 @@ from __future__ import annotations
 import asyncio
 import random
 
-from orbitmq.client.core.errors import ClientError, NoMasterNow, NoNameServer, SendFailed
+from orbitmq.client.core.errors import NoMasterNow, SendFailed
 from orbitmq.client.core.instance import ClientInstance
 from orbitmq.client.core.options import ProducerOptions
 from orbitmq.client.sending.attempts import BrokerUnknown, Sender
-from orbitmq.net.errors import NetError
+from orbitmq.net.errors import NetError, NoNameServer
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.codes import ResponseCode
-from orbitmq.protocol.errors import BrokerRefused
+from orbitmq.protocol.errors import BrokerRefused, OrbitError
 from orbitmq.protocol.requests.send import SendBatchMessage, SendMessageV2, SendReply
 
 FIRST_PAUSE_SECONDS = 0.1
@@ -61,7 +61,7 @@ class Courier:
                 failures += failed.failures
                 if not all(is_outage(error) for _, error in failed.failures):
                     raise
-                error: ClientError = SendFailed(request.topic, failures, failed.code or 0)
+                error: OrbitError = SendFailed(request.topic, failures, failed.code or 0)
             except NoNameServer as unanswered:
                 # Where none has ever answered the address is wrong, and time would not mend it.
                 if not self._instance.names.has_answered:

@@ -16,6 +16,7 @@ from ssl import SSLContext
 from orbitmq.broker.auth.config_values import own_credentials
 from orbitmq.broker.broker import Broker
 from orbitmq.broker.ha.role import Role
+from orbitmq.net.name_servers import NameServers
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.bodies.route import TopicRouteData
 from orbitmq.protocol.codes import PERM_WRITE
@@ -54,9 +55,9 @@ class ActingMaster:
     ) -> None:
         self._broker = broker
         self._registrar = registrar
-        self._name_servers = name_servers
         self._now = now
         self._pool = ConnectionPool(ssl=ssl, credentials=own_credentials(broker.settings))
+        self._names = NameServers(name_servers, self._pool, TIMEOUT_MS)
         self._said = ""
         self._turn = 0
         self._routes: dict[str, tuple[int, TopicRouteData]] = {}
@@ -171,18 +172,11 @@ class ActingMaster:
         known_ms, known = self._routes.get(topic, (0, None))
         if known is not None and self._now() - known_ms < ROUTE_MS:
             return known
-        failed = OrbitError("no name server is set")
-        for address in self._name_servers:
-            try:
-                body = (await self._pool.call(address, GetRouteinfoByTopic(topic), TIMEOUT_MS)).body
-            except OrbitError as error:
-                failed = error
-                continue
-            if len(self._routes) >= MAX_ROUTES_KEPT:
-                self._routes.clear()
-            self._routes[topic] = self._now(), body
-            return body
-        raise failed
+        body = (await self._names.ask(GetRouteinfoByTopic(topic))).body
+        if len(self._routes) >= MAX_ROUTES_KEPT:
+            self._routes.clear()
+        self._routes[topic] = self._now(), body
+        return body
 
     # A master that comes back.
 

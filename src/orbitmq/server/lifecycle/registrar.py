@@ -12,6 +12,7 @@ from orbitmq.broker.broker import Broker
 from orbitmq.broker.ha.role import Role
 from orbitmq.broker.metadata import registration
 from orbitmq.net.errors import NetError
+from orbitmq.net.name_servers import NameServers
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.protocol.requests.ha import BrokerHeartbeat
@@ -40,6 +41,7 @@ class Registrar:
         self._now = now
         self._timeout_ms = broker.settings.register_broker_timeout_mills
         self._pool = ConnectionPool(ssl=ssl, credentials=own_credentials(broker.settings))
+        self._names = NameServers(addresses, self._pool, self._timeout_ms)
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
         self._unreachable: set[str] = set()
@@ -118,15 +120,12 @@ class Registrar:
         where none does.
         """
         identity = self._broker.identity
-        for address in self._addresses:
-            try:
-                asked = GetBrokerMemberGroup(identity.cluster, identity.name)
-                body = (await self._pool.call(address, asked, self._timeout_ms)).body
-            except OrbitError:
-                continue
-            group = body.broker_member_group
-            return {} if group is None else dict(group.broker_addrs)
-        return None
+        try:
+            body = (await self._names.ask(GetBrokerMemberGroup(identity.cluster, identity.name))).body
+        except OrbitError:
+            return None
+        group = body.broker_member_group
+        return {} if group is None else dict(group.broker_addrs)
 
     def topics_changed(self) -> None:
         """Tells all name servers of the topics that changed since the last call, soon."""

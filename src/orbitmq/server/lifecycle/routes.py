@@ -8,10 +8,9 @@ from ssl import SSLContext
 
 from orbitmq.broker.auth.config_values import own_credentials
 from orbitmq.broker.broker import Broker
+from orbitmq.net.name_servers import NameServers
 from orbitmq.net.pool import ConnectionPool
-from orbitmq.protocol.codes import ResponseCode
-from orbitmq.protocol.errors import BrokerRefused, OrbitError
-from orbitmq.protocol.requests.route import GetRouteinfoByTopic
+from orbitmq.protocol.errors import OrbitError
 
 log = logging.getLogger(__name__)
 
@@ -19,12 +18,12 @@ TIMEOUT_MS = 2_000
 
 
 class RouteAsker:
-    """Looks up topics, with the next name server where one does not answer."""
+    """Looks up topics for the broker's table of routes."""
 
     def __init__(self, broker: Broker, addresses: Sequence[str], *, ssl: SSLContext | None = None) -> None:
         self._routes = broker.routes
-        self._addresses = list(addresses)
         self._pool = ConnectionPool(ssl=ssl, credentials=own_credentials(broker.settings))
+        self._names = NameServers(addresses, self._pool, TIMEOUT_MS)
 
     async def ask(self, topics: Iterable[str]) -> None:
         """Looks up these topics and tells the table."""
@@ -32,21 +31,11 @@ class RouteAsker:
             await self._ask(topic)
 
     async def _ask(self, topic: str) -> None:
-        for address in list(self._addresses):
-            try:
-                reply = await self._pool.call(address, GetRouteinfoByTopic(topic), TIMEOUT_MS)
-            except BrokerRefused as error:
-                if error.code != ResponseCode.TOPIC_NOT_EXIST:
-                    continue
-                self._routes.learn(topic, None)
-            except OrbitError as error:
-                log.debug("name server %s does not say where %s is: %s", address, topic, error)
-                self._addresses.append(self._addresses.pop(0))
-                continue
-            else:
-                self._routes.learn(topic, reply.body)
-            return
-        self._routes.failed(topic)
+        try:
+            self._routes.learn(topic, await self._names.route(topic))
+        except OrbitError as error:
+            log.debug("no name server says where %s is: %s", topic, error)
+            self._routes.failed(topic)
 
     async def close(self) -> None:
         """Ends the connections."""

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from orbitmq.client.core.errors import NoNameServer, TopicNotFound
-from orbitmq.client.core.name_servers import NameServers
+from orbitmq.client.core.errors import TopicNotFound
 from orbitmq.client.core.route_table import RouteTable
 from orbitmq.net.errors import Closed
+from orbitmq.net.name_servers import NameServers
 from orbitmq.net.pool import ConnectionPool
-from orbitmq.protocol.errors import BrokerRefused, PeerFailed, Refused
+from orbitmq.protocol.errors import BrokerRefused, Refused
 from orbitmq.protocol.requests.route import GetRouteinfoByTopic
 from tests.kit.fake_broker import FakeBroker
 
@@ -32,46 +32,6 @@ def changes() -> list[str]:
 @pytest.fixture
 def table(broker: FakeBroker, pool: ConnectionPool, changes: list[str]) -> RouteTable:
     return RouteTable(NameServers([broker.address], pool, 1000), changes.append)
-
-
-async def test_a_name_server_that_fails_gives_way_to_the_next(
-    broker: FakeBroker, other_broker: FakeBroker, pool: ConnectionPool
-) -> None:
-    broker.topic("T")
-    await other_broker.stop()
-    names = NameServers([broker.address, other_broker.address], pool, 1000)
-    for _ in range(3):
-        assert await names.route("T") is not None
-    assert names.addresses[0] == broker.address
-    assert set(names.addresses) == {broker.address, other_broker.address}
-    assert await names.route("U") is None
-
-
-async def test_questions_that_fail_together_all_go_on_to_the_next(
-    broker: FakeBroker, other_broker: FakeBroker, pool: ConnectionPool
-) -> None:
-    """Each moved the choice on by itself: two of them, and it was the dead one's turn again."""
-    broker.topic("T")
-    await other_broker.stop()
-    for _ in range(5):
-        names = NameServers([broker.address, other_broker.address], pool, 1000)
-        routes = await asyncio.gather(*(names.route("T") for _ in range(4)))
-        assert None not in routes
-        assert names.addresses[0] == broker.address
-
-
-async def test_when_none_answers_all_are_named(other_broker: FakeBroker, pool: ConnectionPool) -> None:
-    await other_broker.stop()
-    with pytest.raises(NoNameServer, match=other_broker.address):
-        await NameServers([other_broker.address], pool, 1000).route("T")
-
-
-async def test_an_error_answer_is_an_error_not_a_missing_topic(
-    broker: FakeBroker, pool: ConnectionPool
-) -> None:
-    broker.on(GetRouteinfoByTopic, lambda _: Refused(1, "name server not ready"))
-    with pytest.raises(PeerFailed, match="not ready"):
-        await NameServers([broker.address], pool, 1000).route("T")
 
 
 async def test_a_route_is_looked_up_once_however_many_ask(broker: FakeBroker, table: RouteTable) -> None:

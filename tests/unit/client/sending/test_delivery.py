@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from orbitmq.client.core.errors import NoMasterNow, NoNameServer, NotRunning, SendFailed
+from orbitmq.client.core.errors import NoMasterNow, NotRunning, SendFailed
 from orbitmq.client.core.events import ClientEvent, ClientEventKind
 from orbitmq.client.core.message import Message
 from orbitmq.client.producer.producer import Producer
+from orbitmq.net.errors import NoNameServer
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.route import GetRouteinfoByTopic
 from orbitmq.protocol.requests.send import SendMessageV2, SendReply

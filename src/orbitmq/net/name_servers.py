@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from typing import TypeVar
 
-from orbitmq.client.core.errors import NoNameServer
-from orbitmq.net.errors import Closed, NetError
+from orbitmq.net.errors import Closed, NetError, NoNameServer
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.bodies.route import TopicRouteData
 from orbitmq.protocol.codes import ResponseCode
@@ -19,10 +17,10 @@ ReplyT = TypeVar("ReplyT", bound=Reply)
 
 
 class NameServers:
-    """Asks name servers. They are taken in random order, so that clients spread over them."""
+    """Asks the first of them, or the one that answered last. `timeout_ms` is for each of them."""
 
     def __init__(self, addresses: Sequence[str], pool: ConnectionPool, timeout_ms: int) -> None:
-        self._addresses = random.sample(addresses, len(addresses))
+        self._addresses = list(addresses)
         self._pool = pool
         self._timeout_ms = timeout_ms
         self._chosen = 0
@@ -36,7 +34,7 @@ class NameServers:
 
     async def ask(self, request: Request[ReplyT]) -> ReplyT:
         """The first answer. Raises NoNameServer, BrokerRefused for an error answer, Closed."""
-        failures = []
+        failures: list[NetError] = []
         count = len(self._addresses)
         first = self._chosen
         for place in (number % count for number in range(first, first + count)):
@@ -50,10 +48,10 @@ class NameServers:
             except Closed:
                 raise
             except NetError as error:
-                failures.append(str(error))
+                failures.append(error)
                 if self._chosen == place:  # else another question has failed there, too, and gone on
                     self._chosen = (place + 1) % count
-        raise NoNameServer(f"no name server answers: {'; '.join(failures)}")
+        raise NoNameServer(failures)
 
     async def route(self, topic: str) -> TopicRouteData | None:
         """Where a topic's queues are, None if nowhere. Raises NoNameServer, BrokerRefused, Closed."""
