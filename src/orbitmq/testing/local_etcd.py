@@ -104,13 +104,16 @@ class LocalEtcd:
             time.sleep(_STEP_SECONDS)
 
     def signal(self, number: signal.Signals, *names: str) -> None:
-        """Sends a signal to members, by default all; waits for the end of those that it ends."""
+        """Sends a signal to members, by default all; waits until those that it ends or pauses are so."""
         for name in names or tuple(self._processes):
             process = self._processes[name]
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, number)
             if number in (signal.SIGKILL, signal.SIGTERM):
                 process.wait()
+            elif number == signal.SIGSTOP and process.poll() is None:
+                # The signal is pending while a thread of theirs is on another core, and answers meanwhile.
+                os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def wipe(self, *names: str) -> None:
         """Removes the data of members that were ended, by default of all."""

@@ -13,7 +13,6 @@ import pytest
 
 from orbitmq.controller.options import ControllerSettings
 from orbitmq.net.pool import ConnectionPool
-from orbitmq.options import OptionError
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.protocol.remoting.command import Command
@@ -31,7 +30,6 @@ from orbitmq.server.controller.consensus import (
     ForeignStore,
     LeaseLost,
     NoMajority,
-    StoreUnreachable,
     StoreUntrusted,
     StoreWiped,
 )
@@ -187,14 +185,6 @@ async def test_a_store_without_a_majority_decides_nothing_until_it_is_back(tmp_p
             await _until_leads(pool, server)
 
 
-async def test_a_store_that_cannot_be_reached_is_named() -> None:
-    settings = ControllerSettings(store_address=f"etcd://127.0.0.1:{free_ports()}")
-    store = open_store(settings)
-    with pytest.raises(StoreUnreachable, match="cannot be reached"):
-        await store.open()
-    await store.close()
-
-
 async def test_a_member_that_does_not_answer_is_passed_over(etcd: LocalEtcd, prefix: str) -> None:
     dead = f"127.0.0.1:{free_ports()}"
     settings = ControllerSettings(store_address=f"etcd://{dead},{etcd.endpoints[0]}", store_prefix=prefix)
@@ -287,17 +277,3 @@ async def test_the_certificate_of_the_store_is_checked(tmp_path: Path) -> None:
         with pytest.raises(StoreUntrusted, match="storeCaPath"):
             await doubting.open()
         await doubting.close()
-
-
-async def test_a_certificate_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    settings = ControllerSettings(store_address="etcd://127.0.0.1:1", store_ca_path=str(tmp_path / "no.pem"))
-    with pytest.raises(StoreUntrusted, match=r"no\.pem"):
-        await open_store(settings).open()
-
-
-@pytest.mark.parametrize(
-    "address", ["", "127.0.0.1:2379", "zookeeper://127.0.0.1:2181", "etcd://", "etcd://x"]
-)
-def test_an_address_that_names_no_store_is_refused(address: str) -> None:
-    with pytest.raises(OptionError, match="storeAddress"):
-        open_store(ControllerSettings(store_address=address))
