@@ -86,7 +86,7 @@ class MemoryStore:
     def records_from(self, physical_offset: int) -> Iterator[StoredMessage]:
         return (decode_record(record) for at, record in sorted(self.log.items()) if at >= physical_offset)
 
-    def record_at(self, physical_offset: int) -> bytes | None:
+    def record_at(self, physical_offset: int, end: int | None = None) -> bytes | None:
         return self.log.get(physical_offset)
 
     def units(self, topic: str, queue_id: int, queue_offset: int, count: int) -> bytes:

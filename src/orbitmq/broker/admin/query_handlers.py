@@ -100,7 +100,8 @@ def view_message_by_id(tables: QueryTables, call: Call[ViewMessageById], now: in
         tables.record_access.check(call, record, GET)
         return RecordReply(bytes(record))
 
-    return off_loop(read_record(tables.store, offset), found, now)
+    unconfirmed = bool(call.request.unconfirmed)
+    return off_loop(read_record(tables.store, offset, unconfirmed=unconfirmed), found, now)
 
 
 @handlers(QueryConsumeQueue)

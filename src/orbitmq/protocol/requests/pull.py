@@ -96,3 +96,6 @@ class ViewMessageById(Request[RecordReply]):
 
     offset: Long
     topic: str | None = None
+    unconfirmed: bool | None = wire("orbitmqUnconfirmed", default=None)
+    """For slaves that compare logs: the record may lie behind the confirm offset, where readers do not see it
+    yet. OrbitMQ's own; Apache's broker passes it over, and shows all of its log."""

@@ -184,7 +184,8 @@ class HaClient:
         mine = self._store.record_at(at)
         if mine is None:
             return
-        request = ViewMessageById(offset=at)
+        # The master may wait for this very slave before it confirms what both have.
+        request = ViewMessageById(offset=at, unconfirmed=True)
         try:
             theirs = bytes((await self._pool.call(address, request, COMPARE_TIMEOUT_MS)).body or b"")
         except BrokerRefused:

@@ -101,10 +101,10 @@ class Lookup:
         """See `MessageStore.earliest_time`."""
         return self.store_time(topic, queue_id, max(0, self.min_offset(topic, queue_id)))
 
-    def record_at(self, physical_offset: int) -> memoryview | None:
-        """See `MessageStore.record_at`."""
+    def record_at(self, physical_offset: int, end: int | None = None) -> memoryview | None:
+        """See `MessageStore.record_at`. The record lies before `end`; without it, before what readers see."""
         size = int.from_bytes(self._log.read(physical_offset, 4), "big", signed=True)
-        record = self._sound(physical_offset, size)
+        record = self._sound(physical_offset, size, end)
         return None if record is None else memoryview(record[0])
 
     def message_at(self, physical_offset: int, size: int) -> StoredMessage | None:
@@ -112,9 +112,11 @@ class Lookup:
         record = self._sound(physical_offset, size)
         return None if record is None or record[1].size != size else record[1]
 
-    def _sound(self, physical_offset: int, size: int) -> tuple[bytes, StoredMessage] | None:
+    def _sound(
+        self, physical_offset: int, size: int, end: int | None = None
+    ) -> tuple[bytes, StoredMessage] | None:
         """The bytes of a record, and what they say."""
-        if size < FIXED_BYTES or physical_offset + size > self._arrivals.end_of_log:
+        if size < FIXED_BYTES or physical_offset + size > (self._arrivals.end_of_log if end is None else end):
             return None
         # Read, not viewed: a mapped page that is not in memory would stop everybody until the disk answers.
         record = self._log.read(physical_offset, size)

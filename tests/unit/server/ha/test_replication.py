@@ -467,6 +467,22 @@ async def test_a_log_that_went_another_way_is_neither_followed_nor_cut(tmp_path:
             assert b"mine!!" in log_of(slave)
 
 
+async def test_a_slave_that_died_with_what_its_master_has_not_confirmed_follows_again(tmp_path: Path) -> None:
+    given = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": 2, "slaveTimeout": 100}
+    async with running(tmp_path / "m", **given) as here:
+        async with slave_of(here, tmp_path / "s") as slave:
+            await until(Group(here, slave).is_level)
+            client = slave.replication.client
+            assert client is not None
+            client.report = lambda: None  # type: ignore[method-assign]
+            assert (await here.send(body=b"on both")).code == ResponseCode.FLUSH_SLAVE_TIMEOUT
+            assert b"on both" in log_of(slave)
+        assert here.broker.store.visible_physical < here.broker.store.max_physical
+        async with slave_of(here, tmp_path / "s") as slave:
+            await until(lambda: here.broker.store.max_offset("T", 0) == 1 or slave.broker.replication.refusal)
+            assert slave.broker.replication.refusal == ""
+
+
 async def test_a_slave_that_is_made_master_goes_on_with_all_of_it(tmp_path: Path) -> None:
     async with group(tmp_path) as both:
         await both.here.send(body=b"now")
