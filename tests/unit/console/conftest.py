@@ -7,14 +7,14 @@ from orbitmq.testing import LocalBroker
 from tests.kit.running_console import RunningConsole
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def console_broker() -> Iterator[LocalBroker]:
     """One broker for all tests of the console's API: topics and groups have to be a test's own."""
     with LocalBroker() as broker:
         yield broker
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def console(
     console_broker: LocalBroker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningConsole]:

@@ -7,12 +7,9 @@ opened again: so it is, after a crash.
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,6 +25,7 @@ from orbitmq.protocol.requests.pop import AckMessage
 from orbitmq.protocol.requests.send import SendReply
 from orbitmq.protocol.schema.declare import Request
 from orbitmq.store import MessageStore, PendingMessage
+from tests.kit.own_process import in_own_process
 from tests.kit.pop import GROUP, TOPIC, PopWorld
 from tests.kit.real_broker import RealBroker, message
 from tests.kit.store import HOST, NOW, bodies, crash, opened
@@ -42,32 +40,6 @@ ENOUGH = 12
 """A turn that went well so often, though ever later allocations were to fail, has fewer of them."""
 
 several_fail = pytest.mark.parametrize("failing", [1, 50])
-
-
-@functools.cache
-def lonely_process() -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(1, mp_context=get_context("spawn"))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def ends() -> Iterator[None]:
-    yield
-    lonely_process().shutdown()
-    lonely_process.cache_clear()
-
-
-def _run(name: str, given: dict[str, Any]) -> None:
-    getattr(sys.modules[__name__], name).__wrapped__(**given)
-
-
-def alone(test: Callable[..., None]) -> Callable[..., None]:
-    """Has a test run in a process that has no other thread."""
-
-    @functools.wraps(test)
-    def run(**given: Any) -> None:
-        lonely_process().submit(_run, test.__name__, given).result()
-
-    return run
 
 
 def fails(turn: Callable[[], object], at: int, failing: int) -> bool:
@@ -165,7 +137,7 @@ class Delays:
 
 
 @several_fail
-@alone
+@in_own_process
 def test_delayed_messages_come_once(tmp_path: Path, failing: int) -> None:
     world = Delays(tmp_path)
     try_each(world, failing)
@@ -176,7 +148,7 @@ def test_delayed_messages_come_once(tmp_path: Path, failing: int) -> None:
     world.store.close()
 
 
-@alone
+@in_own_process
 def test_delayed_messages_that_came_before_a_crash_are_recognised_once(tmp_path: Path) -> None:
     class Crashing(Delays):
         def prepare(self, number: int) -> None:
@@ -241,7 +213,7 @@ class Timing(TimerWorld):
 
 
 @several_fail
-@alone
+@in_own_process
 def test_timers_come_once(tmp_path: Path, failing: int) -> None:
     world = Timing(tmp_path / "store")
     try_each(world, failing)
@@ -325,7 +297,7 @@ class DecidingInOneRead(Deciding):
 
 @several_fail
 @pytest.mark.parametrize("kind", [Deciding, DecidingInOneRead])
-@alone
+@in_own_process
 def test_what_is_committed_is_published_once(tmp_path: Path, failing: int, kind: type[Deciding]) -> None:
     world = kind(tmp_path / "store")
     try_each(world, failing)
@@ -359,7 +331,7 @@ class Asking(Deciding):
 
 
 @several_fail
-@alone
+@in_own_process
 def test_half_messages_that_are_copied_stay_one(tmp_path: Path, failing: int) -> None:
     world = Asking(tmp_path / "store")
     try_each(world, failing)
@@ -401,7 +373,7 @@ class Popping(PopWorld):
             pass
 
 
-@alone
+@in_own_process
 def test_what_is_revived_is_what_was_not_acknowledged_and_once(tmp_path: Path) -> None:
     world = Popping(tmp_path / "store")
     # The topic of what comes again is made by the first one.
@@ -433,7 +405,7 @@ class Acknowledging(Popping):
 
 
 @several_fail
-@alone
+@in_own_process
 def test_what_was_acknowledged_does_not_come_again(tmp_path: Path, failing: int) -> None:
     world = Acknowledging(tmp_path / "store")
     world.prepare(0)
@@ -479,7 +451,7 @@ class Sending:
 
 
 @several_fail
-@alone
+@in_own_process
 def test_what_was_sent_is_in_its_queue_and_is_told(tmp_path: Path, failing: int) -> None:
     world = Sending(tmp_path / "store")
     try_each(world, failing)

@@ -11,6 +11,7 @@ import pytest
 
 from orbitmq.protocol.records.batch_cy import encode_batch
 from orbitmq.store import MessageStore, PendingMessage, PutStatus
+from tests.kit.own_process import in_own_process
 from tests.kit.store import NOW, bodies, crash, filled, message, opened, read_queue
 
 # From Python 3.12 on the interpreter itself fails with SystemError there where an allocation is made to fail.
@@ -57,6 +58,7 @@ def all_offsets(store: MessageStore) -> dict[tuple[str, int], list[int]]:
     }
 
 
+@in_own_process
 def test_whichever_allocation_fails_queues_stay_dense(tmp_path: Path) -> None:
     store = opened(tmp_path)
     filled(store, 3)
