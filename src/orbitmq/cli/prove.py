@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from orbitmq.cli.exits import ExitCode
 from orbitmq.plurals import counted
@@ -39,6 +40,8 @@ Examples:
   orbitmq prove --config broker.conf --for 10m
   orbitmq prove --set flushDiskType=SYNC_FLUSH --for 1h --json > proof.json
   orbitmq prove --beside apache --apache-home /opt/rocketmq
+  orbitmq prove --cluster --faults 20 --mode sync-master --flush sync
+  orbitmq prove --cluster --failover --for 10m --json
 
 \b
 Exit code 0: every promise was kept; 1: one was broken, and what the broker left is kept.
@@ -56,6 +59,7 @@ What the broker beside it breaks is counted and does not change the exit code.""
     "--for", "seconds", default="1m", show_default=True, metavar="TIME", callback=_seconds,
     help="Duration: 90s, 10m, 2h. A round in progress is finished.",
 )  # fmt: skip
+@click.option("--faults", type=click.IntRange(1), help="With --cluster: number of faults, in place of --for.")
 @click.option("--seed", type=click.IntRange(0), help="Seed of the random choices. [default: random]")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 @click.option("--beside", type=click.Choice(["apache"]), help="Also kill this broker in the same way.")
@@ -64,16 +68,47 @@ What the broker beside it breaks is counted and does not change the exit code.""
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="An unpacked release of Apache RocketMQ 5, or a folder with its jars. Needs java on PATH.",
 )
+@click.option("--cluster", is_flag=True, help="Let the nodes and links of a cluster fail, one by one.")
+@click.option("--masters", type=click.IntRange(1, 16), default=1, show_default=True, help="Broker groups.")
+@click.option(
+    "--slaves", type=click.IntRange(0, 4), default=1, show_default=True, help="Slaves of each master."
+)
+@click.option("--namesrvs", type=click.IntRange(1, 8), default=2, show_default=True, help="Name servers.")
+@click.option(
+    "--mode",
+    type=click.Choice(["async-master", "sync-master"]),
+    default="sync-master",
+    show_default=True,
+    help="Answer a send before slaves have it (async-master), or after (sync-master).",
+)
+@click.option(
+    "--flush",
+    type=click.Choice(["async", "sync"]),
+    default="sync",
+    show_default=True,
+    help="Answer a send before it is on the disk (async), or after (sync).",
+)
+@click.option(
+    "--failover", is_flag=True, help="Let controllers elect masters, and fail too. Needs the program etcd."
+)
 @click.pass_context
 def prove(
     ctx: click.Context,
     config: Path | None,
     assignments: tuple[str, ...],
     seconds: float,
+    faults: int | None,
     seed: int | None,
     as_json: bool,
     beside: str | None,
     apache_home: Path | None,
+    cluster: bool,
+    masters: int,
+    slaves: int,
+    namesrvs: int,
+    mode: str,
+    flush: str,
+    failover: bool,
 ) -> None:
     """Kill a broker with your configuration again and again, and report lost messages.
 
@@ -81,9 +116,14 @@ def prove(
     plain, batched, delayed, timed, popped and transactional messages while the broker is killed, stopped, and
     cut off from power: then every page that was not synced is lost, torn or kept by chance. Meanwhile the
     same broker runs on a simulated machine, with other chances each time.
+
+    With --cluster the nodes of a local cluster are killed and paused, and the links between them, and between
+    clients and them, are cut, while clients send and consume messages with unique ids. The table tells for
+    each kind of fault for how long nobody was served, and what was lost.
     """
     if not sys.platform.startswith("linux"):
         raise click.ClickException("`orbitmq prove` runs on Linux only, as the broker does.")
+    _check_cluster_flags(ctx, cluster)
     if beside and apache_home is None:
         raise click.UsageError("--beside apache needs --apache-home, the folder of its release.", ctx)
     from orbitmq.cli.flags import ServerFlags
@@ -95,6 +135,20 @@ def prove(
     # A setting that no broker would start with is the command line's fault: no promise is broken by it.
     broker_settings(ServerFlags(config=config, assignments=assignments), {"namesrvAddr": DEFAULT_NAMESRV})
     seed = random.SystemRandom().randint(1, 1 << 31) if seed is None else seed
+    if cluster:
+        from orbitmq.cli.prove_cluster import options_of, prove_cluster
+        from orbitmq.testing.prove.cluster_trial import ClusterPlan
+
+        is_timed = faults is None or ctx.get_parameter_source("seconds") is not ParameterSource.DEFAULT
+        if failover and not slaves:
+            raise click.UsageError("--failover needs somebody to take over: give --slaves 1 or more", ctx)
+        plan = ClusterPlan(
+            masters, slaves, namesrvs, mode, flush, failover, faults, seconds if is_timed else None,
+            options_of(config, assignments),
+        )  # fmt: skip
+        with _Bar() if sys.stderr.isatty() else nullcontext(_quiet) as tell:
+            code = prove_cluster(plan, seed, tell, as_json)
+        ctx.exit(code)
     given = Given(config, assignments)
     found: list[Findings] = []
     with _Bar() if sys.stderr.isatty() else nullcontext(_quiet) as tell:
@@ -109,6 +163,20 @@ def prove(
     ours, *others = found
     held = ours.is_kept and not any(other.failed for other in others)
     ctx.exit(ExitCode.DONE if held else ExitCode.FAILED)
+
+
+def _check_cluster_flags(ctx: click.Context, cluster: bool) -> None:
+    """Raises UsageError for flags that go with --cluster alone, or without it alone."""
+    given = {
+        name
+        for name in ctx.params
+        if ctx.get_parameter_source(name) not in (None, ParameterSource.DEFAULT) and ctx.params[name]
+    }
+    if cluster and given & {"beside", "apache_home"}:
+        raise click.UsageError("--beside goes without --cluster", ctx)
+    lacking = sorted(given & {"masters", "slaves", "namesrvs", "mode", "flush", "failover", "faults"})
+    if lacking and not cluster:
+        raise click.UsageError(f"--{lacking[0]} needs --cluster", ctx)
 
 
 def _quiet(share: float, line: str) -> None:

@@ -77,7 +77,8 @@ class LocalCluster:
 
     `mode` is async-master or sync-master: then a message is acknowledged once a slave has it, where there are
     slaves. `flush` is async or sync. `properties` are the brokers', by Apache's names. Without `data_dir` the
-    data goes when the cluster does.
+    data goes when the cluster does. All nodes listen on 127.0.0.1; they and their clients know each other by
+    `known_as`, another address of the loopback where somebody relays their connections.
 
     With `failover` controllers decide which broker of a group is its master, and keep their decisions in
     etcd. In mode sync-master a message is acknowledged then once every in-sync broker of its group has it.
@@ -93,9 +94,11 @@ class LocalCluster:
         mode: str = "async-master",
         flush: str = "async",
         failover: bool = False,
+        known_as: str = LOOPBACK,
         timeout_seconds: float = START_SECONDS,
         **properties: object,
     ) -> None:
+        self._known_as = known_as
         self._temporary = None if data_dir else tempfile.TemporaryDirectory(prefix="orbitmq-")
         self.data_dir = data_dir or Path(self._temporary.name if self._temporary else "")
         self._timeout_seconds = timeout_seconds
@@ -105,6 +108,7 @@ class LocalCluster:
             "flushDiskType": FLUSHES[flush],
             "inSyncReplicas": str(min(2, 1 + slaves)),
             "slaveReadEnable": "true",
+            **({} if known_as == LOOPBACK else {"brokerIP1": known_as, "brokerIP2": known_as}),
             **{name: str(value) for name, value in properties.items()},
         }
         if failover:
@@ -133,18 +137,20 @@ class LocalCluster:
                     f"controller-{number}",
                     "controller",
                     f"{LOOPBACK}:{free_ports()}",
-                    options={"storeAddress": f"etcd://{store.address}", "storeLeaseSeconds": "2"},
+                    options={"storeAddress": f"etcd://{self._known(store)}", "storeLeaseSeconds": "2"},
                 )
                 for number in range(CONTROLLERS)
             ]
+            for node in controllers:
+                node.options["advertisedAddress"] = self._known(node)
             yield from controllers
-            options = {**options, "controllerAddr": ";".join(node.address for node in controllers)}
+            options = {**options, "controllerAddr": ";".join(map(self._known, controllers))}
         servers = [
             Node(f"namesrv-{number}", "namesrv", f"{LOOPBACK}:{free_ports()}")
             for number in range(name_servers)
         ]
         yield from servers
-        known = ";".join(node.address for node in servers)
+        known = ";".join(map(self._known, servers))
         for master in range(masters):
             group = f"broker-{chr(ord('a') + master)}" if masters <= 26 else f"broker-{master}"
             for number in range(1 + slaves):
@@ -172,7 +178,11 @@ class LocalCluster:
     @property
     def namesrv(self) -> str:
         """Addresses of the name servers: what clients are given."""
-        return ";".join(node.address for node in self.nodes if node.kind == "namesrv")
+        return ";".join(self._known(node) for node in self.nodes if node.kind == "namesrv")
+
+    def _known(self, node: Node) -> str:
+        """The address by which others know a node."""
+        return f"{self._known_as}:{node.address.rpartition(':')[2]}"
 
     def node(self, name: str) -> Node:
         """The node of a name. Raises NoSuchCluster."""

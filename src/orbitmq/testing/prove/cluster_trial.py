@@ -1,0 +1,343 @@
+"""A trial of a cluster: clients send and consume unique ids while its nodes and links fail one by one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from orbitmq.client import FIRST_OFFSET, Message, Producer, PushConsumer, ReceivedMessage, SendStatus
+from orbitmq.net.errors import NetError
+from orbitmq.net.pool import ConnectionPool
+from orbitmq.protocol.errors import BrokerRefused, OrbitError
+from orbitmq.protocol.records.message_cy import decode_records
+from orbitmq.protocol.requests.offset import GetMaxOffset
+from orbitmq.protocol.requests.pull import SUBSCRIPTION_IN_REQUEST, PullMessage
+from orbitmq.protocol.requests.topic import UpdateAndCreateTopic
+from orbitmq.testing.local_broker import StartFailed
+from orbitmq.testing.local_cluster import LocalCluster
+from orbitmq.testing.prove.faults import TWO, TWO_SHARE, Faults
+from orbitmq.testing.prove.links import ADVERTISED
+from orbitmq.testing.prove.service import CONTROL, RULES, FaultRow, Queue, Service, Window
+
+TOPIC, PRODUCERS, CONSUMERS = "ClusterTrial", "trial-producers", "trial-consumers"
+QUEUES = 4
+SENDERS = 4
+PAUSE_SECONDS = 0.02
+"""Longest pause of a sender behind an answer."""
+BODY_BYTES = 200
+CONTROL_SECONDS = 2.0
+CONTROL_EVERY = 10
+"""After so many faults comes a time without one, to compare with."""
+REST_SECONDS = (0.3, 1.0)
+START_SECONDS = 90.0
+BACK_SECONDS = 120.0
+"""Limit of the time from the end of a fault to both clients being served again."""
+SETTLE_SECONDS = 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPlan:
+    """A cluster, and how often it is to fail."""
+
+    masters: int = 1
+    slaves: int = 1
+    name_servers: int = 2
+    mode: str = "sync-master"
+    flush: str = "sync"
+    failover: bool = False
+    faults: int | None = None
+    """Number of faults; None: as many as fit into `seconds`."""
+    seconds: float | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Options of the brokers, by Apache's names."""
+
+
+@dataclass(slots=True)
+class ClusterFindings:
+    """The results of a trial of a cluster."""
+
+    plan: ClusterPlan
+    seed: int
+    seconds: float = 0.0
+    load: float = 0.0
+    """Load average of the machine over the last minutes of the trial."""
+    rows: list[FaultRow] = field(default_factory=list)
+    windows: list[dict[str, Any]] = field(default_factory=list)
+    """Every fault by itself, in the order in which they came."""
+    acknowledged: int = 0
+    failed_sends: int = 0
+    broken: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, list[str]] = field(default_factory=dict)
+    failed: str = ""
+    """Why it ended early."""
+
+    @property
+    def is_kept(self) -> bool:
+        """True if every promise was kept."""
+        return not (self.broken or self.failed)
+
+    @property
+    def faults(self) -> int:
+        """Number of faults."""
+        return sum(row.times for row in self.rows if row.kind != CONTROL)
+
+    def to_value(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        plan = self.plan
+        return {
+            "kept": self.is_kept,
+            "seed": self.seed,
+            "seconds": round(self.seconds, 1),
+            "machine": {"cores": os.cpu_count(), "loadAverage": round(self.load, 1)},
+            "cluster": {
+                "masters": plan.masters,
+                "slavesOfEach": plan.slaves,
+                "nameServers": plan.name_servers,
+                "mode": plan.mode,
+                "flush": plan.flush,
+                "failover": plan.failover,
+                "options": dict(plan.options),
+            },
+            "faults": self.faults,
+            "acknowledged": self.acknowledged,
+            "failedSends": self.failed_sends,
+            "lost": sum(row.lost for row in self.rows),
+            "duplicated": sum(row.twice for row in self.rows),
+            "rows": [row.to_value() for row in self.rows],
+            "each": self.windows,
+            "broken": {
+                rule: {"promise": RULES[rule], "times": times, "examples": self.examples[rule]}
+                for rule, times in self.broken.items()
+            },
+            "failed": self.failed,
+        }
+
+
+class ClusterTrial:
+    """Runs for a number of faults, or for a while, and gives its findings. `tell(share, line)` hears how far
+    it is.
+    """
+
+    def __init__(self, plan: ClusterPlan, seed: int, tell: Callable[[float, str], None]) -> None:
+        self._plan = plan
+        self._chance = random.Random(seed)
+        self._tell = tell
+        self._service = Service()
+        self._over = asyncio.Event()
+        self.findings = ClusterFindings(plan, seed)
+
+    async def run(self) -> ClusterFindings:
+        """Starts the cluster, lets it fail, and compares."""
+        plan, findings = self._plan, self.findings
+        folder = Path(tempfile.mkdtemp(prefix="orbitmq-prove-"))
+        began = time.monotonic()
+        cluster = LocalCluster(
+            folder,
+            masters=plan.masters,
+            slaves=plan.slaves,
+            name_servers=plan.name_servers,
+            mode=plan.mode,
+            flush=plan.flush,
+            failover=plan.failover,
+            known_as=ADVERTISED,
+            timeout_seconds=START_SECONDS,
+            **plan.options,
+        )
+        faults = Faults(cluster, self._chance)
+        try:
+            await faults.open()
+            self._tell(0.0, "starting the cluster")
+            await asyncio.to_thread(cluster.start)
+            await self._clients(cluster, faults)
+        except (OrbitError, StartFailed) as error:
+            findings.failed = str(error)
+        finally:
+            findings.seconds = time.monotonic() - began
+            findings.load = os.getloadavg()[1]
+            await faults.links.close()
+            await asyncio.to_thread(cluster.halt)
+        service = self._service
+        findings.acknowledged, findings.failed_sends = len(service.acknowledged), service.failed_sends
+        findings.broken, findings.examples = service.broken, dict(service.examples)
+        if findings.is_kept:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        else:
+            findings.failed = findings.failed or "a promise was broken"
+            findings.failed += f"; what the cluster left is in {folder}"
+        return findings
+
+    async def _clients(self, cluster: LocalCluster, faults: Faults) -> None:
+        service = self._service
+        pool = ConnectionPool()
+        masters = [node.address for node in cluster.nodes if node.kind == "master"]
+        if not masters:
+            groups = sorted({node.group for node in cluster.nodes if node.group})
+            found = [await asyncio.to_thread(cluster.master, group) for group in groups]
+            masters = [node.address for node in found if node is not None]
+        for address in masters:
+            request = UpdateAndCreateTopic(TOPIC, "TBW102", QUEUES, QUEUES, 6, "SINGLE_TAG", False)
+            await pool.call(address, request, 10_000)
+
+        async def handle(message: ReceivedMessage) -> None:
+            service.give(message.body.partition(b"|")[0].decode("utf-8", "replace"), time.monotonic())
+
+        try:
+            async with (
+                Producer(PRODUCERS, cluster.namesrv) as producer,
+                PushConsumer(CONSUMERS, cluster.namesrv, consume_from_where=FIRST_OFFSET) as consumer,
+            ):
+                consumer.subscribe(TOPIC, "*", handle)
+                senders = [asyncio.ensure_future(self._send(producer, one)) for one in range(SENDERS)]
+                try:
+                    await self._fail_again_and_again(cluster, faults)
+                finally:
+                    self._over.set()
+                    await asyncio.gather(*senders)
+                await self._settle()
+            service.check(await self._held(cluster, pool))
+            self.findings.rows, self.findings.windows = service.rows(), service.each_window()
+        finally:
+            await pool.close()
+
+    async def _send(self, producer: Producer, number: int) -> None:
+        service = self._service
+        # Chance of its own: the faults of a seed do not depend on how many messages there are.
+        chance = random.Random(number)
+        count = 0
+        while not self._over.is_set():
+            name = f"sender{number}-{count}"
+            count += 1
+            service.sent[name] = time.monotonic()
+            try:
+                result = await producer.send(Message(TOPIC, f"{name}|".encode().ljust(BODY_BYTES, b".")))
+            except OrbitError:
+                service.failed_sends += 1
+                await asyncio.sleep(PAUSE_SECONDS)
+                continue
+            if result.status is SendStatus.SEND_OK:
+                service.acknowledge(name, time.monotonic())
+            else:
+                service.failed_sends += 1
+            await asyncio.sleep(chance.random() * PAUSE_SECONDS)
+
+    async def _fail_again_and_again(self, cluster: LocalCluster, faults: Faults) -> None:
+        plan, service = self._plan, self._service
+        kinds: list[str] = []
+        began = time.monotonic()
+        number = 0
+        await self._served(began)
+        while not self._is_done(number, began):
+            if number % CONTROL_EVERY == 0:
+                await self._one(CONTROL, cluster, faults)
+            if not kinds:
+                # Every kind comes before any comes again.
+                kinds = faults.kinds()
+                self._chance.shuffle(kinds)
+            kind = TWO if self._chance.random() < TWO_SHARE else kinds.pop()
+            share = number / plan.faults if plan.faults else 0.0
+            if plan.seconds is not None:
+                share = max(share, (time.monotonic() - began) / plan.seconds)
+            self._tell(min(1.0, share), f"{number} faults, {len(service.acknowledged):,} messages; {kind}")
+            if not await self._one(kind, cluster, faults):
+                return
+            number += 1
+        self._tell(1.0, "reading all messages again")
+
+    def _is_done(self, number: int, began: float) -> bool:
+        plan = self._plan
+        if plan.faults is not None and number >= plan.faults:
+            return True
+        return plan.seconds is not None and time.monotonic() - began >= plan.seconds
+
+    async def _one(self, kind: str, cluster: LocalCluster, faults: Faults) -> bool:
+        """One fault from its beginning until all is well again; False if that did not come."""
+        window = Window(kind, time.monotonic())
+        self._service.windows.append(window)
+        if kind == CONTROL:
+            await asyncio.sleep(CONTROL_SECONDS)
+        else:
+            seconds, end = await faults.begin(kind)
+            await asyncio.sleep(seconds)
+            await end()
+        healed = time.monotonic()
+        window.held_seconds = healed - window.began
+        if not await self._served(healed):
+            self._service.break_("stuck", f"nobody was served for {BACK_SECONDS:.0f} s after {kind!r}")
+            return False
+        # The next fault finds a cluster that is whole: replicas in sync, every node there.
+        await asyncio.to_thread(cluster.start)
+        await asyncio.sleep(self._chance.uniform(*REST_SECONDS))
+        window.ended = time.monotonic()
+        return True
+
+    async def _served(self, since: float) -> bool:
+        """Waits until messages are acknowledged and delivered that were sent since then."""
+        service = self._service
+        deadline = time.monotonic() + BACK_SECONDS
+        seen = len(service.acks)
+        while time.monotonic() < deadline:
+            await asyncio.sleep(0.02)
+            if len(service.acks) - seen > SENDERS and service.acks[-1] > since and not self._behind(since):
+                return True
+        return False
+
+    def _behind(self, since: float) -> bool:
+        """True if no message came yet that was acknowledged since then."""
+        service = self._service
+        for name in reversed(service.given):
+            moment = service.acknowledged.get(name)
+            if moment is not None:
+                return moment <= since
+        return True
+
+    async def _settle(self) -> None:
+        deadline = time.monotonic() + SETTLE_SECONDS
+        left = self._service.outstanding()
+        while left and time.monotonic() < deadline:
+            await asyncio.sleep(0.2)
+            before, left = left, self._service.outstanding()
+            if left < before:
+                deadline = time.monotonic() + SETTLE_SECONDS
+
+    async def _held(self, cluster: LocalCluster, pool: ConnectionPool) -> dict[Queue, list[str]]:
+        """The messages of all queues, as the present masters have them."""
+        held = {}
+        for group in sorted({node.group for node in cluster.nodes if node.group}):
+            master = await asyncio.to_thread(cluster.master, group)
+            if master is None:
+                raise StartFailed(f"group {group} has no master in the end")
+            for queue_id in range(QUEUES):
+                held[group, queue_id] = await _read(pool, master.address, queue_id)
+        return held
+
+
+async def _read(pool: ConnectionPool, address: str, queue_id: int) -> list[str]:
+    end = (await pool.call(address, GetMaxOffset(TOPIC, queue_id), 10_000)).offset
+    names: list[str] = []
+    tries = 0
+    while len(names) < end:
+        pull = PullMessage(
+            "trial-readers", TOPIC, queue_id, len(names), 512, SUBSCRIPTION_IN_REQUEST, 0, 0, 0, "*"
+        )
+        try:
+            reply = await pool.call(address, pull, 10_000)
+        except (NetError, BrokerRefused):
+            tries += 1
+            if tries > 20:
+                raise
+            await asyncio.sleep(0.2)
+            continue
+        records, bad = decode_records(reply.body or b"")
+        if bad or not records or records[0].queue_offset != len(names):
+            raise StartFailed(f"queue {queue_id} of {address} cannot be read at {len(names)} of {end}")
+        names += [one.body.partition(b"|")[0].decode("utf-8", "replace") for one in records]
+    return names

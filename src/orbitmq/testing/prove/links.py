@@ -1,0 +1,154 @@
+"""Relays on the loopback between the nodes of a cluster and their clients, so that links can be cut.
+
+Every node listens on 127.0.0.1 and is known to all others by the same port of 127.0.0.2, where a relay takes
+its connections. The process at the other end of a connection says who it is from, so each pair of parties
+has a link of its own, in both directions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+ADVERTISED = "127.0.0.2"
+"""Address by which the nodes of a relayed cluster know each other, and clients know them."""
+_REAL = "127.0.0.1"
+_CHUNK_BYTES = 1 << 16
+CLIENTS = "clients"
+"""The party of whatever process is no node."""
+
+Link = tuple[str, str]
+"""The way of bytes from one party to another."""
+
+
+class Links:
+    """All links of a cluster. `pids` gives the process of every node at this moment, by its name.
+
+    A cut link loses nothing and closes nothing: bytes wait, as in a network that drops all packets and is
+    mended before connections time out.
+    """
+
+    def __init__(self, pids: Callable[[], Mapping[str, int]]) -> None:
+        self._pids = pids
+        self._servers: dict[str, list[asyncio.Server]] = {}
+        self._cut: set[Link] = set()
+        self._slow: dict[Link, float] = {}
+        self._changed = asyncio.Event()
+        self._carrying: set[asyncio.Task[None]] = set()
+
+    async def open(self, name: str, ports: Iterable[int]) -> None:
+        """Takes connections for a node. A port that does not answer there is a closed one here."""
+        if name in self._servers:
+            return
+        self._servers[name] = [
+            await asyncio.start_server(self._serve_at(name, port), ADVERTISED, port) for port in ports
+        ]
+
+    def close_node(self, name: str) -> None:
+        """Refuses connections to a node, as the machine of a dead process does."""
+        for server in self._servers.pop(name, []):
+            server.close()
+
+    def cut(self, *links: Link) -> None:
+        """Bytes on these links wait until they are mended."""
+        self._cut |= set(links)
+
+    def slow_down(self, seconds: float, *links: Link) -> None:
+        """Each piece on these links takes that long."""
+        self._slow |= dict.fromkeys(links, seconds)
+
+    def mend(self) -> None:
+        """All links carry again what waits in them."""
+        self._cut.clear()
+        self._slow.clear()
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    async def close(self) -> None:
+        """Ends all relays."""
+        for name in list(self._servers):
+            self.close_node(name)
+        for task in self._carrying:
+            task.cancel()
+        await asyncio.gather(*self._carrying, return_exceptions=True)
+
+    def _serve_at(self, name: str, port: int) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], None]:
+        def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.ensure_future(self._serve(name, port, reader, writer))
+            self._carrying.add(task)
+            task.add_done_callback(self._carrying.discard)
+
+        return serve
+
+    async def _serve(
+        self, name: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        onward: asyncio.StreamWriter | None = None
+        ways: list[asyncio.Task[None]] = []
+        try:
+            caller = await asyncio.to_thread(self._caller, writer.get_extra_info("peername")[1])
+            # A handshake needs both ways.
+            await self._carried((caller, name))
+            await self._carried((name, caller))
+            with suppress(OSError):
+                there, onward = await asyncio.open_connection(_REAL, port)
+                ways = [
+                    asyncio.ensure_future(self._carry(reader, onward, (caller, name))),
+                    asyncio.ensure_future(self._carry(there, writer, (name, caller))),
+                ]
+                await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+            for end in (writer, onward):
+                if end is not None:
+                    end.transport.abort()
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, link: Link) -> None:
+        with suppress(OSError):
+            while data := await reader.read(_CHUNK_BYTES):
+                await self._carried(link)
+                writer.write(data)
+                await writer.drain()
+        # The end of a connection does not pass a cut link either.
+        await self._carried(link)
+
+    async def _carried(self, link: Link) -> None:
+        while link in self._cut:
+            await self._changed.wait()
+        if seconds := self._slow.get(link):
+            await asyncio.sleep(seconds)
+
+    def _caller(self, port: int) -> str:
+        """The party whose process has the socket at a local port."""
+        inode = _inode_of(port)
+        for name, pid in self._pids().items():
+            if inode and pid and inode in _sockets_of(pid):
+                return name
+        return CLIENTS
+
+
+def _inode_of(port: int) -> str:
+    """The inode of the connected socket at a port of the loopback, or nothing."""
+    for row in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        local, inode = row.split()[1], row.split()[9]
+        if int(local.rpartition(":")[2], 16) == port and inode != "0":
+            return inode
+    return ""
+
+
+def _sockets_of(pid: int) -> set[str]:
+    """The inodes of a process's sockets."""
+    found = set()
+    folder = f"/proc/{pid}/fd"
+    with suppress(OSError):
+        for name in os.listdir(folder):
+            with suppress(OSError):
+                target = os.readlink(f"{folder}/{name}")
+                if target.startswith("socket:["):
+                    found.add(target[8:-1])
+    return found

@@ -1,0 +1,117 @@
+"""Relays between parties of a cluster: cut, one way only, slow, mended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator
+
+import pytest
+
+from orbitmq.server.turn.listener import free_ports
+from orbitmq.testing.prove.links import ADVERTISED, CLIENTS, Links
+
+pytestmark = pytest.mark.timeout(60)
+
+
+class Echo:
+    """A node that answers each line in capitals."""
+
+    def __init__(self, links: Links, port: int) -> None:
+        self.links, self.port = links, port
+        self.writers: list[asyncio.StreamWriter] = []
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection(ADVERTISED, self.port)
+        self.writers.append(writer)
+        return reader, writer
+
+
+async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while line := await reader.readline():
+        writer.write(line.upper())
+    writer.close()
+
+
+@contextlib.asynccontextmanager
+async def echo(name_of_this_process: str = "") -> AsyncIterator[Echo]:
+    links = Links(lambda: {name_of_this_process: os.getpid()} if name_of_this_process else {})
+    port = free_ports()
+    server = await asyncio.start_server(_answer, "127.0.0.1", port)
+    await links.open("echo", [port])
+    node = Echo(links, port)
+    try:
+        yield node
+    finally:
+        for writer in node.writers:
+            writer.transport.abort()
+        await links.close()
+        server.close()
+
+
+async def says_nothing(reader: asyncio.StreamReader) -> bool:
+    """True if nothing comes for a while. What comes is not lost for the next reader."""
+    task = asyncio.ensure_future(reader.read(1))
+    done, _ = await asyncio.wait({task}, timeout=0.3)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    return not done
+
+
+async def test_bytes_wait_in_a_cut_link_and_go_on_when_it_is_mended() -> None:
+    async with echo() as node:
+        reader, writer = await node.connect()
+        writer.write(b"one\n")
+        assert await reader.readline() == b"ONE\n"
+        node.links.cut((CLIENTS, "echo"))
+        writer.write(b"two\n")
+        assert await says_nothing(reader)
+        late, _ = await node.connect()
+        assert await says_nothing(late)
+        node.links.mend()
+        assert await reader.readline() == b"TWO\n"
+
+
+async def test_a_link_that_carries_one_way_only_keeps_the_answer_back() -> None:
+    async with echo() as node:
+        reader, writer = await node.connect()
+        writer.write(b"one\n")
+        assert await reader.readline() == b"ONE\n"
+        node.links.cut(("echo", CLIENTS))
+        writer.write(b"two\n")
+        assert await says_nothing(reader)
+        node.links.mend()
+        assert await reader.readline() == b"TWO\n"
+
+
+async def test_a_connection_belongs_to_the_node_whose_process_opened_it() -> None:
+    async with echo("me") as node:
+        node.links.cut((CLIENTS, "echo"))
+        reader, writer = await node.connect()
+        writer.write(b"mine\n")
+        assert await reader.readline() == b"MINE\n"
+        node.links.cut(("me", "echo"))
+        writer.write(b"more\n")
+        assert await says_nothing(reader)
+
+
+async def test_a_slow_link_takes_its_time_for_each_piece() -> None:
+    async with echo() as node:
+        reader, writer = await node.connect()
+        node.links.slow_down(0.2, (CLIENTS, "echo"), ("echo", CLIENTS))
+        began = asyncio.get_running_loop().time()
+        writer.write(b"one\n")
+        assert await reader.readline() == b"ONE\n"
+        assert asyncio.get_running_loop().time() - began >= 0.4
+
+
+async def test_a_node_that_is_down_refuses_and_one_that_is_back_does_not() -> None:
+    async with echo() as node:
+        node.links.close_node("echo")
+        with pytest.raises(ConnectionRefusedError):
+            await node.connect()
+        await node.links.open("echo", [node.port])
+        reader, writer = await node.connect()
+        writer.write(b"back\n")
+        assert await reader.readline() == b"BACK\n"
