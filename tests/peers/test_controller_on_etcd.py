@@ -246,10 +246,10 @@ async def test_a_wiped_store_is_noticed(tmp_path: Path) -> None:
 async def test_a_change_counts_only_while_the_guard_holds(etcd: LocalEtcd, prefix: str) -> None:
     store = open_store(_settings(etcd, prefix))
     await store.open()
-    lease = await store.grant(2)
+    lease = (await store.grant(2)).id
     guard = await store.create("members/leader", "c1", lease)
     assert guard is not None
-    assert await store.create("members/leader", "c1", await store.grant(2)) is None
+    assert await store.create("members/leader", "c1", (await store.grant(2)).id) is None
     many = {f"groups/{number}": "text" for number in range(230)}
     assert await store.commit(many, guard)
     assert len(await store.read("groups/")) == 230

@@ -5,9 +5,9 @@ Whatever keeps this contract can hold the decisions of controllers. Keys are rel
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from orbitmq.protocol.errors import OrbitError
 
@@ -52,6 +52,35 @@ class Guard:
     revision: int
 
 
+class Lease(NamedTuple):
+    """A lease in the store, and the time for which its holder may count on it.
+
+    The time begins when the grant, or a renewal that succeeds within it, is asked for.
+    """
+
+    id: int
+    holds_ms: int
+
+
+Changes = Mapping[str, str | None]
+"""Texts by key; None deletes a key."""
+
+
+def parts(changes: Changes, most: int, most_bytes: int) -> Iterator[dict[str, str | None]]:
+    """The changes in order, in parts of up to `most` changes and about `most_bytes`."""
+    part: dict[str, str | None] = {}
+    size = 0
+    for key, text in changes.items():
+        added = len(key.encode()) + len((text or "").encode())
+        if part and (len(part) == most or size + added > most_bytes):
+            yield part
+            part, size = {}, 0
+        part[key] = text
+        size += added
+    if part:
+        yield part
+
+
 class ConsensusStore(Protocol):
     """A store with a majority's word on every read and write. Each method raises ConsensusError."""
 
@@ -61,8 +90,8 @@ class ConsensusStore(Protocol):
     async def read(self, prefix: str = "") -> dict[str, str]:
         """All keys below a prefix with their texts; no older than the call."""
 
-    async def grant(self, seconds: int) -> int:
-        """A new lease, which ends this long after its last renewal, or a little later."""
+    async def grant(self, seconds: int) -> Lease:
+        """A new lease of about so many seconds. It never ends before its holder stops counting on it."""
 
     async def renew(self, lease: int) -> None:
         """Renews a lease. Raises LeaseLost, too."""
@@ -76,8 +105,10 @@ class ConsensusStore(Protocol):
     async def create(self, key: str, text: str, lease: int) -> Guard | None:
         """Writes a key that goes with its lease; None if it is there already."""
 
-    async def commit(self, changes: Mapping[str, str | None], guard: Guard) -> bool:
+    async def commit(self, changes: Changes, guard: Guard) -> bool:
         """All changes or none, and only while the guard's key is as it was; None deletes a key.
+
+        Many changes go in parts, one after another, each under the guard.
 
         Asked again with the same changes it comes to the same.
         """

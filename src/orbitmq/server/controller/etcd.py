@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 import uuid
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,15 +19,18 @@ import grpc
 from aetcd import rpc
 
 from orbitmq.server.controller.consensus import (
+    Changes,
     ConsensusError,
     ForeignStore,
     Guard,
+    Lease,
     LeaseLost,
     NoMajority,
     StoreRefused,
     StoreUnreachable,
     StoreUntrusted,
     StoreWiped,
+    parts,
 )
 
 log = logging.getLogger(__name__)
@@ -36,6 +39,8 @@ IDENTITY_KEY = "identity"
 """Says whose prefix it is, and tells a store that was wiped from one that never held anything."""
 MAX_CHANGES = 100
 """Changes of one transaction; etcd takes 128 operations."""
+MAX_BYTES = 1 << 20
+"""Size of one transaction; etcd takes 1.5 MiB."""
 CHANNEL_OPTIONS = [
     ("grpc.enable_http_proxy", 0),
     ("grpc.keepalive_time_ms", 10_000),
@@ -125,10 +130,11 @@ class EtcdStore:
         response = await self._call("KV", "Range", request)
         return {one.key.decode().removeprefix(self._prefix): one.value.decode() for one in response.kvs}
 
-    async def grant(self, seconds: int) -> int:
+    async def grant(self, seconds: int) -> Lease:
         """A new lease."""
         response = await self._call("Lease", "LeaseGrant", rpc.LeaseGrantRequest(TTL=seconds, ID=0))
-        return int(response.ID)
+        # etcd counts from a later moment than the caller, so the whole of it may be relied on.
+        return Lease(int(response.ID), seconds * 1000)
 
     async def renew(self, lease: int) -> None:
         """Renews a lease."""
@@ -165,17 +171,16 @@ class EtcdStore:
             return Guard(key, found[0].create_revision)
         return None
 
-    async def commit(self, changes: Mapping[str, str | None], guard: Guard) -> bool:
+    async def commit(self, changes: Changes, guard: Guard) -> bool:
         """All changes or none of up to MAX_CHANGES; more of them go one part after another."""
-        listed = list(changes.items())
         compare = rpc.Compare(
             result=rpc.Compare.EQUAL,
             target=rpc.Compare.CREATE,
             key=self._key(guard.key),
             create_revision=guard.revision,
         )
-        for at in range(0, len(listed), MAX_CHANGES):
-            operations = [self._operation(key, text) for key, text in listed[at : at + MAX_CHANGES]]
+        for part in parts(changes, MAX_CHANGES, MAX_BYTES):
+            operations = [self._operation(key, text) for key, text in part.items()]
             request = rpc.TxnRequest(compare=[compare], success=operations, failure=[])
             if not (await self._call("KV", "Txn", request)).succeeded:
                 return False

@@ -16,7 +16,14 @@ from typing import Protocol
 from orbitmq.controller.group import UnreadableGroup
 from orbitmq.controller.journal import Journal
 from orbitmq.controller.leadership import Leadership
-from orbitmq.server.controller.consensus import ConsensusError, ConsensusStore, ForeignStore, Guard, LeaseLost
+from orbitmq.server.controller.consensus import (
+    ConsensusError,
+    ConsensusStore,
+    ForeignStore,
+    Guard,
+    Lease,
+    LeaseLost,
+)
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +62,7 @@ class Session:
         self._now = now
         self._on_committed = on_committed
         self._changed = asyncio.Event()
-        self._lease: int | None = None
+        self._lease: Lease | None = None
         self._end: asyncio.TimerHandle | None = None
         self.error = "starting"
         """Why the store cannot be used; empty while it can."""
@@ -82,14 +89,14 @@ class Session:
         await self._give_back()
         began = self._now()
         self._lease = lease = await self._store.grant(self._lease_seconds)
-        self._renewed(began)
+        self._renewed(began, lease)
         own = self._leadership
-        await self._store.put(f"{MEMBERS}id/{own.own_id}", own.own_address, lease)
+        await self._store.put(f"{MEMBERS}id/{own.own_id}", own.own_address, lease.id)
         self.error = ""
         guard: asyncio.Future[Guard] = asyncio.get_running_loop().create_future()
         tasks = [
             asyncio.create_task(self._keep_lease(lease), name="keep the controller's lease"),
-            asyncio.create_task(self._follow(lease, guard), name="follow the controllers"),
+            asyncio.create_task(self._follow(lease.id, guard), name="follow the controllers"),
             asyncio.create_task(self._write(guard), name="write decisions"),
         ]
         try:
@@ -106,14 +113,14 @@ class Session:
         lease, self._lease = self._lease, None
         if lease is not None:
             with contextlib.suppress(LeaseLost):
-                await self._store.revoke(lease)
+                await self._store.revoke(lease.id)
 
-    async def _keep_lease(self, lease: int) -> None:
+    async def _keep_lease(self, lease: Lease) -> None:
         while True:
-            await asyncio.sleep(self._lease_seconds / 4)
+            await asyncio.sleep(lease.holds_ms / 4000)
             began = self._now()
             try:
-                await self._store.renew(lease)
+                await self._store.renew(lease.id)
             except (LeaseLost, ForeignStore):
                 raise
             except ConsensusError as error:
@@ -123,14 +130,14 @@ class Session:
                 continue
             if self._is_over():
                 raise LeaseLost("the lease was renewed too late")
-            self._renewed(began)
+            self._renewed(began, lease)
 
     def _is_over(self) -> bool:
         return self._now() >= self._leadership.lease_until_ms
 
-    def _renewed(self, began_ms: int) -> None:
+    def _renewed(self, began_ms: int, lease: Lease) -> None:
         """The lease holds from when the request was made: the store counts from a later moment."""
-        self._leadership.lease_until_ms = began_ms + self._lease_seconds * 1000
+        self._leadership.lease_until_ms = began_ms + lease.holds_ms
         if self._end is not None:
             self._end.cancel()
         left = (self._leadership.lease_until_ms - self._now()) / 1000
