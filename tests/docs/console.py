@@ -22,11 +22,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.needs import need
+from tests.peers import zookeeper
 from tests.peers.machine import LOOPBACK, Process, free_port
 
 DEFAULT_NAMESRV = "127.0.0.1:9876"
 DEFAULT_ETCD = "127.0.0.1:2379"
+DEFAULT_ZOOKEEPER_PORT = "2181"
 CONTROLLER_PORTS = ("19876", "19877")
+
+
+JAVA_TERMINATED = 128 + signal.SIGTERM
 
 
 @dataclass(slots=True)
@@ -62,6 +67,7 @@ class Shell:
         self.namesrv_port = free_port()
         self.broker_port = free_port((-2, 0, 1))
         self.etcd_port = free_port()
+        self.zookeeper_port = free_port()
         self.controller_ports = {port: str(free_port()) for port in CONTROLLER_PORTS}
         self.environment = {
             "ORBITMQ_CONTROLLERS": f"{LOOPBACK}:{self.controller_ports[CONTROLLER_PORTS[0]]}",
@@ -94,12 +100,16 @@ class Shell:
         """A document's text with the address of this shell's name server."""
         text = text.replace(DEFAULT_NAMESRV, f"{LOOPBACK}:{self.namesrv_port}")
         text = text.replace(DEFAULT_ETCD, f"{LOOPBACK}:{self.etcd_port}")
+        text = text.replace(DEFAULT_ZOOKEEPER_PORT, str(self.zookeeper_port))
         for port, here in self.controller_ports.items():
             text = text.replace(f"--port {port}", f"--port {here}").replace(f":{port}", f":{here}")
         return text
 
     def _serve(self, words: list[str]) -> None:
         need(*({words[0]} & {"etcd"}))
+        if words[0] == "zkServer.sh":
+            self._start(zookeeper.command(Path(words[2])))
+            return
         client, peer = f"http://{LOOPBACK}:{self.etcd_port}", f"http://{LOOPBACK}:{free_port()}"
         ports: list[object] = {
             "standalone": ["--namesrv-port", self.namesrv_port, "--broker-port", self.broker_port],
@@ -113,18 +123,17 @@ class Shell:
             ],
         }[words[0] if words[0] == "etcd" else words[1]]
         given = [str(word) for word in ports]
-        server = Process(
-            ["env", "-C", str(self.folder), *words, *given],
-            self.folder / f"server-{len(self._servers)}.log",
-            self.environment,
-        )
-        self._servers.append(server)
+        self._start([*words, *given])
+
+    def _start(self, command: list[str]) -> None:
+        log = self.folder / f"server-{len(self._servers)}.log"
+        self._servers.append(Process(["env", "-C", str(self.folder), *command], log, self.environment))
 
     def close(self) -> None:
-        """Stops the servers in the opposite order; each must end with exit code 0, or etcd by the signal."""
+        """Stops all servers, the last one first; each ends with 0, or a foreign one by the signal."""
         codes = [(server, server.end(signal.SIGTERM)) for server in reversed(self._servers)]
         for server, code in codes:
-            assert code in (0, -signal.SIGTERM), server.tail()
+            assert code in (0, -signal.SIGTERM, JAVA_TERMINATED), server.tail()
 
 
 def compare(step: Step, output: str) -> None:

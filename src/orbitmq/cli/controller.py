@@ -17,12 +17,13 @@ from orbitmq.controller.options import CONTROLLER_TABLE
 Examples:
   orbitmq controller --store etcd://127.0.0.1:2379
   orbitmq controller --store etcd://e1:2379,e2:2379,e3:2379 --listen 0.0.0.0 --advertise c1.example.com
+  orbitmq controller --store zookeeper://z1:2181,z2:2181,z3:2181
   orbitmq controller --store etcd://e1:2379 --set storeCaPath=ca.pem --set storePrefix=/orbitmq/east"""
 )
 @click.option(
     "--store",
     "storeAddress",
-    metavar="etcd://HOST:PORT[,...]",
+    metavar="etcd|zookeeper://HOST:PORT[,...]",
     help="Members of the consensus store that keeps the decisions.",
 )
 @click.option("--port", "listenPort", type=PORT, help="Port to listen on. [default: 19876]")

@@ -40,7 +40,7 @@ def controller_settings(flags: ServerFlags, given: Given) -> ControllerSettings:
     if not settings.store_address:
         raise OptionError(
             "a controller needs a consensus store: --store etcd://HOST:PORT (Debian's package etcd-server "
-            "has one)"
+            "has one) or --store zookeeper://HOST:PORT"
         )
     if flags.advertise is not None:
         host, port = flags.advertise

@@ -27,7 +27,9 @@ class StoreSettings(Settings):
     advertised_address: str = option(
         "", "Address given to brokers and tools, `host:port`; the listen address if empty."
     )
-    store_address: str = option("", "The consensus store: etcd://HOST:PORT,HOST:PORT,...")
+    store_address: str = option(
+        "", "The consensus store: etcd://HOST:PORT,HOST:PORT,... or zookeeper://HOST:PORT,HOST:PORT,..."
+    )
     store_prefix: str = option(
         "/orbitmq/controller",
         "Prefix of all keys in the consensus store. Controllers of one cluster share it; another cluster "
@@ -35,7 +37,8 @@ class StoreSettings(Settings):
     )
     store_lease_seconds: int = option(
         3,
-        "Lease of the leading controller: after it dies, another one leads within this time.",
+        "Lease of the leading controller: after it dies, another one leads within this time; with ZooKeeper "
+        "within twice this time and a tick of the ensemble.",
         unit="s",
         minimum=2,
         maximum=60,

@@ -9,6 +9,7 @@ from orbitmq.options import OptionError
 from orbitmq.server.controller.consensus import ConsensusStore
 
 ETCD = "etcd"
+ZOOKEEPER = "zookeeper"
 
 
 def open_store(settings: ControllerSettings) -> ConsensusStore:
@@ -18,27 +19,59 @@ def open_store(settings: ControllerSettings) -> ConsensusStore:
     """
     source = settings.sources.get("storeAddress", "settings")
     kind, mark, listed = settings.store_address.partition("://")
-    if not mark or kind != ETCD:
+    if not mark or kind not in (ETCD, ZOOKEEPER):
         raise OptionError(
-            f"{source}: storeAddress {settings.store_address!r} is not etcd://HOST:PORT[,HOST:PORT...]"
+            f"{source}: storeAddress {settings.store_address!r} is neither etcd://HOST:PORT[,HOST:PORT...] "
+            "nor zookeeper://HOST:PORT[,HOST:PORT...]"
         )
     try:
         endpoints = parse_addresses(listed)
     except BadAddress as error:
         raise OptionError(f"{source}: storeAddress: {error}") from None
+    return _etcd(settings, endpoints) if kind == ETCD else _zookeeper(settings, endpoints)
+
+
+def _etcd(settings: ControllerSettings, endpoints: list[str]) -> ConsensusStore:
     try:
         from orbitmq.server.controller.etcd import EtcdStore, EtcdTls
     except ModuleNotFoundError as error:
-        raise OptionError(
-            f"the client of etcd is not installed ({error.name}): pip install 'orbitmq[controller]'"
-        ) from None
-    tls = None
-    if settings.store_ca_path:
-        tls = EtcdTls(settings.store_ca_path, settings.store_cert_path, settings.store_key_path)
+        raise _not_installed("etcd", "controller", error) from None
+    files = _tls_files(settings)
     return EtcdStore(
         endpoints,
         prefix=settings.store_prefix,
         group=settings.controller_group,
         timeout_ms=settings.store_timeout_ms,
-        tls=tls,
+        tls=None if files is None else EtcdTls(*files),
+    )
+
+
+def _zookeeper(settings: ControllerSettings, endpoints: list[str]) -> ConsensusStore:
+    if not settings.store_prefix.strip("/"):
+        raise OptionError("storePrefix: ZooKeeper's root is no place for keys: name a node below it")
+    try:
+        from orbitmq.server.controller.zookeeper import ZooKeeperStore
+        from orbitmq.server.controller.zookeeper_client import ZooKeeperTls
+    except ModuleNotFoundError as error:
+        raise _not_installed("ZooKeeper", "zookeeper", error) from None
+    files = _tls_files(settings)
+    return ZooKeeperStore(
+        endpoints,
+        prefix=settings.store_prefix,
+        group=settings.controller_group,
+        timeout_ms=settings.store_timeout_ms,
+        tls=None if files is None else ZooKeeperTls(*files),
+    )
+
+
+def _tls_files(settings: ControllerSettings) -> tuple[str, str, str] | None:
+    """Certificates to trust, own certificate and its key; None without TLS."""
+    if not settings.store_ca_path:
+        return None
+    return settings.store_ca_path, settings.store_cert_path, settings.store_key_path
+
+
+def _not_installed(store: str, extra: str, error: ModuleNotFoundError) -> OptionError:
+    return OptionError(
+        f"the client of {store} is not installed ({error.name}): pip install 'orbitmq[{extra}]'"
     )
