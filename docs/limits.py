@@ -194,6 +194,18 @@ LIMITS: dict[str, list[Limit]] = {
         Limit("held pulls and pops of all connections", "maxHeldRequests", "answered at once: nothing found"),
         Limit("slaves on a master's HA port", "server.ha.master:MAX_SLAVES", "connection closed"),
         Limit(
+            "access key of a slave that signs in",
+            "protocol.replication_sign_in:MAX_NAME_BYTES",
+            "it does not connect",
+            "bytes",
+        ),
+        Limit(
+            "reason of a refused sign-in",
+            "protocol.replication_sign_in:MAX_TEXT_BYTES",
+            "cut off; the slave closes the connection of a master that sends more",
+            "bytes",
+        ),
+        Limit(
             "epochs of a log, in controller mode",
             "protocol.epoch_replication:MAX_EPOCHS",
             "the slave does not follow; the broker does not become master",

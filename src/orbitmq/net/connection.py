@@ -167,6 +167,11 @@ class Connection(asyncio.Protocol):
         self._drained: asyncio.Future[None] | None = None
         self._ended: asyncio.Future[None] = self._loop.create_future()
 
+    @property
+    def address(self) -> str:
+        """The peer's, `host:port`."""
+        return self.peer.address
+
     # Called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

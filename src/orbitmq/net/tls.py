@@ -13,9 +13,7 @@ import contextlib
 import logging
 import ssl
 from collections.abc import Callable
-from typing import Any, Protocol
-
-from orbitmq.net.connection import Connection
+from typing import Any, Protocol, cast
 
 log = logging.getLogger(__name__)
 
@@ -39,10 +37,37 @@ class Contexts(Protocol):
         """
 
 
+class Carried(Protocol):
+    """A protocol of a connection that goes on over another transport, the encrypted one."""
+
+    @property
+    def address(self) -> str:
+        """The peer's, `host:port`."""
+
+    @property
+    def is_closed(self) -> bool: ...
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
+    def data_received(self, data: bytes) -> None: ...
+    def eof_received(self) -> bool | None: ...
+    def pause_writing(self) -> None: ...
+    def resume_writing(self) -> None: ...
+    def connection_lost(self, error: Exception | None) -> None: ...
+
+    def change_transport(self, transport: asyncio.Transport) -> None:
+        """Goes on over another transport for the same peer."""
+
+    def close(self, reason: str) -> None:
+        """Ends the connection behind what waits to be sent."""
+
+    def abort(self, reason: str) -> None:
+        """Ends the connection at once."""
+
+
 class FirstByte(asyncio.Protocol):
     """The first protocol of a connection on a port with TLS: the first byte selects TLS or plain."""
 
-    def __init__(self, connection: Connection, contexts: Contexts) -> None:
+    def __init__(self, connection: Carried, contexts: Contexts) -> None:
         self._connection = connection
         self._contexts = contexts
         self._transport: asyncio.Transport
@@ -57,10 +82,10 @@ class FirstByte(asyncio.Protocol):
             transport.pause_reading()
             self._contexts.obtain(lambda context: self._go_on(context, data))
         elif self._contexts.takes_plain:
-            transport.set_protocol(connection)
+            transport.set_protocol(cast("asyncio.Protocol", connection))
             connection.data_received(data)
         else:
-            log.warning("closing %s: only TLS is taken here", connection.peer.address)
+            log.warning("closing %s: only TLS is taken here", connection.address)
             connection.abort("only TLS is taken")
 
     def _go_on(self, context: ssl.SSLContext | None, data: bytes) -> None:
@@ -88,7 +113,7 @@ class FirstByte(asyncio.Protocol):
 class TlsChannel(asyncio.Transport, asyncio.Protocol):
     """The server's side of TLS: the protocol of a transport, and the transport of a connection."""
 
-    def __init__(self, context: ssl.SSLContext, transport: asyncio.Transport, connection: Connection) -> None:
+    def __init__(self, context: ssl.SSLContext, transport: asyncio.Transport, connection: Carried) -> None:
         super().__init__()
         self._transport = transport
         self._connection = connection
@@ -120,7 +145,7 @@ class TlsChannel(asyncio.Transport, asyncio.Protocol):
             self.close()
 
     def _fail(self, reason: str) -> None:
-        log.warning("closing %s: TLS failed: %s", self._connection.peer.address, reason)
+        log.warning("closing %s: TLS failed: %s", self._connection.address, reason)
         self._is_broken = True
         self._send_out()  # the alert that tells the peer why
         if self._transport.get_write_buffer_size():
@@ -164,7 +189,7 @@ class TlsChannel(asyncio.Transport, asyncio.Protocol):
     def resume_writing(self) -> None:
         self._connection.resume_writing()
 
-    def eof_received(self) -> bool:
+    def eof_received(self) -> bool | None:
         return self._connection.eof_received()
 
     def connection_lost(self, error: Exception | None) -> None:

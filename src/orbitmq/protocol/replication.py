@@ -18,6 +18,8 @@ REPORT_BYTES = _REPORT.size
 HEADER_BYTES = _HEADER.size
 READ_BUFFER_BYTES = 4 << 20
 """The buffer of Apache's slave: a header and its bytes have to stay below it."""
+TLS_OPENING = 0x1603
+"""The first two bytes of TLS: as a report, a log of 1.5 exabytes."""
 MAX_PIECE_BYTES = READ_BUFFER_BYTES - HEADER_BYTES - 1
 
 
@@ -54,6 +56,11 @@ class ReportReader:
         if not whole:
             return None
         for (offset,) in _REPORT.iter_unpack(data[:whole]):
+            if offset >> 48 == TLS_OPENING:
+                raise BadStream(
+                    "it begins with TLS, and here is none: set haTlsEnable at all brokers of the group, "
+                    "or at none"
+                )
             if offset < 0:
                 raise BadStream(f"a report of {offset}: whoever connects here is no slave")
         return int(offset)

@@ -7,11 +7,15 @@ Every report is an acknowledgement at the same time.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from typing import NamedTuple
 
 from orbitmq.protocol.replication import MAX_PIECE_BYTES, BadStream, ReportReader, encode_header
 
 MAX_GROWTH_NOTES = 2_000
+REFUSALS = ("credentials", "limit", "stream", "tls")
+"""Causes for which connections to the HA port are refused: no sign-in or a wrong one, too many slaves, bytes
+that no slave of this log sends, no TLS or none that fits."""
 
 
 class Send(NamedTuple):
@@ -195,6 +199,8 @@ class Links:
 
     def __init__(self) -> None:
         self.all: list[SlaveLink] = []
+        self.refused = Counter(dict.fromkeys(REFUSALS, 0))
+        """Number of connections to the HA port that were refused, by cause."""
         self.limit = TransferLimit()
         self.growth = LogGrowth()
 

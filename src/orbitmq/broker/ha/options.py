@@ -129,6 +129,20 @@ class ReplicationOptions(Settings, owner="MessageStoreConfig"):
         apache_default="storePathRootDir/brokerIdentity",
     )
 
+    ha_tls_enable: bool = option(
+        False,
+        "Encrypt the HA port: a master takes slaves by TLS only (tls.server.*), a slave connects by TLS "
+        "(tls.client.*). Set it at all brokers of a group alike; Apache's brokers cannot be among them.",
+        owner="",
+    )
+    ha_authentication_enable: bool = option(
+        False,
+        "A master sends its log only to slaves that sign in at the HA port with "
+        "innerClientAuthenticationCredentials, and a slave follows only a master that knows them. Set it at "
+        "all brokers of a group alike; Apache's brokers cannot be among them.",
+        owner="",
+    )
+
     @property
     def is_slave(self) -> bool:
         """True if the broker follows a master."""
@@ -136,6 +150,7 @@ class ReplicationOptions(Settings, owner="MessageStoreConfig"):
 
     def complete(self) -> None:
         super().complete()
+        self._check_ha_port()
         if getattr(self, "enable_controller_mode", False):
             return  # the controller gives role and id
         broker_id: int = getattr(self, "broker_id", 0)
@@ -152,6 +167,28 @@ class ReplicationOptions(Settings, owner="MessageStoreConfig"):
                 broker_id,
                 "a broker with an id above 0 is a slave: set brokerRole=SLAVE, or leave brokerId at 0",
                 self.sources.get("brokerId", "settings"),
+            )
+
+    def _check_ha_port(self) -> None:
+        source = self.sources.get
+        if self.ha_tls_enable and (
+            not getattr(self, "tls_enable", True) or getattr(self, "tls_server_mode", "") == "disabled"
+        ):
+            raise RefusedValue(
+                "haTlsEnable",
+                True,
+                "it needs tls.enable=true, for what a slave asks its master beside the log, and a "
+                "tls.server.mode other than disabled, for its certificate",
+                source("haTlsEnable", "settings"),
+            )
+        if self.ha_authentication_enable and not getattr(
+            self, "inner_client_authentication_credentials", None
+        ):
+            raise RefusedValue(
+                "haAuthenticationEnable",
+                True,
+                "it needs innerClientAuthenticationCredentials, the same at all brokers of the group",
+                source("haAuthenticationEnable", "settings"),
             )
 
 

@@ -416,6 +416,14 @@ FAMILIES: dict[str, Family] = {
             "Sent to a slave within the last second; of a slave itself what it has got, without a label.",
             ("slave",),
         ),
+        Family(
+            "orbitmq_replication_refused_total",
+            COUNTER,
+            "Connections to the HA port that were refused: without sign-in or with a wrong one "
+            "(credentials), without TLS or with one that fails (tls), with bytes that no slave of this log "
+            "sends (stream), or because there are too many slaves (limit).",
+            ("cause",),
+        ),
         Family("orbitmq_follows_master", GAUGE, "Of a slave: whether it is connected to its master."),
         Family("orbitmq_flushing_seconds", GAUGE, "For how long the flush has taken that is under way."),
         Family("orbitmq_pending_timers", GAUGE, "Timer messages that wait, of all topics."),

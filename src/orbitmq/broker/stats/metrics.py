@@ -127,6 +127,8 @@ def _replication(broker: Broker, now: int) -> Iterator[Sample]:
         return
     end, gap = broker.store.max_physical, broker.settings.ha_max_gap_not_in_sync
     yield Sample("orbitmq_in_sync_replicas", (), 1 + replication.links.in_sync(end, gap))
+    for cause, number in sorted(replication.links.refused.items()):
+        yield Sample("orbitmq_replication_refused_total", (cause,), number)
     for link in replication.links.all:
         yield Sample("orbitmq_replication_gap_bytes", (link.address,), end - max(0, link.acknowledged))
         yield Sample("orbitmq_replication_gap_seconds", (link.address,), replication.gap_ms(link, now) / 1000)

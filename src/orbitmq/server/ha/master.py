@@ -9,7 +9,9 @@ from typing import cast
 
 from orbitmq.broker.ha.links import Links, Send, SlaveLink
 from orbitmq.broker.ha.options import ReplicationOptions
+from orbitmq.broker.ha.sign_in import MasterSignIn, SignInRefused
 from orbitmq.net.address import format_address
+from orbitmq.net.tls import Contexts, FirstByte
 from orbitmq.protocol.replication import BadStream
 from orbitmq.server.errors import CannotListen
 from orbitmq.server.turn.listener import hosts_of, reason_of
@@ -25,9 +27,19 @@ UNSENT_BYTES = 1 << 20
 """Bytes that one slave has not taken yet, at most: no more of the log is read for it meanwhile."""
 
 
+class TlsOnly:
+    """The contexts of a port that takes nothing but TLS."""
+
+    takes_plain = False
+
+    def __init__(self, contexts: Contexts) -> None:
+        self.obtain = contexts.obtain
+
+
 class HaServer:
     """Listens for slaves and sends them the log. `on_progress()` is called when one has acknowledged more;
-    `make_link(address, now)` makes what is known of one.
+    `make_link(address, now)` makes what is known of one. With `tls` nothing but TLS is taken, with
+    `make_sign_in()` no slave that does not sign in.
     """
 
     def __init__(
@@ -38,6 +50,9 @@ class HaServer:
         now: Callable[[], int],
         on_progress: Callable[[], None],
         make_link: Callable[[str, int], SlaveLink] = SlaveLink,
+        *,
+        tls: Contexts | None = None,
+        make_sign_in: Callable[[], MasterSignIn] | None = None,
     ) -> None:
         self.settings = settings
         self.store = store
@@ -45,6 +60,8 @@ class HaServer:
         self.now = now
         self.on_progress = on_progress
         self.make_link = make_link
+        self.make_sign_in = make_sign_in
+        self._tls = None if tls is None else TlsOnly(tls)
         self.connections: list[_SlaveConnection] = []
         self._server: asyncio.AbstractServer | None = None
 
@@ -53,12 +70,26 @@ class HaServer:
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(
-                lambda: _SlaveConnection(self), hosts_of(host), port, backlog=backlog, reuse_address=True
+                self._accept, hosts_of(host), port, backlog=backlog, reuse_address=True
             )
         except OSError as error:
             raise CannotListen(
                 format_address(host, port), f"{reason_of(error)} (the port for slaves, haListenPort)"
             ) from None
+
+    def _accept(self) -> asyncio.Protocol:
+        connection = _SlaveConnection(self, is_encrypted=self._tls is not None)
+        return connection if self._tls is None else FirstByte(connection, self._tls)
+
+    def make_place(self) -> bool:
+        """True if there is room for one more connection: who has not even reported makes way."""
+        if len(self.connections) >= MAX_SLAVES:
+            for other in self.connections:
+                if other.link.next_offset < 0:
+                    other.refuse("others wait for a place", "limit")
+                    self.connections.remove(other)
+                    break
+        return len(self.connections) < MAX_SLAVES
 
     def pump(self) -> None:
         """Sends what the slaves lack, as much as they take now. Cheap where there are none."""
@@ -93,33 +124,74 @@ class HaServer:
 class _SlaveConnection(asyncio.Protocol):
     """One slave's connection."""
 
-    def __init__(self, server: HaServer) -> None:
+    def __init__(self, server: HaServer, *, is_encrypted: bool) -> None:
         self._server = server
+        self._is_encrypted = is_encrypted
+        self._sign_in = None if server.make_sign_in is None else server.make_sign_in()
         self._paused = False
         self._goes_on = False
         self._transport: asyncio.Transport
         self.link: SlaveLink
+
+    @property
+    def address(self) -> str:
+        """The slave's, `ip:port`."""
+        return self.link.address
+
+    @property
+    def is_closed(self) -> bool:
+        """True if the connection has ended, or is about to."""
+        return self._transport.is_closing()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's has no such base
         host, port = transport.get_extra_info("peername")[:2]
         self.link = self._server.make_link(format_address(host, port), self._server.now())
         self._transport.set_write_buffer_limits(high=UNSENT_BYTES)
-        if len(self._server.connections) >= MAX_SLAVES:
-            self.end(f"more than {MAX_SLAVES} slaves")
+        if not self._server.make_place():
+            self.refuse(f"more than {MAX_SLAVES} slaves", "limit")
             return
         self._server.connections.append(self)
+        if not self._is_encrypted:
+            self._ask_who()
+
+    def change_transport(self, transport: asyncio.Transport) -> None:
+        """Goes on by TLS."""
+        self._transport = transport
+        self._ask_who()
+
+    def _ask_who(self) -> None:
+        if self._sign_in is not None:
+            self._transport.write(self._sign_in.challenge)
 
     def data_received(self, data: bytes) -> None:
-        server, link = self._server, self.link
         if self._transport.is_closing():
             return
-        is_new = link.next_offset < 0
         try:
-            has_more = link.heard(data, server.store.min_physical, server.store.max_physical, server.now())
+            data = self._signed_in(data)
+            if data:
+                self._heard(data)
+        except SignInRefused as refused:
+            self.refuse(str(refused), "credentials", refused.answer)
         except BadStream as error:
-            self.end(str(error))
-            return
+            self.refuse(str(error), "stream")
+
+    def _signed_in(self, data: bytes) -> bytes:
+        """The bytes that come from a slave that has signed in. Raises SignInRefused."""
+        if self._sign_in is None:
+            return data
+        done = self._sign_in.feed(data)
+        if done is None:
+            return b""
+        answer, rest = done
+        self._sign_in = None
+        self._transport.write(answer)
+        return rest
+
+    def _heard(self, data: bytes) -> None:
+        server, link = self._server, self.link
+        is_new = link.next_offset < 0
+        has_more = link.heard(data, server.store.min_physical, server.store.max_physical, server.now())
         if link.greeting is not None:
             self._transport.write(link.greeting)
             link.greeting = None
@@ -179,6 +251,26 @@ class _SlaveConnection(asyncio.Protocol):
         """Closes the connection; a reason is logged."""
         if why and not self._transport.is_closing():
             log.warning("the connection of slave %s is closed: %s", self.link.address, why)
+        self._transport.abort()
+
+    def refuse(self, why: str, cause: str, answer: bytes = b"") -> None:
+        """Closes the connection of a peer that gets nothing of the log, and counts it."""
+        self._server.links.refused[cause] += 1
+        if not answer:
+            self.end(why)
+            return
+        log.warning("the connection of slave %s is closed: %s", self.link.address, why)
+        self._transport.write(answer)
+        self._transport.close()
+
+    def close(self, reason: str) -> None:
+        """Ends a connection whose TLS has failed, behind the word that tells the peer why."""
+        self._server.links.refused["tls"] += 1
+        self._transport.close()
+
+    def abort(self, reason: str) -> None:
+        """Ends a connection without TLS, or with one that has failed, at once."""
+        self._server.links.refused["tls"] += 1
         self._transport.abort()
 
     def connection_lost(self, error: Exception | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from ssl import SSLContext
@@ -14,8 +15,11 @@ from orbitmq.broker.ha.epoch_links import EpochLink
 from orbitmq.broker.ha.following import Following
 from orbitmq.broker.ha.links import SlaveLink
 from orbitmq.broker.ha.role import Role
+from orbitmq.broker.ha.sign_in import MasterSignIn, secret_of_broker
 from orbitmq.net.pool import ConnectionPool
+from orbitmq.net.tls import Contexts
 from orbitmq.protocol.epoch_replication import Epoch
+from orbitmq.protocol.replication_sign_in import NONCE_BYTES
 from orbitmq.server.ha.master import HaServer
 from orbitmq.server.ha.metadata import MetadataSync
 from orbitmq.server.ha.slave import HaClient
@@ -28,10 +32,10 @@ HA_TICK_MS = 100
 class ReplicationRunner:
     """Started and stopped with each change of role.
 
-    `flush()` brings the log to the disk, `ask_for_master()` has the name servers tell the master,
-    `after_step(now)` ends a turn that has stored something or heard of replicas. In controller mode
-    `save_epochs()` brings the epochs to the disk, and `on_diverged(common_end)` is told where this log and
-    the master's part.
+    `ssl` is for connections to the master, `tls` for those of slaves. `flush()` brings the log to the disk,
+    `ask_for_master()` has the name servers tell the master, `after_step(now)` ends a turn that has stored
+    something or heard of replicas. In controller mode `save_epochs()` brings the epochs to the disk, and
+    `on_diverged(common_end)` is told where this log and the master's part.
     """
 
     def __init__(
@@ -40,6 +44,7 @@ class ReplicationRunner:
         port: int,
         *,
         ssl: SSLContext | None,
+        tls: Contexts | None,
         now: Callable[[], int],
         flush: Callable[[], Awaitable[object]],
         ask_for_master: Callable[[], Awaitable[object]],
@@ -50,6 +55,7 @@ class ReplicationRunner:
         self._broker = broker
         self._port = port
         self._ssl = ssl
+        self._tls = tls
         self._now = now
         self._flush = flush
         self._ask_for_master = ask_for_master
@@ -69,7 +75,8 @@ class ReplicationRunner:
         if broker.replication.role is Role.MASTER:
             await self.listen()
         elif broker.replication.role is Role.SLAVE:
-            self._to_master = pool = ConnectionPool(ssl=self._ssl, credentials=own_credentials(settings))
+            credentials = own_credentials(settings)
+            self._to_master = pool = ConnectionPool(ssl=self._ssl, credentials=credentials)
             self.client = HaClient(
                 settings,
                 store,
@@ -82,6 +89,8 @@ class ReplicationRunner:
                 verified=self._verified,
                 make_following=self._follow_epochs if settings.enable_controller_mode else Following,
                 on_diverged=self._on_diverged,
+                ssl=self._ssl if settings.ha_tls_enable else None,
+                credentials=credentials if settings.ha_authentication_enable else None,
             )
             sync = MetadataSync(broker, pool, self._now, self._after_step)
             self._tasks = [
@@ -113,10 +122,20 @@ class ReplicationRunner:
         if settings.enable_controller_mode:
             make_link = partial(EpochLink, epochs=broker.epochs)
         server = HaServer(
-            settings, broker.store, broker.promise.links, self._now, self._moved, make_link=make_link
+            settings,
+            broker.store,
+            broker.promise.links,
+            self._now,
+            self._moved,
+            make_link=make_link,
+            tls=self._tls if settings.ha_tls_enable else None,
+            make_sign_in=self._make_sign_in if settings.ha_authentication_enable else None,
         )
         await server.listen(settings.bind_address, self._port, settings.server_socket_backlog)
         self.server = server
+
+    def _make_sign_in(self) -> MasterSignIn:
+        return MasterSignIn(partial(secret_of_broker, self._broker.auth), secrets.token_bytes(NONCE_BYTES))
 
     def _moved(self) -> None:
         self._after_step(self._now())

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
+import ssl
 from collections.abc import Awaitable, Callable
-from typing import cast
+from typing import Any, cast
 
 from orbitmq.broker.ha.epoch_following import EpochFollowing, LogsDiverged
 from orbitmq.broker.ha.following import Following
 from orbitmq.broker.ha.replication import Replication
+from orbitmq.broker.ha.sign_in import SlaveSignIn
 from orbitmq.broker.options import BrokerSettings
 from orbitmq.net.address import parse_address
 from orbitmq.net.errors import NetError
@@ -17,7 +20,9 @@ from orbitmq.net.pool import ConnectionPool
 from orbitmq.options import UnreadableSource
 from orbitmq.options.properties import parse_properties
 from orbitmq.protocol.errors import BrokerRefused, OrbitError
+from orbitmq.protocol.remoting.signing import Credentials
 from orbitmq.protocol.replication import BadStream
+from orbitmq.protocol.replication_sign_in import NONCE_BYTES, OPENING
 from orbitmq.protocol.requests.admin import GetBrokerConfig, GetBrokerRuntimeInfo
 from orbitmq.protocol.requests.pull import ViewMessageById
 from orbitmq.store import MessageStore
@@ -30,6 +35,7 @@ REFUSED_SECONDS = 5.0
 ASK_SECONDS = 2.0
 TICK_SECONDS = 0.2
 CONNECT_TIMEOUT_SECONDS = 5.0
+SIGN_IN_TIMEOUT_SECONDS = 5.0
 COMPARE_TIMEOUT_MS = 5_000
 
 
@@ -39,7 +45,8 @@ class HaClient:
     `flush()` brings the log to the disk; `ask_for_master()` has the name servers tell where the master is;
     `after_append(now)` ends a turn that has stored something; `verified()` is told with all that comes from
     a master that goes on where this log ends. In controller mode `make_following` makes a connection that
-    speaks of epochs, and `on_diverged(common_end)` is told where this log and the master's part.
+    speaks of epochs, and `on_diverged(common_end)` is told where this log and the master's part. With `ssl`
+    it connects by TLS, with `credentials` it signs in.
     """
 
     def __init__(
@@ -56,6 +63,8 @@ class HaClient:
         verified: Callable[[], None] = lambda: None,
         make_following: Callable[[MessageStore, str, int], Following] = Following,
         on_diverged: Callable[[int], None] = lambda common_end: None,
+        ssl: ssl.SSLContext | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         self._settings = settings
         self._store = store
@@ -68,6 +77,8 @@ class HaClient:
         self.verified = verified
         self._make_following = make_following
         self._on_diverged = on_diverged
+        self._ssl = ssl
+        self._credentials = credentials
         self._connection: _MasterConnection | None = None
         self._said = ""
         self._asked_at = -ASK_SECONDS
@@ -82,7 +93,11 @@ class HaClient:
                 try:
                     await self._follow_once(self._replication.ha_address)
                 except (OSError, TimeoutError, NetError) as error:
-                    self._say(f"the master at {self._replication.ha_address} cannot be reached: {error}")
+                    hint = "" if self._ssl is None else " (by TLS, for haTlsEnable is set: is it there, too?)"
+                    self._say(
+                        f"the master at {self._replication.ha_address} cannot be reached: "
+                        f"{error or type(error).__name__}{hint}"
+                    )
                     await self._ask()
                 except LogsDiverged as diverged:
                     self._on_diverged(diverged.common_end)
@@ -120,11 +135,16 @@ class HaClient:
         host, port = parse_address(address)
         async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
             _, connection = await asyncio.get_running_loop().create_connection(
-                lambda: _MasterConnection(self, following, store), host, port
+                lambda: _MasterConnection(self, following, store, self._sign_in(address)),
+                host,
+                port,
+                ssl=self._ssl,
             )
-        self._connection = connection
-        replication.following = following
         try:
+            if self._credentials is not None:
+                await self._signed_in(connection, address)
+            self._connection = connection
+            replication.following = following
             if isinstance(following, EpochFollowing):
                 connection.send(following.handshake)
             self.report()
@@ -145,8 +165,30 @@ class HaClient:
             self._connection = None
             connection.abort()
 
+    def _sign_in(self, address: str) -> SlaveSignIn | None:
+        if self._credentials is None:
+            return None
+        return SlaveSignIn(address, self._credentials, secrets.token_bytes(NONCE_BYTES))
+
+    async def _signed_in(self, connection: _MasterConnection, address: str) -> None:
+        """Returns once both sides have proved who they are. Nothing is said to a master that does not ask.
+
+        Raises BadStream, OSError.
+        """
+        either: set[asyncio.Future[Any]] = {connection.signed_in, connection.closed}
+        await asyncio.wait(either, timeout=SIGN_IN_TIMEOUT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        if connection.signed_in.done():
+            return
+        if not connection.closed.done():
+            raise BadStream(
+                f"the master {address} has not asked for credentials within {SIGN_IN_TIMEOUT_SECONDS:g} s: "
+                "set haAuthenticationEnable=true there, or false here. Apache's brokers do not know it"
+            )
+        raise connection.closed.result() or ConnectionResetError("it has closed the connection at once")
+
     async def _check_group(self) -> None:
-        """Raises BadStream where the master is of another cluster or group, or has segments of another size.
+        """Raises BadStream where the master is of another cluster or group, has segments of another size, or
+        its HA port is guarded otherwise.
 
         A master that may not be asked, for want of rights, is known by the bytes that it sends alone.
         """
@@ -156,9 +198,24 @@ class HaClient:
         try:
             reply = await self._pool.call(address, GetBrokerConfig(), COMPARE_TIMEOUT_MS)
             said = parse_properties(bytes(reply.body or b""), address)
-        except (BrokerRefused, UnreadableSource):
+        except (BrokerRefused, UnreadableSource) as error:
+            if self._ssl is not None:
+                # The first bytes of TLS are taken for an acknowledgement where nobody expects them.
+                raise BadStream(
+                    f"the master {address} does not tell whether its HA port takes TLS: {error}; set "
+                    "innerClientAuthenticationCredentials to those of a super user of the master"
+                ) from None
             return
         settings, options = self._settings, self._store.options
+        for name, wanted in (
+            ("haTlsEnable", settings.ha_tls_enable),
+            ("haAuthenticationEnable", settings.ha_authentication_enable),
+        ):
+            if (said.get(name) == "true") is not wanted:
+                raise BadStream(
+                    f"{name} is {said.get(name, 'not known')} at the master {address}, and "
+                    f"{str(wanted).lower()} here: set it alike at all brokers of the group"
+                )
         for name, mine, remedy in (
             ("brokerClusterName", settings.broker_cluster_name, "look at namesrvAddr and haMasterAddress"),
             ("brokerName", settings.broker_name, "look at namesrvAddr and haMasterAddress"),
@@ -228,12 +285,16 @@ class HaClient:
 class _MasterConnection(asyncio.Protocol):
     """The connection to the master. `closed` holds why it has ended, None for its end by the other side."""
 
-    def __init__(self, client: HaClient, following: Following, store: MessageStore) -> None:
+    def __init__(
+        self, client: HaClient, following: Following, store: MessageStore, sign_in: SlaveSignIn | None
+    ) -> None:
         self._client = client
+        self._sign_in = sign_in
         self._store = store
         self._transport: asyncio.Transport | None = None
         self.following = following
         self.heard = False
+        self.signed_in: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.closed: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -244,6 +305,9 @@ class _MasterConnection(asyncio.Protocol):
             return
         now = self._client._now()
         try:
+            data = self._handle_sign_in(data)
+            if not data:
+                return
             self.following.heard(data, now)
             self.heard = True
             self._client.verified()
@@ -252,6 +316,24 @@ class _MasterConnection(asyncio.Protocol):
             self.abort()
         self._client.report()
         self._client.after_append(now)
+
+    def _handle_sign_in(self, data: bytes) -> bytes:
+        """The bytes that belong to the log's stream. Raises BadStream."""
+        if self._sign_in is None:
+            if not self.heard and data.startswith(OPENING):
+                raise BadStream(
+                    "the master asks for credentials: set haAuthenticationEnable=true and "
+                    "innerClientAuthenticationCredentials here"
+                )
+            return data
+        answer, rest = self._sign_in.feed(data)
+        if answer:
+            self.send(answer)
+        if rest is None:
+            return b""
+        self._sign_in = None
+        self.signed_in.set_result(None)
+        return rest
 
     def send(self, data: bytes) -> None:
         """Sends a report."""

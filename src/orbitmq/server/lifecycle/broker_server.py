@@ -261,6 +261,7 @@ class BrokerServer:
             self.broker,
             self.settings.ha_listen_port or self._port + HA_DISTANCE,
             ssl=ssl,
+            tls=self._tls,
             now=self._clock.now,
             flush=self._flush_all,
             ask_for_master=self._registrar.register,
