@@ -117,7 +117,10 @@ class SlaveSignIn:
                 return answer, None
             self._masters_nonce = nonce
             mine = proof(secret, "slave", name, nonce, self._nonce)
-            answer = encode_claim(Claim(name, self._nonce, mine))
+            try:
+                answer = encode_claim(Claim(name, self._nonce, mine))
+            except ValueError as error:
+                raise SignInRefused(f"cannot sign in at {self._master}: {error}") from None
         verdict = self._reader.verdict()
         if verdict is None:
             return answer, None

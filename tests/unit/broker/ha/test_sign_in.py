@@ -103,6 +103,11 @@ def test_a_master_that_does_not_ask_is_not_followed() -> None:
         slave().feed(bytes(12))
 
 
+def test_a_name_that_is_too_long_is_said_and_not_sent() -> None:
+    with pytest.raises(SignInRefused, match="256 bytes"):
+        slave(name="x" * 256).feed(master().challenge)
+
+
 def test_brokers_sign_in_as_enabled_super_users_alone() -> None:
     auth = AuthTable(DirtyTables())
     auth.ensure_super_user("inner", "secret")
