@@ -16,6 +16,8 @@ FIRST_BROKER_ID = 1
 MAX_ELECTIONS_KEPT = 64
 """Elections that a group remembers, the newest last."""
 _FORMAT = 1
+UNKNOWN_LOSS = -1
+"""Value of `lost_bytes` where it cannot be told."""
 
 
 class UnreadableGroup(Exception):
@@ -47,7 +49,10 @@ class Election:
     is_unclean: bool = False
     """The master was no in-sync replica: what it had not copied is gone."""
     lost_bytes: int = 0
-    """Of an unclean election: by how much its log was behind the last one reported by the master before."""
+    """Of an unclean election: by how much its log was behind the last one reported by the master before.
+
+    UNKNOWN_LOSS if no controller of now has heard that master.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,13 @@ class BrokerGroup:
     def master_address(self) -> str | None:
         """Where the master is, if there is one."""
         return None if self.master_id is None else self.replicas[self.master_id].address
+
+    @property
+    def last_master_id(self) -> int | None:
+        """The master, or the one before where the group has lost its own."""
+        if self.master_id is not None:
+            return self.master_id
+        return next((one.master_id for one in reversed(self.elections) if one.master_id is not None), None)
 
     @property
     def was_never_elected(self) -> bool:
@@ -105,7 +117,7 @@ class BrokerGroup:
         return replace(
             self,
             master_id=master_id,
-            master_epoch=self.master_epoch + 1,
+            master_epoch=election.master_epoch,
             sync_state_set=frozenset((master_id,)),
             sync_state_set_epoch=self.sync_state_set_epoch + 1,
             elections=kept,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from orbitmq.controller.election import choose
-from orbitmq.controller.group import FIRST_BROKER_ID, BrokerGroup, Election, Replica
+from orbitmq.controller.group import FIRST_BROKER_ID, UNKNOWN_LOSS, BrokerGroup, Election, Replica
 from orbitmq.controller.journal import Journal
 from orbitmq.controller.live import DEFAULT_TIMEOUT_MS, LiveBrokers
 from orbitmq.controller.options import ControllerSettings
@@ -193,7 +193,8 @@ class BrokerGroups:
         if choice is not None and choice.broker_id == group.master_id:
             self.elections_by_result["keep_current_master"] += 1
             return ElectionResult(group, False)
-        before = None if group.master_id is None else self._live.last((group.name, group.master_id))
+        last_id = group.last_master_id
+        before = None if last_id is None else self._live.last((group.name, last_id))
         if choice is None:
             self.elections_by_result["no_master_elected"] += 1
             if group.master_id is None or self.is_live(group, group.master_id):
@@ -201,14 +202,16 @@ class BrokerGroups:
             gone = Election(now, group.master_epoch, None, "", f"{reason}; no in-sync replica is alive")
             return self._elected(group, gone)
         broker_id, is_unclean = choice
-        was_away = before is not None and not self.is_live(group, group.master_id)
+        was_away = before is not None and not self.is_live(group, last_id)
         lost = 0
-        if is_unclean and before is not None:
-            lost = max(0, before.max_offset - max(0, live[broker_id].max_offset))
+        if is_unclean:
+            lost = UNKNOWN_LOSS
+            if before is not None:
+                lost = max(0, before.max_offset - max(0, live[broker_id].max_offset))
         self.elections_by_result["new_master_elected"] += 1
         election = Election(
             at_ms=now,
-            master_epoch=group.master_epoch + 1,
+            master_epoch=self._last_epoch(group) + 1,
             master_id=broker_id,
             master_address=group.replicas[broker_id].address,
             reason=reason,
@@ -218,6 +221,15 @@ class BrokerGroups:
         )
         return self._elected(group, election)
 
+    def _last_epoch(self, group: BrokerGroup) -> int:
+        """The last epoch that the group has had, by its members' word if the store is new and they are not.
+
+        Counted anew, an epoch would name two masters, and logs that differ would pass for the same.
+        """
+        if group.was_never_elected:
+            return max((one.epoch for one in self._live.of_group(group.name).values()), default=0)
+        return group.master_epoch
+
     def _elected(self, group: BrokerGroup, election: Election) -> ElectionResult:
         group = group.elected(election)
         self._put(group)
@@ -226,10 +238,11 @@ class BrokerGroups:
             log.error("%s has no master any more: %s", group.name, election.reason)
         else:
             log.warning(
-                "broker %d (%s) is the master of %s in epoch %d: %s%s",
+                "broker %d (%s) is the master of %s in epoch %d: %s%s%s",
                 election.master_id, election.master_address, group.name, election.master_epoch,
                 election.reason,
-                f"; unclean, {election.lost_bytes} bytes lost" if election.is_unclean else "",
+                f"; {election.without_master_ms} ms without a master" if election.without_master_ms else "",
+                f"; unclean: {_loss(election)} lost" if election.is_unclean else "",
             )  # fmt: skip
         return ElectionResult(group, True)
 
@@ -278,6 +291,14 @@ class BrokerGroups:
     def _put(self, group: BrokerGroup) -> None:
         self._groups[group.name] = group
         self._journal.put(GROUP_KEYS + group.name, group.to_text())
+
+
+def _loss(election: Election) -> str:
+    return (
+        "an unknown number of bytes"
+        if election.lost_bytes == UNKNOWN_LOSS
+        else f"{election.lost_bytes} bytes"
+    )
 
 
 def _bad_id(remark: str) -> Refused:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from orbitmq.controller.group import UNKNOWN_LOSS
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.controller import ControllerElectMaster
@@ -155,3 +156,50 @@ def test_brokers_learn_nothing_of_an_election_that_the_store_did_not_take() -> N
     assert story.told == []
     story.takes_over()
     assert _master(story) == (1, 1)
+
+
+def test_on_a_new_store_epochs_go_on_behind_those_that_the_brokers_know() -> None:
+    story = ControllerStory()
+    first, second = StoryBroker(story), StoryBroker(story)
+    first.epoch, second.epoch = 6, 7
+    first.beat()
+    second.beat()
+    assert second.elect().master_epoch == 8
+
+
+def _loses_its_last_in_sync_replica(story: ControllerStory) -> StoryBroker:
+    """The other broker, which is not in sync and is away, too."""
+    first, second = StoryBroker(story), StoryBroker(story)
+    first.elect()
+    first.max_offset, second.max_offset = 5000, 4200
+    first.beat()
+    second.die()
+    first.die()
+    return second
+
+
+def test_an_unclean_election_that_is_allowed_later_counts_its_loss_and_the_outage() -> None:
+    story = ControllerStory()
+    second = _loses_its_last_in_sync_replica(story)
+    story.settings.enable_elect_unclean_master = True
+    story.now += 60_000
+    second.beat()
+    story.pass_time(1)
+    group = story.controller.groups.get("broker-a")
+    assert group is not None
+    assert (group.master_id, group.elections[-1].lost_bytes) == (2, 800)
+    assert group.elections[-1].without_master_ms >= 60_000
+
+
+def test_a_controller_that_never_heard_the_master_says_that_the_loss_is_unknown(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    story = ControllerStory()
+    second = _loses_its_last_in_sync_replica(story)
+    story.settings.enable_elect_unclean_master = True
+    story.takes_over()
+    second.beat()
+    group = story.controller.groups.get("broker-a")
+    assert group is not None
+    assert (group.master_id, group.elections[-1].lost_bytes) == (2, UNKNOWN_LOSS)
+    assert "an unknown number of bytes lost" in caplog.text

@@ -38,6 +38,24 @@ CONTROLLER_FAMILIES = {
             ("cluster", "broker_set"),
         ),
         Family(
+            "orbitmq_broker_group_master_id",
+            GAUGE,
+            "Id of the broker that was elected last, 0 while a group has no master.",
+            ("cluster", "broker_set"),
+        ),
+        Family(
+            "orbitmq_broker_group_last_outage_ms",
+            GAUGE,
+            "Time that a group was without a master before its last election.",
+            ("cluster", "broker_set"),
+        ),
+        Family(
+            "orbitmq_broker_group_unclean_lost_bytes",
+            GAUGE,
+            "Bytes that the unclean elections among a group's last ones have cost.",
+            ("cluster", "broker_set"),
+        ),
+        Family(
             "orbitmq_broker_group_master_epoch",
             GAUGE,
             "Elections that a group has had so far: its master epoch.",
@@ -70,6 +88,11 @@ class ControllerMetrics:
             exposition.add("active_broker_num", labels, living)
             exposition.add("orbitmq_broker_group_has_master", labels, int(has_master))
             exposition.add("orbitmq_broker_group_in_sync", labels, len(group.sync_state_set))
+            exposition.add("orbitmq_broker_group_master_id", labels, group.master_id or 0)
+            outage_ms = group.elections[-1].without_master_ms if group.elections else 0
+            exposition.add("orbitmq_broker_group_last_outage_ms", labels, outage_ms)
+            lost = sum(max(0, one.lost_bytes) for one in group.elections)
+            exposition.add("orbitmq_broker_group_unclean_lost_bytes", labels, lost)
             exposition.add("orbitmq_broker_group_master_epoch", labels, group.master_epoch)
         return exposition.text(open_metrics=open_metrics)
 

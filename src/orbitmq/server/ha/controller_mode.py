@@ -263,6 +263,8 @@ class ControllerMode:
             info.body,
         )
         if master_id is None or not address:
+            # A controller on a new store learns of the epochs that there were from heartbeats.
+            await self._beat()
             elected = await self._controllers.call(
                 ControllerElectMaster(identity.cluster, identity.name, self._id, False, self._now())
             )

@@ -23,11 +23,13 @@ def test_a_group_that_loses_its_master_shows() -> None:
     told = _samples(story)
     assert (told["role"], told["active_broker_num"]) == (LEADER, 2)
     assert (told["orbitmq_broker_group_has_master"], told["orbitmq_broker_group_in_sync"]) == (1, 2)
+    assert told["orbitmq_broker_group_master_id"] == 1
     first.die()
     second.die()
     told = _samples(story)
     assert (told["orbitmq_broker_group_has_master"], told["active_broker_num"]) == (0, 0)
     assert told["orbitmq_broker_group_master_epoch"] == 2
+    assert told["orbitmq_broker_group_master_id"] == 0
     assert told["election_total/new_master_elected"] == 2
 
 
@@ -35,3 +37,18 @@ def test_a_controller_that_does_not_lead_says_so() -> None:
     story = ControllerStory()
     story.controller.step_down()
     assert _samples(story)["role"] == FOLLOWER
+
+
+def test_the_cost_of_an_election_shows() -> None:
+    story = ControllerStory(enable_elect_unclean_master=True)
+    first, second = StoryBroker(story), StoryBroker(story)
+    first.elect()
+    first.max_offset, second.max_offset = 5000, 4200
+    first.beat()
+    story.now += 1_200
+    second.beat()
+    first.die()
+    told = _samples(story)
+    assert told["orbitmq_broker_group_master_id"] == 2
+    assert told["orbitmq_broker_group_last_outage_ms"] == 1_200
+    assert told["orbitmq_broker_group_unclean_lost_bytes"] == 800

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from unittest.mock import AsyncMock
@@ -18,7 +19,7 @@ from orbitmq.net.errors import NetError
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.options import Layer, RefusedValue
 from orbitmq.protocol.codes import ResponseCode
-from orbitmq.protocol.errors import BrokerRefused, OrbitError
+from orbitmq.protocol.errors import BrokerRefused, ControllerNotLeader, OrbitError
 from orbitmq.protocol.requests.controller import ControllerElectMaster, ControllerGetReplicaInfo
 from orbitmq.protocol.requests.ha import ExchangeBrokerHaInfo, GetBrokerEpochCache, NotifyBrokerRoleChanged
 from orbitmq.protocol.requests.send import SendMessage, SendReply
@@ -108,7 +109,10 @@ class Group:
 
     async def members(self) -> set[int]:
         assert self.controller is not None
-        reply = await self.pool.call(self.controller.address, ControllerGetReplicaInfo("broker-a"))
+        try:
+            reply = await self.pool.call(self.controller.address, ControllerGetReplicaInfo("broker-a"))
+        except ControllerNotLeader:
+            return set()
         return set() if reply.body is None else set(reply.body.sync_state_set or ())
 
     async def until_in_sync(self, *ids: int) -> None:
@@ -375,3 +379,80 @@ async def test_the_folder_of_another_broker_is_refused(group: Group, tmp_path: P
 def test_options_that_do_not_go_together_are_refused(options: dict[str, object], says: str) -> None:
     with pytest.raises(RefusedValue, match=says):
         BROKER_TABLE.load([Layer("the test", options)])
+
+
+async def test_an_unclean_election_says_what_it_cost(group: Group, caplog: pytest.LogCaptureFixture) -> None:
+    first, second = await two(group)
+    await group.send(first, b"both have it")
+    await group.stop("two")
+    await group.until_in_sync(1)
+    await group.send(first, b"acknowledged by the only member")
+    end = first.store.max_physical
+    assert group.controller is not None
+    live = group.controller.controller.live
+
+    def told_its_end() -> bool:
+        heard = live.last(("broker-a", 1))
+        return heard is not None and heard.max_offset == end
+
+    await until(told_its_end)
+    await group.stop("one")
+    group.settings.enable_elect_unclean_master = True
+    second = await group.start("two")
+    await until(lambda: role(second) is Role.MASTER)
+    found = group.controller.controller.groups.get("broker-a")
+    assert found is not None
+    election = found.elections[-1]
+    assert (election.is_unclean, election.lost_bytes) == (True, end - second.store.max_physical)
+    assert f"unclean: {election.lost_bytes} bytes lost" in caplog.text
+    assert election.without_master_ms > 0
+    first = await group.start("one")
+    await group.until_in_sync(1, 2)
+    await until(lambda: log_of(first) == log_of(second))
+    assert b"acknowledged by the only member" not in log_of(first)
+    assert "bytes of this log are none of the master's" in caplog.text
+
+
+async def test_a_group_begins_anew_on_a_new_store_and_goes_on_with_its_epochs(
+    group: Group, tmp_path: Path
+) -> None:
+    first, second = await two(group)
+    await group.stop("one")
+    await until(lambda: role(second) is Role.MASTER)
+    await group.send(second, b"of epoch 2")
+    await group.stop("two")
+    await group.stop_controller()
+    group.settings.store_prefix += "-anew"
+    for name in ("one", "two"):
+        (tmp_path / name / "brokerIdentity").unlink()
+    await group.start_controller()
+    second = await group.start("two")
+    await until(lambda: role(second) is Role.MASTER)
+    assert second.broker.replication.epoch == 3
+    await group.send(second, b"of the new store")
+    first = await group.start("one")
+    await group.until_in_sync(1, 2)
+    await until(lambda: log_of(first) == log_of(second))
+    assert [entry.number for entry in first.broker.epochs.entries] == [1, 2, 3]
+
+
+async def test_clocks_that_are_set_elect_nobody_and_stop_nobody(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = await two(group)
+    true_ns = time.time_ns
+    for jump_s in (-3_600, 86_400):
+        # Not time.time: gRPC makes deadlines of it, which its C part holds to the true clock.
+        monkeypatch.setattr(time, "time_ns", lambda jump_s=jump_s: true_ns() + jump_s * 1_000_000_000)
+        beats = first._controller_mode._lease
+        await until(lambda beats=beats: first._controller_mode._lease != beats)  # type: ignore[misc]
+        assert (await group.send(first, b"as before")).code == ResponseCode.SUCCESS
+        # The next controller lives by the clock as it was set.
+        await group.stop_controller()
+        await group.start_controller()
+        await group.until_in_sync(1, 2)
+        assert (await group.send(first, b"under the next one")).code == ResponseCode.SUCCESS
+    assert first.broker.replication.epoch == 1
+    monkeypatch.undo()
+    await group.stop("one")
+    await until(lambda: role(second) is Role.MASTER)
