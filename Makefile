@@ -15,16 +15,19 @@ IN_PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 
 JAVA_FOUND = $$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p')
 
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help setup demo test asan fuzz lint format docs bench lock clean distclean
+.PHONY: help setup demo demo-cluster test asan fuzz lint format docs bench lock clean distclean
 .DELETE_ON_ERROR:
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
 
 setup: $(MADE)/orbitmq $(MADE)/hot $(MADE)/java ## .venv with everything needed to run and test OrbitMQ
 
 demo: setup ## publish 336,776 flights, consume them, read and archive them with Spark
 	@$(BIN)/python examples/demo.py $(ARGS)
+
+demo-cluster: setup ## kill a master of a cluster in the middle of the flights and lose none; ARGS=--failover elects another one
+	@$(BIN)/python examples/demo_cluster.py $(ARGS)
 
 test: setup ## the whole test suite; ARGS="tests/unit -k name" for a part of it
 	@$(BIN)/python -m pytest $(or $(ARGS),$(IN_PARALLEL))

@@ -99,6 +99,8 @@ class Service:
         self.windows: list[Window] = []
         self.broken: Counter[str] = Counter()
         self.examples: dict[str, list[str]] = defaultdict(list)
+        self._missing: set[str] = set()
+        """Acknowledged messages that no queue holds; known behind `check`."""
 
     def break_(self, rule: str, detail: str) -> None:
         """Notes a breach."""
@@ -136,7 +138,8 @@ class Service:
                         self.break_("order", f"{name} behind {sender}-{last[sender]} in {queue}")
                     last[sender] = int(number)
                 there.add(name)
-        for name in self.acknowledged.keys() - there:
+        self._missing = self.acknowledged.keys() - there
+        for name in self._missing:
             self.break_("lost", f"{name}, {self._place(name)}")
         for name in self.given.keys() - there:
             if name in self.sent:
@@ -145,7 +148,6 @@ class Service:
                 self.break_("invented", f"{name!r} was delivered")
         for name in (self.acknowledged.keys() & there) - self.given.keys():
             self.break_("not delivered", f"{name}, {self._place(name)}")
-        self._there = there
 
     def _place(self, name: str) -> str:
         window = self._window(self.acknowledged.get(name, self.sent.get(name, 0.0)))
@@ -158,9 +160,11 @@ class Service:
         return self.windows[max(0, at - 1)]
 
     def rows(self) -> list[FaultRow]:
-        """The results by kind of fault, in the order of names; behind `check`."""
+        """The results by kind of fault, in the order of names. Losses are known behind `check`."""
         rows: dict[str, FaultRow] = {}
         delivered = self._delivered()
+        if not self.windows:
+            return []
         for window in self.windows:
             row = rows.setdefault(window.kind, FaultRow(window.kind))
             row.times += 1
@@ -169,7 +173,7 @@ class Service:
             row.consumer.append(_longest_wait(delivered, window))
         for name, moment in self.acknowledged.items():
             row = rows[self._window(moment).kind]
-            row.lost += name not in self._there
+            row.lost += name in self._missing
             if name in self.given:
                 row.slowest = max(row.slowest, self.given[name] - moment)
         for name, count in self.deliveries.items():
