@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from orbitmq import Admin, Message, Producer
 from orbitmq.admin.commands.group_create import create_group
@@ -18,6 +19,7 @@ from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.testing import LocalBroker
 from tests.kit.dead_letters import origin, plant
 from tests.kit.running_console import RunningConsole
+from tests.kit.waiting_messages import RECALLING, plant_waiting
 from tests.needs import need
 
 SCREENSHOTS = "ORBITMQ_SCREENSHOTS"
@@ -27,7 +29,7 @@ SCREENSHOTS = "ORBITMQ_SCREENSHOTS"
 @pytest.fixture(scope="session")
 def shop() -> Iterator[LocalBroker]:
     """A broker with topics, messages and a group that is behind."""
-    with LocalBroker() as broker:
+    with LocalBroker(**RECALLING) as broker:
         # Playwright has an event loop of its own in this thread.
         with ThreadPoolExecutor(1) as thread:
             thread.submit(asyncio.run, _fill(broker.namesrv)).result()
@@ -48,6 +50,8 @@ async def _fill(namesrv: str) -> None:
                 )
         for number in range(8):
             await admin.set_offset("billing", MessageQueue("orders", master.name, number), 10)
+        await admin.create_topic("reminders", queues=2)
+    await plant_waiting(namesrv, "reminders")
     bad = origin("inventory", exception="ValueError", exceptionText="no such customer", exceptionAttempt="1")
     await plant(namesrv, "refunds", 40, bad, b'{"customer": 7}')
     odd = origin("inventory", exception="KeyError", exceptionAttempt="1", colour="red")
@@ -92,6 +96,22 @@ def open_page(browser: Browser, url: str) -> Iterator[Page]:
     context.close()
     # Chromium reports every answer of 4xx as an error: tests provoke those.
     assert [one for one in errors if "the server responded with a status of 4" not in one] == []
+
+
+def keeps_nobody_out(page: Page, path: str, heading: str) -> None:
+    """Fails for what axe-core finds on a page, in light and dark, and for what is wider than a phone."""
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        page.set_viewport_size({"width": 1280, "height": 900})
+        page.goto(path)
+        expect(page.get_by_role("heading", name=heading, level=1, exact=True)).to_be_visible()
+        expect(page.locator(".loading")).to_have_count(0)
+        found = Axe().run(page).response["violations"]
+        assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found] == [], (path, scheme)
+        page.set_viewport_size({"width": 360, "height": 740})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.emulate_media(color_scheme="light")
 
 
 def picture(page: Page, name: str) -> None:

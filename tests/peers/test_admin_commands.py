@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Callable
@@ -9,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from orbitmq import Message, Producer, TransactionProducer
 from orbitmq.cli.app import run
+from tests.kit.waiting_messages import undecided
 
 pytestmark = pytest.mark.timeout(300)
 Ask = Callable[..., Any]
@@ -209,3 +212,66 @@ def test_statistics(ask: Ask, produce: Ask) -> None:
     eventually(lambda: ask("stats", "all", "--topic", topic)[0]["inDay"] >= 20, within_s=40)
     assert topic in {row["topic"] for row in ask("stats", "all", "--active")}
     assert "TOPIC_NOT_EXIST" in ask("stats", "all", "--topic", "nowhere", code=1)
+
+
+def test_what_waits_is_listed_and_a_timer_is_taken_back(ask: Ask, cluster: Any) -> None:
+    async def send() -> str:
+        async with Producer("admin-waiting", cluster.namesrv) as producer:
+            await producer.send(Message(topic, b"level", delay_level=18))
+            return (await producer.send(Message(topic, b"timer", delay_ms=7_200_000))).message_id
+
+    topic = "admin-waiting"
+    ask("topic", "create", topic, "--queues", "1")
+    ask("broker", "set", "broker-a", "recallMessageEnable=true")
+    unique_id = asyncio.run(send())
+
+    def waiting(kind: str) -> list[Any]:
+        return [row for row in ask("delay", "list") if row["kind"] == kind]
+
+    [level] = eventually(lambda: [row for row in waiting("level") if row["level"] == 18])
+    assert (level["pending"], level["delayMs"]) == (1, 7_200_000)
+    assert level["nextDue"] > 1000 * time.time() + 3_600_000
+    [timer] = eventually(lambda: ask("delay", "timers", "--topic", topic))
+    assert timer["uniqueId"] == unique_id
+    assert ask("delay", "recall", topic, timer["uniqueId"], "--yes")["topic"] == topic
+    assert ask("delay", "timers", "--topic", topic) == []
+    assert "is pending" in ask("delay", "recall", topic, timer["uniqueId"], "--yes", code=1)
+
+
+def test_transactions_without_a_decision(ask: Ask, cluster: Any) -> None:
+    async def leave_open() -> None:
+        async with TransactionProducer("admin-deciders", cluster.namesrv, check=undecided) as producer:
+            await producer.send_half(Message("admin-half", b"half"))
+
+    ask("topic", "create", "admin-half", "--queues", "1")
+    asyncio.run(leave_open())
+    [half] = eventually(lambda: [row for row in ask("transaction", "list") if row["topic"] == "admin-half"])
+    assert (half["state"], half["group"], half["broker"]) == ("open", "admin-deciders", "broker-a")
+    # Between the look and the order the broker may have put a copy in its place.
+    answer = {}
+
+    def checked() -> bool:
+        for row in ask("transaction", "list"):
+            if row["topic"] == "admin-half":
+                answer.update(ask("transaction", "check", "broker-a", row["messageId"]))
+        return bool(answer)
+
+    eventually(checked)
+    assert answer["broker"] == "broker-a"
+
+
+def test_options_side_by_side_and_maintenance(ask: Ask) -> None:
+    rows = ask("cluster", "config", "--filter", "flushDiskType")
+    assert [set(row.values()) >= {"ASYNC_FLUSH"} for row in rows] == [True]
+    assert ask("cluster", "config", "--different") == []
+    assert ask("broker", "drain", "broker-a", "--yes")["topics"] > 0
+    assert [row["drained"] for row in ask("cluster", "namesrv")] == [["broker-a"]]
+    assert ask("broker", "undrain", "broker-a")["topics"] > 0
+    assert [row["drained"] for row in ask("cluster", "namesrv")] == [[]]
+    assert "no broker named nobody" in ask("broker", "drain", "nobody", "--yes", code=1)
+
+
+def test_access_without_access_control(ask: Ask) -> None:
+    [row] = ask("acl", "explain", "ann", "--resource", "Topic:orders", "--action", "pub")
+    assert (row["broker"], row["allowed"], row["cause"]) == ("broker-a", True, "OPEN")
+    assert "names no resource" in ask("acl", "explain", "ann", "--resource", "x", "--action", "pub", code=1)

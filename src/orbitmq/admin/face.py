@@ -22,6 +22,8 @@ SUBJECTS = {
     "topic": "Topics",
     "group": "Consumer groups and their progress",
     "message": "Look up messages",
+    "delay": "Messages that wait for their time",
+    "transaction": "Half messages without a decision",
     "controller": "Controllers, and the masters that they elect",
     "kv": "The name servers' key-value configuration",
     "stats": "Rates and backlogs",

@@ -16,6 +16,8 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from orbitmq.console.api import (  # noqa: F401 (they declare endpoints)
+    access,
+    cluster,
     dead_letters,
     groups,
     looking,
@@ -23,6 +25,7 @@ from orbitmq.console.api import (  # noqa: F401 (they declare endpoints)
     overview,
     session,
     topics,
+    waiting,
 )
 from orbitmq.console.api.endpoint import ENDPOINTS, Endpoint, Identity, answer, problem_response
 from orbitmq.console.api.openapi import describe

@@ -221,7 +221,7 @@ class RunDetail(msgspec.Struct, rename="camel"):
     letters: list[RunEntry]
 
 
-@endpoint("GET", "/api/clusters/{cluster}/dead-letters", Role.VIEWER)
+@endpoint("GET", "/api/clusters/{cluster}/dead-letters", Role.VIEWER, rows=("groups",))
 async def list_letter_groups(call: Call[None, None]) -> LetterGroups:
     """Groups with dead letters, of the last look at the cluster."""
     sample = await call.cluster.sampler.first()
@@ -243,7 +243,7 @@ async def cluster_letters(call: Call[None, None]) -> AsyncIterator[Clustering]:
     yield _clustering(clusters, scanned, total, done=True)
 
 
-@endpoint("GET", "/api/clusters/{cluster}/dead-letters/{group}/letters", Role.VIEWER)
+@endpoint("GET", "/api/clusters/{cluster}/dead-letters/{group}/letters", Role.VIEWER, rows=("letters",))
 async def get_letters(call: Call[PlacesQuery, None]) -> ShownLetters:
     """Letters at some places; one alone has its whole body."""
     places = [_place(text) for text in call.query.place]
@@ -284,13 +284,13 @@ async def redrive_letters(call: Call[None, RedriveRequest]) -> RedriveRun:
     return _run(run)
 
 
-@endpoint("GET", "/api/clusters/{cluster}/redrives", Role.VIEWER)
+@endpoint("GET", "/api/clusters/{cluster}/redrives", Role.VIEWER, rows=("runs",))
 async def list_redrives(call: Call[None, None]) -> RedriveRuns:
     """The last hundred redrives of a cluster."""
     return RedriveRuns([_run(one) for one in await call.console.redrives.runs(call.cluster.name)])
 
 
-@endpoint("GET", "/api/clusters/{cluster}/redrives/{run}", Role.VIEWER)
+@endpoint("GET", "/api/clusters/{cluster}/redrives/{run}", Role.VIEWER, rows=("letters",))
 async def get_redrive(call: Call[EntriesQuery, None]) -> RunDetail:
     """One redrive and its letters: the audit trail."""
     redrives, query = call.console.redrives, call.query

@@ -15,6 +15,13 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from orbitmq.console.api.download import (
+    PARAMETERS,
+    Download,
+    download_answer,
+    download_stream,
+    wanted_download,
+)
 from orbitmq.console.api.problems import ApiError, Problem, problem_of
 from orbitmq.console.cluster import Cluster
 from orbitmq.console.console import Console
@@ -86,6 +93,8 @@ class Endpoint:
     answer: Any
     handle: Callable[[Call[Any, Any]], Any]
     is_stream: bool
+    rows: tuple[str, ...] = ()
+    """Fields of the answer (of each event of a stream) that can be downloaded as lists."""
 
     @property
     def is_change(self) -> bool:
@@ -99,10 +108,13 @@ ENDPOINTS: list[Endpoint] = []
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
-def endpoint(method: str, path: str, role: Role | None) -> Callable[[Handler], Handler]:
+def endpoint(
+    method: str, path: str, role: Role | None, *, rows: tuple[str, ...] = ()
+) -> Callable[[Handler], Handler]:
     """Declares an endpoint. The first line of the function's docstring is its summary.
 
-    A handler that is an asynchronous generator answers with server-sent events.
+    A handler that is an asynchronous generator answers with server-sent events. `rows` are the lists of its
+    answer that `format=csv` and `format=ndjson` give as files.
     """
 
     def declare(function: Handler) -> Handler:
@@ -122,6 +134,7 @@ def endpoint(method: str, path: str, role: Role | None) -> Callable[[Handler], H
                 get_args(answer)[0] if is_stream else answer,
                 function,
                 is_stream,
+                rows,
             )
         )
         return function
@@ -136,9 +149,13 @@ async def answer(console: Console, declared: Endpoint, request: Request, who: Id
             _check_role(declared.role, who)
         if declared.is_change:
             _check_origin(request, who if declared.role is not None else None)
+        download = wanted_download(request, declared.rows)
         call = await _parse(console, declared, request, who)
     except ApiError as error:
         return problem_response(error.problem)
+    name = "-".join([*call.path.values(), download.field]) if download is not None else ""
+    if declared.is_stream and download is not None:
+        return await _stream_file(download, declared.handle(call), name)
     if declared.is_stream:
         return StreamingResponse(
             _events(declared.handle(call)),
@@ -158,9 +175,31 @@ async def answer(console: Console, declared: Endpoint, request: Request, who: Id
         _audit(declared, call, "done", None)
     if isinstance(result, Response):
         return result
+    if download is not None:
+        return download_answer(download, result, name)
     return Response(
         msgspec.json.encode(result, enc_hook=str), media_type="application/json", headers=call.headers
     )
+
+
+async def _stream_file(download: Download, events: AsyncIterator[Any], name: str) -> Response:
+    """The lists of a stream as a file. An error before the first event is still a problem."""
+    try:
+        first = await anext(events, None)
+    except Exception as error:
+        problem = problem_of(error)
+        if problem is None:
+            raise
+        return problem_response(problem)
+    return download_stream(download, _chained(first, events), name)
+
+
+async def _chained(first: Any, rest: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    async with contextlib.aclosing(rest) as open_rest:  # type: ignore[type-var]
+        if first is not None:
+            yield first
+        async for event in open_rest:
+            yield event
 
 
 def problem_response(problem: Problem) -> Response:
@@ -203,7 +242,7 @@ async def _parse(
 ) -> Call[Any, Any]:
     query = None
     if declared.query is not type(None):
-        query = _convert(_query_values(declared.query, request), declared.query)
+        query = _convert(_query_values(declared, request), declared.query)
     body = None
     if declared.body is not type(None):
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
@@ -212,10 +251,12 @@ async def _parse(
     return Call(console, request.path_params, query, body, who, request)
 
 
-def _query_values(kind: type[Any], request: Request) -> dict[str, Any]:
+def _query_values(declared: Endpoint, request: Request) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    fields = {one.encode_name: one for one in msgspec.structs.fields(kind)}
+    fields = {one.encode_name: one for one in msgspec.structs.fields(declared.query)}
     for name in request.query_params:
+        if declared.rows and name in PARAMETERS and name not in fields:
+            continue
         listed = name in fields and get_origin(fields[name].type) is list
         values[name] = request.query_params.getlist(name) if listed else request.query_params[name]
     return values

@@ -163,7 +163,7 @@ class Cloned(msgspec.Struct, rename="camel"):
     topics: list[str]
 
 
-@endpoint("GET", "/api/clusters/{cluster}/groups", Role.VIEWER)
+@endpoint("GET", "/api/clusters/{cluster}/groups", Role.VIEWER, rows=("groups",))
 async def list_groups(call: Call[None, None]) -> Groups:
     """All groups with members, backlog and dead letters, of the last look at the cluster."""
     sample = await call.cluster.sampler.first()
@@ -175,7 +175,7 @@ async def list_groups(call: Call[None, None]) -> Groups:
     return Groups(sample.at_ms, groups, sample.errors)
 
 
-@endpoint("GET", "/api/clusters/{cluster}/groups/{group}", Role.VIEWER)
+@endpoint("GET", "/api/clusters/{cluster}/groups/{group}", Role.VIEWER, rows=("queues", "members"))
 async def get_group(call: Call[None, None]) -> GroupDetail:
     """Backlog by queue, and the members, of one group."""
     admin, group = call.cluster.admin, call.path["group"]
@@ -225,7 +225,7 @@ async def get_group(call: Call[None, None]) -> GroupDetail:
     )
 
 
-@endpoint("GET", "/api/clusters/{cluster}/groups/{group}/why", Role.VIEWER)
+@endpoint("GET", "/api/clusters/{cluster}/groups/{group}/why", Role.VIEWER, rows=("causes",))
 async def get_causes(call: Call[None, None]) -> Causes:
     """Why a group is behind: causes with evidence, the likeliest first. Takes two seconds."""
     evidence = await gather(call.cluster.admin, call.path["group"])

@@ -81,7 +81,7 @@ async def tail_topic(call: Call[TailQuery, None]) -> AsyncIterator[TailEvent]:
         yield TailEvent(time.time_ns() // 1_000_000, look.seen, look.left_out, messages)
 
 
-@endpoint("GET", "/api/clusters/{cluster}/topics/{topic}/search", Role.VIEWER)
+@endpoint("GET", "/api/clusters/{cluster}/topics/{topic}/search", Role.VIEWER, rows=("messages",))
 async def search_topic(call: Call[SearchQuery, None]) -> AsyncIterator[SearchEvent]:
     """Messages of a topic that hold a text, as server-sent events; closing the stream ends the search."""
     query = call.query

@@ -72,7 +72,7 @@ class FoundMessages(msgspec.Struct, rename="camel"):
     messages: list[FoundMessage]
 
 
-@endpoint("GET", "/api/clusters/{cluster}/messages", Role.VIEWER)
+@endpoint("GET", "/api/clusters/{cluster}/messages", Role.VIEWER, rows=("messages",))
 async def find_messages(call: Call[MessageQuery, None]) -> FoundMessages:
     """Look messages up by id, unique id, key, place or time."""
     admin, query = call.cluster.admin, call.query

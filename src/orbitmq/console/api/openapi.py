@@ -9,9 +9,11 @@ from typing import Any
 import msgspec
 
 from orbitmq import __version__
+from orbitmq.console.api.download import camel
 from orbitmq.console.api.endpoint import Endpoint
 from orbitmq.console.api.problems import Problem
 
+FILES = ("text/csv", "application/x-ndjson")
 REFERENCE = "#/components/schemas/{name}"
 _PATH_PARAMETER = re.compile(r"{(\w+)(?::\w+)?}")
 
@@ -27,7 +29,11 @@ def describe(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
             "operationId": one.name,
             "summary": one.summary,
             "tags": [one.path.split("/")[4 if one.path.startswith("/api/clusters/{cluster}/") else 2]],
-            "parameters": [*_path_parameters(one.path), *_query_parameters(one.query)],
+            "parameters": [
+                *_path_parameters(one.path),
+                *_query_parameters(one.query),
+                *_download_parameters(one.rows),
+            ],
         }
         if one.body is not type(None):
             operation["requestBody"] = {
@@ -38,6 +44,8 @@ def describe(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
         if one.answer is not type(None):
             media_type = "text/event-stream" if one.is_stream else "application/json"
             content = {"content": {media_type: {"schema": next(of_kind)}}}
+            if one.rows:
+                content["content"] |= {kind: {"schema": {"type": "string"}} for kind in FILES}
         operation["responses"] = {
             "200": {"description": "Done.", **content},
             "default": {
@@ -75,6 +83,26 @@ def _path_parameters(path: str) -> list[dict[str, Any]]:
     return [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
         for name in _PATH_PARAMETER.findall(path)
+    ]
+
+
+def _download_parameters(rows: Sequence[str]) -> list[dict[str, Any]]:
+    if not rows:
+        return []
+    texts = {
+        "format": ("The list as a file.", ["csv", "ndjson"]),
+        "rows": (f"The list meant; {camel(rows[0])} without it.", [camel(name) for name in rows]),
+        "filter": ("Only rows of the file whose first field has this text in it.", None),
+    }
+    return [
+        {
+            "name": name,
+            "in": "query",
+            "required": False,
+            "description": text,
+            "schema": {"type": "string", **({"enum": values} if values else {})},
+        }
+        for name, (text, values) in texts.items()
     ]
 
 

@@ -82,7 +82,7 @@ class HistorySeries(msgspec.Struct, rename="camel"):
     series: dict[str, list[float | None]]
 
 
-@endpoint("GET", "/api/clusters/{cluster}/overview", Role.VIEWER)
+@endpoint("GET", "/api/clusters/{cluster}/overview", Role.VIEWER, rows=("brokers", "groups"))
 async def get_overview(call: Call[None, None]) -> Overview:
     """Brokers, sums and the groups furthest behind, of the last sample."""
     return overview_of(await call.cluster.sampler.first())

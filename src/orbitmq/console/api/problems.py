@@ -7,11 +7,13 @@ import msgspec
 from orbitmq.admin import NoBroker
 from orbitmq.admin.commands.group_clone import CannotClone
 from orbitmq.admin.commands.messages import NoMessage
+from orbitmq.admin.diagnosis.access import BadQuestion
 from orbitmq.admin.letters.journal import JournalUnusable
 from orbitmq.admin.letters.redrive import BadRequest
 from orbitmq.broker.filter.sql92 import BadExpression
 from orbitmq.client import ClientError, SendFailed, TopicNotFound
 from orbitmq.net.errors import NetError
+from orbitmq.options import OptionError
 from orbitmq.protocol.errors import (
     BrokerRefused,
     ConsumerNotOnline,
@@ -63,7 +65,8 @@ _ROWS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], int, str, str]
         "One console at a time uses a folder: stop the other one, or check the disk and rights.",
     ),
     (CannotClone, 422, "CANNOT_CLONE", ""),
-    (BadRequest, 422, "INVALID", "Correct the value."),
+    ((BadRequest, BadQuestion), 422, "INVALID", "Correct the value."),
+    (OptionError, 422, "OPTION", "Correct the name or the value."),
     (BadExpression, 422, "FILTER", "Correct the SQL92 expression at the place that is named."),
     (IllegalName, 422, "ILLEGAL_NAME", "Choose another name."),
     ((TopicNotExist, TopicNotFound), 404, "TOPIC_NOT_EXIST", "Create the topic, or correct its name."),

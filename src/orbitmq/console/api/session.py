@@ -93,7 +93,7 @@ async def log_out(call: Call[None, None]) -> None:
     call.headers["Set-Cookie"] = _cookie(call.console, call.request.url.port, "") + "; Max-Age=0"
 
 
-@endpoint("GET", "/api/audit", Role.ADMIN)
+@endpoint("GET", "/api/audit", Role.ADMIN, rows=("entries",))
 async def get_audit(call: Call[None, None]) -> AuditEntries:
     """Changes made through this console since it started."""
     return AuditEntries(call.console.audit.recent())

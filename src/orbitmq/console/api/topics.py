@@ -44,6 +44,12 @@ class Topics(msgspec.Struct, rename="camel"):
     topics: list[Topic]
 
 
+class TopicsQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """Topics to list."""
+
+    kind: Kind | None = None
+
+
 class FiguresQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """Topics to look at."""
 
@@ -160,15 +166,16 @@ class Published(msgspec.Struct, rename="camel"):
     queue_offset: int
 
 
-@endpoint("GET", "/api/clusters/{cluster}/topics", Role.VIEWER)
-async def list_topics(call: Call[None, None]) -> Topics:
-    """Names and kinds of all topics."""
+@endpoint("GET", "/api/clusters/{cluster}/topics", Role.VIEWER, rows=("topics",))
+async def list_topics(call: Call[TopicsQuery, None]) -> Topics:
+    """Names and kinds of all topics, or of those of one kind."""
     admin = call.cluster.admin
     system = await system_topics(admin)
-    return Topics([Topic(name, _kind(name, system)) for name in await topic_names(admin)])
+    topics = [Topic(name, _kind(name, system)) for name in await topic_names(admin)]
+    return Topics([one for one in topics if call.query.kind in (None, one.kind)])
 
 
-@endpoint("GET", "/api/clusters/{cluster}/topic-figures", Role.VIEWER)
+@endpoint("GET", "/api/clusters/{cluster}/topic-figures", Role.VIEWER, rows=("topics",))
 async def get_topic_figures(call: Call[FiguresQuery, None]) -> FiguresOfTopics:
     """Figures of up to 60 topics: those that a page shows now."""
     names = call.query.topic
@@ -178,7 +185,7 @@ async def get_topic_figures(call: Call[FiguresQuery, None]) -> FiguresOfTopics:
     return FiguresOfTopics(await admin.each(names, lambda name: _figures(admin, name)))
 
 
-@endpoint("GET", "/api/clusters/{cluster}/topics/{topic}", Role.VIEWER)
+@endpoint("GET", "/api/clusters/{cluster}/topics/{topic}", Role.VIEWER, rows=("queues", "routes"))
 async def get_topic(call: Call[None, None]) -> TopicDetail:
     """Queues, routes, settings and groups of one topic."""
     admin, name = call.cluster.admin, call.path["topic"]

@@ -11,9 +11,9 @@ class Role(IntEnum):
     VIEWER = 1
     """See everything but secrets."""
     OPERATOR = 2
-    """Publish, reset offsets, send dead letters again."""
+    """Publish, reset offsets, send dead letters again, recall timers."""
     ADMIN = 3
-    """Create, change and delete topics and groups; read the audit log."""
+    """Create, change and delete topics, groups, users of brokers; set options; read the audit log."""
 
     @property
     def title(self) -> str:

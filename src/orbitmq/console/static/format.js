@@ -23,14 +23,15 @@ export function time(ms) {
   if (!ms || ms <= 0) return "–";
   return new Intl.DateTimeFormat(language.value, { dateStyle: "medium", timeStyle: "medium" }).format(new Date(ms));
 }
+const two = (value, unit, rest, small) => (rest ? `${value} ${unit} ${rest} ${small}` : `${value} ${unit}`);
 export function span(ms) {
   if (ms == null || ms < 0) return "–";
   const seconds = ms / 1000;
   if (seconds < 1) return `${Math.round(ms)} ms`;
-  if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`;
-  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
-  return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
+  if (seconds < 60) return `${seconds.toFixed(seconds < 10 && seconds % 1 ? 1 : 0)} s`;
+  if (seconds < 3600) return two(Math.floor(seconds / 60), "min", Math.floor(seconds % 60), "s");
+  if (seconds < 86400) return two(Math.floor(seconds / 3600), "h", Math.floor((seconds % 3600) / 60), "min");
+  return two(Math.floor(seconds / 86400), "d", Math.floor((seconds % 86400) / 3600), "h");
 }
 export const ago = (ms) => (!ms || ms <= 0 ? "–" : span(1000 * Math.max(0, Math.round((Date.now() - ms) / 1000))).replace(/^0 ms$/, "0 s"));
 export const perm = (bits) => `${bits & 4 ? "R" : "–"}${bits & 2 ? "W" : "–"}`;

@@ -5,6 +5,9 @@ import { TopicsView } from "/static/views/topics.js";
 import { GroupsView } from "/static/views/groups.js";
 import { Messages } from "/static/views/messages.js";
 import { DeadLetters } from "/static/views/dead_letters.js";
+import { Waiting } from "/static/views/waiting.js";
+import { Access } from "/static/views/access.js";
+import { Servers } from "/static/views/servers.js";
 import { Audit } from "/static/views/audit.js";
 
 export const VIEWS = [
@@ -13,5 +16,8 @@ export const VIEWS = [
   { key: "groups", title: "Groups", component: GroupsView },
   { key: "messages", title: "Messages", component: Messages },
   { key: "dead-letters", title: "Dead letters", component: DeadLetters },
+  { key: "waiting", title: "Waiting", component: Waiting },
+  { key: "cluster", title: "Cluster", component: Servers },
+  { key: "access", title: "Access", component: Access },
   { key: "audit", title: "Audit log", component: Audit, shown: () => may("admin") },
 ];

@@ -2,6 +2,7 @@ import { html } from "/static/html.js";
 import { useLive } from "/static/live.js";
 import { time } from "/static/format.js";
 import { t } from "/static/words.js";
+import { Download } from "/static/ui/download.js";
 import { Empty, Loading, Problem } from "/static/ui/notice.js";
 import { Table } from "/static/ui/table.js";
 
@@ -17,7 +18,7 @@ export function Audit() {
   ];
   return html`<h1>${t("Audit log")}</h1>
     <p class="quiet">${t("Changes through this console since it started. The file audit.jsonl in its folder has all of them.")}</p>
-    <${Problem} error=${error} retry=${reload} />
+    <div class="tools"><${Download} path="/api/audit" /></div><${Problem} error=${error} retry=${reload} />
     ${loading ? html`<${Loading} />` : html`<section class="card"><${Table} label=${t("Audit log")} rows=${value?.entries ?? []} rowKey=${(one) => `${one.atMs} ${one.action} ${one.target}`} columns=${columns}
       empty=${html`<${Empty} title=${t("No change yet")}>${t("Every change through this console is listed here.")}<//>`} /></section>`}`;
 }

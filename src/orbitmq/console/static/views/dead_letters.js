@@ -4,6 +4,7 @@ import { useLive, useTask } from "/static/live.js";
 import { number, time } from "/static/format.js";
 import { address, filter, place } from "/static/router.js";
 import { t } from "/static/words.js";
+import { Download } from "/static/ui/download.js";
 import { Area, Check, Choice, Filter, Pairs, Text } from "/static/ui/fields.js";
 import { Dialog } from "/static/ui/dialog.js";
 import { Empty, Loading, Problem, say } from "/static/ui/notice.js";
@@ -32,7 +33,7 @@ function GroupList({ cluster }) {
   ];
   return html`
     <h1>${t("Dead letters")}</h1>
-    <div class="tools"><${Filter} label=${t("Filter by name")} value=${text} onInput=${(changed) => filter({ filter: changed })} />${value && html`<span class="quiet" role="status">${count(rows.length, value.groups.length)}</span>`}</div>
+    <div class="tools"><${Filter} label=${t("Filter by name")} value=${text} onInput=${(changed) => filter({ filter: changed })} />${value && html`<span class="quiet" role="status">${count(rows.length, value.groups.length)}</span>`}<${Download} path=${inCluster(cluster, "/dead-letters")} filter=${text} /></div>
     <${Problem} error=${error} retry=${reload} />
     ${value?.errors.length > 0 && html`<div class="problem" role="alert"><strong>${t("Not everything could be found out")}</strong>${value.errors.map((one) => html`<div key=${one}>${one}</div>`)}</div>`}
     ${loading ? html`<${Loading} />` : value && html`<section class="card"><${Table} label=${t("Dead letters")} rows=${rows} rowKey=${(one) => one.group} columns=${columns} sort=${sort} onSort=${setSort}
@@ -87,6 +88,7 @@ function RunView({ cluster, id }) {
     <${Problem} error=${error} retry=${reload} />${loading && html`<${Loading} />`}
     ${value && html`<dl class="facts"><div><dt>${t("State")}</dt><dd>${states()[value.run.state]}</dd></div><div><dt>${t("User")}</dt><dd>${value.run.user}</dd></div><div><dt>${t("Begun")}</dt><dd>${time(value.run.beganMs)}</dd></div><div><dt>${t("Letters")}</dt><dd><${Progress} run=${value.run} /></dd></div></dl>
       ${value.run.error && html`<div class="problem" role="alert"><strong>${value.run.error}</strong></div>`}
+      <div class="tools"><${Download} path=${inCluster(cluster, `/redrives/${part(id)}?max=1000`)} /></div>
       <section class="card"><${Table} label=${t("Letters")} rows=${value.letters} rowKey=${(one) => placeOf(one.place)} columns=${columns} empty=${html`<${Empty} title=${t("No letters yet")}><//>`} /></section>`}`;
 }
 

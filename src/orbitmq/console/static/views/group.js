@@ -4,6 +4,7 @@ import { useLive } from "/static/live.js";
 import { ago, number, rate, time } from "/static/format.js";
 import { address, go, place } from "/static/router.js";
 import { t } from "/static/words.js";
+import { Download } from "/static/ui/download.js";
 import { Choice, Text } from "/static/ui/fields.js";
 import { Dialog } from "/static/ui/dialog.js";
 import { Empty, Loading, Problem, say } from "/static/ui/notice.js";
@@ -29,6 +30,7 @@ export function GroupView({ cluster, name }) {
       </dl>
       ${value.subscriptionsDiffer && html`<div class="problem" role="alert"><strong>${t("The members subscribe to different messages.")}</strong></div>`}
       <${Tabs} label=${t("Parts of the group")} tabs=${tabs} current=${tab} />
+      ${tab !== "why" && html`<div class="tools"><${Download} path=${path} rows=${tab} /></div>`}
       <section class="card">
         ${tab === "queues" && html`<${Queues} group=${value} />`}
         ${tab === "members" && html`<${Members} group=${value} />`}

@@ -4,6 +4,7 @@ import { useLive } from "/static/live.js";
 import { number, rate } from "/static/format.js";
 import { address, filter, place } from "/static/router.js";
 import { t } from "/static/words.js";
+import { Download } from "/static/ui/download.js";
 import { Filter } from "/static/ui/fields.js";
 import { Empty, Loading, Problem } from "/static/ui/notice.js";
 import { count, Table } from "/static/ui/table.js";
@@ -27,7 +28,7 @@ function GroupList({ cluster }) {
   ];
   return html`
     <h1>${t("Groups")}</h1>
-    <div class="tools"><${Filter} label=${t("Filter by name")} value=${text} onInput=${(changed) => filter({ filter: changed })} />${value && html`<span class="quiet" role="status">${count(rows.length, value.groups.length)}</span>`}</div>
+    <div class="tools"><${Filter} label=${t("Filter by name")} value=${text} onInput=${(changed) => filter({ filter: changed })} />${value && html`<span class="quiet" role="status">${count(rows.length, value.groups.length)}</span>`}<${Download} path=${inCluster(cluster, "/groups")} filter=${text} /></div>
     <${Problem} error=${error} retry=${reload} />
     ${value?.errors.length > 0 && html`<div class="problem" role="alert"><strong>${t("Not everything could be found out")}</strong>${value.errors.map((one) => html`<div key=${one}>${one}</div>`)}</div>`}
     ${loading ? html`<${Loading} />` : value && html`<section class="card"><${Table} label=${t("Groups")} rows=${rows} rowKey=${(one) => one.group} columns=${columns} sort=${sort} onSort=${setSort}

@@ -4,6 +4,7 @@ import { useLive, useTask } from "/static/live.js";
 import { bytes, number, time } from "/static/format.js";
 import { address, go, place } from "/static/router.js";
 import { t } from "/static/words.js";
+import { Download } from "/static/ui/download.js";
 import { Chips, Text } from "/static/ui/fields.js";
 import { Empty, Loading, Problem } from "/static/ui/notice.js";
 
@@ -42,7 +43,7 @@ export function Messages({ cluster }) {
     ${by === "text" && asked && html`<${Search} key=${`${asked} ${round}`} path=${asked} />`}
     ${!asked && html`<${Empty} title=${t("No message was looked for yet")}>${t("Give a key, an id, a place or a time.")}<//>`}
     ${value && !value.messages.length && html`<${Empty} title=${t("No message from this time on")}><//>`}
-    ${value?.messages.length > 0 && html`<p class="quiet" role="status">${t("Messages: {count}", { count: number(value.messages.length) })}</p>
+    ${value?.messages.length > 0 && html`<div class="tools"><span class="quiet" role="status">${t("Messages: {count}", { count: number(value.messages.length) })}</span><${Download} path=${asked} /></div>
       <div class="messages">${value.messages.map((one) => html`<${Message} key=${one.id + one.queueOffset} message=${one} open=${value.messages.length === 1} />`)}</div>`}`;
 }
 
@@ -69,7 +70,7 @@ function Search({ path }) {
   const ends = { all: t("All was read."), budget: t("The budget is used up: take a later time or a larger budget."), enough: t("Enough was found: narrow the search for more.") };
   return html`<${Problem} error=${error} retry=${() => { setMessages([]); restart(); }} />
     <div class="tools" role="status">${running && html`<progress max=${value?.total || 1} value=${value?.scanned ?? 0} aria-label=${t("Progress")}></progress>`}
-      ${t("{found} found, {scanned} of {total} messages read.", { found: number(messages.length), scanned: number(value?.scanned ?? 0), total: number(value?.total ?? 0) })} ${running ? html`<button type="button" onClick=${stop}>${t("Stop reading")}</button>` : ends[value?.end] ?? t("The search was stopped.")}</div>
+      ${t("{found} found, {scanned} of {total} messages read.", { found: number(messages.length), scanned: number(value?.scanned ?? 0), total: number(value?.total ?? 0) })} ${running ? html`<button type="button" onClick=${stop}>${t("Stop reading")}</button>` : ends[value?.end] ?? t("The search was stopped.")}${!running && html` <${Download} path=${path} />`}</div>
     <div class="messages">${messages.map((one) => html`<${Message} key=${one.id + one.queueOffset} message=${one} open=${false} />`)}</div>`;
 }
 
@@ -88,7 +89,7 @@ export function Message({ message, open, children }) {
   </details>`;
 }
 
-function Body({ message }) {
+export function Body({ message }) {
   const data = useMemo(() => Uint8Array.from(atob(message.body), (letter) => letter.charCodeAt(0)), [message]);
   const text = useMemo(() => decoded(data, message.isCut), [data]);
   const json = useMemo(() => parsed(text), [text]);

@@ -4,6 +4,7 @@ import { useEvents, useLive } from "/static/live.js";
 import { bytes, number, percent, rate, short, span } from "/static/format.js";
 import { address, filter, place } from "/static/router.js";
 import { t } from "/static/words.js";
+import { Download } from "/static/ui/download.js";
 import { Chart } from "/static/ui/chart.js";
 import { Chips } from "/static/ui/fields.js";
 import { Empty, Loading, Problem } from "/static/ui/notice.js";
@@ -43,7 +44,7 @@ export function Overview({ cluster }) {
       <${Chart} title=${t("Lag, messages")} times=${chart.times} values=${series("lag")} format=${short} tone="--warn" />
       <${Chart} title=${t("Dead letters")} times=${chart.times} values=${series("deadLetters")} format=${short} tone="--bad" />
     </section>
-    <section class="card"><h2>${t("Brokers")}</h2>
+    <section class="card"><div class="head-row titled"><h2>${t("Brokers")}</h2><${Download} path=${inCluster(cluster, "/overview")} /></div>
       <${Table} label=${t("Brokers")} rows=${value.brokers} rowKey=${(one) => one.address} rowClass=${(one) => (one.state === "down" || one.state === "refusing" ? "gone" : "")} columns=${brokerColumns()}
         empty=${html`<${Empty} title=${t("No broker is registered")}>${t("Start one with: orbitmq broker --namesrv …")}<//>`} />
     </section>

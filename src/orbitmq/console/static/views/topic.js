@@ -4,6 +4,7 @@ import { useLive } from "/static/live.js";
 import { ago, number, perm, rate, time } from "/static/format.js";
 import { address, go, place } from "/static/router.js";
 import { t } from "/static/words.js";
+import { Download } from "/static/ui/download.js";
 import { Area, Choice, Pairs, Text } from "/static/ui/fields.js";
 import { Dialog } from "/static/ui/dialog.js";
 import { Empty, Loading, Problem, say } from "/static/ui/notice.js";
@@ -32,6 +33,7 @@ export function TopicView({ cluster, name }) {
         ${Object.entries(value.attributes ?? {}).map(([key, text]) => html`<div key=${key}><dt>${key}</dt><dd>${text}</dd></div>`)}
       </dl>
       <${Tabs} label=${t("Parts of the topic")} tabs=${tabs} current=${tab} />
+      ${(tab === "queues" || tab === "routes") && html`<div class="tools"><${Download} path=${path} rows=${tab} /></div>`}
       <section class="card">
         ${tab === "queues" && html`<${Queues} topic=${value} />`}
         ${tab === "routes" && html`<${Routes} topic=${value} />`}

@@ -4,6 +4,7 @@ import { useLive } from "/static/live.js";
 import { ago, number, rate } from "/static/format.js";
 import { address, filter, go, place } from "/static/router.js";
 import { t } from "/static/words.js";
+import { Download } from "/static/ui/download.js";
 import { Chips, Filter } from "/static/ui/fields.js";
 import { Empty, Loading, Problem, say } from "/static/ui/notice.js";
 import { count, Table } from "/static/ui/table.js";
@@ -56,7 +57,8 @@ function TopicList({ cluster }) {
     <div class="head-row"><h1>${t("Topics")}</h1>${may("admin") && html`<button type="button" class="primary" onClick=${() => setCreating(true)}>${t("Create topic")}</button>`}</div>
     <div class="tools"><${Filter} label=${t("Filter by name")} value=${text} onInput=${(changed) => filter({ filter: changed })} />
       <${Chips} label=${t("Kind")} value=${kind} options=${kinds()} onInput=${(changed) => filter({ kind: changed === "normal" ? "" : changed })} />
-      ${value && html`<span class="quiet" role="status">${count(rows.length, value.topics.length)}</span>`}</div>
+      ${value && html`<span class="quiet" role="status">${count(rows.length, value.topics.length)}</span>`}
+      <${Download} path=${rows.length && rows.length <= 60 ? inCluster(cluster, `/topic-figures?${rows.map((one) => `topic=${part(one.name)}`).join("&")}`) : inCluster(cluster, `/topics${kind === "all" ? "" : `?kind=${kind}`}`)} filter=${rows.length > 60 ? text : ""} /></div>
     <${Problem} error=${error} retry=${reload} />
     ${loading ? html`<${Loading} />` : value && html`<section class="card"><${Table} label=${t("Topics")} rows=${rows} rowKey=${(one) => one.name} columns=${columns} sort=${sort} onSort=${setSort} onVisible=${look}
       empty=${html`<${Empty} title=${t("No topic here")}>${text ? t("No name contains “{text}”.", { text }) : t("Create one, or send to one: orbitmq produce --topic NAME")}<//>`} /></section>`}

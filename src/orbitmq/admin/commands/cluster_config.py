@@ -1,0 +1,92 @@
+"""`orbitmq admin cluster config`: options of all brokers side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import click
+
+from orbitmq.admin.admin import Admin, BrokerAt
+from orbitmq.admin.commands.broker_config import broker_config
+from orbitmq.admin.face import cluster_flags, face
+from orbitmq.admin.output import Column, Rows
+from orbitmq.protocol.errors import OrbitError
+
+OWN = frozenset(
+    {
+        *("brokerName", "brokerId", "brokerIP1", "brokerIP2", "listenPort", "haListenPort", "brokerRole"),
+        *("storePathRootDir", "storePathCommitLog", "storePathDLedgerCommitLog", "configStorePath"),
+        *("startAcceptSendRequestTimeStamp", "rocketmqHome", "brokerConfigPath", "haMasterAddress"),
+    }
+)
+"""Options that every broker has a value of its own for: that they differ says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptionValues:
+    """One option on every broker that answers."""
+
+    name: str
+    values: Sequence[str | None]
+    """In the order of the brokers; None where a broker does not have it."""
+
+    @property
+    def differs(self) -> bool:
+        """True if brokers that have the option do not agree, though they should."""
+        return self.name not in OWN and len({value for value in self.values if value is not None}) > 1
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterConfig:
+    """Options of all brokers."""
+
+    brokers: Sequence[BrokerAt]
+    """Those that answer."""
+    options: Sequence[OptionValues]
+    errors: Mapping[str, str]
+    """By address, of those that do not."""
+
+
+async def cluster_config(
+    admin: Admin, cluster: str | None = None, broker: str | None = None
+) -> ClusterConfig:
+    """Options of all brokers, by name."""
+
+    async def ask(one: BrokerAt) -> dict[str, str] | str:
+        try:
+            return await broker_config(admin, one.address)
+        except OrbitError as error:
+            return str(error)
+
+    found = await admin.brokers(cluster, broker)
+    configs = list(zip(found, await admin.each(found, ask), strict=True))
+    known = [(one, config) for one, config in configs if isinstance(config, dict)]
+    names = sorted({name for _, config in known for name in config})
+    return ClusterConfig(
+        [one for one, _ in known],
+        [OptionValues(name, [config.get(name) for _, config in known]) for name in names],
+        {one.address: config for one, config in configs if isinstance(config, str)},
+    )
+
+
+@face(
+    "cluster",
+    "config",
+    "orbitmq admin cluster config --different\norbitmq admin cluster config --filter flush",
+)
+@click.option("--different", is_flag=True, help="Only options on which brokers do not agree.")
+@click.option("--filter", "part", default="", metavar="TEXT", help="Only options whose name contains this.")
+@cluster_flags
+async def show(admin: Admin, different: bool, part: str, cluster: str | None, broker: str | None) -> Rows:
+    """Options of all brokers side by side."""
+    found = await cluster_config(admin, cluster, broker)
+    return Rows(
+        (Column("option", "Option"), *(Column(one.address, one.address) for one in found.brokers)),
+        [
+            (one.name, *one.values)
+            for one in found.options
+            if part.lower() in one.name.lower() and (one.differs or not different)
+        ],
+        "\n".join(f"{address}: {error}" for address, error in found.errors.items()),
+    )

@@ -1,0 +1,133 @@
+"""`orbitmq admin broker drain` and `undrain`: take a broker out of the routes of producers, and put it back.
+
+Name servers do it: the broker itself keeps its permission, so that messages under way still arrive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+import click
+
+from orbitmq.admin.admin import Admin
+from orbitmq.admin.face import confirm, face, yes_flag
+from orbitmq.admin.output import Column, Done, Rows
+from orbitmq.net.errors import NetError
+from orbitmq.plurals import counted
+from orbitmq.protocol.codes import PERM_WRITE
+from orbitmq.protocol.errors import OrbitError
+from orbitmq.protocol.requests.route import (
+    AddWritePermOfBroker,
+    GetBrokerClusterInfo,
+    GetRouteinfoByTopic,
+    WipeWritePermOfBroker,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NameServerState:
+    """One name server, and the brokers that it knows."""
+
+    address: str
+    error: str | None
+    brokers: int | None
+    writable: dict[str, bool]
+    """By name of the broker: False if producers get none of its queues from this name server."""
+
+
+async def name_servers(admin: Admin) -> list[NameServerState]:
+    """The state of every name server. One that does not answer has an `error`."""
+    return await admin.each(admin.namesrv, lambda address: _state(admin, address))
+
+
+async def drain(admin: Admin, broker: str) -> int:
+    """Takes write permission from a broker in the routes of all name servers; gives the topics changed.
+
+    Raises NoBroker for an unknown name. What the broker or a restart changes in a topic undoes it there.
+    """
+    await admin.masters(broker=broker)
+    return (await admin.tell(WipeWritePermOfBroker(broker))).wipe_topic_count
+
+
+async def undrain(admin: Admin, broker: str) -> int:
+    """Gives write permission back, also where a topic was read-only before; gives the topics changed.
+
+    Raises NoBroker for an unknown name.
+    """
+    await admin.masters(broker=broker)
+    return (await admin.tell(AddWritePermOfBroker(broker))).add_topic_count
+
+
+async def _state(admin: Admin, address: str) -> NameServerState:
+    try:
+        info = (await admin.call(address, GetBrokerClusterInfo())).body
+    except OrbitError as error:
+        return NameServerState(address, str(error), None, {})
+    names = sorted(info.broker_addr_table or {})
+
+    async def is_writable(broker: str) -> bool | None:
+        """The permission of the topic that is named as the broker: every broker has one."""
+        try:
+            route = (await admin.call(address, GetRouteinfoByTopic(broker))).body
+        except NetError:
+            raise
+        except OrbitError:
+            return None
+        perms = [queue.perm for queue in route.queue_datas if queue.broker_name == broker]
+        return bool(perms[0] & PERM_WRITE) if perms else None
+
+    found = await asyncio.gather(*(is_writable(name) for name in names), return_exceptions=True)
+    writable = {name: value for name, value in zip(names, found, strict=True) if isinstance(value, bool)}
+    return NameServerState(address, None, len(names), writable)
+
+
+@face("broker", "drain", "orbitmq admin broker drain broker-a")
+@click.argument("broker", metavar="NAME")
+@yes_flag
+async def show_drain(admin: Admin, broker: str, yes: bool) -> Done:
+    """Take broker NAME out of the routes of producers; consumers go on. Done before maintenance.
+
+    The order lasts until the broker starts again or one of its topics changes.
+    """
+    confirm(f"Let nobody send to {broker} any more?", yes)
+    topics = await drain(admin, broker)
+    return Done(
+        f"producers no longer get {broker} in the routes of {counted(topics, 'topic')}",
+        {"broker": broker, "topics": topics},
+    )
+
+
+@face("broker", "undrain", "orbitmq admin broker undrain broker-a")
+@click.argument("broker", metavar="NAME")
+async def show_undrain(admin: Admin, broker: str) -> Done:
+    """Put broker NAME back into the routes of producers."""
+    topics = await undrain(admin, broker)
+    return Done(
+        f"producers get {broker} again in the routes of {counted(topics, 'topic')}",
+        {"broker": broker, "topics": topics},
+    )
+
+
+@face("cluster", "namesrv", "orbitmq admin cluster namesrv --json")
+async def show(admin: Admin) -> Rows:
+    """Name servers, the brokers that each knows, and those that are drained."""
+    found = await name_servers(admin)
+    return Rows(
+        (
+            Column("address", "Address"),
+            Column("state", "State"),
+            Column("brokers", "Brokers"),
+            Column("drained", "Drained"),
+        ),
+        [
+            (
+                one.address,
+                "down" if one.error else "active",
+                one.brokers,
+                [name for name, writable in one.writable.items() if not writable],
+            )
+            for one in found
+        ],
+        "\n".join(f"{one.address}: {one.error}" for one in found if one.error),
+    )
