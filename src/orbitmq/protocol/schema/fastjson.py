@@ -81,7 +81,7 @@ def _read_long(data: str | bytes | bytearray | memoryview) -> Any:
     """The value of a long text: other threads have their turn meanwhile."""
     text = data if isinstance(data, str) else _decoded(data)
     try:
-        return Reader(text, MAX_DEPTH, _refuse_constant).document()
+        return Reader(text, MAX_DEPTH, _STANDARD).document()
     except ValueError:
         return _Lenient(text).document()
 
@@ -98,12 +98,12 @@ def _read(data: str | bytes | bytearray | memoryview) -> tuple[Any, bool]:
     if not isinstance(data, str):
         data = _decoded(data)
     try:
-        return json.loads(data, parse_constant=_refuse_constant), True
+        return _STANDARD.decode(data), True
     except (ValueError, RecursionError):
         pass
     try:
         quoted = _TEXT_OR_NUMBER_KEY.sub(_quote_number_key, data)
-        return json.loads(quoted, parse_constant=_refuse_constant), True
+        return _STANDARD.decode(quoted), True
     except (ValueError, RecursionError):
         return _Lenient(data).document(), False
 
@@ -125,6 +125,17 @@ def _quote_number_key(match: re.Match[str]) -> str:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON value")
+
+
+def _double(text: str) -> float:
+    """Python's reader makes infinity of a number that is too large; written again, that is nothing."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is beyond what a double can hold")
+    return number
+
+
+_STANDARD = json.JSONDecoder(parse_float=_double, parse_constant=_refuse_constant)
 
 
 _BLANK = re.compile(r"[ \t\n\r]*")

@@ -8,9 +8,8 @@ member by member, so that other threads have their turn in between.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from json.decoder import JSONDecoder, scanstring  # type: ignore[attr-defined]
-from typing import Any, NoReturn
+from typing import Any
 
 PIECES = (2 << 10, 32 << 10)
 """Characters that the standard reader is given at a time: few, and more where these do not hold a value."""
@@ -22,10 +21,10 @@ _NUMBER_KEY = re.compile(r"-?\d+(?=\s*:)")
 class Reader:
     """A reader of one text. Raises ValueError for what is not JSON, but for keys that are bare numbers."""
 
-    def __init__(self, text: str, max_depth: int, refuse_constant: Callable[[str], NoReturn]) -> None:
+    def __init__(self, text: str, max_depth: int, decoder: JSONDecoder) -> None:
         self._text = text
         self._max_depth = max_depth
-        self._read_piece = JSONDecoder(parse_constant=refuse_constant).raw_decode
+        self._read_piece = decoder.raw_decode
 
     def document(self) -> Any:
         """The value of the whole text."""

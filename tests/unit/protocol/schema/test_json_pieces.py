@@ -28,7 +28,7 @@ def read(text: str, *pieces: int) -> Any:
     """The value, read in small pieces."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_pieces, "PIECES", pieces or (4, 16))
-        return Reader(text, 20, refuse).document()
+        return Reader(text, 20, json.JSONDecoder(parse_constant=refuse)).document()
 
 
 @given(VALUES, st.sampled_from([None, 1]), st.integers(60, 90))
