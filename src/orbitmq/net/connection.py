@@ -339,8 +339,11 @@ class Connection(asyncio.Protocol):
 
     def send(self, command: Command) -> None:
         """Queues one frame. A large body is not copied: it must not change until it has left."""
-        if self.is_closed:
-            return
+        if not self.is_closed:
+            self._queue(command)
+            self._flush_later()
+
+    def _queue(self, command: Command) -> None:
         body = command.body
         length = 0 if body is None else len(body)
         head = encode_head(command, length)
@@ -348,7 +351,6 @@ class Connection(asyncio.Protocol):
         if body is not None:
             self._out.append(body)
         self._out_bytes += len(head) + length
-        self._flush_later()
 
     def send_frame(self, frame: bytes) -> None:
         """Queues a frame that is encoded already."""
@@ -429,7 +431,11 @@ class Connection(asyncio.Protocol):
         self._pending[opaque] = (future, deadline, type(request), timeout_ms)
         if deadline < self._timer_at:
             self._set_timer(deadline)
-        self.send(command)
+        self._queue(command)
+        if len(self._pending) == 1 and not self._flush_soon and not self._in_turn:
+            self.flush()  # nothing else is under way that could leave with it
+        else:
+            self._flush_later()
         return future
 
     def _set_timer(self, at: float) -> None:

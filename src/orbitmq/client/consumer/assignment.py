@@ -196,10 +196,9 @@ class Assignment:
     def _pull(self, queue: MessageQueue, offset: int) -> None:
         session, consumption = self._session, self._consumption
         assert consumption is not None
-        held = ProcessQueue(queue, now_ms())
+        held = ProcessQueue(queue, now_ms(), session.offsets.set(queue, offset))
         if isinstance(consumption, OrderedConsumption):
             consumption.locked(held, True)
-        session.offsets.set(queue, offset)
         pull = QueuePull(session, held, offset, self._limits(1), consumption.deliver, self._moved)
         self._pulls[queue] = pull
         consumption.taken(held)

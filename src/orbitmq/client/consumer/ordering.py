@@ -255,7 +255,7 @@ class OrderedConsumption:
                 return session.options.suspend_current_queue_time_ms / 1000
         offset = held.finish(message)
         if offset is not None:
-            session.offsets.set(held.queue, offset)
+            held.progress.advance(offset)
         return 0
 
 

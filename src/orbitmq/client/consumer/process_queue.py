@@ -11,6 +11,7 @@ import asyncio
 import heapq
 from collections.abc import Iterable
 
+from orbitmq.client.consumer.offsets import Progress
 from orbitmq.client.core.message import ReceivedMessage
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.running import ProcessQueueInfo
@@ -28,13 +29,16 @@ class ProcessQueue:
         "last_pull_ms",
         "locked",
         "max_offset",
+        "progress",
         "queue",
         "room",
         "size_bytes",
     )
 
-    def __init__(self, queue: MessageQueue, now_ms: int) -> None:
+    def __init__(self, queue: MessageQueue, now_ms: int, progress: Progress) -> None:
         self.queue = queue
+        self.progress = progress
+        """The offset up to which the queue is done, as it is told to the broker."""
         self.dropped = False
         """The queue is another's now: nothing of it is handled or committed any more."""
         self.room = asyncio.Event()
@@ -73,28 +77,35 @@ class ProcessQueue:
     def put(self, messages: Iterable[ReceivedMessage]) -> list[ReceivedMessage]:
         """Takes messages in; gives those that were not held already."""
         added = []
-        held = self._messages
+        held, heads = self._messages, self._heads
+        last, size = self.max_offset, 0
         for message in messages:
             queue_offset = message.queue_offset
             if queue_offset in held:
                 continue
             held[queue_offset] = message
-            heapq.heappush(self._heads, queue_offset)
-            self.max_offset = max(self.max_offset, queue_offset)
-            self.size_bytes += len(message.body)
+            if queue_offset > last:
+                last = queue_offset
+                heads.append(queue_offset)  # beyond all others, so this is still a heap
+            else:
+                heapq.heappush(heads, queue_offset)
+            size += len(message.body)
             added.append(message)
+        self.max_offset = last
+        self.size_bytes += size
         return added
 
     def finish(self, message: ReceivedMessage) -> int | None:
         """Lets go of a message; gives the offset that may be committed, None if it was not held."""
-        queue_offset = message.queue_offset
-        if self._messages.get(queue_offset) is not message:
+        queue_offset, held, heads = message.queue_offset, self._messages, self._heads
+        if held.get(queue_offset) is not message:
             return None
-        del self._messages[queue_offset]
+        del held[queue_offset]
         self.size_bytes -= len(message.body)
         self.room.set()
-        lowest = self.min_offset
-        return self.max_offset + 1 if lowest < 0 else lowest
+        while heads and heads[0] not in held:
+            heapq.heappop(heads)
+        return heads[0] if heads else self.max_offset + 1
 
     def oldest(self, count: int) -> list[ReceivedMessage]:
         """Up to `count` messages from the head of the queue, which stay held."""

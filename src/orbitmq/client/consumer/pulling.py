@@ -162,7 +162,7 @@ class QueuePull:
     def _request(self, to_master: bool) -> PullMessage:
         session = self._session
         options, queue = session.options, self.held.queue
-        commit_offset = session.offsets.known(queue) or 0
+        commit_offset = self.held.progress.offset
         commits = (
             to_master and commit_offset > 0 and not options.broadcasting and session.offsets.may_ride(queue)
         )
@@ -214,7 +214,7 @@ class QueuePull:
             self._deliver(held, held.put(messages))
         elif not len(held):
             # Nothing that came is left to be handled: what was skipped need not be looked at again.
-            session.offsets.advance(held.queue, self.next_offset)
+            held.progress.advance(self.next_offset)
 
     def _failed(self, error: Exception) -> None:
         self._failing = True

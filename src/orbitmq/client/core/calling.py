@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 A = TypeVar("A")
 R = TypeVar("R")
 
+LET_OUT = "the function let out the cancellation of something else"
+
 _waits_for_thread: contextvars.ContextVar[asyncio.Task[Any] | None] = contextvars.ContextVar(
     "orbitmq_waits_for_thread", default=None
 )
@@ -50,10 +52,15 @@ async def call(
         # A plain function may give an awaitable all the same, a lambda around an async one for example.
         return await result if inspect.isawaitable(result) else result
     except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
+        if is_cancelled():
             raise
-        raise RuntimeError("the function let out the cancellation of something else") from None
+        raise RuntimeError(LET_OUT) from None
+
+
+def is_cancelled() -> bool:
+    """True if it is this task that is cancelled, and not something that it waited for."""
+    task = asyncio.current_task()
+    return task is not None and bool(task.cancelling())
 
 
 def _in_thread(function: Callable[[A], R], argument: A) -> R:

@@ -129,6 +129,8 @@ class ProducerOptions(ClientOptions):
     """Tries of a round after the first one, on other brokers where there are any."""
     retry_another_broker_when_not_store_ok: bool = False
     """True if a status other than SEND_OK is tried again elsewhere too."""
+    join_sends: bool = True
+    """True if small messages whose sends begin at the same time share a request. Each has its own result."""
     send_latency_enable: bool = False
     """True if brokers that were slow or failed are left alone for a while."""
     compress_msg_body_over_bytes: int = 4096

@@ -38,6 +38,15 @@ def read_messages(
     problems: list[Exception] = list(bad)
     retried = group is not None and queue.topic == retry_topic(group)
     filtered = wanted is not None and bool(wanted.tags_set)
+    if not (retried or filtered):
+        topic = queue.topic
+        messages = [
+            ReceivedMessage(record, queue, topic, namespace)
+            for record in records
+            if not record.sys_flag & _PACKED
+        ]
+        if len(messages) == len(records):
+            return messages, problems
     messages = []
     for record in records:
         if record.sys_flag & _PACKED:

@@ -37,6 +37,11 @@ class RouteTable:
         """
         return self._routes.get(topic) or await self.refresh(topic)
 
+    def known_to_publish(self, topic: str) -> TopicRoute | None:
+        """The route that `route_to_publish` would give without a look-up; None where it needs one."""
+        route = self._routes.get(topic) or self._templates.get(topic)
+        return route if route is not None and route.publish_queues else None
+
     async def route_to_publish(self, topic: str, template: str, queue_nums: int) -> TopicRoute:
         """The route, or for a topic that does not exist yet one after `template`.
 

@@ -23,6 +23,7 @@ from orbitmq.client.producer.submitting import Delivery, Submitter
 from orbitmq.client.sending.attempts import Sender
 from orbitmq.client.sending.delivery import Courier
 from orbitmq.client.sending.in_flight import InFlight
+from orbitmq.client.sending.joining import Joiner
 from orbitmq.client.sending.preparing import Preparation
 from orbitmq.client.sending.queue_choice import QueueSelector, queue_of_key
 from orbitmq.client.sending.results import batch_results, single_result
@@ -72,6 +73,7 @@ class Producer(ProducerOptions):
         self._preparation: Preparation | None = None
         self._questions = Questions()
         self._courier: Courier
+        self._joiner: Joiner
         self._submitter: Submitter
         self._errors: dict[str, Exception] = {}
         self._tracer: Tracer | None = None
@@ -94,12 +96,13 @@ class Producer(ProducerOptions):
         self._preparation = Preparation(self, self._instance.unique_ids)
         self._sender = Sender(self._instance, self)
         self._courier = Courier(self._instance, self._sender, self)
+        self._joiner = Joiner(self._courier, self._preparation, self, now_ms)
         self._submitter = Submitter(
             self._sender,
             self._courier,
             self._preparation,
             now_ms,
-            self._trace_batch,
+            self._trace_batch if self.trace else None,
             max_messages=self.max_submitted,
             max_bytes=self.max_in_flight_bytes,
             batch_size=SUBMITTED_BATCH_SIZE,
@@ -123,6 +126,7 @@ class Producer(ProducerOptions):
         if self._tracer is not None:
             await self._tracer.close()
         await self._instance.close()
+        await self._joiner.ended()
         await self._submitter.ended()
 
     async def __aenter__(self) -> Self:
@@ -179,7 +183,8 @@ class Producer(ProducerOptions):
 
         It goes to `queue`; or to the one that `selector` picks; or to that of `sharding_key` (or the
         message's own); else to any, and then another broker is tried where one fails. While nobody answers
-        it is tried again, for `timeout_ms` (`delivery_timeout_ms`). With a status other than SEND_OK the
+        it is tried again, for `timeout_ms` (`delivery_timeout_ms`). Sends that begin at the same time may
+        share a request (`join_sends`). With a status other than SEND_OK the
         message is stored, but less safely than the broker is meant to keep it.
 
         Raises IllegalMessage and IllegalName before anything is sent; SendFailed when every try failed (the
@@ -206,9 +211,15 @@ class Producer(ProducerOptions):
         timeout_ms: float | None,
     ) -> SendResult:
         _, _, preparation = self._running()
+        in_flight = self._in_flight
+        if in_flight.count and timeout_ms is None and self.join_sends and self._tracer is None:
+            check_message(message)
+            if self._joiner.may_join(message):
+                return await self._send_joined(message, queue, selector, sharding_key)
         request, unique_id = preparation.single(message, now_ms())
         size = len(request.body)
-        await self._in_flight.enter(size)
+        if not in_flight.enters(size):
+            await in_flight.enter(size)
         began_ms = now_ms()
         try:
             key = sharding_key or message.sharding_key
@@ -216,11 +227,30 @@ class Producer(ProducerOptions):
                 queue = await self._pick(message, selector, key)
             chosen, reply = await self._courier.deliver(request, queue, timeout_ms)
         finally:
-            self._in_flight.leave(size)
+            in_flight.leave(size)
         result = single_result(reply, chosen, unique_id)
         if self._tracer is not None:
             self._tracer.sent([message], [result], [size], now_ms() - began_ms, reply.extra)
         return result
+
+    async def _send_joined(
+        self,
+        message: Message,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        sharding_key: str | None,
+    ) -> SendResult:
+        """The same in one request with others: where sends are under way, others may begin right now."""
+        size = len(message.body)
+        if not self._in_flight.enters(size):
+            await self._in_flight.enter(size)
+        try:
+            key = sharding_key or message.sharding_key
+            if queue is None and (selector is not None or key is not None):
+                queue = await self._pick(message, selector, key)
+            return await self._joiner.send(message, queue)
+        finally:
+            self._in_flight.leave(size)
 
     async def submit(
         self,
@@ -245,7 +275,8 @@ class Producer(ProducerOptions):
         self._running()
         check_route("submit", queue, None, sharding_key)
         if self.telemetry is None:
-            delivery = await self._submitter.submit(message, queue, sharding_key)
+            taken = self._submitter.take(message, queue, sharding_key)
+            delivery = taken or await self._submitter.submit(message, queue, sharding_key)
         else:
             check_message(message)
             with observed(self.telemetry, "submit", [message]) as sending:

@@ -12,15 +12,16 @@ from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeAlias
 
-from orbitmq.client.core.errors import IllegalMessage
 from orbitmq.client.core.message import Message, SendResult
 from orbitmq.client.sending.attempts import Sender
 from orbitmq.client.sending.delivery import Courier
 from orbitmq.client.sending.in_flight import InFlight
-from orbitmq.client.sending.preparing import Preparation
+from orbitmq.client.sending.preparing import ENTRY_BYTES, Preparation
 from orbitmq.client.sending.queue_choice import queue_of_key
 from orbitmq.client.sending.results import batch_results, single_result
 from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.errors import BrokerRefused
+from orbitmq.protocol.names import RETRY_PREFIX
 from orbitmq.protocol.requests.send import SendReply
 
 MAX_UNSEEN = 1000
@@ -32,40 +33,63 @@ Traced: TypeAlias = Callable[[list[Message], list[SendResult], int, SendReply], 
 class Delivery:
     """A submitted message: `await delivery` gives where it went, or raises why it was not stored."""
 
-    __slots__ = ("_future", "_is_watched", "message")
+    __slots__ = ("_future", "_is_watched", "_outcome", "message", "properties", "unique_id")
 
-    def __init__(self, message: Message) -> None:
+    def __init__(self, message: Message, unique_id: str = "", properties: bytes = b"") -> None:
         self.message = message
-        self._future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
+        self.unique_id = unique_id
+        """The id that it is sent under, and that its result names."""
+        self.properties = properties
+        """Everything that travels beside the body, as it was when the message was submitted."""
+        self._outcome: SendResult | Exception | None = None
+        self._future: asyncio.Future[SendResult] | None = None
+        """Made for those who wait; of most messages nobody asks one by one."""
         self._is_watched = False
 
     def __await__(self) -> Generator[Any, None, SendResult]:
         self._is_watched = True
         # One who stops waiting does not take the message back.
-        return asyncio.shield(self._future).__await__()
+        return asyncio.shield(self._awaited()).__await__()
+
+    def _awaited(self) -> asyncio.Future[SendResult]:
+        future = self._future
+        if future is None:
+            future = self._future = asyncio.get_running_loop().create_future()
+            if self._outcome is not None:
+                _set_outcome(future, self._outcome)
+        return future
 
     def done(self) -> bool:
         """True if the fate of the message is known."""
-        return self._future.done()
+        return self._outcome is not None
 
     def result(self) -> SendResult:
         """Where the message went. Raises why it was not stored, InvalidStateError before it is done."""
         self._is_watched = True
-        return self._future.result()
+        outcome = self._known()
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
     def exception(self) -> BaseException | None:
         """Why the message was not stored, None where it was. Raises InvalidStateError before it is done."""
         self._is_watched = True
-        return self._future.exception()
+        outcome = self._known()
+        return outcome if isinstance(outcome, Exception) else None
+
+    def _known(self) -> SendResult | Exception:
+        if self._outcome is None:
+            raise asyncio.InvalidStateError("it is not known yet what became of the message")
+        return self._outcome
 
     def add_done_callback(self, function: Callable[[Delivery], object]) -> None:
         """Has `function` called with this delivery, on the event loop, once it is done."""
         self._is_watched = True
-        self._future.add_done_callback(lambda _: function(self))
+        self._awaited().add_done_callback(lambda _: function(self))
 
     def when_done(self, function: Callable[[SendResult | BaseException], object]) -> None:
         """Hands the outcome on, without counting as one who asked."""
-        self._future.add_done_callback(lambda done: function(done.exception() or done.result()))
+        self._awaited().add_done_callback(lambda done: function(done.exception() or done.result()))
 
     def watch(self) -> None:
         """Counts as asking what became of the message."""
@@ -74,17 +98,24 @@ class Delivery:
     @property
     def is_unseen(self) -> bool:
         """True if it failed and nobody asked."""
-        return not self._is_watched and self._future.done() and self._future.exception() is not None
+        return not self._is_watched and isinstance(self._outcome, Exception)
 
     def settle(self, outcome: SendResult | Exception) -> None:
         """Says what became of the message."""
-        if self._future.done():
-            return
-        if isinstance(outcome, Exception):
-            self._future.set_exception(outcome)
-            self._future.exception()  # `flush` tells of those that nobody awaits
-        else:
-            self._future.set_result(outcome)
+        if self._outcome is None:
+            self._outcome = outcome
+            if self._future is not None:
+                _set_outcome(self._future, outcome)
+
+
+def _set_outcome(future: asyncio.Future[SendResult], outcome: SendResult | Exception) -> None:
+    if future.done():
+        return
+    if isinstance(outcome, Exception):
+        future.set_exception(outcome)
+        future.exception()  # `flush` tells of those that nobody awaits
+    else:
+        future.set_result(outcome)
 
 
 class Submitter:
@@ -96,7 +127,7 @@ class Submitter:
         courier: Courier,
         preparation: Preparation,
         now_ms: Callable[[], int],
-        traced: Traced,
+        trace: Traced | None,
         *,
         max_messages: int,
         max_bytes: int,
@@ -107,7 +138,7 @@ class Submitter:
         self._courier = courier
         self._preparation = preparation
         self._now_ms = now_ms
-        self._traced = traced
+        self._trace = trace
         self._room = InFlight(max_messages, max_bytes)
         self._batch_size = batch_size
         self._batch_bytes = batch_bytes
@@ -115,29 +146,62 @@ class Submitter:
         self._turns: dict[str, int] = {}
         self._unseen: list[Delivery] = []
 
+    def take(self, message: Message, queue: MessageQueue | None, sharding_key: str | None) -> Delivery | None:
+        """Takes a message in; None where that needs a look-up, or room that is not there yet.
+
+        Raises IllegalMessage, IllegalName.
+        """
+        self._preparation.check(message)
+        queues: Sequence[MessageQueue] = ()
+        if queue is None:
+            known = self._sender.known_queues(message.topic)
+            if known is None:
+                return None
+            queues = known
+        size = len(message.body)
+        if not self._room.enters(size):
+            return None
+        return self._put(message, size, queue, queues, sharding_key)
+
     async def submit(
         self, message: Message, queue: MessageQueue | None, sharding_key: str | None
     ) -> Delivery:
-        """Takes a message in, once there is room."""
+        """Takes a message in, once there is room. Raises what `take` raises; TopicNotFound, NoNameServer."""
         self._preparation.check(message)
+        queues: Sequence[MessageQueue] = ()
         if queue is None:
             queues = await self._sender.queues(message.topic)
-            key = sharding_key or message.sharding_key
-            if key is not None:
-                queue = queue_of_key(queues, key)
         size = len(message.body)
         await self._room.enter(size)
+        return self._put(message, size, queue, queues, sharding_key)
+
+    def _put(
+        self,
+        message: Message,
+        size: int,
+        queue: MessageQueue | None,
+        queues: Sequence[MessageQueue],
+        sharding_key: str | None,
+    ) -> Delivery:
+        try:
+            unique_id, properties = self._preparation.entry(message, self._now_ms())
+        except BaseException:
+            self._room.leave(size)
+            raise
+        topic = message.topic
+        if queue is None and (key := sharding_key or message.sharding_key) is not None:
+            queue = queue_of_key(queues, key)
         place: MessageQueue | int
         if queue is None:
             # A whole batch to one sender, then to the next: batches of a few are what costs.
-            turn = self._turns[message.topic] = self._turns.get(message.topic, -1) + 1
+            turn = self._turns[topic] = self._turns.get(topic, -1) + 1
             place = turn // self._batch_size % len(queues)
         else:
             place = queue
-        sender = self._senders.get((message.topic, place))
+        sender = self._senders.get((topic, place))
         if sender is None:
-            sender = self._senders[message.topic, place] = _QueueSender(self, queue)
-        delivery = Delivery(message)
+            sender = self._senders[topic, place] = _QueueSender(self, queue)
+        delivery = Delivery(message, unique_id, properties)
         sender.put(delivery)
         return delivery
 
@@ -169,12 +233,17 @@ class Submitter:
     def take_batch(self, waiting: deque[Delivery]) -> list[Delivery]:
         """The first messages of a sender that may go together."""
         first = waiting.popleft()
-        batch, size = [first], len(first.message.body)
-        while waiting and not first.message.is_delayed and len(batch) < self._batch_size:
-            message = waiting[0].message
-            size += len(message.body)
-            alike = message.wait_store_ok is first.message.wait_store_ok and not message.is_delayed
-            if not alike or size > self._batch_bytes:
+        batch = [first]
+        head = first.message
+        if not waiting or head.is_delayed or head.topic.startswith(RETRY_PREFIX):
+            return batch
+        room = self._batch_bytes - ENTRY_BYTES - len(head.body) - len(first.properties)
+        wait_store_ok = head.wait_store_ok
+        while waiting and len(batch) < self._batch_size:
+            delivery = waiting[0]
+            message = delivery.message
+            room -= ENTRY_BYTES + len(message.body) + len(delivery.properties)
+            if room < 0 or message.wait_store_ok is not wait_store_ok or message.is_delayed:
                 break
             batch.append(waiting.popleft())
         return batch
@@ -182,41 +251,51 @@ class Submitter:
     async def send(self, queue: MessageQueue | None, batch: list[Delivery]) -> None:
         """Sends what may go together, and tells every delivery what became of it."""
         if len(batch) > 1:
+            began_ms = self._now_ms()
+            first = batch[0].message
+            entries = [(one.message.flag, one.message.body, one.properties) for one in batch]
+            request = self._preparation.batch_of(first.topic, first.wait_store_ok, entries, began_ms)
             try:
-                parts = list(
-                    self._preparation.batches([delivery.message for delivery in batch], self._now_ms())
-                )
-            except IllegalMessage:
-                parts = []  # one of them is: each goes alone, and that one's delivery tells
-            for request, unique_ids in parts:
-                part, batch = batch[: len(unique_ids)], batch[len(unique_ids) :]
-                began_ms = self._now_ms()
-                try:
-                    chosen, reply = await self._courier.deliver(request, queue)
-                except Exception as error:
-                    self._settle(part, [error] * len(part))
-                    continue
-                results = batch_results(reply, chosen, unique_ids)
-                self._traced([row.message for row in part], results, self._now_ms() - began_ms, reply)
-                self._settle(part, results)
+                chosen, reply = await self._courier.deliver(request, queue)
+            except BrokerRefused:
+                pass  # one of them is what no broker takes: each goes alone, and that one's delivery tells
+            except Exception as error:
+                self._settle(batch, [error] * len(batch))
+                return
+            else:
+                results = batch_results(reply, chosen, [one.unique_id for one in batch])
+                self._traced(batch, results, began_ms, reply)
+                self._settle(batch, results)
+                return
         for delivery in batch:
             began_ms = self._now_ms()
             try:
-                single, unique_id = self._preparation.single(delivery.message, began_ms)
+                single, unique_id = self._preparation.single(
+                    delivery.message, began_ms, unique_id=delivery.unique_id
+                )
                 chosen, reply = await self._courier.deliver(single, queue)
             except Exception as error:
                 self._settle([delivery], [error])
                 continue
             result = single_result(reply, chosen, unique_id)
-            self._traced([delivery.message], [result], self._now_ms() - began_ms, reply)
+            self._traced([delivery], [result], began_ms, reply)
             self._settle([delivery], [result])
 
+    def _traced(
+        self, deliveries: list[Delivery], results: list[SendResult], began_ms: int, reply: SendReply
+    ) -> None:
+        if self._trace is not None:
+            took_ms = self._now_ms() - began_ms
+            self._trace([delivery.message for delivery in deliveries], results, took_ms, reply)
+
     def _settle(self, deliveries: list[Delivery], outcomes: Sequence[SendResult | Exception]) -> None:
+        size = 0
         for delivery, outcome in zip(deliveries, outcomes, strict=True):
             delivery.settle(outcome)
             if delivery.is_unseen and len(self._unseen) < MAX_UNSEEN:
                 self._unseen.append(delivery)
-            self._room.leave(len(delivery.message.body))
+            size += len(delivery.message.body)
+        self._room.leave(size, len(deliveries))
 
 
 class _QueueSender:

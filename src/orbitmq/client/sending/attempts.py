@@ -58,6 +58,12 @@ class Sender:
         self._latencies = LatencyTable() if options.send_latency_enable else None
         self._in_turn = RoundRobin(self._latencies)
 
+    def known_queues(self, topic: str) -> Sequence[MessageQueue] | None:
+        """The same as `queues` where nothing has to be looked up, else None."""
+        namespace = self._options.namespace
+        route = self._instance.routes.known_to_publish(wrap(namespace, topic) if namespace else topic)
+        return None if route is None else route.publish_queues
+
     async def queues(self, topic: str) -> Sequence[MessageQueue]:
         """Where the topic can be sent to. Raises TopicNotFound, NoNameServer."""
         options = self._options
@@ -92,7 +98,8 @@ class Sender:
             if failures and left_ms <= 0:
                 break
             if queue is None:
-                chosen = self._in_turn.next(await self.queues(request.topic), now * 1000, last_broker)
+                queues = self.known_queues(request.topic) or await self.queues(request.topic)
+                chosen = self._in_turn.next(queues, now * 1000, last_broker)
             else:
                 chosen = queue
             last_broker = chosen.broker_name

@@ -26,9 +26,7 @@ class InFlight:
 
     async def enter(self, size_bytes: int) -> None:
         """Returns when there is room, which is taken then; every `enter` needs its `leave`."""
-        if not self._waiting and self._has_room(size_bytes):
-            self._count += 1
-            self._bytes += size_bytes
+        if self.enters(size_bytes):
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((size_bytes, turn))
@@ -41,9 +39,19 @@ class InFlight:
                 self.leave(size_bytes)
             raise
 
-    def leave(self, size_bytes: int) -> None:
-        """Gives room back."""
-        self._count -= 1
+    def enters(self, size_bytes: int) -> bool:
+        """True if there was room, which is taken then. False where `enter` has to wait for it."""
+        if self._waiting or (
+            self._count and (self._count >= self._max_count or self._bytes + size_bytes > self._max_bytes)
+        ):
+            return False
+        self._count += 1
+        self._bytes += size_bytes
+        return True
+
+    def leave(self, size_bytes: int, count: int = 1) -> None:
+        """Gives the room of `count` back, `size_bytes` together."""
+        self._count -= count
         self._bytes -= size_bytes
         if self._waiting:
             self._admit()

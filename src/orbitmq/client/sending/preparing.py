@@ -9,7 +9,7 @@ from orbitmq.client.core.message import Message, check_message
 from orbitmq.client.core.names import check_topic_to_send
 from orbitmq.client.core.namespaces import wrap
 from orbitmq.client.core.options import Compression, ProducerOptions
-from orbitmq.protocol.names import RETRY_PREFIX, UNIQ_KEY, WAIT
+from orbitmq.protocol.names import KEY_SEPARATOR, KEYS, RETRY_PREFIX, SHARDING_KEY, TAGS, UNIQ_KEY, WAIT
 from orbitmq.protocol.records.compression import deflate, flag_of
 from orbitmq.protocol.records.ids import UniqueIds
 from orbitmq.protocol.records.message import (
@@ -19,7 +19,7 @@ from orbitmq.protocol.records.message import (
     MAX_PROPERTIES_BYTES,
 )
 from orbitmq.protocol.records.message_cy import encode_batch
-from orbitmq.protocol.records.properties import BadProperty, encode_properties
+from orbitmq.protocol.records.properties import SEPARATOR_IN_PROPERTY, BadProperty, encode_properties
 from orbitmq.protocol.requests.send import SendBatchMessage, SendMessageV2
 
 _KINDS = {
@@ -39,30 +39,38 @@ class Preparation:
         self._options = options
         self._ids = ids
         self._checked_topics: set[str] = set()
+        self._max_size = options.max_message_size_bytes
 
     def check(self, message: Message) -> None:
         """Raises IllegalMessage or IllegalName for what no broker would take."""
-        check_message(message)
+        if not isinstance(message, Message):
+            check_message(message)
         message.check()
         if message.topic not in self._checked_topics:
             check_topic_to_send(message.topic)
             if len(self._checked_topics) < 10_000:
                 self._checked_topics.add(message.topic)
         size = len(message.body)
-        if not size:
-            raise IllegalMessage("a message has to have a body of at least one byte")
-        if size > self._options.max_message_size_bytes:
-            raise MessageTooLarge(size, self._options.max_message_size_bytes)
+        if not 0 < size <= self._max_size:
+            if not size:
+                raise IllegalMessage("a message has to have a body of at least one byte")
+            raise MessageTooLarge(size, self._max_size)
 
     def single(
-        self, message: Message, now_ms: int, more: Mapping[str, str] | None = None
+        self,
+        message: Message,
+        now_ms: int,
+        more: Mapping[str, str] | None = None,
+        *,
+        unique_id: str | None = None,
     ) -> tuple[SendMessageV2, str]:
         """The request for one message, and its unique id. Queue and broker are still to be filled in.
 
-        `more` are properties that the client itself gives the message.
+        `more` are properties that the client itself gives the message; `unique_id` is the one that it has
+        already.
         """
         self.check(message)
-        unique_id = self._ids.new(now_ms)
+        unique_id = unique_id or self._ids.new(now_ms)
         properties = _encoded(message, unique_id, more)
         body, sys_flag = message.body, 0
         options = self._options
@@ -90,6 +98,15 @@ class Preparation:
             unique_id,
         )
 
+    def entry(self, message: Message, now_ms: int) -> tuple[str, bytes]:
+        """The unique id and the properties of a message that is to be sent in a batch.
+
+        Raises IllegalMessage, IllegalName.
+        """
+        self.check(message)
+        unique_id = self._ids.new(now_ms)
+        return unique_id, _encoded(message, unique_id)
+
     def batches(
         self, messages: Sequence[Message], now_ms: int
     ) -> Iterator[tuple[SendBatchMessage, list[str]]]:
@@ -99,14 +116,6 @@ class Preparation:
         """
         check_message(messages[0])
         topic, wait = messages[0].topic, messages[0].wait_store_ok
-        for message in messages:
-            self.check(message)
-            if message.topic != topic:
-                raise IllegalMessage(f"a batch has one topic, not {topic} and {message.topic}")
-            if message.wait_store_ok is not wait:
-                raise IllegalMessage("the messages of a batch have one and the same wait_store_ok")
-            if message.is_delayed:
-                raise IllegalMessage("a delayed message cannot be sent in a batch")
         if topic.startswith(RETRY_PREFIX):
             raise IllegalMessage("nothing can be sent to a retry topic in a batch")
         limit = self._options.max_message_size_bytes
@@ -114,8 +123,13 @@ class Preparation:
         ids: list[list[str]] = [[]]
         size = 0
         for message in messages:
-            unique_id = self._ids.new(now_ms)
-            properties = _encoded(message, unique_id)
+            unique_id, properties = self.entry(message, now_ms)
+            if message.topic != topic:
+                raise IllegalMessage(f"a batch has one topic, not {topic} and {message.topic}")
+            if message.wait_store_ok is not wait:
+                raise IllegalMessage("the messages of a batch have one and the same wait_store_ok")
+            if message.is_delayed:
+                raise IllegalMessage("a delayed message cannot be sent in a batch")
             needed = ENTRY_BYTES + len(message.body) + len(properties)
             if needed > limit:
                 raise MessageTooLarge(needed, limit)
@@ -127,13 +141,14 @@ class Preparation:
             parts[-1].append((message.flag, message.body, properties))
             ids[-1].append(unique_id)
         return (
-            (self._batch(topic, wait, part, now_ms), part_ids)
+            (self.batch_of(topic, wait, part, now_ms), part_ids)
             for part, part_ids in zip(parts, ids, strict=True)
         )
 
-    def _batch(
+    def batch_of(
         self, topic: str, wait: bool, part: list[tuple[int, bytes, bytes]], now_ms: int
     ) -> SendBatchMessage:
+        """The request for several messages of one topic: flag, body and properties of each."""
         options = self._options
         own = {UNIQ_KEY: self._ids.new(now_ms), WAIT: "true" if wait else "false"}
         return SendBatchMessage(
@@ -156,6 +171,14 @@ class Preparation:
 
 
 def _encoded(message: Message, unique_id: str, more: Mapping[str, str] | None = None) -> bytes:
+    if not (
+        message.properties
+        or more
+        or message.delay_level
+        or message.delay_ms is not None
+        or message.deliver_at_ms is not None
+    ):
+        return _encoded_plain(message, unique_id)
     try:
         all_properties = message.wire_properties(unique_id)
         if more:
@@ -163,6 +186,26 @@ def _encoded(message: Message, unique_id: str, more: Mapping[str, str] | None = 
         properties = encode_properties(all_properties)
     except BadProperty as error:
         raise IllegalMessage(str(error)) from None
+    return _within_limit(properties)
+
+
+def _encoded_plain(message: Message, unique_id: str) -> bytes:
+    """The same for a message with no properties but those of its fields: what nearly all are."""
+    text, count = "", 0
+    if message.keys:
+        text, count = f"{KEYS}\x01{KEY_SEPARATOR.join(message.keys)}\x02", 1
+    if message.tags:
+        text, count = f"{text}{TAGS}\x01{message.tags}\x02", count + 1
+    if message.sharding_key:
+        text, count = f"{text}{SHARDING_KEY}\x01{message.sharding_key}\x02", count + 1
+    if count and (text.count("\x02") != count or "\x00" in text):
+        raise IllegalMessage(SEPARATOR_IN_PROPERTY)
+    wait = "true" if message.wait_store_ok else "false"
+    properties = f"{text}UNIQ_KEY\x01{unique_id}\x02WAIT\x01{wait}\x02".encode("utf-8", "replace")
+    return _within_limit(properties) if count else properties
+
+
+def _within_limit(properties: bytes) -> bytes:
     if len(properties) > MAX_PROPERTIES_BYTES:
         raise IllegalMessage(
             f"{len(properties)} bytes of keys, tags and properties: {MAX_PROPERTIES_BYTES} can be stored"

@@ -7,6 +7,8 @@ from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.names import MSG_REGION
 from orbitmq.protocol.requests.send import SendReply
 
+_STATUS = {int(status): status for status in SendStatus}
+
 DEFAULT_REGION = "DefaultRegion"
 
 
@@ -15,7 +17,7 @@ def single_result(reply: SendReply, queue: MessageQueue, unique_id: str) -> Send
     if reply.queue_id != queue.queue_id:
         queue = MessageQueue(queue.topic, queue.broker_name, reply.queue_id)
     return SendResult(
-        SendStatus(reply.code),
+        _STATUS[reply.code],
         unique_id,
         reply.msg_id,
         queue,
@@ -28,7 +30,7 @@ def single_result(reply: SendReply, queue: MessageQueue, unique_id: str) -> Send
 
 def batch_results(reply: SendReply, queue: MessageQueue, unique_ids: list[str]) -> list[SendResult]:
     """The results of the messages of a batch, in their order."""
-    status = SendStatus(reply.code)
+    status = _STATUS[reply.code]
     region = _region(reply)
     offset_ids = reply.msg_id.split(",")
     if len(offset_ids) != len(unique_ids):
@@ -41,4 +43,5 @@ def batch_results(reply: SendReply, queue: MessageQueue, unique_ids: list[str]) 
 
 
 def _region(reply: SendReply) -> str:
-    return (reply.extra or {}).get(MSG_REGION, DEFAULT_REGION)
+    extra = reply.extra
+    return DEFAULT_REGION if extra is None else extra.get(MSG_REGION, DEFAULT_REGION)

@@ -161,7 +161,7 @@ class UniqueIds:
     Not for several threads at once.
     """
 
-    __slots__ = ("_counter", "_month_end", "_month_start", "_now", "_prefix")
+    __slots__ = ("_counter", "_month_end", "_month_start", "_now", "_prefix", "_time_prefix")
 
     def __init__(self, host: bytes, pid: int, loader_hash: int) -> None:
         """`host` is an IP address of 4 or 16 bytes, or a packed one, whose port is left out.
@@ -176,17 +176,21 @@ class UniqueIds:
         self._prefix = f"{host.hex().upper()}{pid & 0xFFFF:04X}{loader_hash & 0xFFFFFFFF:08X}"
         self._counter = 0
         self._now = self._month_start = self._month_end = 0
+        self._time_prefix = ""
+        """All of an id but its counter, as long as `_now` stands."""
 
     def new(self, now_ms: int) -> str:
         """The next id, 32 or 56 characters."""
         counter = self._counter
-        now = self._now
-        if now_ms > now:
-            now = now_ms
+        if now_ms > self._now:
+            self._set_time(now_ms)
         elif counter == 0:
-            now += 1
-        self._now = now
-        if now >= self._month_end:
-            self._month_start, self._month_end = month_of(now)
+            self._set_time(self._now + 1)
         self._counter = (counter + 1) & (_COUNTER_END - 1)
-        return f"{self._prefix}{now - self._month_start & 0xFFFFFFFF:08X}{counter:04X}"
+        return f"{self._time_prefix}{counter:04X}"
+
+    def _set_time(self, now_ms: int) -> None:
+        self._now = now_ms
+        if now_ms >= self._month_end:
+            self._month_start, self._month_end = month_of(now_ms)
+        self._time_prefix = f"{self._prefix}{now_ms - self._month_start & 0xFFFFFFFF:08X}"

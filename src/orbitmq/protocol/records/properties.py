@@ -14,6 +14,7 @@ from orbitmq.protocol.records.properties_cy import (
 )
 
 __all__ = [
+    "SEPARATOR_IN_PROPERTY",
     "BadProperty",
     "decode_properties",
     "encode_properties",
@@ -25,6 +26,7 @@ __all__ = [
 
 NAME_VALUE_SEPARATOR = "\x01"
 PROPERTY_SEPARATOR = "\x02"
+SEPARATOR_IN_PROPERTY = "a property holds a separator (0x02) or a zero byte"
 
 
 class BadProperty(Malformed):
@@ -41,7 +43,7 @@ def encode_properties(properties: Mapping[str, str | None]) -> bytes:
     text = "".join(entries)
     # Values may hold 0x01 (reading stops at the first one); names may not, and neither may hold 0x02.
     if text.count("\x02") != len(entries) or "\x00" in text:
-        raise BadProperty("a property holds a separator (0x02) or a zero byte")
+        raise BadProperty(SEPARATOR_IN_PROPERTY)
     if text.count("\x01") != len(entries) and any("\x01" in name for name in properties):
         raise BadProperty("the name of a property holds a separator (0x01)")
     return text.encode("utf-8", "replace")

@@ -107,10 +107,9 @@ async def test_one_that_cannot_go_takes_no_others_with_it(broker: FakeBroker) ->
     broker.on(SendMessageV2, lambda _: SendReply("0" * 32, 0, 0))
     async with Producer("g", broker.address) as producer:
         good = [await producer.submit(Message("T", b"x")) for _ in range(2)]
-        bad = await producer.submit(Message("T", b"x", properties={"long": "x" * 40_000}))
-        good += [await producer.submit(Message("T", b"x", delay_level=1)) for _ in range(2)]
         with pytest.raises(IllegalMessage):
-            await bad
+            await producer.submit(Message("T", b"x", properties={"long": "x" * 40_000}))
+        good += [await producer.submit(Message("T", b"x", delay_level=1)) for _ in range(2)]
         for delivery in good:
             await delivery
 
