@@ -51,7 +51,7 @@ console = Console(width=None if sys.stdout.isatty() else 132, highlight=False)
 @click.option("--fresh", is_flag=True, help="Begin a new run even if the last one was interrupted.")
 @click.option("--show-last", is_flag=True, help="Print the table of the last run and measure nothing.")
 @click.option(
-    "--report", is_flag=True, help="Write the tables of docs/trust/performance.md and measure nothing."
+    "--report", is_flag=True, help="Write the tables of docs/trust/measurements.md and measure nothing."
 )
 def main(
     quick: bool,

@@ -1,4 +1,4 @@
-"""The tables of docs/trust/performance.md, written between markers from the results file, and its charts."""
+"""The tables of docs/trust/measurements.md, written between markers from the results file, and its charts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.rows import ROWS
 from benchmarks.table import BROKERS, COLUMNS, errors, measured, number, pair, ratio, start_lines, times
 
 DOCS = Path(__file__).parent.parent / "docs"
-PAGE = DOCS / "trust" / "performance.md"
+PAGE = DOCS / "trust" / "measurements.md"
 COMPILED, INTERPRETED, PROTECTED = "compiled", "interpreted", "protected"
 COLORS = {"orbitmq": "#2563eb", "apache": "#9ca3af"}
 GOALS: dict[str, tuple[float | None, float | None]] = {

@@ -37,7 +37,7 @@ AFTER_SECONDS = 1.0
 @click.option("--work-dir", type=click.Path(path_type=Path), default=WORK)
 @click.option("--fresh", is_flag=True, help="Begin a new run even if the last one was interrupted.")
 @click.option(
-    "--report", is_flag=True, help="Write the table of docs/trust/performance.md and measure nothing."
+    "--report", is_flag=True, help="Write the table of docs/trust/measurements.md and measure nothing."
 )
 def main(
     names: tuple[str, ...], quick: bool, results: Path, work_dir: Path, fresh: bool, report: bool

@@ -1,4 +1,4 @@
-"""The table of floods in docs/trust/performance.md."""
+"""The table of floods in docs/trust/measurements.md."""
 
 from __future__ import annotations
 

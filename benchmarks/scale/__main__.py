@@ -48,7 +48,7 @@ Figures = dict[str, Any]
 @click.option("--work-dir", type=click.Path(path_type=Path), default=WORK)
 @click.option("--fresh", is_flag=True, help="Begin a new run even if the last one was interrupted.")
 @click.option(
-    "--report", is_flag=True, help="Write the tables of docs/trust/performance.md and measure nothing."
+    "--report", is_flag=True, help="Write the tables of docs/trust/measurements.md and measure nothing."
 )
 def main(
     what: tuple[str, ...],

@@ -1,4 +1,4 @@
-"""The tables and the chart of the scale curves in docs/trust/performance.md."""
+"""The tables and the chart of the scale curves in docs/trust/measurements.md."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Served:
 @click.option("--work-dir", type=click.Path(path_type=Path), default=HERE.parent / "build" / "benchmarks")
 @click.option("--resume", is_flag=True, help="Go on with the last run: measure what it has not measured yet.")
 @click.option(
-    "--report", is_flag=True, help="Write the table of docs/trust/performance.md and measure nothing."
+    "--report", is_flag=True, help="Write the table of docs/trust/measurements.md and measure nothing."
 )
 def main(
     rounds: int,

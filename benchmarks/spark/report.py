@@ -1,4 +1,4 @@
-"""The figures of a run, for the terminal and for docs/trust/performance.md."""
+"""The figures of a run, for the terminal and for docs/trust/measurements.md."""
 
 from __future__ import annotations
 

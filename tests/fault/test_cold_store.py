@@ -1,7 +1,7 @@
 """Every request code against a store that is not in memory, while plain sends go on.
 
 ORBITMQ_COLD_MESSAGES=1000000 is the long form, of a minute or two: `-s` shows its figures, which stand in
-docs/trust/performance.md.
+docs/trust/measurements.md.
 """
 
 from __future__ import annotations
