@@ -26,6 +26,7 @@ from tests.peers import zookeeper
 from tests.peers.machine import LOOPBACK, Process, free_port
 
 DEFAULT_NAMESRV = "127.0.0.1:9876"
+DEFAULT_BROKER = "127.0.0.1:10911"
 DEFAULT_ETCD = "127.0.0.1:2379"
 DEFAULT_ZOOKEEPER_PORT = "2181"
 CONTROLLER_PORTS = ("19876", "19877")
@@ -99,6 +100,7 @@ class Shell:
     def here(self, text: str) -> str:
         """A document's text with the address of this shell's name server."""
         text = text.replace(DEFAULT_NAMESRV, f"{LOOPBACK}:{self.namesrv_port}")
+        text = text.replace(DEFAULT_BROKER, f"{LOOPBACK}:{self.broker_port}")
         text = text.replace(DEFAULT_ETCD, f"{LOOPBACK}:{self.etcd_port}")
         text = text.replace(DEFAULT_ZOOKEEPER_PORT, str(self.zookeeper_port))
         for port, here in self.controller_ports.items():

@@ -115,19 +115,24 @@ class Apache:
         self._processes = [broker]
 
     @classmethod
-    def controller(cls, folder: Path) -> tuple[str, Process]:
-        """Starts one controller of DLedger; its address, and its process, which the caller ends."""
+    def controller(cls, folder: Path, raft: str = "DLedger") -> tuple[str, Process]:
+        """Starts one controller on DLedger or jRaft; its address, and its process, which the caller ends."""
         home = Path(tempfile.mkdtemp(prefix="apache-"))
         started = cls(folder, home, 0, 0)
-        address = f"{LOOPBACK}:{free_port()}"
+        port = free_port((0, 1))
+        address = f"{LOOPBACK}:{port if raft == 'DLedger' else port + 1}"
         process = started._java(
             "controller",
             ["-Xmx256m", "org.apache.rocketmq.controller.ControllerStartup"],
             {
-                "controllerType": "DLedger",
+                "controllerType": raft,
                 "controllerDLegerGroup": "tests",
                 "controllerDLegerPeers": f"n0-{address}",
                 "controllerDLegerSelfId": "n0",
+                "jRaftGroupId": "tests",
+                "jRaftServerId": f"{LOOPBACK}:{port}",
+                "jRaftInitConf": f"{LOOPBACK}:{port}",
+                "jRaftControllerRPCAddr": f"{LOOPBACK}:{port + 1}",
                 "controllerStorePath": folder,
                 "mappedFileSize": 16 << 20,
                 "bindAddress": LOOPBACK,

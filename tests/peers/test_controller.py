@@ -205,9 +205,10 @@ def test_a_broker_of_ours_and_one_of_apaches_take_each_others_place(tmp_path: Pa
         assert [one["epoch"] for one in group.ask("events", "broker-a")] == [1, 2, 3]  # type: ignore[attr-defined]
 
 
-def test_brokers_of_ours_follow_apaches_controller(tmp_path: Path) -> None:
+@pytest.mark.parametrize("raft", ["DLedger", "jRaft"])
+def test_brokers_of_ours_follow_apaches_controller(raft: str, tmp_path: Path) -> None:
     need("java", "mvn")
-    address, controller = Apache.controller(tmp_path / "controller")
+    address, controller = Apache.controller(tmp_path / "controller", raft)
     try:
         with LocalCluster(
             tmp_path / "cluster",
