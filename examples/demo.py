@@ -359,8 +359,8 @@ def _say_what_next(places: Places) -> None:
   {places.archive}  the same as a stream wrote them
   {places.folder / "broker.log"}, {places.spark_log}  what broker and Spark had to say
 
-The broker has been stopped. To look around:
-  .venv/bin/orbitmq standalone --data-dir {places.folder / "store"}
+The broker has been stopped. To look around, start it with its console, and open http://127.0.0.1:8080/:
+  .venv/bin/orbitmq standalone --console --data-dir {places.folder / "store"}
   .venv/bin/orbitmq admin topic status {TOPIC}
   .venv/bin/orbitmq admin group progress {ARCHIVE}
   .venv/bin/python examples/spark_read.py --out /tmp/flights.parquet

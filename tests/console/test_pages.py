@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,8 @@ from playwright.sync_api import Browser, Page, expect
 from orbitmq.console.security.roles import Role
 from orbitmq.console.security.users import set_user
 from orbitmq.testing import LocalBroker
-from tests.console.conftest import open_page, picture
+from tests.console.conftest import keeps_nobody_out, open_page, picture
+from tests.kit.order_schemas import avro_body, avro_schema
 from tests.kit.running_console import RunningConsole
 
 PAGES = {
@@ -356,3 +358,36 @@ def test_a_viewer_logs_in_and_sees_no_button_for_changes(guarded: Page) -> None:
     expect(guarded.get_by_role("link", name="Audit log")).to_have_count(0)
     guarded.get_by_role("button", name="Log out").click()
     expect(guarded.get_by_label("Password")).to_be_visible()
+
+
+def test_bodies_in_avro_are_shown_by_the_schema_of_their_topic(page: Page, console: RunningConsole) -> None:
+    api = console.client()
+    api.put("/api/clusters/shop/topics/coded", json={"queues": 1, "create": True})
+    message = {"base64": base64.b64encode(avro_body()).decode(), "keys": ["avro-1"]}
+    assert api.post("/api/clusters/shop/topics/coded/messages", json=message).status_code == 200
+    page.goto("/shop/topics/coded?tab=schema")
+    page.get_by_label("Avro schema (JSON)").fill('{"type": "record",')
+    page.get_by_role("button", name="Set schema").click()
+    expect(page.get_by_role("alert")).to_contain_text("line 1, column 19")
+    page.get_by_label("Avro schema (JSON)").fill(avro_schema()["text"])
+    page.get_by_role("button", name="Set schema").click()
+    expect(page.get_by_text("The schema is set")).to_be_visible()
+    page.goto("/shop/messages?by=key&topic=coded&key=avro-1")
+    expect(page.get_by_label("Body")).to_contain_text('"customer": "Ann 安"')
+    expect(page.get_by_role("button", name="Avro")).to_have_attribute("aria-pressed", "true")
+    picture(page, "avro")
+    page.get_by_role("button", name="Hex").click()
+    expect(page.get_by_label("Body")).to_contain_text("0e 02")
+    keeps_nobody_out(page, "/shop/topics/coded?tab=schema", "coded")
+
+
+def test_the_life_of_a_message_is_told(page: Page) -> None:
+    page.goto("/shop/messages?by=key&topic=orders&key=o-3")
+    page.get_by_role("link", name="Life of this message").click()
+    life = page.locator(".life")
+    expect(life).to_contain_text("Stored in queue 3 of orders at offset 0")
+    expect(life).to_contain_text("Group billing")
+    expect(page.get_by_label("Unique id")).not_to_have_value("")
+    expect(page.get_by_text("no client traced it")).to_be_visible()
+    picture(page, "life")
+    keeps_nobody_out(page, page.url.removeprefix(page.url.split("/shop/")[0]), "Messages")

@@ -23,6 +23,7 @@ from orbitmq.console.api import (  # noqa: F401 (they declare endpoints)
     looking,
     messages,
     overview,
+    schemas,
     session,
     topics,
     waiting,

@@ -7,6 +7,7 @@ import secrets
 
 from orbitmq.console.cluster import Cluster
 from orbitmq.console.redrives import Redrives
+from orbitmq.console.schemas import Schemas
 from orbitmq.console.security.audit import AuditLog
 from orbitmq.console.security.login_limit import LoginLimit
 from orbitmq.console.security.sessions import Sessions
@@ -26,6 +27,7 @@ class Console:
         """A hash takes 16 MiB: so many at a time."""
         self.audit = AuditLog(settings.audit_file)
         self.redrives = Redrives(settings.journal_file, self.audit)
+        self.schemas = Schemas(settings.schemas_file)
         self.open_csrf_token = secrets.token_urlsafe(32)
         """The token of changes while nobody has to log in."""
         self.clusters: dict[str, Cluster] = {}

@@ -74,6 +74,11 @@ class ConsoleSettings:
         return self.data_dir / "audit.jsonl"
 
     @property
+    def schemas_file(self) -> Path:
+        """Schemas by which bodies are shown."""
+        return self.data_dir / "schemas.json"
+
+    @property
     def journal_file(self) -> Path:
         """The dead letters that were sent again, and those that are to be."""
         return self.data_dir / "redrives.sqlite3"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -14,8 +14,10 @@ from orbitmq.admin.commands.messages import (
     messages_by_key,
     messages_from,
 )
+from orbitmq.admin.reading.life import life_of
 from orbitmq.console.api.endpoint import Call, endpoint
 from orbitmq.console.api.problems import ApiError
+from orbitmq.console.decoding import BadSchema, DecoderMissing, UndecodableBody
 from orbitmq.console.security.roles import Role
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.records.ids import host_text
@@ -64,6 +66,12 @@ class FoundMessage(msgspec.Struct, rename="camel"):
     body: str
     """Base64; the beginning, where `isCut`."""
     is_cut: bool
+    decoded_as: str | None = None
+    """`avro` or `protobuf`, where the topic has a schema."""
+    decoded: str | None = None
+    """The body as JSON by that schema; null where it is not of the schema,"""
+    decode_error: str | None = None
+    """and why."""
 
 
 class FoundMessages(msgspec.Struct, rename="camel"):
@@ -77,7 +85,7 @@ async def find_messages(call: Call[MessageQuery, None]) -> FoundMessages:
     """Look messages up by id, unique id, key, place or time."""
     admin, query = call.cluster.admin, call.query
     if query.id:
-        return _found([(None, await message_by_id(admin, query.id, query.topic))])
+        return await _found(call, [(None, await message_by_id(admin, query.id, query.topic))])
     if not query.topic:
         raise ApiError(422, "INVALID", "a topic is needed", "Name the topic of the message.", field="topic")
     if query.unique_id:
@@ -86,20 +94,90 @@ async def find_messages(call: Call[MessageQuery, None]) -> FoundMessages:
         found = await messages_by_key(admin, query.topic, query.key, max_count=query.max)
     elif query.broker and query.queue_id is not None and query.offset is not None:
         queue = MessageQueue(query.topic, query.broker, query.queue_id)
-        return _found([(query.broker, await message_at(admin, queue, query.offset))])
+        return await _found(call, [(query.broker, await message_at(admin, queue, query.offset))])
     elif query.from_ms is not None:
         listed = await messages_from(admin, query.topic, query.from_ms, query.max)
-        return _found([(queue.broker_name, one) for queue, one in listed])
+        return await _found(call, [(queue.broker_name, one) for queue, one in listed])
     else:
         raise ApiError(422, "INVALID", "nothing to look for", "Give an id, a key, a place or a time.")
     if not found:
         raise NoMessage(f"topic {query.topic} has no message with {query.unique_id or query.key}")
-    return _found([(None, one) for one in found])
+    return await _found(call, [(None, one) for one in found])
 
 
-def _found(messages: list[tuple[str | None, StoredMessage]]) -> FoundMessages:
+class LifeQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """The message."""
+
+    topic: str
+    unique_id: str
+
+
+class LifeStep(msgspec.Struct, rename="camel"):
+    """One thing that happened to the message. `atMs` is null of what holds now: `passed` and `waiting`."""
+
+    at_ms: int | None
+    step: str
+    """`sent`, `waited`, `stored`, `delivered`, `handled`, `retry`, `dead`, `resent`,
+    `passed` or `waiting`."""
+    source: str
+    """The evidence: `log`, `offsets` or `trace`."""
+    sentence: str
+    group: str
+    topic: str
+    message_id: str
+    is_bad: bool
+
+
+class MessageLife(msgspec.Struct, rename="camel"):
+    """The life of one message, the earliest first."""
+
+    message: FoundMessage
+    events: list[LifeStep]
+    missing: list[str]
+    """Reasons that something could not be found out."""
+
+
+@endpoint("GET", "/api/clusters/{cluster}/message-life", Role.VIEWER, rows=("events",))
+async def get_life(call: Call[LifeQuery, None]) -> MessageLife:
+    """Tell the life of one message: sent, stored, delivered, retried, given up, sent again."""
+    life = await life_of(call.cluster.admin, call.query.topic, call.query.unique_id)
+    return MessageLife(
+        await decoded(call, found_message(None, life.message, None), bytes(life.message.body)),
+        [
+            LifeStep(
+                one.at_ms,
+                one.step,
+                one.source,
+                one.sentence,
+                one.group,
+                one.topic,
+                one.message_id,
+                one.is_bad,
+            )
+            for one in life.events
+        ],
+        life.missing,
+    )
+
+
+async def _found(call: Call[Any, Any], messages: list[tuple[str | None, StoredMessage]]) -> FoundMessages:
     most = SHOWN_BYTES if len(messages) > 1 else None
-    return FoundMessages([found_message(broker, one, most) for broker, one in messages])
+    return FoundMessages(
+        [await decoded(call, found_message(broker, one, most), bytes(one.body)) for broker, one in messages]
+    )
+
+
+async def decoded(call: Call[Any, Any], found: FoundMessage, body: bytes) -> FoundMessage:
+    """The message with its body decoded, where its topic has a schema."""
+    cluster, schemas = call.cluster.name, call.console.schemas
+    schema = schemas.of(cluster).get(found.topic)
+    if schema is not None:
+        found.decoded_as = schema.kind
+        try:
+            found.decoded = await schemas.decode(cluster, found.topic, body)
+        except (UndecodableBody, BadSchema, DecoderMissing) as error:
+            found.decode_error = str(error)
+    return found
 
 
 def found_message(broker: str | None, one: StoredMessage, most: int | None) -> FoundMessage:

@@ -12,6 +12,7 @@ from orbitmq.admin.letters.journal import JournalUnusable
 from orbitmq.admin.letters.redrive import BadRequest
 from orbitmq.broker.filter.sql92 import BadExpression
 from orbitmq.client import ClientError, SendFailed, TopicNotFound
+from orbitmq.console.decoding import BadSchema, DecoderMissing
 from orbitmq.net.errors import NetError
 from orbitmq.options import OptionError
 from orbitmq.protocol.errors import (
@@ -66,6 +67,8 @@ _ROWS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], int, str, str]
     ),
     (CannotClone, 422, "CANNOT_CLONE", ""),
     ((BadRequest, BadQuestion), 422, "INVALID", "Correct the value."),
+    (BadSchema, 422, "SCHEMA", "Correct the schema at the place that is named."),
+    (DecoderMissing, 501, "DECODER_MISSING", "Install it for the console."),
     (OptionError, 422, "OPTION", "Correct the name or the value."),
     (BadExpression, 422, "FILTER", "Correct the SQL92 expression at the place that is named."),
     (IllegalName, 422, "ILLEGAL_NAME", "Choose another name."),

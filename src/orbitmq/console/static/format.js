@@ -35,3 +35,8 @@ export function span(ms) {
 }
 export const ago = (ms) => (!ms || ms <= 0 ? "–" : span(1000 * Math.max(0, Math.round((Date.now() - ms) / 1000))).replace(/^0 ms$/, "0 s"));
 export const perm = (bits) => `${bits & 4 ? "R" : "–"}${bits & 2 ? "W" : "–"}`;
+// A time to the millisecond: what happens to a message happens fast.
+export function moment(ms) {
+  const parts = { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hour12: false };
+  return new Intl.DateTimeFormat(language.value, parts).format(new Date(ms));
+}

@@ -9,17 +9,18 @@ export function Chart({ title, times, values, format, tone = "--accent" }) {
   const box = useRef(null);
   const plot = useRef(null);
   useEffect(() => {
+    const element = box.current; // the reference is gone before the observer is, where a page is left
     const axis = { stroke: () => css("--quiet"), grid: { stroke: () => css("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
     const fill = () => css(tone) + "22";
     plot.current = new uPlot({
-      width: Math.max(200, box.current.clientWidth), height: 150, legend: { show: false },
+      width: Math.max(200, element.clientWidth), height: 150, legend: { show: false },
       padding: [8, 12, 0, 0], cursor: { y: false, points: { size: 6 } },
       scales: { x: { time: true }, y: { range: (_, low, high) => [0, Math.max(high * 1.15, 1e-9 + (high || 1))] } },
       axes: [{ ...axis, space: 70, size: 28, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 58, space: 32, values: (_, ticks) => ticks.map(format) }],
       series: [{}, { stroke: () => css(tone), fill, width: 1.75, points: { show: false }, spanGaps: false }],
-    }, [times, values], box.current);
-    const resize = new ResizeObserver(() => plot.current?.setSize({ width: Math.max(200, box.current.clientWidth), height: 150 }));
-    resize.observe(box.current);
+    }, [times, values], element);
+    const resize = new ResizeObserver(() => plot.current?.setSize({ width: Math.max(200, element.clientWidth), height: 150 }));
+    resize.observe(element);
     const scheme = matchMedia("(prefers-color-scheme: dark)");
     const redraw = () => plot.current?.redraw();
     scheme.addEventListener("change", redraw);

@@ -1,7 +1,7 @@
-import { html, useMemo, useState } from "/static/html.js";
+import { html, useEffect, useMemo, useState } from "/static/html.js";
 import { inCluster, part } from "/static/api.js";
 import { useLive, useTask } from "/static/live.js";
-import { bytes, number, time } from "/static/format.js";
+import { bytes, moment, number, time } from "/static/format.js";
 import { address, go, place } from "/static/router.js";
 import { t } from "/static/words.js";
 import { Download } from "/static/ui/download.js";
@@ -10,8 +10,9 @@ import { Empty, Loading, Problem } from "/static/ui/notice.js";
 
 const SHOWN_TEXT = 256 * 1024;
 const SHOWN_HEX = 4096;
-const FIELDS = { key: ["topic", "key"], unique: ["topic", "uniqueId"], id: ["id"], place: ["topic", "broker", "queueId", "offset"], time: ["topic", "from"], text: ["topic", "text", "from", "budget"] };
-const ways = () => [["key", t("Key")], ["unique", t("Unique id")], ["id", t("Message id")], ["place", t("Place")], ["time", t("Time")], ["text", t("Text")]];
+const LIFE = ["topic", "uniqueId"];
+const FIELDS = { key: ["topic", "key"], unique: ["topic", "uniqueId"], id: ["id"], place: ["topic", "broker", "queueId", "offset"], time: ["topic", "from"], text: ["topic", "text", "from", "budget"], life: LIFE };
+const ways = () => [["key", t("Key")], ["unique", t("Unique id")], ["id", t("Message id")], ["place", t("Place")], ["time", t("Time")], ["text", t("Text")], ["life", t("Life")]];
 const local = (ms) => new Date(ms - new Date(ms).getTimezoneOffset() * 60000).toISOString().slice(0, 19);
 
 export function Messages({ cluster }) {
@@ -20,7 +21,9 @@ export function Messages({ cluster }) {
   const [form, setForm] = useState(() => ({ topic: "", key: "", uniqueId: "", id: "", broker: "", queueId: "0", offset: "0", text: "", budget: "100000", from: local(Date.now() - 3600000), ...Object.fromEntries(query) }));
   const set = (name) => (value) => setForm({ ...form, [name]: value });
   const asked = request(cluster, by, query);
-  const path = by === "text" ? null : asked;
+  // A link within this page leads to another question: its parts are in the address.
+  useEffect(() => setForm((before) => ({ ...before, ...Object.fromEntries(query) })), [asked]);
+  const path = by === "text" || by === "life" ? null : asked;
   const [round, setRound] = useState(0);
   const { value, error, loading, reload } = useLive(path, 0);
   function submit(event) {
@@ -40,6 +43,7 @@ export function Messages({ cluster }) {
     </form></section>
     <${Problem} error=${error} retry=${reload} />
     ${loading && html`<${Loading} />`}
+    ${by === "life" && asked && html`<${Life} key=${`${asked} ${round}`} cluster=${cluster} path=${asked} />`}
     ${by === "text" && asked && html`<${Search} key=${`${asked} ${round}`} path=${asked} />`}
     ${!asked && html`<${Empty} title=${t("No message was looked for yet")}>${t("Give a key, an id, a place or a time.")}<//>`}
     ${value && !value.messages.length && html`<${Empty} title=${t("No message from this time on")}><//>`}
@@ -60,6 +64,7 @@ function request(cluster, by, query) {
     const { topic, ...rest } = values;
     return inCluster(cluster, `/topics/${part(topic)}/search?${new URLSearchParams(rest)}`);
   }
+  if (by === "life") return inCluster(cluster, `/message-life?${new URLSearchParams(values)}`);
   return inCluster(cluster, `/messages?${new URLSearchParams(values)}`);
 }
 
@@ -74,6 +79,20 @@ function Search({ path }) {
     <div class="messages">${messages.map((one) => html`<${Message} key=${one.id + one.queueOffset} message=${one} open=${false} />`)}</div>`;
 }
 
+// What happened to one message, the earliest first; below it what holds now.
+function Life({ cluster, path }) {
+  const { value, error, loading, reload } = useLive(path, 0);
+  const steps = { sent: t("sent"), waited: t("waited"), stored: t("stored"), delivered: t("delivered"), handled: t("handled"), retry: t("retry"), dead: t("dead letter"), resent: t("resent"), passed: t("passed"), waiting: t("still waiting") };
+  const sources = { log: t("log"), offsets: t("offsets"), trace: t("trace") };
+  return html`<${Problem} error=${error} retry=${reload} />${loading && html`<${Loading} />`}
+    ${value && html`<section class="card"><div class="head-row titled"><h2>${t("Life")}</h2><${Download} path=${path} /></div>
+      <ol class="life">${value.events.map((one, index) => html`<li key=${index} class=${one.isBad ? "bad" : ""}>
+        <time>${one.atMs == null ? t("now") : moment(one.atMs)}</time><div><strong>${steps[one.step] ?? one.step}</strong> <span class="tag">${sources[one.source] ?? one.source}</span><div>${one.sentence}</div>
+        ${one.messageId && html`<a class="mono" href=${address(cluster, "messages", "", { by: "id", id: one.messageId })}>${one.messageId}</a>`}${one.step === "dead" && html` <a href=${address(cluster, "dead-letters", one.group)}>${t("Dead letters")}</a>`}</div></li>`)}</ol>
+      ${value.missing.map((one) => html`<p class="note quiet" key=${one}>${one}</p>`)}</section>
+      <${Message} message=${value.message} open=${false} />`}`;
+}
+
 export function Message({ message, open, children }) {
   const facts = [
     [t("Message id"), message.id], [t("Unique id"), message.uniqueId ?? "–"], [t("Stored"), `${time(message.storedMs)} · ${message.storeHost}`], [t("Sent"), time(message.bornMs)], [t("Sent by"), message.bornHost],
@@ -84,7 +103,7 @@ export function Message({ message, open, children }) {
       ${message.tags && html`<span class="tag">${message.tags}</span>`}${message.keys.map((key) => html`<span class="tag mono" key=${key}>${key}</span>`)}
       <span class="quiet">${time(message.storedMs)} · ${bytes(message.bodySize)}</span></summary>
     <div class="pad"><dl class="list">${facts.map(([name, text]) => html`<div key=${name}><dt>${name}</dt><dd class="mono">${text}</dd></div>`)}</dl>
-      <h2>${t("Properties")}</h2><dl class="list">${Object.entries(message.properties).slice(0, 500).map(([name, text]) => html`<div key=${name}><dt class="mono">${name}</dt><dd class="mono">${text}</dd></div>`)}</dl>
+      ${message.uniqueId && !message.topic.startsWith("%") && html`<div class="actions"><a class="button" href=${address(place.value.cluster, "messages", "", { by: "life", topic: message.topic, uniqueId: message.uniqueId })}>${t("Life of this message")}</a></div>`}<h2>${t("Properties")}</h2><dl class="list">${Object.entries(message.properties).slice(0, 500).map(([name, text]) => html`<div key=${name}><dt class="mono">${name}</dt><dd class="mono">${text}</dd></div>`)}</dl>
       <h2>${t("Body")}</h2><${Body} message=${message} />${children}</div>
   </details>`;
 }
@@ -93,17 +112,19 @@ export function Body({ message }) {
   const data = useMemo(() => Uint8Array.from(atob(message.body), (letter) => letter.charCodeAt(0)), [message]);
   const text = useMemo(() => decoded(data, message.isCut), [data]);
   const json = useMemo(() => parsed(text), [text]);
-  const [view, setView] = useState(json.value !== undefined ? "json" : text === null ? "hex" : "text");
+  const kind = { avro: "Avro", protobuf: "Protobuf" }[message.decodedAs];
+  const [view, setView] = useState(kind ? "decoded" : json.value !== undefined ? "json" : text === null ? "hex" : "text");
   if (!data.length) return html`<p class="quiet">${t("The body is empty.")}</p>`;
   const limit = view === "hex" ? SHOWN_HEX : SHOWN_TEXT;
   const shown = Math.min(data.length, limit);
   let content;
-  if (view === "hex" || text === null) content = dump(data.subarray(0, SHOWN_HEX));
+  if (view === "decoded") content = visible(message.decoded ?? message.decodeError ?? "");
+  else if (view === "hex" || text === null) content = dump(data.subarray(0, SHOWN_HEX));
   else if (view === "json") content = json.value === undefined ? t("The body is not JSON: {reason}", { reason: json.reason }) : json.value.slice(0, SHOWN_TEXT);
   else content = visible(text.slice(0, SHOWN_TEXT));
-  return html`<${Chips} label=${t("Show as")} value=${view} options=${[...(text === null ? [] : [["text", t("Text")], ["json", "JSON"]]), ["hex", "Hex"]]} onInput=${setView} />
+  return html`<${Chips} label=${t("Show as")} value=${view} options=${[...(kind ? [["decoded", kind]] : []), ...(text === null ? [] : [["text", t("Text")], ["json", "JSON"]]), ["hex", "Hex"]]} onInput=${setView} />
     <pre class="body" tabindex="0" aria-label=${t("Body")}>${content}</pre>
-    ${message.isCut ? html`<p class="quiet">${t("The first {shown} of {size}; look the message up by its id for all of it.", { shown: bytes(data.length), size: bytes(message.bodySize) })}</p>` : shown < data.length && html`<p class="quiet">${t("The first {shown} of {size}.", { shown: bytes(shown), size: bytes(data.length) })}</p>`}`;
+    ${message.isCut ? html`<p class="quiet">${t("The first {shown} of {size}; look the message up by its id for all of it.", { shown: bytes(data.length), size: bytes(message.bodySize) })}</p>` : view !== "decoded" && shown < data.length && html`<p class="quiet">${t("The first {shown} of {size}.", { shown: bytes(shown), size: bytes(data.length) })}</p>`}`;
 }
 
 function decoded(data, isCut) {

@@ -10,6 +10,7 @@ import { Dialog } from "/static/ui/dialog.js";
 import { Empty, Loading, Problem, say } from "/static/ui/notice.js";
 import { Table } from "/static/ui/table.js";
 import { Tabs } from "/static/ui/tabs.js";
+import { SchemaTab } from "/static/views/schema.js";
 import { Tail } from "/static/views/tail.js";
 import { fromForm, toForm, TopicFields } from "/static/views/topic_form.js";
 
@@ -18,7 +19,7 @@ export function TopicView({ cluster, name }) {
   const { value, error, loading, reload } = useLive(path, 10);
   const [dialog, setDialog] = useState("");
   const tab = place.value.query.get("tab") ?? "queues";
-  const tabs = [["queues", t("Queues")], ["routes", t("Routes")], ["groups", t("Groups")], ["tail", t("Live tail")], ...(may("operator") ? [["publish", t("Publish")]] : [])];
+  const tabs = [["queues", t("Queues")], ["routes", t("Routes")], ["groups", t("Groups")], ["tail", t("Live tail")], ["schema", t("Schema")], ...(may("operator") ? [["publish", t("Publish")]] : [])];
   const messages = value?.queues.reduce((sum, one) => sum + one.maxOffset - one.minOffset, 0);
   const canChange = value && may("admin") && value.kind !== "system";
   return html`
@@ -36,6 +37,7 @@ export function TopicView({ cluster, name }) {
       ${(tab === "queues" || tab === "routes") && html`<div class="tools"><${Download} path=${path} rows=${tab} /></div>`}
       <section class="card">
         ${tab === "queues" && html`<${Queues} topic=${value} />`}
+        ${tab === "schema" && html`<${SchemaTab} path=${`${path}/schema`} />`}
         ${tab === "routes" && html`<${Routes} topic=${value} />`}
         ${tab === "groups" && html`<${Groups} topic=${value} cluster=${cluster} />`}
         ${tab === "tail" && html`<${Tail} path=${path} />`}

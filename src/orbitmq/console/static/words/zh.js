@@ -111,6 +111,12 @@ export default {
   "{name} takes messages again: {topics} topics": "{name} 重新接收消息：{topics} 个主题",
   "{pending} pending in {scanned} of {total} records.": "已读 {scanned} / {total} 条记录，等待中 {pending} 条。",
   "{user} may no longer rely on the rule about {resource}, on all brokers.": "{user} 在所有 Broker 上不再拥有关于 {resource} 的规则。",
+  "Life": "生命周期", "Life of this message": "此消息的生命周期", "waited": "已等待", "stored": "已存储", "delivered": "已投递", "handled": "已处理", "dead letter": "成为死信",
+  "resent": "已重新发送", "passed": "已越过", "still waiting": "等待消费", "log": "日志", "offsets": "位点", "trace": "轨迹",
+  "Schema": "数据模式", "The schema is set": "模式已设置", "The schema is removed": "模式已移除",
+  "Messages are looked up with their bodies decoded by this schema. Brokers and clients know nothing of it.": "查看消息时按此模式解码消息体。Broker 和客户端不受影响。",
+  "Format": "格式", "Full name, such as shop.Order.": "完整名称，例如 shop.Order。", "Descriptor file": "描述符文件", "Avro schema (JSON)": "Avro 模式（JSON）",
+  "Descriptors (base64)": "描述符（base64）", "Set schema": "设置模式", "Remove schema": "移除模式",
   "active": "正常", "standby": "待命", "down": "无响应", "refusing": "拒绝访问", "normal": "普通", "retry": "重试", "deadLetter": "死信", "system": "系统",
   "viewer": "查看者", "operator": "操作员", "admin": "管理员",
 };
