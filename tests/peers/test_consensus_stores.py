@@ -8,12 +8,12 @@ import itertools
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
+from aetcd import rpc
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
@@ -413,24 +413,34 @@ async def test_a_lease_lasts_longer_than_its_holder_counts_on_it(
             holder.end(signal.SIGKILL)
 
 
-async def test_a_store_that_does_not_allow_it_is_named(tmp_path: Path) -> None:
-    with _servers("zookeeper", tmp_path) as servers:
-        client = KazooClient(hosts=servers.endpoints[0])
-
-        def shut() -> None:
-            client.start(LIMIT_SECONDS)
-            acl = make_digest_acl("operator", "secret", all=True)
-            client.create("/p", b"", acl=[acl])
-            client.stop()
-            client.close()
-
-        thread = threading.Thread(target=shut)
-        thread.start()
-        await asyncio.get_running_loop().run_in_executor(None, thread.join)
+async def test_an_etcd_with_users_is_named(tmp_path: Path) -> None:
+    with _servers("etcd", tmp_path) as servers:
+        async with rpc.insecure_channel(servers.endpoints[0]) as channel:
+            auth = rpc.AuthStub(channel)
+            await auth.UserAdd(rpc.AuthUserAddRequest(name="root", password="secret"))
+            await auth.UserGrantRole(rpc.AuthUserGrantRoleRequest(user="root", role="root"))
+            await auth.AuthEnable(rpc.AuthEnableRequest())
         store = open_store(_settings(servers, "/p"))
         with pytest.raises(StoreRefused, match="does not allow it"):
             await store.open()
         await store.close()
+
+
+@pytest.mark.parametrize("servers", ["zookeeper"], indirect=True)
+async def test_a_store_that_does_not_allow_it_is_named(servers: Servers, prefix: str) -> None:
+    def shut() -> None:
+        client = KazooClient(hosts=servers.endpoints[0])
+        client.start(LIMIT_SECONDS)
+        acl = make_digest_acl("operator", "secret", all=True)
+        client.create(prefix, b"", acl=[acl])
+        client.stop()
+        client.close()
+
+    await asyncio.get_running_loop().run_in_executor(None, shut)
+    store = open_store(_settings(servers, prefix))
+    with pytest.raises(StoreRefused, match="does not allow it"):
+        await store.open()
+    await store.close()
 
 
 @pytest.mark.needs("openssl")

@@ -49,6 +49,8 @@ CHANNEL_OPTIONS = [
     ("grpc.max_reconnect_backoff_ms", 1_000),
     ("grpc.max_receive_message_length", 64 << 20),
 ]
+_NO_USER = "user name is empty"
+"""An etcd with users says this to those that do not sign in."""
 _TLS_MARKS = ("ssl", "tls", "certificate", "handshake")
 
 
@@ -295,8 +297,10 @@ class EtcdStore:
         code, details = error.code(), (error.details() or "").strip()
         where = f"etcd at {self._names}"
         status = grpc.StatusCode
-        if code in (status.UNAUTHENTICATED, status.PERMISSION_DENIED):
-            return StoreRefused(f"{where} does not allow it: {details}")
+        if code in (status.UNAUTHENTICATED, status.PERMISSION_DENIED) or _NO_USER in details:
+            return StoreRefused(
+                f"{where} does not allow it: {details}; controllers sign in by certificate: storeCertPath"
+            )
         if code == status.UNAVAILABLE and "etcdserver" not in details:
             if self._tls is not None and any(mark in details.lower() for mark in _TLS_MARKS):
                 return StoreUntrusted(
