@@ -33,6 +33,7 @@ EXCUSED: dict[str, str] = {
     r"^root may write everywhere": "who runs .ci/run may be root, whom no permission stops",
     r"a container engine": "few machines let a container engine run inside another one",
     r"the image .* which cannot be pulled": "the registry of images may be out of reach",
+    r"the tools of systemd": "machines that it does not run lack them",
     r"pyright": "it brings Node.js, which machines without it would have to fetch",
     r"keeps everything in memory": "on such a file system nothing is ever cold",
     r"^ORBITMQ_\w+ ": "a longer form of a test that runs: it is asked for by its variable",
@@ -116,6 +117,7 @@ NEEDS: dict[str, tuple[str, Callable[[], bool]]] = {
     # Programs and modules.
     "chromium": ("the browser chromium", _program("chromium")),
     "etcd": ("etcd (Debian: etcd-server)", _program("etcd")),
+    "systemd": ("the tools of systemd (systemd-analyze)", _program("systemd-analyze")),
     "openssl": ("the program openssl", _program("openssl")),
     "atheris": ("atheris, for fuzzing guided by coverage", _module("atheris")),
     "pyright": ("the program pyright", _program("pyright")),

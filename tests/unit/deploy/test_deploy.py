@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,10 @@ from orbitmq.broker.options import BROKER_TABLE, BrokerSettings
 from orbitmq.broker.stats.metric_families import FAMILIES, HISTOGRAM
 from orbitmq.cli import serving
 from orbitmq.cli.app import app
+from orbitmq.cli.controller import controller
+from orbitmq.controller.options import CONTROLLER_TABLE
 from orbitmq.nameserver.options import NAMESRV_TABLE
-from orbitmq.options import from_environment
+from orbitmq.options import Layer, from_environment
 from orbitmq.server.controller.metrics import COMMON_LABELS, CONTROLLER_FAMILIES
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
@@ -210,6 +213,42 @@ def test_the_access_file_of_compose_turns_access_control_on() -> None:
     assert settings.authorization_enabled
 
 
+def test_the_cluster_of_compose_is_two_name_servers_and_a_synchronous_master_with_its_slave() -> None:
+    services = yaml.safe_load((DEPLOY / "compose.cluster.yaml").read_text())["services"]
+    roles = {}
+    for name, service in services.items():
+        flags = parsed(service["command"]).params
+        if service["command"][0] == "broker":
+            assignments = dict(one.split("=", 1) for one in flags["assignments"])
+            values = {"brokerId": flags["brokerId"] or 0, "brokerName": flags["brokerName"], **assignments}
+            roles[name] = BROKER_TABLE.load([Layer("the test", values)])
+            assert f"--advertise={name}" in service["command"], "slaves and clients find it by its name"
+            known = flags["namesrvAddr"].split(";")
+            assert [one.partition(":")[0] for one in known] == ["namesrv-1", "namesrv-2"]
+    master, slave = roles["broker-a-0"], roles["broker-a-1"]
+    assert (master.broker_role, master.in_sync_replicas, master.broker_name) == ("SYNC_MASTER", 2, "broker-a")
+    assert (slave.is_slave, slave.broker_id, slave.broker_name) == (True, 1, "broker-a")
+    assert master.flush_disk_type == slave.flush_disk_type == "SYNC_FLUSH"
+
+
+def test_the_unit_of_the_controller_names_its_store() -> None:
+    text = (DEPLOY / "systemd" / "orbitmq-controller.service").read_text()
+    given = dict(pair.split("=", 1) for pair in re.findall(r"^Environment=(.*)$", text, re.MULTILINE))
+    settings = CONTROLLER_TABLE.load([from_environment(given)])
+    assert settings.store_address.startswith("etcd://")
+
+
+@pytest.mark.needs("systemd")
+@pytest.mark.parametrize("unit", sorted((DEPLOY / "systemd").glob("*.service")), ids=lambda path: path.name)
+def test_systemd_finds_no_fault_with_the_units(unit: Path, tmp_path: Path) -> None:
+    # The program and its user are where the package is installed, not here.
+    text = unit.read_text().replace("/opt/orbitmq/bin/orbitmq", "/bin/true")
+    there = tmp_path / unit.name
+    there.write_text(re.sub(r"^(User|Group)=orbitmq$", r"\1=root", text, flags=re.MULTILINE))
+    done = subprocess.run(["systemd-analyze", "verify", there], capture_output=True, text=True, check=False)
+    assert unit.name not in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("unit", sorted((DEPLOY / "systemd").glob("*.service")), ids=lambda path: path.name)
 def test_units_are_of_type_notify_and_start_what_exists(unit: Path) -> None:
     text = unit.read_text()
@@ -218,4 +257,4 @@ def test_units_are_of_type_notify_and_start_what_exists(unit: Path) -> None:
     [start] = re.findall(r"^ExecStart=(.*)$", text, re.MULTILINE)
     program, *words = shlex.split(start)
     assert program.endswith("/orbitmq")
-    assert parsed(words).command in (serving.standalone, serving.broker, serving.namesrv)
+    assert parsed(words).command in (serving.standalone, serving.broker, serving.namesrv, controller)
