@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import time
 from collections.abc import Coroutine, Sequence
 from typing import Any
@@ -28,6 +30,9 @@ BROKER_NOT_EXIST = 10003
 V5_0_0 = 413
 """Brokers before it give every message of a batch the batch's own properties, its id among them."""
 
+LOOK_SECONDS = 0.25
+"""Interval of looks at the route while a broker is waited for that did not answer before."""
+
 RETRY_CODES = frozenset(
     {
         ResponseCode.TOPIC_NOT_EXIST,
@@ -49,6 +54,14 @@ class BrokerUnknown(ClientError):
     code = BROKER_NOT_EXIST
 
 
+class MasterMoved(NetError):
+    """A try was given up, for its broker is no master any more. It may have been carried out."""
+
+    def __init__(self, address: str, broker_name: str) -> None:
+        super().__init__(f"{address} is not the master of {broker_name} any more")
+        self.address = address
+
+
 class Sender:
     """Gets a request to a broker of its topic."""
 
@@ -57,6 +70,8 @@ class Sender:
         self._options = options
         self._latencies = LatencyTable() if options.send_latency_enable else None
         self._in_turn = RoundRobin(self._latencies)
+        self._silent: set[str] = set()
+        """Addresses that left a send without an answer, and have answered none since."""
 
     def known_queues(self, topic: str) -> Sequence[MessageQueue] | None:
         """The same as `queues` where nothing has to be looked up, else None."""
@@ -116,6 +131,8 @@ class Sender:
             except (NetError, BrokerUnknown) as error:
                 failures.append((last_broker, error))
                 code = _code_of(error)
+                if isinstance(error, CallTimeout):
+                    self._silent.add(error.address)
                 self._instance.refresh_route_soon(request.topic)
             else:
                 if self._instance.routes.is_template(request.topic):
@@ -155,8 +172,43 @@ class Sender:
         """One try. Raises BrokerUnknown; awaited, what a call raises."""
         address = self._addressed(request, queue)
         if self._latencies is None and isinstance(request, SendMessageV2):
-            return self._instance.call(address, request, timeout_ms)
+            return self._call(address, request, queue, timeout_ms)
         return self._watched(address, request, queue, timeout_ms)
+
+    def _call(
+        self,
+        address: str,
+        request: SendMessageV2 | SendBatchMessage,
+        queue: MessageQueue,
+        timeout_ms: float,
+    ) -> Coroutine[Any, Any, SendReply]:
+        if address in self._silent:
+            return self._call_unless_moved(address, request, queue, timeout_ms)
+        return self._instance.call(address, request, timeout_ms)
+
+    async def _call_unless_moved(
+        self,
+        address: str,
+        request: SendMessageV2 | SendBatchMessage,
+        queue: MessageQueue,
+        timeout_ms: float,
+    ) -> SendReply:
+        """The same at a broker that may be paused: the route may name another master any moment."""
+        call = asyncio.ensure_future(self._instance.call(address, request, timeout_ms))
+        try:
+            while not (await asyncio.wait([call], timeout=LOOK_SECONDS))[0]:
+                with contextlib.suppress(NetError, BrokerRefused):
+                    await self._instance.routes.refresh(request.topic)
+                if self._instance.routes.master(queue.broker_name) != address:
+                    raise MasterMoved(address, queue.broker_name)
+            reply = call.result()
+        except BrokerRefused:
+            self._silent.discard(address)
+            raise
+        finally:
+            call.cancel()
+        self._silent.discard(address)
+        return reply
 
     async def _watched(
         self,
@@ -170,10 +222,10 @@ class Sender:
             request.properties = without_unique_id(request.properties or "")
         table = self._latencies
         if table is None:
-            return await self._instance.call(address, request, timeout_ms)
+            return await self._call(address, request, queue, timeout_ms)
         started = time.monotonic() * 1000
         try:
-            reply = await self._instance.call(address, request, timeout_ms)
+            reply = await self._call(address, request, queue, timeout_ms)
         except (NetError, BrokerRefused) as error:
             now = time.monotonic() * 1000
             table.failed(queue.broker_name, now, reachable=isinstance(error, BrokerRefused))

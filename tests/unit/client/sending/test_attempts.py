@@ -11,6 +11,7 @@ from orbitmq.client.core.message import Message, SendStatus
 from orbitmq.client.producer.producer import BatchPartlySent, Producer
 from orbitmq.net.errors import CallTimeout, ConnectFailed
 from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.bodies.route import BrokerData, QueueData
 from orbitmq.protocol.errors import BrokerRefused, MessageIllegal, Refused
 from orbitmq.protocol.records.properties import decode_properties
 from orbitmq.protocol.requests.send import SendBatchMessage, SendMessageV2, SendReply
@@ -204,3 +205,36 @@ async def test_closing_waits_for_what_is_under_way(broker: FakeBroker) -> None:
     await producer.close()
     with pytest.raises(SendFailed):
         await sending
+
+
+async def test_a_broker_that_answered_nothing_is_waited_for_while_the_route_names_it(
+    two: tuple[FakeBroker, FakeBroker],
+) -> None:
+    names, master = two
+    names.topics["T"].queue_datas = [QueueData(master.name, 1, 1, 6)]
+    names.topics["T"].broker_datas = [BrokerData("C", "broker-b", {0: master.address})]
+    master.on(SendMessageV2, lambda _: None)  # as a paused process
+    names.on(SendMessageV2, stored)
+    async with Producer("g", names.address, send_msg_timeout_ms=50_000) as producer:
+        with pytest.raises(SendFailed):
+            await producer.send(Message("T", b"x"), timeout_ms=100)
+        sending = asyncio.create_task(producer.send(Message("T", b"y")))
+        await master.until(lambda: len(master.of(SendMessageV2)) == 2)
+        names.topics["T"].broker_datas = [BrokerData("C", "broker-b", {0: names.address})]
+        async with asyncio.timeout(20):  # and not the time of a try
+            await sending
+    assert len(names.of(SendMessageV2)) == 1
+
+
+async def test_a_broker_that_answers_again_is_like_any_other(broker: FakeBroker) -> None:
+    broker.topic("T")
+    broker.on(SendMessageV2, lambda _: None)
+    async with Producer("g", broker.address) as producer:
+        with pytest.raises(SendFailed):
+            await producer.send(Message("T", b"x"), timeout_ms=100)
+        broker.on(SendMessageV2, lambda _: Refused(13, "message illegal"))
+        with pytest.raises(MessageIllegal):
+            await producer.send(Message("T", b"x"))
+        broker.on(SendMessageV2, stored)
+        for _ in range(2):
+            await producer.send(Message("T", b"x"))
