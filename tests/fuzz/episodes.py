@@ -37,7 +37,9 @@ from orbitmq.protocol.requests.transaction import EndTransaction
 from orbitmq.spark.read.arrow_cy import COLUMN_TYPES, MAX_QUEUE_OFFSET, RecordScanner
 from orbitmq.store import PendingMessage
 from orbitmq.store.index import index_cy
-from orbitmq.store.queue.scan_cy import Picked, count_valid, pick_records, record_offsets
+from orbitmq.store.queue.records_cy import record_offsets
+from orbitmq.store.queue.scan_cy import Picked
+from orbitmq.store.queue.units_cy import count_valid
 from tests.fuzz import shapes
 from tests.fuzz.targets import TARGETS
 from tests.kit import access
@@ -88,10 +90,10 @@ class Pair:
         self.second = second
         self._code = code
         self._take = {
-            SendMessageV2.CODE: first.take_frames,
-            SendBatchMessage.CODE: first.take_batches,
-            AckMessage.CODE: first.take_acks,
-            PullMessage.CODE: first.take_pulls,
+            SendMessageV2.CODE: first.handle_sends,
+            SendBatchMessage.CODE: first.handle_batches,
+            AckMessage.CODE: first.handle_acks,
+            PullMessage.CODE: first.handle_pulls,
         }[code]
 
     def read(self, data: bytes) -> None:
@@ -331,14 +333,14 @@ def pops(chance: Random) -> None:
                     command.opaque = opaque
                     frames.append(shapes.frame(command, chance, 0.25))
                 data = b"".join(frames)
-                for take in (broker.take_pops, broker.take_acks):
+                for take in (broker.handle_pops, broker.handle_acks):
                     taken = take(data, PEER, NOW + 1)
                     end = 0 if taken is None else taken.end
                     assert decode_frames(data[:end], MAX_FRAME_BYTES)[1] == end
                     data = data[end:]
             whole = shapes.frame(_pop(chance), chance, 0)
             for end in {*range(min(len(whole), 400)), *(chance.randrange(len(whole)) for _ in range(60))}:
-                assert broker.take_pops(whole[:end], PEER, NOW + 1) is None
+                assert broker.handle_pops(whole[:end], PEER, NOW + 1) is None
             assert all(record.size for record in broker.log())
         finally:
             broker.close()
@@ -549,7 +551,7 @@ def inner_batches(chance: Random) -> None:
 
 
 class _Log:
-    """Segments in memory, as `pick_records` asks for them."""
+    """Segments in memory, as `Picked` asks for them."""
 
     def __init__(self, segments: list[Any]) -> None:
         self._segments = segments
@@ -595,13 +597,12 @@ def queue_units(chance: Random) -> None:
     for _ in range(20):
         held = _units(chance, units)
         assert 0 <= count_valid(held) <= len(held) // 20
-        picked = Picked()
         into = bytearray(chance.choice((100, 5000, 200_000))) if chance.random() < 0.5 else None
-        pick_records(
-            picked, held[: len(held) // 20 * 20], 0, chance.randrange(4), topic, None, True, 32, 1 << 20,
-            (1 << 18, 32, 1 << 16, 8), base, 1 << 30, chance.choice((0, 1 << 62)), log, chance.random() < 0.5,
-            None, into,
+        picked = Picked(
+            chance.randrange(4), topic, None, True, 32, 1 << 20, (1 << 18, 32, 1 << 16, 8), base, 1 << 30,
+            chance.choice((0, 1 << 62)), log, chance.random() < 0.5, None, into,
         )  # fmt: skip
+        picked.pick(held[: len(held) // 20 * 20], 0)
         if into is None:
             served = b"".join(picked.records)
             assert len(served) == picked.size_bytes
@@ -685,24 +686,24 @@ def waiting_units(chance: Random) -> None:
 
 def _copy_or_plan(broker: RealBroker, topic: str, known: list[tuple[int, int, int]], chance: Random) -> None:
     store = broker.store
-    room = store.room(NOW)
-    if room is None:
+    writer = store.reserve(NOW)
+    if writer is None:
         return
-    begins = [unit[0] - room.segment_start for unit in known if unit[0] >= room.segment_start]
+    begins = [unit[0] - writer.segment_start for unit in known if unit[0] >= writer.segment_start]
     undo = None
     if begins and chance.random() < 0.4:
         at = chance.choice(begins) + chance.choice(LENGTHS)
-        undo = at, room.view[at]
-        room.view[at] = chance.randrange(256)
+        undo = at, writer.view[at]
+        writer.view[at] = chance.randrange(256)
     units = _units(chance, [unit for unit in known if chance.random() < 0.7])
     try:
         if topic == SCHEDULE_TOPIC:
-            made: Any = copy_due(units, NOW, room, HALF_TOPICS)
+            made: Any = copy_due(units, NOW, writer, HALF_TOPICS)
         else:
             planned = plain_units(
                 units,
                 NOW,
-                room,
+                writer,
                 0,
                 100,
                 lambda _: (-1, -1, 0),
@@ -716,11 +717,11 @@ def _copy_or_plan(broker: RealBroker, topic: str, known: list[tuple[int, int, in
             assert planned is None or len(planned.units) % 52 == 0
     finally:
         if undo is not None:
-            room.view[undo[0]] = undo[1]
+            writer.view[undo[0]] = undo[1]
     if made is None:
-        store.leave(room)
+        store.rollback(writer)
     else:
-        store.wrote_into(room)
+        store.commit(writer)
 
 
 @episode

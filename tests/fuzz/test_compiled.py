@@ -42,10 +42,11 @@ MET_IN = {
     "broker/auth/admission_cy.py": {"admitted_bytes": "admissions"},
     "broker/delay/delay_cy.py": {"copy_due": "waiting_units"},
     "broker/delay/timer_intake_cy.py": {"plain_units": "waiting_units"},
-    "broker/pop/acks_cy.py": {"take_acks": "acknowledgements"},
-    "broker/pull/pulls_cy.py": {"take_pulls": "pulls", "answer": "pulls"},
-    "broker/send/batches_cy.py": {"take_batches": "batches"},
-    "broker/send/frames_cy.py": {"take_sends": "sends"},
+    "broker/pop/acks_cy.py": {"handle_acks": "acknowledgements"},
+    "broker/pull/pulls_cy.py": {"handle_pulls": "pulls", "answer": "pulls"},
+    "broker/send/batches_cy.py": {"handle_batches": "batches"},
+    "broker/send/frames_cy.py": {"handle_sends": "sends"},
+    "broker/transaction/decisions_cy.py": {"Decisions": "sends"},
     "protocol/records/batch_cy.py": {"measure_batch": "inner_batches", "split_batch": "inner_batches"},
     "protocol/records/message_cy.py": {
         "decode_record": "records",
@@ -73,14 +74,16 @@ MET_IN = {
         "put_records": "index_chains",
     },
     "store/log/append_cy.py": {"append_messages": "sends"},
-    "store/queue/scan_cy.py": {
-        "QueueCursor": "pulls",
-        "count_valid": "queue_units",
+    "store/queue/records_cy.py": {
         "is_sound": "queue_units",
-        "pick_records": "queue_units",
         "properties_of": "queue_units",
         "record_offsets": "queue_units",
     },
+    "store/queue/scan_cy.py": {
+        "QueueCursor": "pulls",
+        "Picked": "queue_units",
+    },
+    "store/queue/units_cy.py": {"count_valid": "queue_units"},
     "store/recovery/replay_cy.py": {"put_next_units": "store_files"},
 }
 """Compiled functions that are given bytes of a peer or a file, and an episode in which they are."""

@@ -93,13 +93,13 @@ class MemoryStore:
         """None at once: they are asked for one by one."""
         return b""
 
-    def room(self, now_ms: int) -> None:
+    def reserve(self, now_ms: int) -> None:
         """Nobody writes here but `append`."""
 
-    def wrote_into(self, room: object) -> None:
+    def commit(self, writer: object) -> None:
         raise AssertionError("there was no room")
 
-    leave = wrote_into
+    rollback = commit
 
     def message_at(self, physical_offset: int, size: int) -> StoredMessage | None:
         try:

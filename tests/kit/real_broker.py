@@ -70,11 +70,11 @@ class RealBroker:
         for _ in self.broker.take_up(now):
             pass
         self._handlers, self._many, (sends, batches, pulls, pops, acks) = self.broker.bind()
-        self.take_frames = sends.take
-        self.take_batches = batches.take
-        self.take_pulls = pulls.take
-        self.take_pops = pops.take
-        self.take_acks = acks.take
+        self.handle_sends = sends.handle
+        self.handle_batches = batches.handle
+        self.handle_pulls = pulls.handle
+        self.handle_pops = pops.handle
+        self.handle_acks = acks.handle
 
     def close(self) -> None:
         self.store.close()
@@ -100,7 +100,7 @@ class RealBroker:
         `at_once` offers them to what takes frames first, and the rest together, as connections do; else each
         goes the general way by itself.
         """
-        taken = self.take_frames(data, peer, now) if at_once else None
+        taken = self.handle_sends(data, peer, now) if at_once else None
         answers: list[Any] = [] if taken is None else FrameSplitter().feed(taken.answers)
         commands, _ = decode_frames(data, MAX_FRAME_BYTES, 0 if taken is None else taken.end)
         results = [self.by_rules(command, now, peer) for command in commands] if not at_once else []
@@ -129,11 +129,11 @@ class RealBroker:
         itself.
         """
         begin = data[8:23]
-        take = self.take_frames
+        take = self.handle_sends
         if begin.startswith(b'{"code":320,'):
-            take = self.take_batches
+            take = self.handle_batches
         elif begin == b'{"code":200051,':
-            take = self.take_acks
+            take = self.handle_acks
         taken = take(data, peer, now) if at_once else None
         answers: list[Command] = [] if taken is None else FrameSplitter().feed(taken.answers)
         commands, _ = decode_frames(data, MAX_FRAME_BYTES, 0 if taken is None else taken.end)
@@ -163,7 +163,7 @@ class RealBroker:
         self, data: bytes, now: int = NOW, peer: Peer = PEER, *, at_once: bool = True
     ) -> tuple[dict[int, Command], dict[int, Wait]]:
         """The answers to the pulls of one read, and what is held of them, by opaque; `at_once` as above."""
-        taken = self.take_pulls(data, peer, now) if at_once else None
+        taken = self.handle_pulls(data, peer, now) if at_once else None
         answers = [] if taken is None else FrameSplitter().feed(taken.answers)
         held = {} if taken is None else {command.opaque: wait for command, wait in taken.results}
         commands, _ = decode_frames(data, MAX_FRAME_BYTES, 0 if taken is None else taken.end)
@@ -184,7 +184,7 @@ class RealBroker:
 
     def taken_bytes(self, data: bytes, now: int = NOW, peer: Peer = PEER) -> int:
         """Number of bytes of a read that are taken as frames."""
-        taken = self.take_frames(data, peer, now)
+        taken = self.handle_sends(data, peer, now)
         return 0 if taken is None else taken.end
 
     def log(self) -> list[StoredMessage]:
@@ -208,6 +208,8 @@ class RealBroker:
 @contextlib.contextmanager
 def two_brokers(folder: Path, **properties: object) -> Iterator[tuple[RealBroker, RealBroker]]:
     """Two that are alike, to be asked the same in two ways; both have queues 0 to 3 of the topic."""
+    # A disk that stalls has neither of them refuse messages.
+    properties = {"osPageCacheBusyTimeOutMills": 600_000, **properties}
     pair = RealBroker(folder / "a", **properties), RealBroker(folder / "b", **properties)
     for broker in pair:
         for queue_id in range(4):

@@ -63,8 +63,8 @@ READS = st.one_of(st.lists(USUAL, min_size=1, max_size=12), st.lists(ANY, min_si
 
 
 @contextlib.contextmanager
-def filled(folder: Path) -> Iterator[tuple[RealBroker, RealBroker]]:
-    with two_brokers(folder) as pair:
+def filled(folder: Path, **properties: object) -> Iterator[tuple[RealBroker, RealBroker]]:
+    with two_brokers(folder, **properties) as pair:
         for broker in pair:
             for _ in range(1, MESSAGES):
                 for queue_id in range(2):
@@ -72,16 +72,25 @@ def filled(folder: Path) -> Iterator[tuple[RealBroker, RealBroker]]:
         yield pair
 
 
-@pytest.fixture(scope="module")
-def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RealBroker, RealBroker]]:
-    with filled(tmp_path_factory.mktemp("brokers")) as pair:
+with_and_without_checksum = pytest.fixture(
+    scope="module", params=[False, True], ids=["as they are", "with a checksum at the end"]
+)
+
+
+@with_and_without_checksum
+def brokers(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[tuple[RealBroker, RealBroker]]:
+    with filled(tmp_path_factory.mktemp("brokers"), enabledAppendPropCRC=request.param) as pair:
         yield pair
 
 
-@pytest.fixture(scope="module")
-def alike(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RealBroker, RealBroker]]:
+@with_and_without_checksum
+def alike(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[tuple[RealBroker, RealBroker]]:
     """Two whose logs stay alike."""
-    with filled(tmp_path_factory.mktemp("alike")) as pair:
+    with filled(tmp_path_factory.mktemp("alike"), enabledAppendPropCRC=request.param) as pair:
         # The timers' queue is there from now on.
         for broker in pair:
             broker.read(frame(1, {"handle": POPS[0], "offset": 0}), at_once=False)
@@ -110,6 +119,8 @@ def acknowledged(broker: RealBroker, begin: int, but: bytes | None = None) -> Co
         offsets = body.pop("aol", None) or [body["ao"]]
         del body["ao"]
         properties = record.property_map()
+        # Of the record as a whole: each has its own.
+        assert (properties.pop("__CRC32#", None) is not None) == broker.store.options.enabled_append_prop_crc
         assert properties.pop("UNIQ_KEY").endswith("@ack")
         assert properties.pop("TAGS") in ("ack", "bAck")
         for offset in offsets:
@@ -144,7 +155,7 @@ def in_both_ways(alike: tuple[RealBroker, RealBroker], data: bytes, now: int = N
     for broker, at_once in zip(alike, (True, False), strict=True):
         begin = broker.store.max_physical
         if at_once:
-            taken = broker.take_acks(data, PEER, now)
+            taken = broker.handle_acks(data, PEER, now)
             assert taken is not None
             assert taken.end == len(data)
             answers = taken.answers
@@ -208,7 +219,7 @@ def test_under_sync_flush_the_answers_wait_for_the_disk(tmp_path: Path) -> None:
     broker.store.flush_now()
     data = frame(1, {"handle": POPS[0], "offset": 0})
     broker.read(data, at_once=False)  # the timers' queue is there from now on
-    taken = broker.take_acks(data, PEER, NOW)
+    taken = broker.handle_acks(data, PEER, NOW)
     assert taken is not None
     assert taken.durable == broker.store.max_physical
     assert taken.deadline > NOW
@@ -224,7 +235,7 @@ def test_a_pop_whose_check_point_is_in_memory_is_left(tmp_path: Path) -> None:
     assert world.broker.points.kept == 1
     for got in (first, second):
         fields = {"handle": got.handle, "offset": got.record.queue_offset, "last": ""}
-        assert world.real.take_acks(frame(0, fields), PEER, world.now) is None
+        assert world.real.handle_acks(frame(0, fields), PEER, world.now) is None
         world.ack(got)
     assert world.broker.points.kept == 0
     world.close()

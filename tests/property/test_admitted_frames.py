@@ -130,7 +130,7 @@ def answered(broker: RealBroker, data: bytes, *, at_once: bool) -> tuple[list[Co
         taken = None
         for taker in broker.broker.bind()[2][:4]:
             if data.startswith(taker.begins, end + 8):
-                taken = taker.take(data[end:may], PEER, NOW + 1)
+                taken = taker.handle(data[end:may], PEER, NOW + 1)
                 break
         if taken is None:
             break

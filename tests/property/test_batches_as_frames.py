@@ -75,9 +75,11 @@ def batch(messages: list[tuple[int, bytes, bytes]], **fields: Any) -> SendBatchM
     return SendBatchMessage(**values, body=encode_batch(messages))
 
 
-@pytest.fixture(scope="module")
-def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RealBroker, RealBroker]]:
-    with two_brokers(tmp_path_factory.mktemp("brokers")) as pair:
+@pytest.fixture(scope="module", params=[False, True], ids=["as they are", "with a checksum at the end"])
+def brokers(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[tuple[RealBroker, RealBroker]]:
+    with two_brokers(tmp_path_factory.mktemp("brokers"), enabledAppendPropCRC=request.param) as pair:
         yield pair
 
 
@@ -122,19 +124,45 @@ def test_frames_come_to_the_same_as_requests(brokers, batches, damage) -> None: 
     assert known(first) == known(second)
 
 
+@pytest.mark.parametrize(
+    "properties",
+    [
+        b"",
+        b"K\x01v",
+        b"K\x01v\x02",
+        b"__CRC32#\x010000000000\x02",
+        b"K\x01v\x02__CRC32#\x011",
+        b"K\x01__CRC32#\x01\x02",
+    ],
+)
+def test_properties_before_a_checksum(brokers: tuple[RealBroker, RealBroker], properties: bytes) -> None:
+    messages = [(0, b"one", properties), (0, b"two", b"UNIQ_KEY\x0100\x02TAGS\x01a")]
+    data = encode_command(batch(messages, queue_id=1).to_command(opaque=1))
+    end = brokers[0].store.max_physical
+    ours, theirs = (
+        broker.read(data, NOW + 1, at_once=at_once)
+        for broker, at_once in zip(brokers, (True, False), strict=True)
+    )
+    assert ours == theirs
+    assert ours[1][0] == 0
+    first, second = (list(broker.store.records_from(end)) for broker in brokers)
+    assert len(first) == 2
+    assert first == second
+
+
 @pytest.mark.skipif(not IS_COMPILED, reason="interpreted, every batch goes the ordinary way")
 def test_the_batches_of_apaches_client_are_plain(brokers: tuple[RealBroker, RealBroker]) -> None:
     body = encode_batch([(0, b"one", b"UNIQ_KEY\x0100\x02WAIT\x01true\x02")] * 2)
     [sent] = [request for request in REQUESTS if request["code"] == SendBatchMessage.CODE]
     fields = {**sent["extFields"], "b": "TopicTest"}
     data = encode_command(Command(SendBatchMessage.CODE, ext=fields, body=body, opaque=7))
-    taken = brokers[0].take_batches(data, PEER, NOW + 2)
+    taken = brokers[0].handle_batches(data, PEER, NOW + 2)
     assert taken is not None
     assert (taken.end, taken.answered) == (len(data), 1)
     [answer], _ = decode_frames(taken.answers, MAX_FRAME_BYTES)
     assert answer.ext is not None
     assert f"UNIQ_KEY\x01{answer.ext['transactionId']}\x02" in fields["i"]
-    brokers[1].take_batches(data, PEER, NOW + 2)
+    brokers[1].handle_batches(data, PEER, NOW + 2)
 
 
 @pytest.mark.skipif(not IS_COMPILED, reason="interpreted, every batch goes the ordinary way")
@@ -145,7 +173,7 @@ def test_plain_batches_are_taken_with_all_that_are_behind_them(
     data = b"".join(encode_command(plain.to_command(opaque=number)) for number in range(3))
     other = encode_command(batch([(0, b"x", b"")], queue_id=9).to_command())
     for broker in brokers:
-        taken = broker.take_batches(data + other, PEER, NOW + 2)
+        taken = broker.handle_batches(data + other, PEER, NOW + 2)
         assert taken is not None
         assert (taken.end, taken.answered) == (len(data), 3)
-        assert broker.take_batches(other, PEER, NOW + 2) is None
+        assert broker.handle_batches(other, PEER, NOW + 2) is None

@@ -35,12 +35,16 @@ WAITING = st.fixed_dictionaries(
 )
 
 
-@pytest.fixture(scope="module", params=["ASYNC_FLUSH", "SYNC_FLUSH"])
+@pytest.fixture(scope="module", params=["ASYNC_FLUSH", "SYNC_FLUSH", "checksums"])
 def brokers(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[RealBroker, RealBroker]]:
     folder = tmp_path_factory.mktemp("brokers")
-    pair = tuple(RealBroker(folder / name, flushDiskType=request.param) for name in "ab")
+    checksums = request.param == "checksums"
+    flush = "ASYNC_FLUSH" if checksums else request.param
+    pair = tuple(
+        RealBroker(folder / name, flushDiskType=flush, enabledAppendPropCRC=checksums) for name in "ab"
+    )
     for broker in pair:
         for queue_id in range(4):
             broker.send(queue_id=queue_id)
@@ -67,11 +71,11 @@ def wait_and_come(broker: RealBroker, waiting: list[dict[str, Any]], now: int, *
             segment.view[stored.physical_offset - segment.start + at % stored.size] ^= bits
     store.flush_now()
     come_from = store.max_physical
-    room = store.room
+    reserve = store.reserve
     if not at_once:
-        store.room = lambda now_ms: None  # type: ignore[method-assign]
+        store.reserve = lambda now_ms: None  # type: ignore[method-assign]
     delay.deliver_due(now)
-    store.room = room  # type: ignore[method-assign]
+    store.reserve = reserve  # type: ignore[method-assign]
     store.flush_now()
     delay.deliver_due(now + 10_000)
     store.flush_now()

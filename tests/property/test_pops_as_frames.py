@@ -92,7 +92,7 @@ def one_by_one(broker: RealBroker, commands: list[Command]) -> dict[int, Any]:
 
 
 def as_frames(broker: RealBroker, data: bytes) -> tuple[dict[int, Any], int]:
-    taken = broker.take_pops(data, PEER, NOW)
+    taken = broker.handle_pops(data, PEER, NOW)
     if taken is None:
         return {}, 0
     assert sum(answered for answered, _ in taken.by_code.values()) == taken.answered
@@ -164,7 +164,7 @@ def test_acknowledgements_around_pops_are_taken_with_them(brokers) -> None:  # t
         acks[5],
     ]
     data = b"".join(parts)
-    taken = broker.take_pops(data, PEER, NOW)
+    taken = broker.handle_pops(data, PEER, NOW)
     assert taken is not None
     assert taken.end == len(data)
     assert taken.by_code == {AckMessage.CODE: (6, 0)}
@@ -176,11 +176,11 @@ def test_acknowledgements_around_pops_are_taken_with_them(brokers) -> None:  # t
 
 def test_under_sync_flush_pops_are_left(tmp_path) -> None:  # type: ignore[no-untyped-def]
     broker = RealBroker(tmp_path / "sync", flushDiskType="SYNC_FLUSH")
-    assert broker.take_pops(pop(1, GROUP, {"queue_id": 0}), PEER, NOW) is None
+    assert broker.handle_pops(pop(1, GROUP, {"queue_id": 0}), PEER, NOW) is None
     broker.close()
 
 
-@pytest.mark.parametrize("fails", ["room", "append"])
+@pytest.mark.parametrize("fails", ["reserve", "append"])
 def test_what_was_popped_leaves_whatever_fails_behind_it(  # type: ignore[no-untyped-def]
     brokers, monkeypatch: pytest.MonkeyPatch, fails: str
 ) -> None:
@@ -196,13 +196,13 @@ def test_what_was_popped_leaves_whatever_fails_behind_it(  # type: ignore[no-unt
         monkeypatch.setattr(broker.store, "append", fail)
         return works(*values)
 
-    if fails == "room":
-        monkeypatch.setattr(broker.store, "room", fail)
+    if fails == "reserve":
+        monkeypatch.setattr(broker.store, "reserve", fail)
         behind = frame(21, {"handle": POPS[0], "offset": 1})
     else:
         monkeypatch.setattr(broker.store, "append", append_and_fail_from_now_on)
         behind = pop(21, group, {"queue_id": 1})
-    taken = broker.take_pops(first + behind, PEER, NOW)
+    taken = broker.handle_pops(first + behind, PEER, NOW)
     assert taken is not None
     assert taken.end == len(first)
     ((command, reply),) = taken.results
@@ -212,7 +212,7 @@ def test_what_was_popped_leaves_whatever_fails_behind_it(  # type: ignore[no-unt
 
 def test_what_fails_behind_pops_is_in_the_log(brokers, monkeypatch, caplog) -> None:  # type: ignore[no-untyped-def]
     broker = brokers[0]
-    monkeypatch.setattr(broker.store, "room", lambda now: 1 // 0)
+    monkeypatch.setattr(broker.store, "reserve", lambda now: 1 // 0)
     data = pop(20, next(GROUPS), {"queue_id": 0}) + frame(21, {"handle": POPS[0], "offset": 1})
-    assert broker.take_pops(data, PEER, NOW) is not None
+    assert broker.handle_pops(data, PEER, NOW) is not None
     assert "ZeroDivisionError" in caplog.text

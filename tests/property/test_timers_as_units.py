@@ -51,7 +51,7 @@ def become(root: Path, messages: Sequence[dict[str, Any]], *, at_once: bool, **s
     world = TimerWorld(root, **settings)
     store = world.store
     if not at_once:
-        store.room = lambda now_ms: None  # type: ignore[method-assign]
+        store.reserve = lambda now_ms: None  # type: ignore[method-assign]
     try:
         for one in messages:
             world.now += one["later"]
@@ -85,10 +85,13 @@ def become(root: Path, messages: Sequence[dict[str, Any]], *, at_once: bool, **s
 
 
 @given(
-    st.lists(WAITING, min_size=1, max_size=8), st.sampled_from([1000, 100]), st.sampled_from([172_800, 40])
+    st.lists(WAITING, min_size=1, max_size=8),
+    st.sampled_from([1000, 100]),
+    st.sampled_from([172_800, 40]),
+    st.booleans(),
 )
 def test_units_made_at_once_are_those_made_one_by_one(
-    messages: list[dict[str, Any]], precision_ms: int, window_slots: int
+    messages: list[dict[str, Any]], precision_ms: int, window_slots: int, checksums: bool
 ) -> None:
     root = Path(tempfile.mkdtemp(prefix="orbitmq-timers-"))
     try:
@@ -99,6 +102,7 @@ def test_units_made_at_once_are_those_made_one_by_one(
                 at_once=at_once,
                 timer_precision_ms=precision_ms,
                 timer_roll_window_slot=window_slots,
+                enabled_append_prop_crc=checksums,
             )
             for at_once in (True, False)
         )

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from orbitmq.broker.transaction.records import op_offsets
 from orbitmq.protocol.names import OP_HALF_TOPIC
+from orbitmq.protocol.records.message import StoredMessage
+from orbitmq.protocol.records.message_cy import decode_record
 from orbitmq.protocol.remoting.command import FLAG_ONEWAY
 from orbitmq.protocol.remoting.frame import encode_command
 from orbitmq.protocol.requests.transaction import EndTransaction
@@ -116,7 +118,7 @@ class Reading:
             (
                 *(record.topic, record.queue_id, record.queue_offset, record.flag, record.sys_flag),
                 *(record.born_timestamp, record.born_host, record.store_host, record.reconsume_times),
-                *(record.body, record.properties, of_half.get(record.prepared_transaction_offset)),
+                *(record.body, self.properties(record), of_half.get(record.prepared_transaction_offset)),
             )
             for record in records
             if record.topic != OP_HALF_TOPIC
@@ -129,6 +131,17 @@ class Reading:
         ]
         self.seen = self.broker.store.max_physical
         return rest, named
+
+    def properties(self, record: StoredMessage) -> bytes:
+        """Properties without the checksum of the record, which differs with its place."""
+        if not self.broker.store.options.enabled_append_prop_crc:
+            return record.properties
+        assert record.properties.count(b"__CRC32#\x01") == 1
+        assert record.properties[-20:].startswith(b"__CRC32#\x01")
+        whole = self.broker.store.record_at(record.physical_offset)
+        assert whole is not None
+        decode_record(whole, check_property_crc=True)
+        return record.properties[:-20]
 
     def state(self) -> object:
         """Known state of the half messages."""
@@ -155,13 +168,18 @@ class Reading:
         ]
 
 
-@pytest.fixture(scope="module", params=["ASYNC_FLUSH", "SYNC_FLUSH"])
+@pytest.fixture(scope="module", params=["ASYNC_FLUSH", "SYNC_FLUSH", "checksums"])
 def brokers(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[RealBroker, RealBroker]]:
     folder = tmp_path_factory.mktemp("brokers")
     # A disk that stalls has neither of them refuse messages.
-    options = {"flushDiskType": request.param, "osPageCacheBusyTimeOutMills": 600_000}
+    checksums = request.param == "checksums"
+    options = {
+        "flushDiskType": "ASYNC_FLUSH" if checksums else request.param,
+        "osPageCacheBusyTimeOutMills": 600_000,
+        "enabledAppendPropCRC": checksums,
+    }
     pair = tuple(RealBroker(folder / name, **options) for name in "ab")
     for broker in pair:
         for queue_id in range(4):

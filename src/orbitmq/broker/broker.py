@@ -37,10 +37,10 @@ from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.offset.offsets import IsGone, OffsetTable
 from orbitmq.broker.offset.upkeep import ExpiredOffsets, SlowReaders
 from orbitmq.broker.options import BROKER_TABLE
-from orbitmq.broker.pop.ack_handlers import ACK_BEGINS, PopAckTables, ack_many, take_ack_frames
+from orbitmq.broker.pop.ack_handlers import ACK_BEGINS, PopAckTables, ack_many, handle_ack_frames
 from orbitmq.broker.pop.acks import PopAcks
 from orbitmq.broker.pop.check_points import CheckPoints
-from orbitmq.broker.pop.frames import POP_BEGINS, take_pop_frames
+from orbitmq.broker.pop.frames import POP_BEGINS, handle_pop_frames
 from orbitmq.broker.pop.handlers import PopTables
 from orbitmq.broker.pop.in_flight import InFlight
 from orbitmq.broker.pop.order import OrderTable
@@ -50,13 +50,13 @@ from orbitmq.broker.pop.records import ReviveRecords
 from orbitmq.broker.pop.revive import Reviver
 from orbitmq.broker.pop.timers import TimerProgress, TimerQueue
 from orbitmq.broker.pull.broadcasts import BroadcastOffsets
-from orbitmq.broker.pull.handlers import PULL_BEGINS, PullTables, ShortWay
+from orbitmq.broker.pull.handlers import PULL_BEGINS, PullFastPath, PullTables
 from orbitmq.broker.registry import handlers
 from orbitmq.broker.send.frames import (
     BATCHES_BEGIN,
     FRAMES_BEGIN,
-    take_batch_frames,
-    take_frames,
+    handle_batch_frames,
+    handle_send_frames,
 )
 from orbitmq.broker.send.handlers import send_many
 from orbitmq.broker.send.tables import SendTables
@@ -65,7 +65,7 @@ from orbitmq.broker.transaction.check_back import CheckBack
 from orbitmq.broker.transaction.handlers import TransactionTables, end_many
 from orbitmq.broker.transaction.recovery import TransactionLoading
 from orbitmq.broker.transaction.transactions import Transactions
-from orbitmq.handling.call import BoundHandler, Call, Peer, Result, Signal, TakeFrames
+from orbitmq.handling.call import BoundHandler, Call, FastPath, Peer, Result, Signal
 from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.requests.pop import AckMessage, PopMessage
@@ -337,7 +337,7 @@ class Broker:
 
         self.order.expire(now, exists)
 
-    def bind(self) -> tuple[dict[int, BoundHandler], dict[int, ManyHandler], Sequence[TakeFrames]]:
+    def bind(self) -> tuple[dict[int, BoundHandler], dict[int, ManyHandler], Sequence[FastPath]]:
         """The handlers by request code, those that take one call and those that take many; and what takes
         frames.
         """
@@ -347,16 +347,16 @@ class Broker:
         many[END_TRANSACTION] = partial(end_many, tables[TransactionTables])
         many[AckMessage.CODE] = partial(ack_many, tables[PopAckTables])
         takers = (
-            TakeFrames(FRAMES_BEGIN, partial(take_frames, tables[SendTables]), SendMessageV2.CODE),
-            TakeFrames(BATCHES_BEGIN, partial(take_batch_frames, tables[SendTables]), SendBatchMessage.CODE),
-            TakeFrames((PULL_BEGINS,), ShortWay(tables[PullTables]).take, PullMessage.CODE),
-            TakeFrames(
+            FastPath(FRAMES_BEGIN, partial(handle_send_frames, tables[SendTables]), SendMessageV2.CODE),
+            FastPath(BATCHES_BEGIN, partial(handle_batch_frames, tables[SendTables]), SendBatchMessage.CODE),
+            FastPath((PULL_BEGINS,), PullFastPath(tables[PullTables]).handle, PullMessage.CODE),
+            FastPath(
                 (POP_BEGINS, ACK_BEGINS),
-                partial(take_pop_frames, tables[PopTables], tables[PopAckTables]),
+                partial(handle_pop_frames, tables[PopTables], tables[PopAckTables]),
                 PopMessage.CODE,
             ),
             # Through a port on which no pops are served.
-            TakeFrames((ACK_BEGINS,), partial(take_ack_frames, tables[PopAckTables]), AckMessage.CODE),
+            FastPath((ACK_BEGINS,), partial(handle_ack_frames, tables[PopAckTables]), AckMessage.CODE),
         )
         bound = handlers.bind(tables)
         if self.replication.is_slave:

@@ -158,7 +158,7 @@ class Wait:
 
 
 @dataclass(slots=True)
-class Taken:
+class HandledFrames:
     """Requests at the start of a read that were handled as frames, all at once."""
 
     end: int
@@ -182,12 +182,12 @@ class Taken:
     """True if other peers may have to be notified in this turn, or a table to be written soon."""
 
 
-class TakeFrames(NamedTuple):
+class FastPath(NamedTuple):
     """A fast path: handles whole frames of a kind at the start of a peer's read."""
 
     begins: tuple[bytes, ...]
     """Possible beginnings of the first frame's header; other reads are not offered."""
-    take: Callable[[bytes, Peer, int], Taken | None]
+    handle: Callable[[bytes, Peer, int], HandledFrames | None]
     code: int
     """Request code of the frames; nothing is offered on ports that do not serve it."""
 

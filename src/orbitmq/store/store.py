@@ -24,6 +24,7 @@ from orbitmq.store.lock import StoreLock
 from orbitmq.store.log.append_cy import Limits, append_messages
 from orbitmq.store.log.commit_log import CommitLog, Segment
 from orbitmq.store.log.confirm import Confirm
+from orbitmq.store.log.log_writer import LogWriter
 from orbitmq.store.log.messages import (
     Appended,
     Cold,
@@ -45,8 +46,8 @@ from orbitmq.store.queue.filtering import Accept, MessageFilter
 from orbitmq.store.queue.loading import load_queues
 from orbitmq.store.queue.lookup import Lookup
 from orbitmq.store.queue.reader import QueueReader, memory_bytes
-from orbitmq.store.queue.room import Room
-from orbitmq.store.queue.scan_cy import QueueCursor, properties_of
+from orbitmq.store.queue.records_cy import properties_of
+from orbitmq.store.queue.scan_cy import QueueCursor
 from orbitmq.store.queue.writer import QueueWriter
 from orbitmq.store.recovery.checkpoint import Checkpoint
 from orbitmq.store.recovery.log_recovery import Recovered, Recovery
@@ -127,7 +128,7 @@ class MessageStore:
         self._reader = QueueReader(options, self._log, self._queues, self._arrivals, self._extension)
         self._raw = RawAppend(self._log, options.max_message_size + RECORD_OVERHEAD_BYTES)
         self._follower = QueueFollower(self._queues, self._extension, self._delays, self._arrivals.dirty)
-        self._room = Room(self._queues.by_topic)
+        self._writer = LogWriter(self._queues.by_topic)
         self.takes_messages = True
         """True if anything but a master's log is stored: only while this broker is master itself."""
         self._last_timestamp = 0
@@ -314,7 +315,7 @@ class MessageStore:
         except (OSError, FlushFailed) as error:
             log.error("the store could not be closed in order: %s", error)
         finally:
-            self._room.view = memoryview(b"")
+            self._writer.view = memoryview(b"")
             self._queue_writer.close()
             self._queues.close()
             self._extension.close()
@@ -409,13 +410,9 @@ class MessageStore:
                 break
         return results
 
-    def room(self, now_ms: int, *, with_property_crc: bool = False) -> Room | None:
-        """Space in which the owner may write records itself; None if `append_many` has to decide.
-
-        `with_property_crc`: the caller ends records with a checksum where `Room.property_crc` asks for it.
-        """
-        property_crc = self.options.enabled_append_prop_crc
-        if failpoints.armed or (property_crc and not with_property_crc):
+    def reserve(self, now_ms: int) -> LogWriter | None:
+        """The end of the log, to write records there; None if `append_many` has to decide."""
+        if failpoints.armed:
             return None
         if not self.takes_messages or self._refusal() or self.is_page_cache_busy:
             return None
@@ -424,29 +421,29 @@ class MessageStore:
         if now_ms > self._last_timestamp:
             self._last_timestamp = now_ms
         segment = self._log.segments[-1]
-        room = self._room
-        room.view = segment.view
-        room.position = segment.wrote
-        room.limit = segment.reserved
-        room.segment_start = segment.start
-        room.store_timestamp = self._last_timestamp
-        room.dirty = self._arrivals.dirty
-        room.property_crc = property_crc
+        writer = self._writer
+        writer.view = segment.view
+        writer.position = segment.wrote
+        writer.limit = segment.reserved
+        writer.segment_start = segment.start
+        writer.store_timestamp = self._last_timestamp
+        writer.dirty = self._arrivals.dirty
+        writer.property_crc = self.options.enabled_append_prop_crc
         most = self.options.max_message_size
-        if most != room.max_body_bytes:
-            room.max_body_bytes = most
-            room.max_record_bytes = min(most + RECORD_OVERHEAD_BYTES, self._log.segment_bytes - BLANK_BYTES)
-        return room
+        if most != writer.max_body_bytes:
+            writer.max_body_bytes = most
+            writer.max_record_bytes = min(most + RECORD_OVERHEAD_BYTES, self._log.segment_bytes - BLANK_BYTES)
+        return writer
 
-    def wrote_into(self, room: Room) -> None:
-        """Takes over the records that were written into a room."""
-        self._log.segments[-1].wrote = room.position
-        self._last_record = room.last_record
+    def commit(self, writer: LogWriter) -> None:
+        """Makes the records that were written part of the log."""
+        self._log.segments[-1].wrote = writer.position
+        self._last_record = writer.last_record
 
-    def leave(self, room: Room) -> None:
-        """Undoes what was written into a room and not taken over."""
+    def rollback(self, writer: LogWriter) -> None:
+        """Undoes what was written and not committed."""
         self._half_done = _OUT_OF_MEMORY  # made before: there may be no memory for it now
-        self._take_back(list(room.dirty), self._log.segments[-1])
+        self._take_back(list(writer.dirty), self._log.segments[-1])
         self._half_done = None
 
     # Following a master.

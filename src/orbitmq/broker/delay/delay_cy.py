@@ -1,8 +1,10 @@
-"""Delayed messages whose time has come, copied within the map to where they belong.
+"""Delayed messages whose time has come, delivered by copies within the map.
 
-Hot: every delayed message passes here. The record is the one that waits, but for topic, queue, the two
-offsets and the store time. A record that is not sound, or has no place yet (an unknown queue, a full
-segment), ends it: the rules of `delay` decide. Interpreted, all goes that way.
+Hot: every delayed message passes here. A delivered message is the waiting one with another topic, queue,
+offsets and store time, so its fields are read from the waiting record where that lies in the log, and
+written behind the last record. The first message that is not sound, not near the end of the log, or has no
+place yet (an unknown queue, a full segment) is left to the rules (`levels`), with all behind it;
+interpreted, all are.
 """
 
 # mypy: disable-error-code="name-defined,misc,untyped-decorator,unused-ignore"
@@ -20,51 +22,53 @@ except ModuleNotFoundError:
     from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
 
 from orbitmq.protocol.records.message_cy import CRC_TABLES, crc32
-from orbitmq.store.queue.room import NEAR_BYTES
+from orbitmq.store.log.log_writer import NEAR_BYTES
 
 if cython.compiled:
-    from cython.cimports.cpython.buffer import (  # type: ignore[import-not-found]
-        PyBUF_WRITABLE,
-        PyBuffer_Release,
-        PyObject_GetBuffer,
-    )
+    from cython.cimports.cpython.buffer import PyBuffer_Release  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.broker.delay.rerouting import (  # type: ignore[import-not-found]
         Delayed,
         Record,
-        look_at_delayed,
-        look_at_record,
+        parse_delayed,
+        parse_record,
     )
     from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
         Reader,
         Span,
-        Writer,
         get_i32,
         get_i64,
         i32_of,
         i64_of,
+        no_span,
         part_of,
-        put_span,
-        put_u8,
-        put_u16,
         reader_over,
-        set_u32,
-        set_u64,
-        skip,
         span_of,
         span_written,
         text_of,
         unread,
-        writer_over,
+        written,
     )
     from cython.cimports.orbitmq.protocol.buffers.crc import body_crc  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.protocol.records.record import (  # type: ignore[import-not-found]
+        property_crc_holds,
+        without_property_crc,
+    )
     from cython.cimports.orbitmq.protocol.remoting.send_header import to_number  # type: ignore[import-not-found]
-    from cython.cimports.orbitmq.store.queue.units import put_unit  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.store.log.append import (  # type: ignore[import-not-found]
+        LogEnd,
+        NewRecord,
+        append_record,
+        begin_append,
+        end_append,
+        has_space_for,
+    )
 
 if TYPE_CHECKING:
-    from orbitmq.store.queue.room import Room
+    from orbitmq.store.log.log_writer import LogWriter
 
 _CRC: bytes = CRC_TABLES
-_SMALL_BYTES = 1024
+_NEAR_BYTES = cython.declare(cython.longlong, NEAR_BYTES)
+_SMALL_BYTES = cython.declare(cython.Py_ssize_t, 1024)
 """Larger messages are counted one by one: statistics tell sizes above it apart."""
 
 
@@ -77,102 +81,116 @@ class Copied(NamedTuple):
     """Topic, queue id, messages and their bytes."""
 
 
-def copy_due(units: bytes, now: cython.longlong, room: Room, refused: Container[str]) -> Copied | None:
-    """Delivers messages by their units in a waiting queue, as far as they are due and need nothing but
-    copying; none go to the `refused` topics. None where not even the first is delivered.
+def copy_due(units: bytes, now: cython.longlong, writer: LogWriter, refused: Container[str]) -> Copied | None:
+    """Delivers messages by their units in a delay queue, as far as they are due and plain; none go to the
+    `refused` topics. None where not even the first is delivered.
     """
     if not cython.compiled:
         return None
     source: Reader = reader_over(span_of(units))
-    position: cython.Py_ssize_t = room.position
-    limit: cython.Py_ssize_t = room.limit
-    segment_start: cython.longlong = room.segment_start
-    max_body: cython.Py_ssize_t = room.max_body_bytes
-    max_record: cython.Py_ssize_t = room.max_record_bytes
-    by_topic: dict[str, Any] = room.queues
-    dirty: list[Any] = room.dirty
-    physical_offset: cython.longlong
-    begin: cython.longlong
-    size: cython.Py_ssize_t
-    crc: cython.uint
+    log: LogEnd
+    waiting: Span
     record: Record
+    copy: NewRecord
     delayed: Delayed
     queue_id: cython.longlong = 0
     queue: Any
-    queue_offset: cython.longlong
-    waiting: Span
-    due: cython.longlong
     done: cython.Py_ssize_t = 0
     counts: dict[Any, list[Any]] = {}
-    target: Py_buffer
-    PyObject_GetBuffer(room.view, cython.address(target), PyBUF_WRITABLE)
+    segment: Py_buffer
+    begin_append(writer, cython.address(segment), cython.address(log))
     try:
-        log: Writer = writer_over(target.buf, min(limit, target.len))
-        skip(cython.address(log), position)
         while unread(cython.address(source)) >= 20:
-            physical_offset = get_i64(cython.address(source))
-            size = get_i32(cython.address(source))
-            due = get_i64(cython.address(source))
+            physical_offset: cython.longlong = get_i64(cython.address(source))
+            size: cython.Py_ssize_t = get_i32(cython.address(source))
+            due: cython.longlong = get_i64(cython.address(source))
             if due > now:
                 break
-            # Damaged units hold any number: no sum of two of them may overflow.
-            if physical_offset < segment_start or physical_offset > segment_start + position:
-                break
-            begin = physical_offset - segment_start
-            if size <= 0 or begin + size > position or position - begin > NEAR_BYTES:
-                break
-            waiting = part_of(span_written(cython.address(log)), begin, size)
+            waiting = _record_at(cython.address(log), physical_offset, size)
             if (
-                i64_of(waiting, 28) != physical_offset
-                or not look_at_record(waiting, cython.address(record))
-                or not look_at_delayed(cython.address(record), cython.address(delayed))
+                not waiting.size
+                or not parse_record(waiting, cython.address(record))
+                or not parse_delayed(cython.address(record), cython.address(delayed))
+                or not _is_sound(cython.address(record), log.with_crc)
+                or not to_number(delayed.queue_id, cython.address(queue_id))
             ):
                 break
-            crc = body_crc(record.body, _CRC, crc32)
-            if crc != cython.cast(cython.uint, i32_of(waiting, 8)):
-                break
-            if not to_number(delayed.queue_id, cython.address(queue_id)):
-                break
             topic: str = text_of(delayed.topic)
-            queues = by_topic.get(topic)
+            queues = writer.queues.get(topic)
             queue = None if queues is None else queues.get(queue_id)
             if queue is None or queue.code_is_special or topic in refused:
                 break
-            size += delayed.topic.size - record.topic.size
-            if record.body.size > max_body or size > max_record or size + 8 > limit - position:
+            _as_delivered(cython.address(copy), cython.address(record))
+            copy.queue_id = cython.cast(cython.int, queue_id)
+            copy.topic = delayed.topic
+            if log.with_crc:
+                # The checksum of the waiting record is not the copy's.
+                copy.properties = without_property_crc(copy.properties)
+            if not has_space_for(cython.address(log), cython.address(copy), 0):
                 break
+            append_record(
+                cython.address(log), cython.address(copy), queue, writer.dirty, delayed.tags_code, _CRC, crc32
+            )
             # Statistics tell large ones apart: each counts by itself.
-            key = (topic, queue_id, -1 if size <= _SMALL_BYTES else done)
+            key = (topic, queue_id, -1 if copy.size <= _SMALL_BYTES else done)
             count = counts.get(key)
             if count is None:
                 count = counts[key] = [0, 0]
             count[0] += 1
-            count[1] += size
-            if not queue.dirty:
-                dirty.append(queue)
-                queue.dirty = True
-            queue_offset = queue.max_offset
-            # All before the topic, the topic, and the properties with their length.
-            put_span(cython.address(log), part_of(waiting, 0, record.before_topic))
-            set_u32(cython.address(log), position, cython.cast(cython.uint, size))
-            set_u32(cython.address(log), position + 12, cython.cast(cython.uint, queue_id))
-            set_u64(cython.address(log), position + 20, queue_offset)
-            set_u64(cython.address(log), position + 28, segment_start + position)
-            set_u64(cython.address(log), position + record.store_time, room.store_timestamp)
-            put_u8(cython.address(log), cython.cast(cython.uchar, delayed.topic.size))
-            put_span(cython.address(log), delayed.topic)
-            put_u16(cython.address(log), cython.cast(cython.uint, record.properties.size))
-            put_span(cython.address(log), record.properties)
-            if log.overflow:
-                raise SystemError("a delayed message was measured smaller than it is")
-            put_unit(queue.tail, segment_start + position, cython.cast(cython.int, size), delayed.tags_code)
-            queue.max_offset = queue_offset + 1
-            room.last_record = segment_start + position
-            position += size
-            room.position = position
+            count[1] += copy.size
             done += 1
+        end_append(writer, cython.address(log))
     finally:
-        PyBuffer_Release(cython.address(target))
+        PyBuffer_Release(cython.address(segment))
     if not done:
         return None
     return Copied(done, [(key[0], key[1], count[0], count[1]) for key, count in counts.items()])
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _record_at(
+    log: cython.pointer[LogEnd], physical_offset: cython.longlong, size: cython.Py_ssize_t
+) -> Span:
+    """The record that a unit points to; nothing if it is not near the end of the log, or is another one."""
+    end: cython.longlong = written(cython.address(log.out))
+    record: Span
+    # Damaged units hold any number: no sum of two of them may overflow.
+    if physical_offset < log.segment_start or physical_offset > log.segment_start + end:
+        return no_span()
+    begin: cython.longlong = physical_offset - log.segment_start
+    if size <= 0 or begin + size > end or end - begin > _NEAR_BYTES:
+        return no_span()
+    record = part_of(span_written(cython.address(log.out)), begin, size)
+    return record if i64_of(record, 28) == physical_offset else no_span()
+
+
+@cython.cfunc
+def _is_sound(record: cython.pointer[Record], with_crc: cython.bint) -> cython.bint:
+    """True if the checksums of a record are right."""
+    crc: cython.uint = body_crc(record.body, _CRC, crc32)
+    if crc != cython.cast(cython.uint, i32_of(record.whole, 8)):
+        return False
+    return not with_crc or property_crc_holds(record.whole, _CRC, crc32)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _as_delivered(copy: cython.pointer[NewRecord], record: cython.pointer[Record]) -> cython.void:
+    """Fills in what a delivered message has of the waiting one: all but queue, topic, offsets and store
+    time.
+    """
+    whole: Span = record.whole
+    store_host_at: cython.Py_ssize_t = record.store_time + 8
+    reconsume_at: cython.Py_ssize_t = record.body_at - 16
+    copy.flag = i32_of(whole, 16)
+    copy.sys_flag = i32_of(whole, 36)
+    copy.born_timestamp = i64_of(whole, 40)
+    copy.born_host = part_of(whole, 48, record.store_time - 48)
+    copy.store_host = part_of(whole, store_host_at, reconsume_at - store_host_at)
+    copy.reconsume_times = i32_of(whole, reconsume_at)
+    copy.prepared_transaction_offset = i64_of(whole, reconsume_at + 4)
+    copy.body = record.body
+    copy.body_crc = cython.cast(cython.uint, i32_of(whole, 8))
+    copy.properties = record.properties
+    copy.own_properties = no_span()

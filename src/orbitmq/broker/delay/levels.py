@@ -27,8 +27,8 @@ from orbitmq.protocol.records.message_cy import crc32
 from orbitmq.protocol.records.properties import find_property
 from orbitmq.protocol.schema.json_body import require_member
 from orbitmq.store import Appended, PendingMessage, PutStatus
+from orbitmq.store.log.log_writer import LogWriter
 from orbitmq.store.options import DEFAULT_DELAY_LEVELS, delays_ms
-from orbitmq.store.queue.room import Room
 
 log = logging.getLogger(__name__)
 
@@ -107,9 +107,9 @@ class DelayStore(Protocol):
     def append_many(
         self, messages: Sequence[PendingMessage], now_ms: int, answers: list[Appended]
     ) -> list[Appended]: ...
-    def room(self, now_ms: int) -> Room | None: ...
-    def wrote_into(self, room: Room) -> None: ...
-    def leave(self, room: Room) -> None: ...
+    def reserve(self, now_ms: int) -> LogWriter | None: ...
+    def commit(self, writer: LogWriter) -> None: ...
+    def rollback(self, writer: LogWriter) -> None: ...
 
 
 @dataclass(slots=True)
@@ -314,20 +314,20 @@ class DelayDelivery:
         if self._known or count <= 0:
             return position
         units = self._store.units(SCHEDULE_TOPIC, level - 1, position, count)
-        room = self._store.room(now) if units else None
-        if room is None:
+        writer = self._store.reserve(now) if units else None
+        if writer is None:
             return position
         try:
-            copied = copy_due(units, now, room, names.HALF_TOPICS)
-            delivered_to = room.segment_start + room.position
+            copied = copy_due(units, now, writer, names.HALF_TOPICS)
+            delivered_to = writer.segment_start + writer.position
             behind = position if copied is None else position + copied.messages
         except BaseException:
-            self._store.leave(room)
+            self._store.rollback(writer)
             raise
         if copied is None:
             return position
         # A failure before it has delivered nothing, and nothing fails before all of it is known.
-        self._store.wrote_into(room)
+        self._store.commit(writer)
         self.positions[level] = behind
         self._delivered_to = delivered_to
         for topic, queue_id, messages, size_bytes in copied.counted:

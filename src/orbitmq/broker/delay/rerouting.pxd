@@ -1,5 +1,5 @@
-# Properties of messages that wait elsewhere first, and of half messages as they are stored, looked at in place:
-# for the hot modules where they are compiled.
+# Delayed messages, timers and half messages, which are stored elsewhere first: their properties as clients send them, and
+# their records as they are stored, read in place. For the hot modules where they are compiled.
 
 from orbitmq.protocol.buffers.bounded cimport (
     Span,
@@ -41,7 +41,7 @@ cdef struct Entry:
     Py_ssize_t behind  # where the next one begins
 
 
-cdef inline bint take_entry(Span properties, Py_ssize_t at, Entry *entry) noexcept:
+cdef inline bint read_entry(Span properties, Py_ssize_t at, Entry *entry) noexcept:
     """Reads the entry of properties that begins at `at`; False if it is not of the usual form: a name and a
     value, neither empty, with 0x01 between them alone and 0x02 behind.
     """
@@ -76,7 +76,7 @@ cdef inline bint classify_rerouted(Span properties, bint sync_flush, Rerouting *
     if find_byte(properties, 0) >= 0:
         return False
     while at < properties.size:
-        if not take_entry(properties, at, &entry):
+        if not read_entry(properties, at, &entry):
             return False
         first = byte_of(entry.name, 0)
         if first == 68:  # D
@@ -157,7 +157,7 @@ cdef struct Half:
     long long tags_code
 
 
-cdef inline bint look_at_half(Span log, Half *half) noexcept:
+cdef inline bint parse_half(Span log, Half *half) noexcept:
     """Takes apart a record of a half message that `classify_rerouted` has let pass, with which a piece of the log
     begins; False if it is anything else.
     """
@@ -187,7 +187,7 @@ cdef inline bint look_at_half(Span log, Half *half) noexcept:
     half.tags_code = 0
     at = 0
     while at < properties.size:
-        if not take_entry(properties, at, &entry):
+        if not read_entry(properties, at, &entry):
             return False
         if is_literal(entry.name, b"REAL_TOPIC"):
             half.sent = part_of(properties, 0, at)
@@ -210,14 +210,14 @@ cdef struct Record:
     Span whole
     Span body
     Py_ssize_t store_time  # where it stands in the record
-    Py_ssize_t before_topic  # the bytes of the record before its topic
+    Py_ssize_t body_at  # the same of its body
     Span topic
     Span properties
 
 
-cdef inline bint look_at_record(Span whole, Record *record) noexcept:
-    """Takes apart the record of a plain message; False if it is damaged, or not of the usual form. The checksum
-    of its body is not looked at.
+cdef inline bint parse_record(Span whole, Record *record) noexcept:
+    """Takes apart the record of a plain message; False if it is damaged, or not of the usual form. Checksums are for
+    the caller to check.
     """
     cdef Py_ssize_t at
     cdef Py_ssize_t body_size
@@ -236,8 +236,8 @@ cdef inline bint look_at_record(Span whole, Record *record) noexcept:
     if body_size < 0 or body_size > whole.size - at - 3:
         return False
     record.body = part_of(whole, at, body_size)
+    record.body_at = at
     at += body_size
-    record.before_topic = at
     record.topic = part_of(whole, at + 1, byte_of(whole, at))
     at += 1 + byte_of(whole, at)
     if at > whole.size - 2:
@@ -254,15 +254,15 @@ cdef struct Delayed:
     long long tags_code
 
 
-cdef inline bint look_at_delayed(const Record *record, Delayed *delayed) noexcept:
-    """What the properties of a delayed message say; False if they are not of the usual form."""
+cdef inline bint parse_delayed(const Record *record, Delayed *delayed) noexcept:
+    """Reads the properties of a delayed message; False if they are not of the usual form."""
     cdef Span properties = record.properties
     cdef Py_ssize_t at = 0
     cdef Entry entry
     delayed.topic = delayed.queue_id = no_span()
     delayed.tags_code = 0
     while at < properties.size:
-        if not take_entry(properties, at, &entry):
+        if not read_entry(properties, at, &entry):
             return False
         if is_literal(entry.name, b"REAL_TOPIC"):
             if entry.value.size > 127 or not is_ascii(entry.value):
@@ -295,10 +295,8 @@ cdef struct Timer:
     long long asked_ms  # -1: it does not say
 
 
-cdef inline bint look_at_timer(const Record *record, long long stored_ms, Timer *timer) noexcept:
-    """What the properties of a timer message say; False if they are not of the usual form, or take another one
-    back.
-    """
+cdef inline bint parse_timer(const Record *record, long long stored_ms, Timer *timer) noexcept:
+    """Reads the properties of a timer message; False if they are not of the usual form, or take another one back."""
     cdef Span properties = record.properties
     cdef Py_ssize_t at = 0
     cdef Entry entry
@@ -307,7 +305,7 @@ cdef inline bint look_at_timer(const Record *record, long long stored_ms, Timer 
     timer.topic = no_span()
     timer.out_ms = timer.asked_ms = -1
     while at < properties.size:
-        if not take_entry(properties, at, &entry):
+        if not read_entry(properties, at, &entry):
             return False
         if starts_with(entry.name, b"TIMER_"):
             number = digits(entry.value)

@@ -14,7 +14,7 @@ from orbitmq.broker.delay.timer_state import TimerState
 from orbitmq.protocol.names import REAL_TOPIC, TIMER_DEL_UNIQKEY, TIMER_TOPIC
 from orbitmq.protocol.records.message import StoredMessage
 from orbitmq.store import Appended, PendingMessage, PutStatus
-from orbitmq.store.queue.room import HOT_BYTES
+from orbitmq.store.log.log_writer import HOT_BYTES
 from orbitmq.store.timer.log import DELETE, NO_UNIT, ROLL, TimerUnit
 from orbitmq.store.timer.recovery import Identity
 from orbitmq.store.timer.wheel import EMPTY, Slot

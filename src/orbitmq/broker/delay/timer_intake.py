@@ -143,13 +143,13 @@ class Intake:
         state = self._state
         store, files = state.store, state.files
         entries = store.units(TIMER_TOPIC, 0, units.following, count)
-        room = store.room(now) if entries else None
-        if room is None:
+        writer = store.reserve(now) if entries else None
+        if writer is None:
             return 0
         plain = plain_units(
             entries,
             now,
-            room,
+            writer,
             files.log.end,
             files.log.units_left,
             files.wheel.get,

@@ -21,7 +21,7 @@ except ModuleNotFoundError:
 
 from orbitmq.protocol.names import TIMER_TOPIC
 from orbitmq.protocol.records.message_cy import CRC_TABLES, crc32
-from orbitmq.store.queue.room import NEAR_BYTES
+from orbitmq.store.log.log_writer import NEAR_BYTES
 
 if cython.compiled:
     from cython.cimports.cpython.buffer import (  # type: ignore[import-not-found]
@@ -32,8 +32,8 @@ if cython.compiled:
     from cython.cimports.orbitmq.broker.delay.rerouting import (  # type: ignore[import-not-found]
         Record,
         Timer,
-        look_at_record,
-        look_at_timer,
+        parse_record,
+        parse_timer,
     )
     from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
         Reader,
@@ -56,9 +56,12 @@ if cython.compiled:
     )
     from cython.cimports.orbitmq.protocol.buffers.crc import body_crc  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.buffers.text_hash import tag_hash  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.protocol.records.record import (  # type: ignore[import-not-found]
+        property_crc_holds,
+    )
 
 if TYPE_CHECKING:
-    from orbitmq.store.queue.room import Room
+    from orbitmq.store.log.log_writer import LogWriter
     from orbitmq.store.timer.wheel import Slot
 
 _CRC: bytes = CRC_TABLES
@@ -81,7 +84,7 @@ class Plain(NamedTuple):
 def plain_units(
     entries: bytes,
     now: cython.longlong,
-    room: Room,
+    writer: LogWriter,
     first_position: cython.longlong,
     most: cython.Py_ssize_t,
     slot_of: Callable[[int], Slot],
@@ -101,8 +104,8 @@ def plain_units(
     if not cython.compiled:
         return None
     waiting: Reader = reader_over(span_of(entries))
-    position: cython.Py_ssize_t = room.position
-    segment_start: cython.longlong = room.segment_start
+    position: cython.Py_ssize_t = writer.position
+    segment_start: cython.longlong = writer.segment_start
     physical_offset: cython.longlong
     end: cython.longlong = 0
     begin: cython.longlong
@@ -122,10 +125,11 @@ def plain_units(
     made: cython.Py_ssize_t = 0
     units: bytearray = bytearray(max(0, min(most, len(entries) // 20)) * 52)
     unit: Writer = writer_of(units)
+    with_crc: cython.bint = writer.property_crc
     log: Span
     whole: Span
     source: Py_buffer
-    PyObject_GetBuffer(room.view, cython.address(source), PyBUF_SIMPLE)
+    PyObject_GetBuffer(writer.view, cython.address(source), PyBUF_SIMPLE)
     try:
         log = span_over(source.buf, min(position, source.len))
         while unread(cython.address(waiting)) >= 20 and made < most:
@@ -141,15 +145,17 @@ def plain_units(
             whole = part_of(log, begin, size)
             if (
                 i64_of(whole, 28) != physical_offset
-                or not look_at_record(whole, cython.address(record))
+                or not parse_record(whole, cython.address(record))
                 or not is_same(record.topic, span_of(_TOPIC))
             ):
                 break
             stored_ms = i64_of(whole, record.store_time)
-            if not look_at_timer(cython.address(record), stored_ms, cython.address(timer)):
+            if not parse_timer(cython.address(record), stored_ms, cython.address(timer)):
                 break
             crc = body_crc(record.body, _CRC, crc32)
             if crc != cython.cast(cython.uint, i32_of(whole, 8)):
+                break
+            if with_crc and not property_crc_holds(whole, _CRC, crc32):
                 break
             due_ms = timer.asked_ms
             if not timer.out_ms < due_ms <= timer.out_ms + max(precision_ms, 1000):

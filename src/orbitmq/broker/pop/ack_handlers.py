@@ -9,11 +9,11 @@ from orbitmq.broker.ha.promise import Promise
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.pop.acks import PopAcks, read_handle
-from orbitmq.broker.pop.acks_cy import take_acks
+from orbitmq.broker.pop.acks_cy import handle_acks
 from orbitmq.broker.pop.polling import HeldCalls
 from orbitmq.broker.pop.pops import LONGEST_INVISIBLE_MS
 from orbitmq.broker.registry import handlers
-from orbitmq.handling.call import Call, Durable, Outcome, Peer, Result, Taken, Wait
+from orbitmq.handling.call import Call, Durable, HandledFrames, Outcome, Peer, Result, Wait
 from orbitmq.protocol.bodies.pop import BatchAck
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
@@ -48,7 +48,7 @@ class PopAckTables:
     store: MessageStore
     promise: Promise
     answers: bytearray = field(default_factory=lambda: bytearray(4096))
-    """Memory in which `take_ack_frames` puts answers together."""
+    """Memory in which `handle_ack_frames` puts answers together."""
 
 
 @handlers(AckMessage)
@@ -64,33 +64,33 @@ def ack_message(tables: PopAckTables, call: Call[AckMessage], now: int) -> Resul
     return _after_flush(tables, Void(), end_offset, now)
 
 
-def take_ack_frames(tables: PopAckTables, data: bytes, peer: Peer, now: int) -> Taken | None:
+def handle_ack_frames(tables: PopAckTables, data: bytes, peer: Peer, now: int) -> HandledFrames | None:
     """Stores the acknowledgements at the start of what a read brought, whole frames; None if there are none.
 
-    Whatever it leaves goes through `ack_many`, to which it would have been the same.
+    Whatever it leaves goes through `ack_many`, and would have come to the same.
     """
-    room = tables.store.room(now)
-    if room is None:
+    writer = tables.store.reserve(now)
+    if writer is None:
         return None
     try:
-        taken = take_acks(data, tables.pop_acks, tables.identity.host, room, tables.answers, now)
-        if taken is None:
+        handled = handle_acks(data, tables.pop_acks, tables.identity.host, writer, tables.answers, now)
+        if handled is None:
             return None
         durable, deadline = (
-            (room.segment_start + room.position, now + tables.promise.timeout_ms())
+            (writer.segment_start + writer.position, now + tables.promise.timeout_ms())
             if tables.promise.waits
             else (0, 0)
         )
-        by_code = {AckMessage.CODE: (taken.answered, 0)}
-        result = Taken(taken.end, taken.answers, taken.answered, by_code, durable, deadline)
+        by_code = {AckMessage.CODE: (handled.answered, 0)}
+        result = HandledFrames(handled.end, handled.answers, handled.answered, by_code, durable, deadline)
     except BaseException:
-        tables.store.leave(room)
+        tables.store.rollback(writer)
         raise
     # A failure before it has stored nothing, and behind it nothing fails.
-    tables.store.wrote_into(room)
-    tables.pop_acks.stored(taken.pops)
-    peer.version = taken.version
-    peer.language = LANGUAGE_CODES.get(taken.language, LANGUAGE_OTHER)
+    tables.store.commit(writer)
+    tables.pop_acks.stored(handled.pops)
+    peer.version = handled.version
+    peer.language = LANGUAGE_CODES.get(handled.language, LANGUAGE_OTHER)
     return result
 
 

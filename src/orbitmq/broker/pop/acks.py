@@ -10,7 +10,7 @@ from typing import Protocol
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.offset.offsets import OffsetTable
-from orbitmq.broker.pop.acks_cy import UsualPop
+from orbitmq.broker.pop.acks_cy import AckTemplate
 from orbitmq.broker.pop.check_points import CheckPoints
 from orbitmq.broker.pop.in_flight import InFlight
 from orbitmq.broker.pop.order import NotInWork, OrderTable
@@ -20,7 +20,7 @@ from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.handles.pop import BadHandle, PopHandle, revive_topic
 from orbitmq.store import Appended, PutStatus
 
-MOST_USUAL_POPS = 1024
+MOST_ACK_TEMPLATES = 1024
 """Pops whose acknowledgements have a template: so many are remembered."""
 
 
@@ -63,7 +63,7 @@ class PopAcks:
         self._points = points
         self._store = store
         self._freed: list[tuple[str, str, int]] = []
-        self._usual: dict[bytes, UsualPop] = {}
+        self._templates: dict[bytes, AckTemplate] = {}
         """By topic, group and handle."""
 
     def acknowledge(self, group: str, topic: str, queue_offset: int, handle: PopHandle, now: int) -> int:
@@ -78,11 +78,11 @@ class PopAcks:
             return 0
         return self.acknowledge_checked(group, topic, [queue_offset], handle, now)
 
-    def usual_pop(self, key: bytes, now: int) -> UsualPop | None:
+    def ack_template(self, key: bytes, now: int) -> AckTemplate | None:
         """Fields that acknowledgements of a pop have in common: see `acks_cy`, which stores them. None where
         `acknowledge` has to decide.
         """
-        pop = self._usual.get(key)
+        pop = self._templates.get(key)
         if pop is None:
             topic, group, text, _ = key.decode().split("\0")
             try:
@@ -91,12 +91,12 @@ class PopAcks:
                 return None
             if handle.is_order or handle.queue_offset >= 0 or handle.visible_ms <= now:
                 return None
-            pop = self._points.usual_pop(topic, group, handle, now)
+            pop = self._points.ack_template(topic, group, handle, now)
             if pop is None:
                 return None
-            if len(self._usual) >= MOST_USUAL_POPS:
-                del self._usual[next(iter(self._usual))]
-            self._usual[key] = pop
+            if len(self._templates) >= MOST_ACK_TEMPLATES:
+                del self._templates[next(iter(self._templates))]
+            self._templates[key] = pop
         topic, handle = pop.topic, pop.handle
         # A record that is due already does not wait in the timer topic.
         if handle.visible_ms <= now or self._points.is_kept(topic, pop.group, handle):
@@ -109,7 +109,7 @@ class PopAcks:
         pop.lowest, pop.end = self._range(topic, handle.queue_id)
         return pop
 
-    def stored(self, pops: Iterable[tuple[UsualPop, int]]) -> None:
+    def stored(self, pops: Iterable[tuple[AckTemplate, int]]) -> None:
         """Counts messages of such pops whose acknowledgements are stored. Where memory ends here, what was
         not counted is taken for in flight.
         """

@@ -18,7 +18,7 @@ from typing import Protocol
 
 from orbitmq.broker.offset.offsets import OffsetTable
 from orbitmq.broker.options import BrokerSettings
-from orbitmq.broker.pop.acks_cy import MARK, UsualPop
+from orbitmq.broker.pop.acks_cy import MARK, AckTemplate
 from orbitmq.broker.pop.records import PointKey, ReviveRecords, key_of_point, offsets_of, point_key
 from orbitmq.protocol.bodies.pop import PopCheckPoint
 from orbitmq.protocol.handles.pop import PopHandle
@@ -159,12 +159,12 @@ class CheckPoints:
         for key in [key for key in self._kept if is_gone(key[0], key[1])]:
             del self._kept[key]
 
-    def usual_pop(self, topic: str, group: str, handle: PopHandle, now: int) -> UsualPop | None:
+    def ack_template(self, topic: str, group: str, handle: PopHandle, now: int) -> AckTemplate | None:
         """The template of acknowledgements of a pop; None where each needs to be looked at."""
         one = self._records.ack(handle, group, topic, [MARK], now)
         several = self._records.ack(handle, group, topic, [MARK, MARK], now)
         try:
-            return UsualPop(topic, group, handle, one, several)
+            return AckTemplate(topic, group, handle, one, several)
         except ValueError:
             return None
 

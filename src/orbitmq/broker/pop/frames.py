@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 
-from orbitmq.broker.pop.ack_handlers import ACK_BEGINS, PopAckTables, take_ack_frames
+from orbitmq.broker.pop.ack_handlers import ACK_BEGINS, PopAckTables, handle_ack_frames
 from orbitmq.broker.pop.handlers import PopTables, pop_message
-from orbitmq.handling.call import Call, Peer, Result, Taken
+from orbitmq.handling.call import Call, HandledFrames, Peer, Result
 from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.remoting.frame import FRAME_HEAD_BYTES, MAX_FRAME_BYTES
 from orbitmq.protocol.remoting.header_cy import decode_frames
@@ -25,11 +25,13 @@ POPS_AT_ONCE = 8
 """So many of one read are handled at once; then it is looked whether the peer takes its answers."""
 
 
-def take_pop_frames(pops: PopTables, acks: PopAckTables, data: bytes, peer: Peer, now: int) -> Taken | None:
+def handle_pop_frames(
+    pops: PopTables, acks: PopAckTables, data: bytes, peer: Peer, now: int
+) -> HandledFrames | None:
     """Handles the pops and acknowledgements at the start of what a read brought, whole frames; None if there
     are none.
 
-    Whatever it leaves goes through `pop_message` and `ack_many`, to which it would have been the same.
+    Whatever it leaves goes through `pop_message` and `ack_many`, and would have come to the same.
     """
     end = acknowledged = durable = deadline = 0
     answers: list[bytes] = []
@@ -37,17 +39,17 @@ def take_pop_frames(pops: PopTables, acks: PopAckTables, data: bytes, peer: Peer
     while True:
         if data.startswith(ACK_BEGINS, end + FRAME_HEAD_BYTES):
             try:
-                taken = take_ack_frames(acks, data[end:], peer, now)
+                handled = handle_ack_frames(acks, data[end:], peer, now)
             except Exception:
                 # An earlier pop's answer has to leave: its messages are hidden from everybody else.
                 log.exception("acknowledgements of %s could not be handled at once", peer.address)
                 break
-            if taken is None:
+            if handled is None:
                 break
-            end += taken.end
-            answers.append(taken.answers)
-            acknowledged += taken.answered
-            durable, deadline = taken.durable, taken.deadline
+            end += handled.end
+            answers.append(handled.answers)
+            acknowledged += handled.answered
+            durable, deadline = handled.durable, handled.deadline
             continue
         # Under SYNC_FLUSH the answers to acknowledgements wait, and a pop's would have to wait with them.
         if (
@@ -67,10 +69,10 @@ def take_pop_frames(pops: PopTables, acks: PopAckTables, data: bytes, peer: Peer
             peer.language = command.language
             result = pop_message(pops, Call(PopMessage.from_command(command), command, peer), now)
         except Exception:
-            break  # the ordinary way meets it again, and tells the peer
+            break  # the general path meets it again, and answers the peer
         end = behind
         results.append((command, result))
     if not end:
         return None
     by_code = {AckMessage.CODE: (acknowledged, 0)} if acknowledged else {}
-    return Taken(end, b"".join(answers), acknowledged, by_code, durable, deadline, results=results)
+    return HandledFrames(end, b"".join(answers), acknowledged, by_code, durable, deadline, results=results)

@@ -34,7 +34,7 @@ from orbitmq.protocol.records.properties import decode_properties, encode_proper
 from orbitmq.store import GetResult, GetStatus, MessageStore, PutStatus
 from orbitmq.store.log.messages import Cold
 from orbitmq.store.queue.filtering import Accept
-from orbitmq.store.queue.scan_cy import record_offsets
+from orbitmq.store.queue.records_cy import record_offsets
 
 INIT_MIN = 0
 INIT_MAX = 1

@@ -21,10 +21,10 @@ from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.offset.offsets import OffsetTable
 from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.pull.broadcasts import BroadcastOffsets, Puller
-from orbitmq.broker.pull.pulls_cy import BYTES_AT_ONCE, CachedPullPlan, answer, take_pulls
+from orbitmq.broker.pull.pulls_cy import BYTES_AT_ONCE, CachedPullPlan, answer, handle_pulls
 from orbitmq.broker.registry import handlers
 from orbitmq.broker.stats.counters import BrokerStats
-from orbitmq.handling.call import Call, DataAt, Outcome, Peer, Result, Taken, Wait, Warm
+from orbitmq.handling.call import Call, DataAt, HandledFrames, Outcome, Peer, Result, Wait, Warm
 from orbitmq.handling.warming import once_warm
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.bodies.topic import TopicConfig
@@ -373,7 +373,7 @@ def _suggested(tables: PullTables, group: SubscriptionGroupConfig, result: GetRe
 # The short way.
 
 
-class ShortWay:
+class PullFastPath:
     """The rules of pulls that are answered as frames: what is looked up for one stands for those like it."""
 
     def __init__(self, tables: PullTables) -> None:
@@ -387,12 +387,12 @@ class ShortWay:
         self._in_bulk = bytearray(BYTES_AT_ONCE)
         """The same for who reads a whole topic."""
 
-    def take(self, data: bytes, peer: Peer, now: int) -> Taken | None:
+    def handle(self, data: bytes, peer: Peer, now: int) -> HandledFrames | None:
         """Answers or holds the pulls at the start of a read, whole frames; None if there are none.
 
-        Whatever it leaves goes through `pull`, to which it would have been the same.
+        Everything else goes the general path, through `pull`, and would have come to the same.
         """
-        return None if self._tables.topics.dirty_names else take_pulls(self, data, peer, now)
+        return None if self._tables.topics.dirty_names else handle_pulls(self, data, peer, now)
 
     def changes(self) -> int:
         """Topics, groups, consumers and options: what `look_up` looks at."""

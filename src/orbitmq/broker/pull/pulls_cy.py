@@ -19,7 +19,7 @@ try:
 except ModuleNotFoundError:
     from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
 
-from orbitmq.handling.call import Peer, Taken, Wait
+from orbitmq.handling.call import HandledFrames, Peer, Wait
 from orbitmq.protocol.remoting.command import LANGUAGE_CODES, LANGUAGE_OTHER, Command
 from orbitmq.protocol.remoting.header_cy import encode_command
 from orbitmq.protocol.requests.pull import COMMITS_OFFSET, PullMessage, PullReply
@@ -135,7 +135,7 @@ class PullRules(Protocol):
         """The wait of a pull that has found nothing; None if it is not held."""
 
 
-def take_pulls(rules: PullRules, data: bytes, peer: Peer, now: int) -> Taken | None:
+def handle_pulls(rules: PullRules, data: bytes, peer: Peer, now: int) -> HandledFrames | None:
     """Answers or holds the pulls at the start of a read, whole frames; None if there are none."""
     if not cython.compiled:
         return None
@@ -207,7 +207,7 @@ def take_pulls(rules: PullRules, data: bytes, peer: Peer, now: int) -> Taken | N
     peer.language = LANGUAGE_CODES.get(language.decode(), LANGUAGE_OTHER)
     whole = answers[0] if len(answers) == 1 else b"".join(answers)
     by_code = {PullMessage.CODE: (len(answers), 0)}
-    return Taken(end, whole, len(answers), by_code, results=held, concerns_others=False)
+    return HandledFrames(end, whole, len(answers), by_code, results=held, concerns_others=False)
 
 
 def answer(rules: PullRules, plan: CachedPullPlan, result: GetResult, opaque: int) -> bytes:

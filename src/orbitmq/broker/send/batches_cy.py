@@ -1,10 +1,11 @@
-"""Batches straight from the frames of a read to records, units and answers, as `frames_cy` takes sends.
+"""Batches straight from the frames of a read to records, units and answers, as `frames_cy` handles sends.
 
-Hot: a batch holds many messages. It is looked through as a whole first: all of it is stored, or it goes the
-ordinary way, as whatever is no plain batch does. Interpreted, all batches go that way.
+Hot: a batch holds many messages. It is read twice. The first time it is measured and checked as a whole,
+for all of it is stored or nothing; the second time its messages become records, one behind the other. A
+batch that is not plain is left to the general path, as all are where this is interpreted.
 """
 
-# mypy: disable-error-code="name-defined,misc,untyped-decorator,unused-ignore"
+# mypy: disable-error-code="name-defined,misc,untyped-decorator,unused-ignore,no-any-return"
 # ruff: noqa: F821
 # (Py_buffer and the C structures are names that only the compiler knows.)
 
@@ -21,17 +22,13 @@ except ModuleNotFoundError:
 from orbitmq.protocol.records.message_cy import CRC_TABLES, crc32
 
 if cython.compiled:
-    from cython.cimports.cpython.buffer import (  # type: ignore[import-not-found]
-        PyBUF_WRITABLE,
-        PyBuffer_Release,
-        PyObject_GetBuffer,
-    )
+    from cython.cimports.cpython.buffer import PyBuffer_Release  # type: ignore[import-not-found]
     from cython.cimports.cpython.bytes import PyBytes_GET_SIZE  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.broker.send.plain import (  # type: ignore[import-not-found]
         Content,
+        find_batch_id,
         find_tags,
-        look_through_batch,
-        look_through_batch_properties,
+        measure_plain_batch,
     )
     from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
         Reader,
@@ -41,7 +38,9 @@ if cython.compiled:
         i64_of,
         is_literal,
         is_there,
+        left_of,
         make_room,
+        no_span,
         part_of,
         put_bytes,
         put_decimal,
@@ -65,31 +64,51 @@ if cython.compiled:
         BatchEntry,
         next_of_batch,
     )
-    from cython.cimports.orbitmq.protocol.records.record import put_record  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.protocol.records.record import (  # type: ignore[import-not-found]
+        FIXED_BYTES,
+        PROPERTY_CRC_BYTES,
+    )
+    from cython.cimports.orbitmq.protocol.remoting.frames import (  # type: ignore[import-not-found]
+        Frames,
+        begin_frames,
+        is_oneway,
+        language_of,
+        next_frame,
+        note_handled,
+    )
     from cython.cimports.orbitmq.protocol.remoting.send_header import (  # type: ignore[import-not-found]
         SendHeader,
         has_needed_fields,
-        scan_frame,
         to_number,
         unescape,
     )
-    from cython.cimports.orbitmq.store.queue.units import put_unit  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.store.log.append import (  # type: ignore[import-not-found]
+        BLANK_BYTES,
+        MOST_PROPERTIES,
+        LogEnd,
+        NewRecord,
+        append_to,
+        begin_append,
+        end_append,
+        has_space_for,
+    )
 
 if TYPE_CHECKING:
     from orbitmq.broker.send.answer import AnswerTemplate
     from orbitmq.broker.stats.counters import BrokerStats
-    from orbitmq.store.queue.room import Room
+    from orbitmq.store.log.log_writer import LogWriter
 
 _CRC: bytes = CRC_TABLES
 _RETRY_PREFIX = "%RETRY%"
-_WRITE = 2
+_WRITE = cython.declare(cython.int, 2)
+_SEND_BATCH = cython.declare(cython.int, 320)
 
 
-class TakenBatches(NamedTuple):
-    """Result of taking the batches at the start of a read."""
+class HandledBatches(NamedTuple):
+    """The result of handling the batches at the start of a read."""
 
     end: int
-    """Number of bytes of the read that they were."""
+    """Bytes of the read that they were."""
     answers: bytes
     """The frames of all answers."""
     answered: int
@@ -99,207 +118,256 @@ class TakenBatches(NamedTuple):
     language: str
 
 
-def take_batches(
+def handle_batches(
     data: bytes,
     topics: dict[str, Any],
     refused: Container[str],
     template: AnswerTemplate,
     host: bytes,
     store_host: bytes,
-    room: Room,
+    writer: LogWriter,
     stats: BrokerStats,
     answers: bytearray,
-) -> TakenBatches | None:
+) -> HandledBatches | None:
     """Stores the plain batches at the start of `data`; None if the first frame is none.
 
-    See `frames_cy.take_sends`. A batch is plain if its own properties mean nothing but an id.
+    See `frames_cy.handle_sends`. A batch is plain if its own properties mean nothing but an id.
     """
     if not cython.compiled:
         return None
-    read: Span = span_of(data)
-    end: cython.Py_ssize_t = 0
-    length: cython.Py_ssize_t
-    batch: Span
-    source: Reader
-    entry: BatchEntry
-    header: SendHeader
-    content: Content
-    properties = cython.declare(cython.uchar[4095])
-    laid: Writer
-    sent: Span
-    unique_at: cython.Py_ssize_t = 0
-    unique_size: cython.Py_ssize_t = 0
-    queue_id: cython.longlong = 0
-    sys_flag: cython.longlong = 0
-    born_timestamp: cython.longlong = 0
-    queue_offset: cython.longlong
-    tags_code: cython.longlong = 0
-    size: cython.Py_ssize_t
-    total: cython.Py_ssize_t
-    fixed: cython.Py_ssize_t
-    hosts: cython.Py_ssize_t = 75 + PyBytes_GET_SIZE(host) + PyBytes_GET_SIZE(store_host)
-    host_flags: cython.int = (0x10 if PyBytes_GET_SIZE(host) == 20 else 0) | (
-        0x20 if PyBytes_GET_SIZE(store_host) == 20 else 0
-    )
-    crc: cython.uint
-    position: cython.Py_ssize_t = room.position
-    at: cython.Py_ssize_t
-    limit: cython.Py_ssize_t = room.limit
-    segment_start: cython.longlong = room.segment_start
-    store_timestamp: cython.longlong = room.store_timestamp
-    max_body: cython.Py_ssize_t = room.max_body_bytes
-    max_record: cython.Py_ssize_t = room.max_record_bytes
-    by_topic: dict[str, Any] = room.queues
-    dirty: list[Any] = room.dirty
-    tail: bytearray
-    out: Writer = writer_of(answers)
-    needed: cython.Py_ssize_t
-    answered: cython.Py_ssize_t = 0
-    oneway: cython.Py_ssize_t = 0
-    version: cython.int = 0
-    language: str = ""
-    target: Py_buffer
     if PyBytes_GET_SIZE(host) not in (8, 20) or PyBytes_GET_SIZE(store_host) not in (8, 20):
         return None
-    PyObject_GetBuffer(room.view, cython.address(target), PyBUF_WRITABLE)
-    log: Writer = writer_over(target.buf, min(limit, target.len))
-    skip(cython.address(log), position)
+    properties = cython.declare(cython.uchar[4095])
+    laid: Writer
+    segment: Py_buffer
+    batches: _Batches = _Batches(data, topics, refused, template, host, store_host, writer, stats, answers)
+    begin_append(writer, cython.address(segment), cython.address(batches.log))
     try:
-        while True:
-            length = scan_frame(read, end, cython.address(header), cython.address(batch))
-            if not length:
-                break
-            if header.code != 320 or header.flag & 1:
-                break
-            # b topic, e queue id, f sysFlag, g born time, i properties, j reconsume times
-            if (
-                not has_needed_fields(cython.address(header))
-                or not is_there(header.fields[1].span)
-                or header.fields[1].span.size > 127
-                or not is_there(header.fields[8].span)
-                or not to_number(header.fields[4].span, cython.address(queue_id))
-                or not to_number(header.fields[5].span, cython.address(sys_flag))
-                or not to_number(header.fields[6].span, cython.address(born_timestamp))
-            ):
-                break
-            if is_there(header.fields[9].span) and not is_literal(header.fields[9].span, b"0"):
-                break
-            # Neither transactions nor inner batches.
-            if sys_flag & 0x8C or not -0x80000000 <= sys_flag <= 0x7FFFFFFF:
-                break
+        while next_frame(cython.address(batches.frames)) and batches.frames.header.code == _SEND_BATCH:
             laid = writer_over(properties, cython.sizeof(properties))
-            if not unescape(header.fields[8].span, header.fields[8].escaped, cython.address(laid)):
+            if not batches.handle(cython.address(batches.frames.header), cython.address(laid)):
                 break
-            sent = span_written(cython.address(laid))
-            if not look_through_batch_properties(
-                sent, cython.address(unique_at), cython.address(unique_size)
-            ):
-                break
-            topic_name: bytes = bytes_of(header.fields[1].span)
-            topic: str = text_of(header.fields[1].span)
-            config = topics.get(topic)
-            queues = by_topic.get(topic)
-            if (
-                config is None
-                or queues is None
-                or topic in refused
-                or topic.startswith(_RETRY_PREFIX)
-                or not config.perm & _WRITE
-                or queue_id < 0
-                or queue_id >= max(config.write_queue_nums, config.read_queue_nums)
-            ):
-                break
-            queue = queues.get(queue_id)
-            if queue is None or queue.code_is_special:
-                break
-            if not look_through_batch(batch, cython.address(content)):
-                break
-            fixed = hosts + PyBytes_GET_SIZE(topic_name)
-            total = content.count * fixed + content.size
-            if (
-                batch.size > max_body
-                or content.longest_body > max_body
-                or fixed + content.longest > max_record
-                or total + 8 > limit - position
-            ):
-                break
-            needed = 160 + PyBytes_GET_SIZE(template.before_offset) + PyBytes_GET_SIZE(template.end)
-            needed += unique_size + PyBytes_GET_SIZE(template.after_id)
-            needed += content.count * (16 + PyBytes_GET_SIZE(template.between_ids))
-            make_room(answers, cython.address(out), needed)
-            # Nothing was changed so far, and from here on nothing fails but for want of memory.
-            if not queue.dirty:
-                dirty.append(queue)
-                queue.dirty = True
-            queue_offset = queue.max_offset
-            tail = queue.tail
-            at = position
-            source = reader_over(batch)
-            while unread(cython.address(source)) and next_of_batch(
-                cython.address(source), cython.address(entry)
-            ):
-                crc = body_crc(entry.body, _CRC, crc32)
-                size = fixed + entry.body.size + entry.properties.size
-                put_record(
-                    cython.address(log),
-                    size,
-                    crc,
-                    cython.cast(cython.int, queue_id),
-                    entry.flag,
-                    queue_offset,
-                    segment_start + at,
-                    (cython.cast(cython.int, sys_flag) & ~0x30) | host_flags,
-                    born_timestamp,
-                    host,
-                    store_timestamp,
-                    store_host,
-                    0,
-                    0,
-                    entry.body,
-                    topic_name,
-                    entry.properties,
-                )
-                find_tags(entry.properties, cython.address(tags_code))
-                put_unit(tail, segment_start + at, cython.cast(cython.int, size), tags_code)
-                room.last_record = segment_start + at
-                at += size
-                queue_offset += 1
-            if header.flag & 2:
-                oneway += 1
-            else:
-                answered += 1
-                _answer(
-                    cython.address(out),
-                    template,
-                    tail,
-                    content.count,
-                    queue_id,
-                    queue.max_offset,
-                    part_of(sent, unique_at, unique_size),
-                    header.opaque,
-                )
-            if log.overflow or out.overflow:
-                raise SystemError("a batch was measured smaller than it is")
-            queue.max_offset = queue_offset
-            if not version:
-                version = header.version
-                language = text_of(header.language.span)
-            position = at
-            room.position = position
-            end += length
-            stats.put_fresh(topic, queue_id, content.count, total)
+            note_handled(cython.address(batches.frames))
+        if not batches.frames.end:
+            return None
+        end_append(writer, cython.address(batches.log))
     finally:
-        PyBuffer_Release(cython.address(target))
-    if not end:
-        return None
-    return TakenBatches(
-        end,
-        bytes_of(span_written(cython.address(out))),
-        answered,
-        oneway,
-        version,
-        language,
-    )
+        PyBuffer_Release(cython.address(segment))
+    return batches.result()
+
+
+@cython.final
+@cython.cclass
+class _Batches:
+    """The batches of a read, and what was done so far. Compiled only."""
+
+    frames: Frames
+    log: LogEnd
+    _topics: dict[str, Any]
+    _refused: Any
+    _template: Any
+    _host: bytes
+    _store_host: bytes
+    _queues: dict[str, Any]
+    _dirty: list[Any]
+    _stats: Any
+    _answers: bytearray
+    _out: Writer
+    _answered: cython.Py_ssize_t
+    _oneway: cython.Py_ssize_t
+    # Of the batch at hand:
+    _queue_id: cython.longlong
+    _sys_flag: cython.longlong
+    _born_timestamp: cython.longlong
+    _content: Content
+
+    def __init__(
+        self,
+        data: bytes,
+        topics: dict[str, Any],
+        refused: Container[str],
+        template: AnswerTemplate,
+        host: bytes,
+        store_host: bytes,
+        writer: LogWriter,
+        stats: BrokerStats,
+        answers: bytearray,
+    ) -> None:
+        begin_frames(cython.address(self.frames), data)
+        self._topics = topics
+        self._refused = refused
+        self._template = template
+        self._host = host
+        self._store_host = store_host
+        self._queues = writer.queues
+        self._dirty = writer.dirty
+        self._stats = stats
+        self._answers = answers
+        self._out = writer_of(answers)
+
+    @cython.cfunc
+    def handle(self, header: cython.pointer[SendHeader], laid: cython.pointer[Writer]) -> cython.bint:
+        """Stores a batch and answers it; False if it is for the general path: then nothing has changed."""
+        unique_at: cython.Py_ssize_t = 0
+        unique_size: cython.Py_ssize_t = 0
+        if not self._read_numbers(header):
+            return False
+        if not unescape(header.fields[8].span, header.fields[8].escaped, laid):
+            return False
+        sent: Span = span_written(laid)
+        if not find_batch_id(sent, cython.address(unique_at), cython.address(unique_size)):
+            return False
+        topic: str = text_of(header.fields[1].span)
+        queue: Any = self._queue_of(topic)
+        if (
+            queue is None
+            or not measure_plain_batch(self.frames.body, cython.address(self._content))
+            or not self._fits(header.fields[1].span.size)
+        ):
+            return False
+        count: cython.Py_ssize_t = self._content.count
+        make_room(self._answers, cython.address(self._out), self._answer_bytes(unique_size))
+        # Nothing was changed so far, and from here on nothing fails but for want of memory.
+        before: cython.Py_ssize_t = written(cython.address(self.log.out))
+        first_offset: cython.longlong = queue.max_offset
+        if not queue.dirty:
+            self._dirty.append(queue)
+            queue.dirty = True
+        self._store(header.fields[1].span, queue.tail, first_offset)
+        queue.max_offset = first_offset + count
+        if is_oneway(cython.address(self.frames)):
+            self._oneway += 1
+        else:
+            self._answered += 1
+            _answer(
+                cython.address(self._out),
+                self._template,
+                queue.tail,
+                count,
+                self._queue_id,
+                first_offset,
+                part_of(sent, unique_at, unique_size),
+                header.opaque,
+            )
+        if self._out.overflow:
+            raise SystemError("an answer was measured smaller than it is")
+        self._stats.put_fresh(topic, self._queue_id, count, written(cython.address(self.log.out)) - before)
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _read_numbers(self, header: cython.pointer[SendHeader]) -> cython.bint:
+        """Reads the numbers of a header; False if it lacks a field, or says more than a plain batch does."""
+        # b topic, e queue id, f sysFlag, g born time, i properties, j reconsume times
+        if (
+            not has_needed_fields(header)
+            or not is_there(header.fields[1].span)
+            or header.fields[1].span.size > 127
+            or not is_there(header.fields[8].span)
+            or not to_number(header.fields[4].span, cython.address(self._queue_id))
+            or not to_number(header.fields[5].span, cython.address(self._sys_flag))
+            or not to_number(header.fields[6].span, cython.address(self._born_timestamp))
+        ):
+            return False
+        if is_there(header.fields[9].span) and not is_literal(header.fields[9].span, b"0"):
+            return False
+        # Neither transactions nor inner batches.
+        return not self._sys_flag & 0x8C and -0x80000000 <= self._sys_flag <= 0x7FFFFFFF
+
+    @cython.cfunc
+    def _queue_of(self, topic: str) -> Any:
+        """The queue that a batch asks for; None if it does not exist yet, or clients may not send to it."""
+        config = self._topics.get(topic)
+        queues = self._queues.get(topic)
+        if (
+            config is None
+            or queues is None
+            or topic in self._refused
+            or topic.startswith(_RETRY_PREFIX)
+            or not config.perm & _WRITE
+            or self._queue_id < 0
+            or self._queue_id >= max(config.write_queue_nums, config.read_queue_nums)
+        ):
+            return None
+        queue = queues.get(self._queue_id)
+        return None if queue is None or queue.code_is_special else queue
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _fits(self, topic_bytes: cython.Py_ssize_t) -> cython.bint:
+        """True if all messages can be stored, and fit into the segment: a batch is stored as a whole."""
+        fixed: cython.Py_ssize_t = (
+            FIXED_BYTES + PyBytes_GET_SIZE(self._host) + PyBytes_GET_SIZE(self._store_host) + topic_bytes
+        )
+        if self.log.with_crc:
+            # As `record_size` has it: the checksum, and a separator before it.
+            fixed += PROPERTY_CRC_BYTES + 1
+            if (
+                self._content.has_crc
+                or self._content.longest_properties + PROPERTY_CRC_BYTES + 1 > MOST_PROPERTIES
+            ):
+                return False
+        total: cython.Py_ssize_t = self._content.count * fixed + self._content.size
+        return (
+            self.frames.body.size <= self.log.max_body
+            and self._content.longest_body <= self.log.max_body
+            and fixed + self._content.longest <= self.log.max_record
+            and total + BLANK_BYTES <= left_of(cython.address(self.log.out))
+        )
+
+    @cython.cfunc
+    def _answer_bytes(self, unique_bytes: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """An upper limit of the answer's size."""
+        template: Any = self._template
+        return (
+            160
+            + len(template.before_offset)
+            + len(template.end)
+            + len(template.after_id)
+            + unique_bytes
+            + self._content.count * (16 + len(template.between_ids))
+        )
+
+    @cython.cfunc
+    def _store(self, topic: Span, tail: bytearray, queue_offset: cython.longlong) -> cython.int:
+        """Writes the records of all messages of a batch, and their units."""
+        source: Reader = reader_over(self.frames.body)
+        entry: BatchEntry
+        record: NewRecord
+        tags_code: cython.longlong = 0
+        record.queue_id = cython.cast(cython.int, self._queue_id)
+        record.sys_flag = cython.cast(cython.int, self._sys_flag)
+        record.born_timestamp = self._born_timestamp
+        record.born_host = span_of(self._host)
+        record.store_host = span_of(self._store_host)
+        record.reconsume_times = 0
+        record.prepared_transaction_offset = 0
+        record.topic = topic
+        record.own_properties = no_span()
+        while unread(cython.address(source)) and next_of_batch(cython.address(source), cython.address(entry)):
+            record.flag = entry.flag
+            record.body = entry.body
+            record.body_crc = body_crc(entry.body, _CRC, crc32)
+            record.properties = entry.properties
+            if not has_space_for(cython.address(self.log), cython.address(record), 0):
+                raise SystemError("a batch was measured smaller than it is")
+            find_tags(entry.properties, cython.address(tags_code))
+            append_to(
+                cython.address(self.log), cython.address(record), tail, queue_offset, tags_code, _CRC, crc32
+            )
+            queue_offset += 1
+        return 0
+
+    @cython.cfunc
+    def result(self) -> HandledBatches:
+        return HandledBatches(
+            self.frames.end,
+            bytes_of(span_written(cython.address(self._out))),
+            self._answered,
+            self._oneway,
+            self.frames.version,
+            language_of(cython.address(self.frames)),
+        )
 
 
 @cython.cfunc

@@ -1,6 +1,6 @@
-"""Sends, batches and decisions about transactions that are stored straight from what a read brought.
+"""The fast paths of sends, batches and decisions about transactions: they are stored straight from a read.
 
-Whatever is left goes the long way, to which it would have been the same.
+Everything else goes the general path, and would have come to the same.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 from functools import partial
 
 from orbitmq.broker.ha.promise import Promise
-from orbitmq.broker.send.batches_cy import take_batches
-from orbitmq.broker.send.frames_cy import TakenSends, take_sends
+from orbitmq.broker.send.batches_cy import handle_batches
+from orbitmq.broker.send.frames_cy import HandledSends, handle_sends
 from orbitmq.broker.send.tables import SendTables, fixed_parts, may_take
-from orbitmq.handling.call import Peer, Taken
+from orbitmq.handling.call import HandledFrames, Peer
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.names import NO_SEND_TOPICS
 from orbitmq.protocol.remoting.command import LANGUAGE_CODES, LANGUAGE_OTHER
@@ -19,7 +19,7 @@ from orbitmq.protocol.remoting.frame import MAX_FRAME_BYTES
 from orbitmq.protocol.remoting.header_cy import decode_frames, encode_command
 from orbitmq.protocol.requests.send import SendBatchMessage, SendMessageV2
 from orbitmq.protocol.requests.transaction import EndTransaction
-from orbitmq.store.queue.room import Room
+from orbitmq.store.log.log_writer import LogWriter
 
 FRAMES_BEGIN = (b'{"code":310,', b'{"code":37,')
 """Beginnings of the headers of a send, and of the end of a transaction, as Java, Go and C++ peers write
@@ -28,24 +28,25 @@ BATCHES_BEGIN = (b'{"code":320,',)
 """The same of a batch."""
 
 
-def take_frames(tables: SendTables, data: bytes, peer: Peer, now: int) -> Taken | None:
+def handle_send_frames(tables: SendTables, data: bytes, peer: Peer, now: int) -> HandledFrames | None:
     """Stores the sends at the start of what a read brought, whole frames, and ends transactions.
 
     None if there are none.
 
-    Whatever it leaves goes through `send_many` and `end_many`, to which it would have been the same.
+    Everything else goes the general path, through `send_many` and `end_many`, and would have come to the
+    same.
     """
     waits = tables.promise.waits
     if not may_take(tables.settings, now) or tables.topics.dirty_names:
         return None
     if waits and tables.promise.lacks_replicas:
         return None
-    room = tables.store.room(now, with_property_crc=True)
-    if room is None:
+    writer = tables.store.reserve(now)
+    if writer is None:
         return None
     fixed = fixed_parts(tables)
     try:
-        taken = take_sends(
+        handled = handle_sends(
             data,
             tables.topics.by_name,
             NO_SEND_TOPICS,
@@ -54,71 +55,73 @@ def take_frames(tables: SendTables, data: bytes, peer: Peer, now: int) -> Taken 
             peer.host,
             tables.identity.host,
             waits,
-            room,
+            writer,
             tables.stats,
             fixed.answers,
-            fixed.waiting,
+            fixed.rerouting,
             now,
         )
-        result = None if taken is None else _taken(tables, taken, room, now, waits)
-        if taken is not None and (taken.halves or taken.ended):
-            tables.transactions.will_note(taken.halves, taken.ended, taken.op_offset, now)
+        result = None if handled is None else _result(tables, handled, writer, now, waits)
+        if handled is not None and (handled.halves or handled.ended):
+            tables.transactions.will_note(handled.halves, handled.ended, handled.op_offset, now)
     except BaseException:
-        tables.store.leave(room)
+        tables.store.rollback(writer)
         raise
-    if taken is None:
+    if handled is None:
         return None
     # A failure before it has stored nothing, and behind it nothing fails.
-    tables.store.wrote_into(room)
-    if taken.halves or taken.ended:
-        tables.transactions.note_taken()
-    peer.version = taken.version
-    peer.language = LANGUAGE_CODES.get(taken.language, LANGUAGE_OTHER)
+    tables.store.commit(writer)
+    if handled.halves or handled.ended:
+        tables.transactions.note_handled()
+    peer.version = handled.version
+    peer.language = LANGUAGE_CODES.get(handled.language, LANGUAGE_OTHER)
     return result
 
 
-def take_batch_frames(tables: SendTables, data: bytes, peer: Peer, now: int) -> Taken | None:
-    """Stores the plain batches at the start of what a read brought, as `take_frames` does."""
+def handle_batch_frames(tables: SendTables, data: bytes, peer: Peer, now: int) -> HandledFrames | None:
+    """Stores the plain batches at the start of what a read brought, as `handle_send_frames` does."""
     if tables.promise.waits or not may_take(tables.settings, now) or tables.topics.dirty_names:
         return None
-    room = tables.store.room(now)
-    if room is None:
+    writer = tables.store.reserve(now)
+    if writer is None:
         return None
     fixed = fixed_parts(tables)
     try:
-        taken = take_batches(
+        handled = handle_batches(
             data,
             tables.topics.by_name,
             NO_SEND_TOPICS,
             fixed.template,
             peer.host,
             tables.identity.host,
-            room,
+            writer,
             tables.stats,
             fixed.answers,
         )
-        if taken is None:
+        if handled is None:
             return None
-        by_code = {SendBatchMessage.CODE: (taken.answered, taken.oneway)}
-        result = Taken(taken.end, taken.answers, taken.answered, by_code)
+        by_code = {SendBatchMessage.CODE: (handled.answered, handled.oneway)}
+        result = HandledFrames(handled.end, handled.answers, handled.answered, by_code)
     except BaseException:
-        tables.store.leave(room)
+        tables.store.rollback(writer)
         raise
-    tables.store.wrote_into(room)
-    peer.version = taken.version
-    peer.language = LANGUAGE_CODES.get(taken.language, LANGUAGE_OTHER)
+    tables.store.commit(writer)
+    peer.version = handled.version
+    peer.language = LANGUAGE_CODES.get(handled.language, LANGUAGE_OTHER)
     return result
 
 
-def _taken(tables: SendTables, sends: TakenSends, room: Room, now: int, waits: bool) -> Taken:
+def _result(
+    tables: SendTables, sends: HandledSends, writer: LogWriter, now: int, waits: bool
+) -> HandledFrames:
     by_code = {SendMessageV2.CODE: (sends.answered - sends.ended_answered, sends.oneway - sends.ended_oneway)}
     if sends.ended:
         by_code[EndTransaction.CODE] = sends.ended_answered, sends.ended_oneway
     if not waits:
-        return Taken(sends.end, sends.answers, sends.answered, by_code)
+        return HandledFrames(sends.end, sends.answers, sends.answered, by_code)
     promise = tables.promise
-    end_offset = room.segment_start + room.position
-    return Taken(
+    end_offset = writer.segment_start + writer.position
+    return HandledFrames(
         sends.end,
         sends.answers,
         sends.answered,

@@ -1,23 +1,30 @@
-"""Sends and ends of transactions straight from the frames of a read to records, units and answers, without an
-object for each.
+"""Sends and ends of transactions straight from the frames of a read to records, units and answers.
 
-Hot: nearly every message sent passes here. Sends have two lanes: this one, and that of `handlers` and
-`rules`, which takes whatever this one leaves. This one takes a send if its topic exists and may be written
-to, it is a single message, and none of its properties means anything to the broker. It reads the header to
-slots, writes the record where it stays, and the answer beside the others. It also takes messages with a delay
-level, half messages, and the usual decisions: those about half messages that it took not long ago, and that
-have no copy. A commit copies its message within the map, and one op record at the end names all that a read
-decides about. It ends at anything else, and at a message that has no place yet (an unknown queue, a full
-segment). Interpreted, it takes nothing.
+Hot: nearly every message that is sent passes here. There are two paths. This one handles the frames at the
+start of a read, one behind the other, without an object for each: it reads a header into slots
+(`send_header.pxd`), decides with one look at the properties whether the message is plain (`plain.pxd`),
+delayed by a level, or a half message (`rerouting.pxd`), writes record and unit (`append.pxd`), and the
+answer behind those before it. It stops at the first frame that it does not know for sure. From there on the
+general path (`handlers`, `rules`) handles the read, and it comes to the same, byte by byte.
+
+The fast path holds no rule of its own. Tables and options that the rules decide by are given to it: the
+topics, names that nobody may send to, delay levels, the half messages that may be decided. A message that
+needs a decision, such as a queue that does not exist yet, a topic that is not writable, or a segment
+without space, stops it.
+
+A read is atomic: nothing of it is visible before `MessageStore.commit`. Each frame is checked before it
+changes anything; what fails behind that, for want of memory, rolls back the whole read.
+
+Interpreted, nothing is handled here.
 """
 
-# mypy: disable-error-code="name-defined,misc,untyped-decorator,unused-ignore"
+# mypy: disable-error-code="name-defined,misc,untyped-decorator,unused-ignore,no-any-return"
 # ruff: noqa: F821
 # (Py_buffer and the C structures are names that only the compiler knows.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 try:
@@ -25,36 +32,30 @@ try:
 except ModuleNotFoundError:
     from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
 
-from orbitmq.protocol.names import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC
+from orbitmq.broker.transaction.events import EndedHalf, StoredHalf
+from orbitmq.protocol.names import HALF_TOPIC, SCHEDULE_TOPIC
 from orbitmq.protocol.records.message_cy import CRC_TABLES, crc32
 from orbitmq.protocol.remoting.header_cy import encode_success
-from orbitmq.store.queue.room import HOT_BYTES
 
 if cython.compiled:
-    from cython.cimports.cpython.buffer import (  # type: ignore[import-not-found]
-        PyBUF_WRITABLE,
-        PyBuffer_Release,
-        PyObject_GetBuffer,
-    )
+    from cython.cimports.cpython.buffer import PyBuffer_Release  # type: ignore[import-not-found]
     from cython.cimports.cpython.bytes import PyBytes_GET_SIZE  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.broker.delay.rerouting import (  # type: ignore[import-not-found]
-        Half,
         Rerouting,
         classify_rerouted,
-        look_at_half,
     )
     from cython.cimports.orbitmq.broker.send.plain import (  # type: ignore[import-not-found]
         Plain,
-        has_entry,
-        look_through,
+        classify_properties,
+    )
+    from cython.cimports.orbitmq.broker.transaction.decisions_cy import (  # type: ignore[import-not-found]
+        Decisions,
     )
     from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
         Span,
         Writer,
         byte_of,
         bytes_of,
-        i32_of,
-        i64_of,
         is_literal,
         is_same,
         is_there,
@@ -66,10 +67,6 @@ if cython.compiled:
         put_literal,
         put_span,
         put_u8,
-        put_u16,
-        put_u32,
-        put_u64,
-        rest_of,
         set_u32,
         skip,
         span_of,
@@ -80,67 +77,55 @@ if cython.compiled:
         written,
     )
     from cython.cimports.orbitmq.protocol.buffers.crc import body_crc  # type: ignore[import-not-found]
-    from cython.cimports.orbitmq.protocol.records.record import (  # type: ignore[import-not-found]
-        PROPERTY_CRC_BYTES,
-        put_place_for_crc,
-        put_property_crc,
-        put_record,
+    from cython.cimports.orbitmq.protocol.remoting.frames import (  # type: ignore[import-not-found]
+        Frames,
+        begin_frames,
+        is_oneway,
+        language_of,
+        next_frame,
+        note_handled,
     )
     from cython.cimports.orbitmq.protocol.remoting.send_header import (  # type: ignore[import-not-found]
         SendHeader,
         has_needed_fields,
-        named,
-        scan_frame,
         to_number,
         unescape,
     )
-    from cython.cimports.orbitmq.store.queue.units import put_unit  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.store.log.append import (  # type: ignore[import-not-found]
+        LogEnd,
+        NewRecord,
+        append_record,
+        begin_append,
+        end_append,
+        has_space_for,
+    )
 
 if TYPE_CHECKING:
     from orbitmq.broker.send.answer import AnswerTemplate
+    from orbitmq.broker.send.rerouting import ReroutingRules
     from orbitmq.broker.stats.counters import BrokerStats
-    from orbitmq.store.queue.room import Room
+    from orbitmq.store.log.log_writer import LogWriter
 
 _CRC: bytes = CRC_TABLES
 _RETRY_PREFIX = "%RETRY%"
-_WRITE = 2
-_SMALL_BYTES = 1024
+_WRITE = cython.declare(cython.int, 2)
+_SMALL_BYTES = cython.declare(cython.Py_ssize_t, 1024)
 """Larger messages are counted one by one: statistics tell sizes above it apart."""
-
-
+_ANSWER_BYTES = cython.declare(cython.Py_ssize_t, 160)
+"""Limit of an answer beside the parts of its template and the unique id."""
 _HALF_TOPIC: bytes = HALF_TOPIC.encode()
-_OP_TOPIC: bytes = OP_HALF_TOPIC.encode()
 _SCHEDULE_TOPIC: bytes = SCHEDULE_TOPIC.encode()
-
+_SEND = cython.declare(cython.int, 310)
+_END_TRANSACTION = cython.declare(cython.int, 37)
 
 _new_tuple: Any = tuple.__new__
 
 
-class StoredHalf(NamedTuple):
-    """A half message that was stored."""
-
-    topic: str
-    group: str
-    physical_offset: int
-    offset: int
-
-
-class Ended(NamedTuple):
-    """A half message that was decided about."""
-
-    topic: str
-    group: str
-    physical_offset: int
-    offset: int
-    is_commit: bool
-    age_ms: int
-
-
-class TakenSends(NamedTuple):
-    """Result of taking the sends and decisions at the start of a read."""
+class HandledSends(NamedTuple):
+    """The result of handling the sends and decisions at the start of a read."""
 
     end: int
-    """Number of bytes of the read that they were."""
+    """Bytes of the read that they were."""
     answers: bytes
     """The frames of all answers."""
     answered: int
@@ -149,715 +134,508 @@ class TakenSends(NamedTuple):
     """Of the first one's sender."""
     language: str
     halves: Sequence[StoredHalf]
-    ended: Sequence[Ended]
+    ended: Sequence[EndedHalf]
     op_offset: int
     """The queue offset of the op record that names those."""
     ended_answered: int
-    """Of all answers those to decisions."""
+    """Number of answers to decisions, of all answers."""
     ended_oneway: int
 
 
-class Waiting:
-    """Tables for messages that wait elsewhere first, and for decisions about them. See `rerouting.pxd`."""
-
-    __slots__ = (
-        "delays_ms",
-        "look",
-        "most_op_bytes",
-        "op_properties",
-        "op_tags_code",
-        "recent",
-        "takes_halves",
-    )
-
-    def __init__(self, op_properties: bytes, op_tags_code: int, look: Callable[[Waiting], None]) -> None:
-        self.look = look
-        """Finds out what follows here, as it is now: asked where a read brings such a message or decision."""
-        self.op_properties = op_properties
-        self.op_tags_code = op_tags_code
-        self.most_op_bytes = 0
-        self.delays_ms: dict[int, int] = {}
-        """The delay levels; none while no delayed messages are taken."""
-        self.takes_halves = False
-        self.recent: dict[int, int] | None = None
-        """Physical offset -> queue offset of half messages that are open, came this way, and have no copy;
-        None while no decisions are taken."""
-
-
-def take_sends(
+def handle_sends(
     data: bytes,
     topics: dict[str, Any],
     refused: Container[str],
-    own: bytes,
+    own_properties: bytes,
     template: AnswerTemplate,
     host: bytes,
     store_host: bytes,
     sync_flush: cython.bint,
-    room: Room,
+    writer: LogWriter,
     stats: BrokerStats,
     answers: bytearray,
-    waiting: Waiting,
+    rules: ReroutingRules,
     now: cython.longlong,
-) -> TakenSends | None:
+) -> HandledSends | None:
     """Stores the sends at the start of `data`, and ends transactions; None if the first frame is neither.
 
-    `topics` are the configs by name, `refused` names of topics that nobody may send to, `own` the properties
-    that the broker adds to every message; `answers` is memory to work in that the caller keeps. With
-    `sync_flush` it takes nothing that does not wait for the disk.
+    `topics` are the configs by name, `refused` the names of topics that nobody may send to,
+    `own_properties` those that the broker adds to every message, `answers` is memory to work in that the
+    caller keeps. With `sync_flush` messages that do not wait for the disk are left to the general path.
     """
     if not cython.compiled:
         return None
-    read: Span = span_of(data)
-    end: cython.Py_ssize_t = 0
-    length: cython.Py_ssize_t
-    body: Span
-    header: SendHeader
-    plain: Plain
-    rerouted: Rerouting
-    is_rerouted: cython.bint
-    delay_ms: cython.longlong
-    has_looked: cython.bint = False
-    halves: list[StoredHalf] | None = None
-    decisions: _Decisions | None = None
-    success: bytes
-    ended_answered: cython.Py_ssize_t = 0
-    ended_oneway: cython.Py_ssize_t = 0
-    properties = cython.declare(cython.uchar[32767])
-    stored: Span
-    unique: Span
-    queue_id: cython.longlong = 0
-    sys_flag: cython.longlong = 0
-    born_timestamp: cython.longlong = 0
-    flag: cython.longlong = 0
-    topic_name: bytes = None  # type: ignore[assignment]
-    topic: str = ""
-    most_queues: cython.longlong = 0
-    queues: dict[int, Any] | None = None
-    queue: Any = None
-    known_queue: Any = None
-    known_queue_id: cython.longlong = -1
-    stored_queue_id: cython.int
-    stored_topic: bytes
-    tags_code: cython.longlong
-    unique_at: cython.Py_ssize_t
-    unique_size: cython.Py_ssize_t
-    tail: bytearray
-    queue_offset: cython.longlong
-    size: cython.Py_ssize_t
-    fixed: cython.Py_ssize_t = 75 + PyBytes_GET_SIZE(host) + PyBytes_GET_SIZE(store_host)
-    host_flags: cython.int = (0x10 if PyBytes_GET_SIZE(host) == 20 else 0) | (
-        0x20 if PyBytes_GET_SIZE(store_host) == 20 else 0
-    )
-    crc: cython.uint
-    position: cython.Py_ssize_t = room.position
-    limit: cython.Py_ssize_t = room.limit
-    property_crc: cython.bint = room.property_crc
-    record: Span
-    segment_start: cython.longlong = room.segment_start
-    store_timestamp: cython.longlong = room.store_timestamp
-    max_body: cython.Py_ssize_t = room.max_body_bytes
-    max_record: cython.Py_ssize_t = room.max_record_bytes
-    by_topic: dict[str, Any] = room.queues
-    dirty: list[Any] = room.dirty
-    before: bytes = template.before_offset
-    after: bytes = template.after_id
-    last: bytes = template.end
-    needed: cython.Py_ssize_t
-    out: Writer = writer_of(answers)
-    laid: Writer  # the properties as they are stored
-    answered: cython.Py_ssize_t = 0
-    oneway: cython.Py_ssize_t = 0
-    version: cython.int = 0
-    language: str = ""
-    counted: dict[int, Any] = {}
-    halves_count: dict[int, Any] | None = None
-    delayed_count: dict[int, Any] | None = None
-    count: list[Any] = None  # type: ignore[assignment]
-    known_count: list[Any] = None  # type: ignore[assignment]
-    target: Py_buffer
     if PyBytes_GET_SIZE(host) not in (8, 20) or PyBytes_GET_SIZE(store_host) not in (8, 20):
         return None
-    PyObject_GetBuffer(room.view, cython.address(target), PyBUF_WRITABLE)
-    log: Writer = writer_over(target.buf, min(limit, target.len))
-    skip(cython.address(log), position)
-    try:
-        while True:
-            length = scan_frame(read, end, cython.address(header), cython.address(body))
-            if not length:
-                break
-            if header.code != 310 or header.flag & 1:
-                if header.code != 37 or header.flag & 1:
-                    break
-                if not has_looked:
-                    waiting.look(waiting)
-                    has_looked = True
-                # Copies with a checksum of their own are for the general path.
-                if waiting.recent is None or property_crc:
-                    break
-                if sync_flush and not header.flag & 2:
-                    break  # its answer waits for the disk, with a remark of its own where that is late
-                if decisions is None:
-                    decisions = _Decisions(waiting, room, store_host, store_timestamp, now)
-                size = decisions.take(cython.address(header), cython.address(log), position, limit)
-                if size < 0:
-                    break
-                if header.flag & 2:
-                    ended_oneway += 1
-                else:
-                    ended_answered += 1
-                    success = encode_success(header.opaque)
-                    make_room(answers, cython.address(out), PyBytes_GET_SIZE(success))
-                    put_bytes(cython.address(out), success)
-                if not version:
-                    version = header.version
-                    language = text_of(header.language.span)
-                if size:
-                    room.last_record = segment_start + position
-                    position += size
-                    room.position = position
-                end += length
-                continue
-            # b topic, e queue id, f sysFlag, g born time, h flag, i properties, j reconsume times, m batch
-            if (
-                not has_needed_fields(cython.address(header))
-                or not is_there(header.fields[1].span)
-                or not is_there(header.fields[8].span)
-                or not to_number(header.fields[4].span, cython.address(queue_id))
-                or not to_number(header.fields[5].span, cython.address(sys_flag))
-                or not to_number(header.fields[6].span, cython.address(born_timestamp))
-                or not to_number(header.fields[7].span, cython.address(flag))
-            ):
-                break
-            if is_there(header.fields[9].span) and not is_literal(header.fields[9].span, b"0"):
-                break
-            if is_literal(header.fields[12].span, b"true"):
-                break
-            if sys_flag & 0x80 or not (
-                -0x80000000 <= sys_flag <= 0x7FFFFFFF and -0x80000000 <= flag <= 0x7FFFFFFF
-            ):
-                break
-            if topic_name is None or not is_same(header.fields[1].span, span_of(topic_name)):
-                if counted:
-                    _count(stats, topic, counted)
-                if header.fields[1].span.size > 127:
-                    break
-                topic_name = bytes_of(header.fields[1].span)
-                topic = text_of(header.fields[1].span)
-                config = topics.get(topic)
-                if (
-                    config is None
-                    or topic in refused
-                    or topic.startswith(_RETRY_PREFIX)
-                    or not config.perm & _WRITE
-                ):
-                    break
-                queues = by_topic.get(topic)
-                most_queues = max(config.write_queue_nums, config.read_queue_nums)
-                known_queue_id = -1
-            if queue_id < 0 or queue_id >= most_queues:
-                break
-            laid = writer_over(properties, cython.sizeof(properties))
-            if not unescape(header.fields[8].span, header.fields[8].escaped, cython.address(laid)):
-                break
-            stored = span_written(cython.address(laid))
-            if stored.size == 0:
-                break
-            # Half messages are no plain sends.
-            is_rerouted = sys_flag & 0xC or not look_through(stored, sync_flush, cython.address(plain))
-            if byte_of(stored, stored.size - 1) != 2:
-                put_u8(cython.address(laid), 2)
-            if not is_rerouted:
-                if queue_id != known_queue_id:
-                    known_queue = None if queues is None else queues.get(queue_id)
-                    if known_queue is None or known_queue.code_is_special:
-                        break
-                    known_queue_id = queue_id
-                    known_count = _counter(counted, queue_id)
-                queue = known_queue
-                count = known_count
-                stored_queue_id = cython.cast(cython.int, queue_id)
-                stored_topic = topic_name
-                tags_code = plain.tags_code
-                unique_at = plain.unique_at
-                unique_size = plain.unique_size
-            else:
-                if not classify_rerouted(
-                    span_written(cython.address(laid)), sync_flush, cython.address(rerouted)
-                ):
-                    break
-                if not has_looked:
-                    waiting.look(waiting)
-                    has_looked = True
-                unique_at = rerouted.unique_at
-                unique_size = rerouted.unique_size
-                plain.is_ordered = False
-                sys_flag &= ~0xC
-                if rerouted.level:
-                    delay = waiting.delays_ms.get(rerouted.level)
-                    found = by_topic.get(SCHEDULE_TOPIC)
-                    if delay is None or found is None:
-                        break
-                    delay_ms = delay
-                    tags_code = now + delay_ms
-                    stored_topic = _SCHEDULE_TOPIC
-                    stored_queue_id = rerouted.level - 1
-                    queue = found.get(stored_queue_id)
-                    if queue is None:
-                        break
-                    if delayed_count is None:
-                        delayed_count = {}
-                    count = _counter(delayed_count, stored_queue_id)
-                else:
-                    found = by_topic.get(HALF_TOPIC)
-                    if not waiting.takes_halves or found is None:
-                        break
-                    tags_code = rerouted.tags_code
-                    stored_topic = _HALF_TOPIC
-                    stored_queue_id = 0
-                    queue = found.get(0)
-                    if queue is None or queue.code_is_special:
-                        break
-                    if halves_count is None:
-                        halves_count = {}
-                    count = _counter(halves_count, 0)
-                    put_literal(cython.address(laid), b"__transactionId__\x01")
-                    put_span(
-                        cython.address(laid),
-                        part_of(span_written(cython.address(laid)), unique_at, unique_size),
-                    )
-                    put_u8(cython.address(laid), 2)
-                put_literal(cython.address(laid), b"REAL_TOPIC\x01")
-                put_bytes(cython.address(laid), topic_name)
-                put_literal(cython.address(laid), b"\x02REAL_QID\x01")
-                put_decimal(cython.address(laid), queue_id)
-                put_u8(cython.address(laid), 2)
-            put_bytes(cython.address(laid), own)
-            if property_crc:
-                if has_entry(span_written(cython.address(laid)), b"__CRC32#\x01"):
-                    break
-                put_place_for_crc(cython.address(laid))
-            if laid.overflow:
-                break
-            stored = span_written(cython.address(laid))
-            unique = part_of(stored, unique_at, unique_size)
-            size = fixed + PyBytes_GET_SIZE(stored_topic) + stored.size + body.size
-            if (
-                body.size > max_body
-                or size + (1 if property_crc else 0) > max_record  # as `record_size` has it
-                or size + 8 > limit - position - (0 if decisions is None else decisions.reserved)
-            ):
-                break
-            needed = 160 + unique.size + PyBytes_GET_SIZE(before)
-            needed += PyBytes_GET_SIZE(after) + PyBytes_GET_SIZE(last)
-            make_room(answers, cython.address(out), needed)
-            crc = body_crc(body, _CRC, crc32)
-            # Nothing was changed so far, and from here on nothing fails but for want of memory.
-            if not queue.dirty:
-                dirty.append(queue)
-                queue.dirty = True
-            queue_offset = queue.max_offset
-            tail = queue.tail
-            put_record(
-                cython.address(log),
-                size,
-                crc,
-                stored_queue_id,
-                cython.cast(cython.int, flag),
-                queue_offset,
-                segment_start + position,
-                (cython.cast(cython.int, sys_flag) & ~0x30) | host_flags,
-                born_timestamp,
-                host,
-                store_timestamp,
-                store_host,
-                0,
-                0,
-                body,
-                stored_topic,
-                stored,
-            )
-            if property_crc:
-                record = part_of(span_written(cython.address(log), position), 0, size - PROPERTY_CRC_BYTES)
-                put_property_crc(cython.address(log), body_crc(record, _CRC, crc32))
-            put_unit(tail, segment_start + position, cython.cast(cython.int, size), tags_code)
-            queue.max_offset = queue_offset + 1
-            if header.flag & 2:
-                oneway += 1
-            else:
-                answered += 1
-                _answer(
-                    cython.address(out),
-                    before,
-                    segment_start + position,
-                    queue_id,
-                    queue_offset,
-                    unique,
-                    after,
-                    header.opaque,
-                    last,
-                )
-            if log.overflow or out.overflow:
-                raise SystemError("a message was measured smaller than it is")
-            if not version:
-                version = header.version
-                language = text_of(header.language.span)
-            room.last_record = segment_start + position
-            position += size
-            room.position = position
-            end += length
-            if size <= _SMALL_BYTES:
-                count[0] += 1
-                count[1] += size
-            else:
-                stats.put_fresh(stored_topic.decode(), stored_queue_id, 1, size)
-            if not is_rerouted:
-                if plain.is_ordered:
-                    stats.put_typed("fifo", topic, size)
-                continue
-            if rerouted.is_ordered:
-                stats.put_typed("fifo", SCHEDULE_TOPIC if rerouted.level else HALF_TOPIC, size)
-            if not rerouted.level:
-                if halves is None:
-                    halves = []
-                halves.append(
-                    StoredHalf(
-                        topic,
-                        text_of(part_of(stored, rerouted.group_at, rerouted.group_size)),
-                        segment_start + position - size,
-                        queue_offset,
-                    )
-                )
-        if decisions is not None and decisions.named:
-            size = decisions.put_op(cython.address(log), position)
-            room.last_record = segment_start + position
-            position += size
-            room.position = position
-    finally:
-        PyBuffer_Release(cython.address(target))
-    if counted:
-        _count(stats, topic, counted)
-    if halves_count:
-        _count(stats, HALF_TOPIC, halves_count)
-    if delayed_count:
-        _count(stats, SCHEDULE_TOPIC, delayed_count)
-    if not end:
-        return None
-    ended: Sequence[Ended] = ()
-    op_offset: cython.longlong = -1
-    if decisions is not None and decisions.ended:
-        ended = decisions.ended
-        op_offset = decisions.op_offset
-        for count in decisions.counted.values():
-            stats.put_fresh(count[0], count[1], count[2], count[3], count[2])
-            stats.put_typed("transaction", count[0], count[3], count[2])
-    # Not its constructor, which is a Python function and takes as long as a good part of a send.
-    made: TakenSends = _new_tuple(
-        TakenSends,
-        (
-            end,
-            bytes_of(span_written(cython.address(out))),
-            answered + ended_answered,
-            oneway + ended_oneway,
-            version,
-            language,
-            halves or (),
-            ended,
-            op_offset,
-            ended_answered,
-            ended_oneway,
-        ),
+    properties = cython.declare(cython.uchar[32767])
+    laid: Writer
+    segment: Py_buffer
+    sends: _Sends = _Sends(
+        data,
+        topics,
+        refused,
+        own_properties,
+        template,
+        host,
+        store_host,
+        sync_flush,
+        writer,
+        stats,
+        answers,
+        rules,
+        now,
     )
-    return made
-
-
-@cython.cfunc
-def _counter(counted: dict[int, Any], queue_id: cython.longlong) -> list[Any]:
-    """The messages and bytes that a queue got."""
-    count: list[Any] | None = counted.get(queue_id)
-    if count is None:
-        count = counted[queue_id] = [0, 0]
-    return count
+    begin_append(writer, cython.address(segment), cython.address(sends.log))
+    try:
+        while next_frame(cython.address(sends.frames)):
+            if sends.frames.header.code == _SEND:
+                laid = writer_over(properties, cython.sizeof(properties))
+                if not sends.handle_send(cython.address(sends.frames.header), cython.address(laid)):
+                    break
+            elif sends.frames.header.code != _END_TRANSACTION or not sends.handle_decision():
+                break
+            note_handled(cython.address(sends.frames))
+        if not sends.frames.end:
+            return None
+        sends.end()
+        end_append(writer, cython.address(sends.log))
+    finally:
+        PyBuffer_Release(cython.address(segment))
+    return sends.result()
 
 
 @cython.final
 @cython.cclass
-class _Decisions:
-    """The decisions of a read. Compiled only."""
+class _Sends:
+    """The sends of a read, and what was done so far. Compiled only."""
 
-    recent: dict[int, int]
-    waiting: Waiting
-    by_topic: dict[str, Any]
-    dirty: list[Any]
-    segment_start: cython.longlong
-    store_host: bytes
-    store_timestamp: cython.longlong
-    now: cython.longlong
-    max_body: cython.Py_ssize_t
-    max_record: cython.Py_ssize_t
-    op_queue: Any
-    op_properties: bytes
-    most_op: cython.Py_ssize_t
-    op_offset: cython.longlong
-    named: bytearray
-    met: set[int]
-    ended: list[Ended]
-    counted: dict[Any, list[Any]]
-    reserved: cython.Py_ssize_t
+    frames: Frames
+    log: LogEnd
+    # Given for the whole read:
+    _topics: dict[str, Any]
+    _refused: Any
+    _own_properties: bytes
+    _host: bytes
+    _store_host: bytes
+    _sync_flush: cython.bint
+    _writer: Any
+    _queues: dict[str, Any]
+    _dirty: list[Any]
+    _stats: Any
+    _rules: Any
+    _rules_are_fresh: cython.bint
+    _now: cython.longlong
+    # The numbers of the frame at hand:
+    _queue_id: cython.longlong
+    _sys_flag: cython.longlong
+    _born_timestamp: cython.longlong
+    _flag: cython.longlong
+    # The topic of the frame at hand and of those before it, for most reads have one topic alone:
+    _topic_name: bytes
+    _topic: str
+    _queue_count: cython.longlong
+    _topic_queues: dict[int, Any] | None
+    _plain_queue_id: cython.longlong
+    _plain_queue: Any
+    _plain_count: list[Any]
+    # The place of the message at hand:
+    _queue: Any
+    _count: list[Any]  # messages and bytes that the queue got
+    _tags_code: cython.longlong
+    # Results:
+    _answers: bytearray
+    _out: Writer
+    _before_offset: bytes
+    _after_id: bytes
+    _template_end: bytes
+    _answer_bytes: cython.Py_ssize_t
+    _answered: cython.Py_ssize_t
+    _oneway: cython.Py_ssize_t
+    _ended_answered: cython.Py_ssize_t
+    _ended_oneway: cython.Py_ssize_t
+    _counts: dict[int, Any]
+    _half_counts: dict[int, Any]
+    _delayed_counts: dict[int, Any]
+    _halves: list[StoredHalf] | None
+    _decisions: Decisions
 
     def __init__(
-        self, waiting: Waiting, room: Room, store_host: bytes, store_timestamp: int, now: int
+        self,
+        data: bytes,
+        topics: dict[str, Any],
+        refused: Container[str],
+        own_properties: bytes,
+        template: AnswerTemplate,
+        host: bytes,
+        store_host: bytes,
+        sync_flush: bool,
+        writer: LogWriter,
+        stats: BrokerStats,
+        answers: bytearray,
+        rules: ReroutingRules,
+        now: int,
     ) -> None:
-        assert waiting.recent is not None
-        self.recent = waiting.recent
-        self.waiting = waiting
-        self.by_topic = room.queues
-        self.dirty = room.dirty
-        self.segment_start = room.segment_start
-        self.max_body = room.max_body_bytes
-        self.max_record = room.max_record_bytes
-        self.store_host = store_host
-        self.store_timestamp = store_timestamp
-        self.now = now
-        self.op_queue = (room.queues.get(OP_HALF_TOPIC) or {}).get(0)
-        self.op_properties = waiting.op_properties
-        self.most_op = waiting.most_op_bytes
-        self.op_offset = -1
-        self.named = bytearray()
-        """The body of the op record."""
-        self.met = set()
-        self.ended = []
-        self.counted = {}
-        self.reserved = 0
-        """Bytes of the op record."""
+        begin_frames(cython.address(self.frames), data)
+        self._topics = topics
+        self._refused = refused
+        self._own_properties = own_properties
+        self._host = host
+        self._store_host = store_host
+        self._sync_flush = sync_flush
+        self._writer = writer
+        self._queues = writer.queues
+        self._dirty = writer.dirty
+        self._stats = stats
+        self._rules = rules
+        self._now = now
+        self._topic_name = b""
+        self._topic = ""
+        self._answers = answers
+        self._out = writer_of(answers)
+        self._before_offset = template.before_offset
+        self._after_id = template.after_id
+        self._template_end = template.end
+        self._answer_bytes = (
+            _ANSWER_BYTES
+            + PyBytes_GET_SIZE(self._before_offset)
+            + PyBytes_GET_SIZE(self._after_id)
+            + PyBytes_GET_SIZE(self._template_end)
+        )
+        self._counts = {}
+
+    # One send. Each step is False where the general path has to decide, and has changed nothing then.
 
     @cython.cfunc
-    def take(
-        self,
-        header: cython.pointer[SendHeader],
-        log: cython.pointer[Writer],
-        position: cython.Py_ssize_t,
-        limit: cython.Py_ssize_t,
-    ) -> cython.Py_ssize_t:
-        """Takes a decision: gives the bytes of the record it wrote at `position`, 0 for none; -1 if it is not
-        for here, and then nothing has changed.
-        """
-        text: Span
-        group: Span
-        half: Half
-        physical_offset: cython.longlong = 0
-        offset: cython.longlong = 0
-        decision: cython.longlong = 0
-        queue_id: cython.longlong = 0
-        size: cython.Py_ssize_t = 0
-        reserved: cython.Py_ssize_t
-        if self.op_queue is None or self.op_queue.code_is_special:
-            return -1
-        if (
-            not named(header, b"commitLogOffset", cython.address(text))
-            or not to_number(text, cython.address(physical_offset))
-            or not named(header, b"tranStateTableOffset", cython.address(text))
-            or not to_number(text, cython.address(offset))
-            or not named(header, b"commitOrRollback", cython.address(text))
-            or not to_number(text, cython.address(decision))
-            or (decision != 8 and decision != 12)
-            or not named(header, b"producerGroup", cython.address(group))
-            or not named(header, b"msgId", cython.address(text))
+    def handle_send(self, header: cython.pointer[SendHeader], laid: cython.pointer[Writer]) -> cython.bint:
+        """Stores a message and answers it; `laid` is empty memory for the properties."""
+        plain: Plain
+        rerouting: Rerouting
+        record: NewRecord
+        sent: Span
+        unique: Span
+        if not self._read_numbers(header):
+            return False
+        if not is_same(header.fields[1].span, span_of(self._topic_name)) and not self._choose_topic(
+            header.fields[1].span
         ):
-            return -1
-        if named(header, b"fromTransactionCheck", cython.address(text)) and not (
-            is_literal(text, b"false") or is_literal(text, b"true")
-        ):
-            return -1
-        known = self.recent.get(physical_offset)
-        if known is None or known != offset or physical_offset in self.met:
-            return -1
-        begin: cython.Py_ssize_t = physical_offset - self.segment_start
-        if begin < 0 or begin >= position or position - begin > HOT_BYTES:
-            return -1
-        if not look_at_half(rest_of(span_written(log), begin), cython.address(half)):
-            return -1
-        if not is_same(group, half.group):
-            return -1
-        named(header, b"transactionId", cython.address(text))
-        if text.size and not is_same(text, half.unique):
-            return -1
-        # Access is controlled by the topic that a decision names.
-        if named(header, b"topic", cython.address(text)) and not is_same(text, half.topic):
-            return -1
-        if half.topic.size > 127 or not to_number(half.queue_id, cython.address(queue_id)):
-            return -1
-        name: bytes = b"%d," % offset
-        reserved = 75 + 2 * PyBytes_GET_SIZE(self.store_host) + PyBytes_GET_SIZE(_OP_TOPIC)
-        reserved += PyBytes_GET_SIZE(self.op_properties) + len(self.named) + PyBytes_GET_SIZE(name)
-        if self.named and len(self.named) + PyBytes_GET_SIZE(name) > self.most_op:
-            return -1
-        topic: str = text_of(half.topic)
-        queue: Any = None
-        if decision == 8:
-            queues = self.by_topic.get(topic)
-            queue = None if queues is None else queues.get(queue_id)
-            if queue is None or queue.code_is_special:
-                return -1
-            size = 75 + half.host_size + PyBytes_GET_SIZE(self.store_host) + half.topic.size
-            size += half.body.size + half.sent.size + half.own.size
-            if half.body.size > self.max_body or size > self.max_record:
-                return -1
-        if size + reserved + 8 > limit - position:
-            return -1
-        age_ms: cython.longlong = self.now - i64_of(half.record, 40)
-        if age_ms < 0:
-            age_ms = self.now - i64_of(half.record, 48 + half.host_size)
-        ended = Ended(topic, text_of(half.group), physical_offset, offset, decision == 8, age_ms)
-        # From here on it counts; what fails for want of memory takes back the whole read.
-        self.met.add(physical_offset)
-        self.ended.append(ended)
-        self.named += name
-        self.reserved = reserved
-        if decision == 12:
-            return 0
-        # Statistics tell large ones apart: each counts by itself.
-        key = (topic, queue_id, -1 if size <= _SMALL_BYTES else offset)
-        count = self.counted.get(key)
-        if count is None:
-            self.counted[key] = [topic, queue_id, 1, size]
-        else:
-            count[2] += 1
-            count[3] += size
-        if not queue.dirty:
-            self.dirty.append(queue)
-            queue.dirty = True
-        queue_offset: cython.longlong = queue.max_offset
-        self.put_half(
-            log,
-            cython.address(half),
-            size,
-            queue_id,
-            queue_offset,
-            self.segment_start + position,
-            physical_offset,
+            return False
+        if self._queue_id < 0 or self._queue_id >= self._queue_count:
+            return False
+        if not unescape(header.fields[8].span, header.fields[8].escaped, laid):
+            return False
+        sent = span_written(laid)
+        if sent.size == 0:
+            return False
+        # Half messages are no plain sends.
+        is_plain: cython.bint = not self._sys_flag & 0xC and classify_properties(
+            sent, self._sync_flush, cython.address(plain)
         )
-        if log.overflow:
-            raise SystemError("a half message was measured smaller than it is")
-        put_unit(queue.tail, self.segment_start + position, cython.cast(cython.int, size), half.tags_code)
-        queue.max_offset = queue_offset + 1
-        return size
+        if byte_of(sent, sent.size - 1) != 2:
+            put_u8(laid, 2)
+        if is_plain:
+            if self._queue_id != self._plain_queue_id and not self._choose_queue():
+                return False
+            self._queue = self._plain_queue
+            self._count = self._plain_count
+            self._tags_code = plain.tags_code
+            unique = part_of(sent, plain.unique_at, plain.unique_size)
+            record.queue_id = cython.cast(cython.int, self._queue_id)
+            record.topic = span_of(self._topic_name)
+        else:
+            if not classify_rerouted(span_written(laid), self._sync_flush, cython.address(rerouting)):
+                return False
+            self._refresh_rules()
+            unique = part_of(sent, rerouting.unique_at, rerouting.unique_size)
+            if rerouting.level:
+                if not self._choose_delay_queue(rerouting.level):
+                    return False
+                record.queue_id = rerouting.level - 1
+                record.topic = span_of(_SCHEDULE_TOPIC)
+            else:
+                if not self._choose_half_queue():
+                    return False
+                self._tags_code = rerouting.tags_code
+                record.queue_id = 0
+                record.topic = span_of(_HALF_TOPIC)
+                put_literal(laid, b"__transactionId__\x01")
+                put_span(laid, unique)
+                put_u8(laid, 2)
+            self._put_real_queue(laid)
+        record.properties = span_written(laid)
+        if laid.overflow or not self._store(cython.address(record), unique.size):
+            return False
+        self._answer(header, cython.address(record), unique)
+        if self._out.overflow:
+            raise SystemError("an answer was measured smaller than it is")
+        self._count_stored(cython.address(record))
+        if is_plain:
+            if plain.is_ordered:
+                self._stats.put_typed("fifo", self._topic, record.size)
+        else:
+            self._note_rerouted(cython.address(record), cython.address(rerouting), sent)
+        return True
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    def put_half(
-        self,
-        log: cython.pointer[Writer],
-        half: cython.pointer[Half],
-        size: cython.Py_ssize_t,
-        queue_id: cython.longlong,
-        queue_offset: cython.longlong,
-        physical_offset: cython.longlong,
-        prepared_offset: cython.longlong,
-    ) -> cython.void:
-        """Writes the message that a commit publishes: its half message with another place and topic."""
-        sys_flag: cython.int = (i32_of(half.record, 36) & ~0x20) | 8
-        if PyBytes_GET_SIZE(self.store_host) == 20:
-            sys_flag |= 0x20
-        put_u32(log, cython.cast(cython.uint, size))
-        put_u32(log, 0xDAA320A7)
-        put_u32(log, cython.cast(cython.uint, i32_of(half.record, 8)))  # the body's checksum
-        put_u32(log, cython.cast(cython.uint, queue_id))
-        put_u32(log, cython.cast(cython.uint, i32_of(half.record, 16)))  # flag
-        put_u64(log, queue_offset)
-        put_u64(log, physical_offset)
-        put_u32(log, cython.cast(cython.uint, sys_flag))
-        put_span(log, part_of(half.record, 40, 8 + half.host_size))  # born time and host
-        put_u64(log, self.store_timestamp)
-        put_bytes(log, self.store_host)
-        put_u32(log, cython.cast(cython.uint, i32_of(half.record, half.body_at - 16)))  # reconsume times
-        put_u64(log, prepared_offset)
-        put_u32(log, cython.cast(cython.uint, half.body.size))
-        put_span(log, half.body)
-        put_u8(log, cython.cast(cython.uchar, half.topic.size))
-        put_span(log, half.topic)
-        put_u16(log, cython.cast(cython.uint, half.sent.size + half.own.size))
-        put_span(log, half.sent)
-        put_span(log, half.own)
+    def _read_numbers(self, header: cython.pointer[SendHeader]) -> cython.bint:
+        """Reads the numbers of a header; False if it lacks a field, or is that of a retry or a batch."""
+        # b topic, e queue id, f sysFlag, g born time, h flag, i properties, j reconsume times, m batch
+        if (
+            not has_needed_fields(header)
+            or not is_there(header.fields[1].span)
+            or not is_there(header.fields[8].span)
+            or not to_number(header.fields[4].span, cython.address(self._queue_id))
+            or not to_number(header.fields[5].span, cython.address(self._sys_flag))
+            or not to_number(header.fields[6].span, cython.address(self._born_timestamp))
+            or not to_number(header.fields[7].span, cython.address(self._flag))
+        ):
+            return False
+        if is_there(header.fields[9].span) and not is_literal(header.fields[9].span, b"0"):
+            return False
+        if is_literal(header.fields[12].span, b"true") or self._sys_flag & 0x80:
+            return False
+        return -0x80000000 <= self._sys_flag <= 0x7FFFFFFF and -0x80000000 <= self._flag <= 0x7FFFFFFF
 
     @cython.cfunc
-    def put_op(self, log: cython.pointer[Writer], position: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Writes the op record, for which there is room; gives its bytes."""
-        queue: Any = self.op_queue
-        body: bytes = bytes(self.named)
-        if not queue.dirty:
-            self.dirty.append(queue)
-            queue.dirty = True
-        self.op_offset = queue.max_offset
-        put_record(
-            log,
-            self.reserved,
-            crc32(body),
-            0,
-            0,
-            self.op_offset,
-            self.segment_start + position,
-            0x30 if PyBytes_GET_SIZE(self.store_host) == 20 else 0,
-            self.now,
-            self.store_host,
-            self.store_timestamp,
-            self.store_host,
-            0,
-            0,
-            span_of(body),
-            _OP_TOPIC,
-            span_of(self.op_properties),
+    def _choose_topic(self, name: Span) -> cython.bint:
+        """Goes on with another topic; False if it does not exist, or clients may not send to it."""
+        if self._counts:
+            _report(self._stats, self._topic, self._counts)
+        self._topic_name = b""  # of a topic that is refused no later frame may find anything
+        self._queue_count = 0
+        self._plain_queue_id = -1
+        if name.size > 127:
+            return False
+        topic: str = text_of(name)
+        config = self._topics.get(topic)
+        if (
+            config is None
+            or topic in self._refused
+            or topic.startswith(_RETRY_PREFIX)
+            or not config.perm & _WRITE
+        ):
+            return False
+        self._topic = topic
+        self._topic_name = bytes_of(name)
+        self._topic_queues = self._queues.get(topic)
+        self._queue_count = max(config.write_queue_nums, config.read_queue_nums)
+        return True
+
+    @cython.cfunc
+    def _choose_queue(self) -> cython.bint:
+        """Goes on with another queue of the topic; False if it does not exist yet."""
+        queues = self._topic_queues
+        queue: Any = None if queues is None else queues.get(self._queue_id)
+        if queue is None or queue.code_is_special:
+            return False
+        self._plain_queue = queue
+        self._plain_queue_id = self._queue_id
+        self._plain_count = _counter(self._counts, self._queue_id)
+        return True
+
+    # Messages that are stored elsewhere first.
+
+    @cython.cfunc
+    def _refresh_rules(self) -> cython.int:
+        if not self._rules_are_fresh:
+            self._rules.refresh(self._rules)
+            self._rules_are_fresh = True
+        return 0
+
+    @cython.cfunc
+    def _choose_delay_queue(self, level: cython.int) -> cython.bint:
+        """Chooses the queue of a delay level, where the unit tells when a message is due."""
+        delay = self._rules.delays_ms.get(level)
+        queues = self._queues.get(SCHEDULE_TOPIC)
+        queue: Any = None if queues is None or delay is None else queues.get(level - 1)
+        if queue is None:
+            return False
+        delay_ms: cython.longlong = delay
+        self._queue = queue
+        self._tags_code = self._now + delay_ms
+        if self._delayed_counts is None:
+            self._delayed_counts = {}
+        self._count = _counter(self._delayed_counts, level - 1)
+        return True
+
+    @cython.cfunc
+    def _choose_half_queue(self) -> cython.bint:
+        queues = self._queues.get(HALF_TOPIC)
+        queue: Any = None if queues is None else queues.get(0)
+        if not self._rules.accepts_halves or queue is None or queue.code_is_special:
+            return False
+        self._queue = queue
+        if self._half_counts is None:
+            self._half_counts = {}
+        self._count = _counter(self._half_counts, 0)
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _put_real_queue(self, laid: cython.pointer[Writer]) -> cython.void:
+        """Adds the properties that say where the message goes in the end."""
+        put_literal(laid, b"REAL_TOPIC\x01")
+        put_bytes(laid, self._topic_name)
+        put_literal(laid, b"\x02REAL_QID\x01")
+        put_decimal(laid, self._queue_id)
+        put_u8(laid, 2)
+
+    @cython.cfunc
+    def _note_rerouted(
+        self, record: cython.pointer[NewRecord], rerouting: cython.pointer[Rerouting], sent: Span
+    ) -> cython.int:
+        if rerouting.is_ordered:
+            self._stats.put_typed("fifo", SCHEDULE_TOPIC if rerouting.level else HALF_TOPIC, record.size)
+        if not rerouting.level:
+            if self._halves is None:
+                self._halves = []
+            self._halves.append(
+                StoredHalf(
+                    self._topic,
+                    text_of(part_of(sent, rerouting.group_at, rerouting.group_size)),
+                    record.physical_offset,
+                    record.queue_offset,
+                )
+            )
+        return 0
+
+    # The record and its answer.
+
+    @cython.cfunc
+    def _store(self, record: cython.pointer[NewRecord], unique_bytes: cython.Py_ssize_t) -> cython.bint:
+        """Writes the message at hand; False if it is too large, or has no space in this segment."""
+        record.flag = cython.cast(cython.int, self._flag)
+        record.sys_flag = cython.cast(cython.int, self._sys_flag) & ~0xC
+        record.born_timestamp = self._born_timestamp
+        record.born_host = span_of(self._host)
+        record.store_host = span_of(self._store_host)
+        record.reconsume_times = 0
+        record.prepared_transaction_offset = 0
+        record.body = self.frames.body
+        record.own_properties = span_of(self._own_properties)
+        if not has_space_for(
+            cython.address(self.log), record, 0 if self._decisions is None else self._decisions.reserved
+        ):
+            return False
+        # The answer is measured before, too: from here on nothing fails but for want of memory.
+        make_room(self._answers, cython.address(self._out), self._answer_bytes + unique_bytes)
+        record.body_crc = body_crc(record.body, _CRC, crc32)
+        append_record(
+            cython.address(self.log), record, self._queue, self._dirty, self._tags_code, _CRC, crc32
         )
-        if log.overflow:
-            raise SystemError("an op record was measured smaller than it is")
-        put_unit(
-            queue.tail,
-            self.segment_start + position,
-            cython.cast(cython.int, self.reserved),
-            self.waiting.op_tags_code,
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _answer(
+        self, header: cython.pointer[SendHeader], record: cython.pointer[NewRecord], unique: Span
+    ) -> cython.void:
+        """Writes the frame that `AnswerTemplate` makes."""
+        if is_oneway(cython.address(self.frames)):
+            self._oneway += 1
+            return
+        self._answered += 1
+        out: Writer = self._out  # in registers, see `append_to`
+        start: cython.Py_ssize_t = written(cython.address(out))
+        skip(cython.address(out), 8)
+        put_bytes(cython.address(out), self._before_offset)
+        put_hex(cython.address(out), record.physical_offset)
+        put_literal(cython.address(out), b'","queueId":"')
+        put_decimal(cython.address(out), self._queue_id)
+        put_literal(cython.address(out), b'","queueOffset":"')
+        put_decimal(cython.address(out), record.queue_offset)
+        put_literal(cython.address(out), b'","transactionId":"')
+        put_span(cython.address(out), unique)
+        put_bytes(cython.address(out), self._after_id)
+        put_decimal(cython.address(out), header.opaque)
+        put_bytes(cython.address(out), self._template_end)
+        size: cython.Py_ssize_t = written(cython.address(out)) - start
+        set_u32(cython.address(out), start, cython.cast(cython.uint, size - 4))
+        set_u32(cython.address(out), start + 4, cython.cast(cython.uint, size - 8))
+        self._out = out
+
+    @cython.cfunc
+    def _count_stored(self, record: cython.pointer[NewRecord]) -> cython.int:
+        if record.size <= _SMALL_BYTES:
+            self._count[0] += 1
+            self._count[1] += record.size
+        else:
+            self._stats.put_fresh(text_of(record.topic), record.queue_id, 1, record.size)
+        return 0
+
+    # Decisions, and the end of the read.
+
+    @cython.cfunc
+    def handle_decision(self) -> cython.bint:
+        """Handles the end of a transaction and answers it; False if it is for the general path."""
+        if self._sync_flush and not is_oneway(cython.address(self.frames)):
+            return False  # its answer waits for the disk, with a remark of its own where that is late
+        self._refresh_rules()
+        if self._rules.open_halves is None:
+            return False
+        if self._decisions is None:
+            self._decisions = Decisions(self._rules, self._writer, self._store_host, self._now)
+        if not self._decisions.handle(cython.address(self.frames.header), cython.address(self.log)):
+            return False
+        if is_oneway(cython.address(self.frames)):
+            self._ended_oneway += 1
+            return True
+        success: bytes = encode_success(self.frames.header.opaque)
+        make_room(self._answers, cython.address(self._out), PyBytes_GET_SIZE(success))
+        put_bytes(cython.address(self._out), success)
+        self._ended_answered += 1
+        return True
+
+    @cython.cfunc
+    def end(self) -> cython.int:
+        """Writes what follows from all frames together, and reports to the statistics."""
+        if self._decisions is not None:
+            self._decisions.end(cython.address(self.log), self._stats)
+        if self._counts:
+            _report(self._stats, self._topic, self._counts)
+        if self._half_counts:
+            _report(self._stats, HALF_TOPIC, self._half_counts)
+        if self._delayed_counts:
+            _report(self._stats, SCHEDULE_TOPIC, self._delayed_counts)
+        return 0
+
+    @cython.cfunc
+    def result(self) -> HandledSends:
+        decisions: Decisions = self._decisions
+        # Not its constructor, which is a Python function and takes as long as a good part of a send.
+        made: HandledSends = _new_tuple(
+            HandledSends,
+            (
+                self.frames.end,
+                bytes_of(span_written(cython.address(self._out))),
+                self._answered + self._ended_answered,
+                self._oneway + self._ended_oneway,
+                self.frames.version,
+                language_of(cython.address(self.frames)),
+                self._halves or (),
+                () if decisions is None else decisions.ended,
+                -1 if decisions is None else decisions.op_offset,
+                self._ended_answered,
+                self._ended_oneway,
+            ),
         )
-        queue.max_offset = self.op_offset + 1
-        return self.reserved
+        return made
 
 
 @cython.cfunc
-def _count(stats: Any, topic: str, counted: dict[int, Any]) -> Any:
-    """Tells the statistics of what the queues of a topic got."""
-    for queue_id, count in counted.items():
+def _counter(counts: dict[int, Any], queue_id: cython.longlong) -> list[Any]:
+    """The messages and bytes that a queue got."""
+    count: list[Any] | None = counts.get(queue_id)
+    if count is None:
+        count = counts[queue_id] = [0, 0]
+    return count
+
+
+@cython.cfunc
+def _report(stats: Any, topic: str, counts: dict[int, Any]) -> cython.int:
+    """Reports to the statistics what the queues of a topic got, and begins anew."""
+    for queue_id, count in counts.items():
         if count[0]:
             stats.put_fresh(topic, queue_id, count[0], count[1], count[0])
-    counted.clear()
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _answer(
-    out: cython.pointer[Writer],
-    before: bytes,
-    physical_offset: cython.longlong,
-    queue_id: cython.longlong,
-    queue_offset: cython.longlong,
-    unique: Span,
-    after: bytes,
-    opaque: cython.int,
-    last: bytes,
-) -> cython.void:
-    """Writes the frame that `AnswerTemplate` makes. Compiled only."""
-    here: Writer = out[0]  # see `put_record`
-    start: cython.Py_ssize_t = written(out)
-    skip(cython.address(here), 8)
-    put_bytes(cython.address(here), before)
-    put_hex(cython.address(here), physical_offset)
-    put_literal(cython.address(here), b'","queueId":"')
-    put_decimal(cython.address(here), queue_id)
-    put_literal(cython.address(here), b'","queueOffset":"')
-    put_decimal(cython.address(here), queue_offset)
-    put_literal(cython.address(here), b'","transactionId":"')
-    put_span(cython.address(here), unique)
-    put_bytes(cython.address(here), after)
-    put_decimal(cython.address(here), opaque)
-    put_bytes(cython.address(here), last)
-    set_u32(cython.address(here), start, cython.cast(cython.uint, written(cython.address(here)) - start - 4))
-    set_u32(
-        cython.address(here), start + 4, cython.cast(cython.uint, written(cython.address(here)) - start - 8)
-    )
-    out[0] = here
+    counts.clear()
+    return 0

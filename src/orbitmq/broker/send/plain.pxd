@@ -17,6 +17,7 @@ from orbitmq.protocol.buffers.bounded cimport (
 )
 from orbitmq.protocol.buffers.text_hash cimport tag_hash
 from orbitmq.protocol.records.batch cimport BatchEntry, next_of_batch
+from orbitmq.protocol.records.record cimport has_property_crc
 
 
 cdef inline bint is_meaningful(Span entry) noexcept:
@@ -39,22 +40,12 @@ cdef inline bint is_meaningful(Span entry) noexcept:
     return False
 
 
-cdef inline bint has_entry(Span properties, const char *literal) noexcept:
-    """True if one of the entries begins with the literal."""
-    cdef Py_ssize_t at = 0
-    while at < properties.size:
-        if starts_with(rest_of(properties, at), literal):
-            return True
-        at = find_end(properties, 2, at) + 1
-    return False
-
-
-cdef inline bint counts_for_something(Span entry) noexcept:
-    """Whether an entry has a name and a value: others are not stored."""
+cdef inline bint is_stored(Span entry) noexcept:
+    """True if an entry has a name and a value: others are not stored."""
     return 0 < find_byte(entry, 1) < entry.size - 1
 
 
-cdef inline bint look_through_batch_properties(
+cdef inline bint find_batch_id(
     Span properties, Py_ssize_t *unique_at, Py_ssize_t *unique_size
 ) noexcept:
     """Gives the id of a batch as a whole, of size 0 where it has none; False if its properties mean more."""
@@ -105,15 +96,18 @@ cdef struct Content:
     Py_ssize_t size  # of bodies and properties together
     Py_ssize_t longest  # body and properties of one message
     Py_ssize_t longest_body
+    Py_ssize_t longest_properties
+    bint has_crc  # one of the messages brings a property that is named like the checksum of records
 
 
-cdef inline bint look_through_batch(Span batch, Content *content) noexcept:
-    """What is in the body of a batch (see `batch_cy`); False if it is not whole, or one of its messages not plain."""
+cdef inline bint measure_plain_batch(Span batch, Content *content) noexcept:
+    """Measures the body of a batch (see `batch_cy`); False if it is not whole, or one of its messages not plain."""
     cdef Reader source = reader_over(batch)
     cdef BatchEntry entry
     cdef Py_ssize_t size
     cdef long long tags_code
-    content.count = content.size = content.longest = content.longest_body = 0
+    content.count = content.size = content.longest = content.longest_body = content.longest_properties = 0
+    content.has_crc = False
     if not batch.size:
         return False
     while unread(&source):
@@ -126,6 +120,8 @@ cdef inline bint look_through_batch(Span batch, Content *content) noexcept:
         content.size += size
         content.longest = max(content.longest, size)
         content.longest_body = max(content.longest_body, entry.body.size)
+        content.longest_properties = max(content.longest_properties, entry.properties.size)
+        content.has_crc = content.has_crc or has_property_crc(entry.properties)
     return True
 
 
@@ -136,8 +132,8 @@ cdef struct Plain:
     bint is_ordered
 
 
-cdef inline bint look_through(Span properties, bint sync_flush, Plain *plain) noexcept:
-    """What storing and answering need of ASCII properties; False if one of them means more, or no id is there."""
+cdef inline bint classify_properties(Span properties, bint sync_flush, Plain *plain) noexcept:
+    """Finds what storing and answering need of ASCII properties; False if one of them means more, or no id is there."""
     cdef Py_ssize_t at = 0
     cdef Py_ssize_t stop
     cdef Span entry
@@ -152,7 +148,7 @@ cdef inline bint look_through(Span properties, bint sync_flush, Plain *plain) no
             return False
         stop = find_end(properties, 2, at)
         entry = part_of(properties, at, stop - at)
-        if not counts_for_something(entry):
+        if not is_stored(entry):
             return False
         first = byte_of(entry, 0)
         if first == 85:

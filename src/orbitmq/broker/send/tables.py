@@ -16,7 +16,7 @@ from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.send.answer import AnswerTemplate
-from orbitmq.broker.send.frames_cy import Waiting
+from orbitmq.broker.send.rerouting import ReroutingRules
 from orbitmq.broker.stats.counters import BrokerStats
 from orbitmq.broker.transaction.records import OP_PROPERTIES
 from orbitmq.broker.transaction.transactions import Transactions
@@ -44,9 +44,8 @@ class Fixed:
     """Properties that the broker adds to every message."""
     template: AnswerTemplate
     answers: bytearray
-    """Memory in which `take_frames` puts answers together."""
-    waiting: Waiting
-    """The part of `take_frames` for messages that wait elsewhere first."""
+    """Memory in which `handle_send_frames` puts answers together."""
+    rerouting: ReroutingRules
 
 
 @dataclass(slots=True)
@@ -87,18 +86,18 @@ def fixed_parts(tables: SendTables) -> Fixed:
             encode_properties(own),
             template,
             bytearray(64 << 10),
-            Waiting(OP_PROPERTIES, tags_code(OP_PROPERTIES), partial(_look, tables)),
+            ReroutingRules(OP_PROPERTIES, tags_code(OP_PROPERTIES), partial(_refresh, tables)),
         )
     return fixed
 
 
-def _look(tables: SendTables, waiting: Waiting) -> None:
-    """Finds out what is taken now of messages that wait elsewhere first, and of decisions about them."""
-    waiting.takes_halves = not tables.settings.reject_transaction_message
-    waiting.delays_ms = {} if tables.store.is_pressed else tables.levels.delay_ms
-    waiting.most_op_bytes = tables.settings.transaction_op_msg_max_size
+def _refresh(tables: SendTables, rules: ReroutingRules) -> None:
+    """Decides which delayed messages, half messages and decisions are accepted now."""
+    rules.accepts_halves = not tables.settings.reject_transaction_message
+    rules.delays_ms = {} if tables.store.is_pressed else tables.levels.delay_ms
+    rules.max_op_bytes = tables.settings.transaction_op_msg_max_size
     recent = tables.transactions.recent_halves()
-    waiting.recent = recent if tables.identity.is_master else None
+    rules.open_halves = recent if tables.identity.is_master else None
 
 
 def extra_fields(tables: SendTables) -> dict[str, str]:

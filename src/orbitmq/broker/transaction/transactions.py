@@ -24,8 +24,8 @@ from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.snapshots import Snapshot
 from orbitmq.broker.offset.offsets import OffsetTable
 from orbitmq.broker.options import BrokerSettings
-from orbitmq.broker.send.frames_cy import Ended, StoredHalf
 from orbitmq.broker.stats.counters import BrokerStats
+from orbitmq.broker.transaction.events import EndedHalf, StoredHalf
 from orbitmq.broker.transaction.metrics import TransactionFigures
 from orbitmq.broker.transaction.records import (
     QUEUE_ID,
@@ -98,11 +98,11 @@ class _Put:
 
 
 @dataclass(slots=True)
-class _Taken:
+class _Handled:
     """Records written into the log straight from a read, and the number of them that were noted."""
 
     halves: Sequence[StoredHalf]
-    ended: Sequence[Ended]
+    ended: Sequence[EndedHalf]
     op_offset: int
     now: int
     noted_halves: int = 0
@@ -148,7 +148,7 @@ class Transactions:
         self._recent: dict[int, int] = {}
         """Physical offset -> queue offset of half messages that are open, not copied, and of the usual form.
         The oldest are forgotten beyond `MOST_RECENT`."""
-        self._taken: _Taken | None = None
+        self._handled: _Handled | None = None
         self._put: _Put | None = None
         self._owed: list[int] = []
         """Half messages that have ended, and whose op record is not stored yet."""
@@ -161,7 +161,7 @@ class Transactions:
         self.newest.clear()
         self.figures.open.clear()
         self._recent.clear()
-        self._taken = self._put = self._reached = None
+        self._handled = self._put = self._reached = None
         self._owed.clear()
         self._saved = (-1, -1)
 
@@ -195,42 +195,42 @@ class Transactions:
         return None if self._owed else self._recent
 
     def will_note(
-        self, halves: Sequence[StoredHalf], ended: Sequence[Ended], op_offset: int, now: int
+        self, halves: Sequence[StoredHalf], ended: Sequence[EndedHalf], op_offset: int, now: int
     ) -> None:
-        """Remembers what is about to be in the log, for `note_taken`."""
-        self._taken = _Taken(halves, ended, op_offset, now)
+        """Remembers what is about to be in the log, for `note_handled`."""
+        self._handled = _Handled(halves, ended, op_offset, now)
 
-    def note_taken(self) -> None:
+    def note_handled(self) -> None:
         """Notes what was written into the log straight from a read. Where memory ends here, the rest is noted
         by who looks next.
         """
         with contextlib.suppress(MemoryError):
-            self._note_taken()
+            self._note_handled()
 
-    def _note_taken(self) -> None:
-        taken = self._taken
-        if taken is None:
+    def _note_handled(self) -> None:
+        handled = self._handled
+        if handled is None:
             return
-        now = taken.now
-        while taken.noted_halves < len(taken.halves):
-            half = taken.halves[taken.noted_halves]
-            following = taken.noted_halves + 1
+        now = handled.now
+        while handled.noted_halves < len(handled.halves):
+            half = handled.halves[handled.noted_halves]
+            following = handled.noted_halves + 1
             self._recent[half.physical_offset] = half.offset
             self.begun(half.topic, half.group, now)
-            taken.noted_halves = following
-        while taken.noted_ended < len(taken.ended):
-            ended = taken.ended[taken.noted_ended]
-            following = taken.noted_ended + 1
+            handled.noted_halves = following
+        while handled.noted_ended < len(handled.ended):
+            ended = handled.ended[handled.noted_ended]
+            following = handled.noted_ended + 1
             state = HalfState.COMMITTED if ended.is_commit else HalfState.ROLLED_BACK
             if ended.is_commit:
                 self.figures.published(ended.topic, ended.age_ms)
             else:
                 self.figures.rolled_back[ended.topic] += 1
             self._end(ended, state, now)
-            taken.noted_ended = following
-        if taken.ended:
-            self.ops.add(taken.op_offset, max(ended.offset for ended in taken.ended))
-        self._taken = None
+            handled.noted_ended = following
+        if handled.ended:
+            self.ops.add(handled.op_offset, max(ended.offset for ended in handled.ended))
+        self._handled = None
 
     def half_at(self, physical_offset: int) -> Half | None:
         """The half message that begins at a physical offset."""
@@ -292,8 +292,8 @@ class Transactions:
 
     def note_stored(self) -> None:
         """Notes of what was stored the part that could not be noted then, for want of memory."""
-        if self._taken is not None:
-            self._note_taken()
+        if self._handled is not None:
+            self._note_handled()
         put = self._put
         if put is None:
             return
@@ -308,7 +308,7 @@ class Transactions:
         self.newest.pop(half.root, None)
         self._end(half, state, now)
 
-    def _end(self, half: Half | Ended, state: HalfState, now: int) -> None:
+    def _end(self, half: Half | EndedHalf, state: HalfState, now: int) -> None:
         self._recent.pop(half.physical_offset, None)
         self.window[half.offset] = state
         self._dirty_tables.mark(self.NAME, soon=False)

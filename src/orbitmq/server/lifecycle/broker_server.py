@@ -190,12 +190,12 @@ class BrokerServer:
         for _ in broker.take_up(now):
             await asyncio.sleep(0)
         self._tls = await open_tls(settings, self._threads.periodic)
-        handlers, many, take_frames = broker.bind()
+        handlers, many, fast_paths = broker.bind()
         self.turns = Turns(
             handlers,
             now=self._clock.now,
             many=many,
-            take_frames=take_frames,
+            fast_paths=fast_paths,
             arrange=decisions_first,
             after_turn=self._after_turn,
             on_closed=broker.connection_closed,

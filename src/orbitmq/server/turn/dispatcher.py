@@ -18,11 +18,11 @@ from orbitmq.handling.call import (
     Call,
     DataAt,
     Durable,
+    FastPath,
     OffLoop,
     Outcome,
     Peer,
     Signal,
-    TakeFrames,
     Wait,
     Warm,
     off_loop,
@@ -36,7 +36,7 @@ from orbitmq.protocol.remoting.header_cy import decode_frames
 from orbitmq.protocol.schema.declare import has_json
 
 if TYPE_CHECKING:
-    from orbitmq.handling.call import Result, Taken
+    from orbitmq.handling.call import HandledFrames, Result
     from orbitmq.protocol.schema.declare import Request
     from orbitmq.server.turn.pending_replies import Waits, Withdrawal
 
@@ -69,7 +69,7 @@ class Dispatcher:
     """The turn of one server.
 
     `handlers` take one call each; `many` take consecutive requests at once and give one result for each;
-    `take_frames` take what they can straight from a read, before it is cut into requests.
+    `fast_paths` are offered a read before it is cut into requests.
     `arrange` may bring requests of several kinds that came in one read into an order in which more of them
     are consecutive. A request that is older than `max_age_ms(code)` when its turn comes is refused.
     `after_turn(now)` runs once behind every read that others may have to hear of.
@@ -84,7 +84,7 @@ class Dispatcher:
         now: Callable[[], int],
         waits: Waits,
         many: Mapping[int, ManyHandler] | None = None,
-        take_frames: Sequence[TakeFrames] = (),
+        fast_paths: Sequence[FastPath] = (),
         arrange: Callable[[list[Command]], list[Command]] = lambda commands: commands,
         after_turn: Callable[[int], None] = lambda now: None,
         not_on_port: Callable[[int, int], bool] = lambda code, port: False,
@@ -94,9 +94,9 @@ class Dispatcher:
         self._requests = requests
         self._handlers = handlers
         self._many = dict(many or {})
-        self._take_frames = take_frames
+        self._fast_paths = fast_paths
         self._by_port: dict[
-            int, list[tuple[tuple[bytes, ...], Callable[[bytes, Peer, int], Taken | None], int]]
+            int, list[tuple[tuple[bytes, ...], Callable[[bytes, Peer, int], HandledFrames | None], int]]
         ] = {}
         """Of those, whom what comes through a port is offered to."""
         self._began = 0.0
@@ -115,26 +115,26 @@ class Dispatcher:
         self,
         handlers: Mapping[int, BoundHandler],
         many: Mapping[int, ManyHandler],
-        take_frames: Sequence[TakeFrames],
+        fast_paths: Sequence[FastPath],
     ) -> None:
         """Has other handlers answer from the next read on."""
-        self._handlers, self._many, self._take_frames = handlers, dict(many), take_frames
+        self._handlers, self._many, self._fast_paths = handlers, dict(many), fast_paths
         self._by_port.clear()
 
     def on_frames(self, connection: Connection, data: bytes) -> int:
-        """Handles what `take_frames` takes of a read; gives how many bytes that was."""
+        """Offers a read to the fast path for its first frame; gives how many bytes were handled."""
         port = connection.local_port
-        takers = self._by_port.get(port)
-        if takers is None:
-            takers = [
-                (one.begins, one.take, one.code)
-                for one in self._take_frames
+        fast_paths = self._by_port.get(port)
+        if fast_paths is None:
+            fast_paths = [
+                (one.begins, one.handle, one.code)
+                for one in self._fast_paths
                 if not self._not_on_port(one.code, port)
             ]
-            self._by_port[port] = takers
-        for one in takers:
+            self._by_port[port] = fast_paths
+        for one in fast_paths:
             if data.startswith(one[0], FRAME_HEAD_BYTES):
-                take = one[1]
+                handle = one[1]
                 break
         else:
             return 0
@@ -146,49 +146,49 @@ class Dispatcher:
         self._begin()
         now = self._now()
         try:
-            taken = take(data, connection.peer, now)
+            handled = handle(data, connection.peer, now)
         except Exception:
             log.exception("requests of %s could not be handled at once", connection.peer.address)
-            return 0  # nothing is left of them: they go the ordinary way, one by one
-        if taken is None:
+            return 0  # nothing is left of them: they go the general path, one by one
+        if handled is None:
             return 0
-        self._answer(connection, taken, data)
-        if taken.concerns_others:
+        self._answer(connection, handled, data)
+        if handled.concerns_others:
             self._after_turn(now)
-        return taken.end
+        return handled.end
 
     def _begin(self) -> None:
         """Called when a turn begins to handle frames; here nobody measures it."""
 
-    def _answer(self, connection: Connection, taken: Taken, data: bytes) -> None:
+    def _answer(self, connection: Connection, handled: HandledFrames, data: bytes) -> None:
         began = self._began
-        if taken.durable and taken.answered:
+        if handled.durable and handled.answered:
 
             def ended(outcome: Outcome) -> None:
                 late = outcome.timed_out
-                self._answered(taken, taken.late_code if late else 0, began)
-                connection.send_frame(taken.late(taken.answers) if late else taken.answers)
+                self._answered(handled, handled.late_code if late else 0, began)
+                connection.send_frame(handled.late(handled.answers) if late else handled.answers)
 
-            wait = Wait((Durable(taken.durable),), taken.deadline, lambda outcome, now: None)
-            self._waits.hold(connection.id, wait, ended, taken.answered)
+            wait = Wait((Durable(handled.durable),), handled.deadline, lambda outcome, now: None)
+            self._waits.hold(connection.id, wait, ended, handled.answered)
             return
-        self._answered(taken, 0, began)
-        if taken.answered:
-            connection.send_frame(taken.answers)
-        if not taken.results:
+        self._answered(handled, 0, began)
+        if handled.answered:
+            connection.send_frame(handled.answers)
+        if not handled.results:
             return
         if self._access is None:
-            for command, result in taken.results:
+            for command, result in handled.results:
                 self._settle(connection, command, result)
             return
         # A held call may be refused later, by what its whole request asked for.
         whole: dict[int, list[Command]] = {}
-        for command in decode_frames(data[: taken.end], MAX_FRAME_BYTES)[0]:
+        for command in decode_frames(data[: handled.end], MAX_FRAME_BYTES)[0]:
             whole.setdefault(command.opaque, []).append(command)
-        for command, result in taken.results:
+        for command, result in handled.results:
             self._settle(connection, command, result, self._withdrawal(connection, whole[command.opaque]))
 
-    def _answered(self, taken: Taken, response_code: int, began: float) -> None:
+    def _answered(self, handled: HandledFrames, response_code: int, began: float) -> None:
         """Called when frames are answered; here nobody wants to know."""
 
     def on_requests(self, connection: Connection, commands: list[Command]) -> None:

@@ -19,7 +19,7 @@ from orbitmq.protocol.schema.declare import REQUESTS
 from orbitmq.server.turn.dispatcher import Dispatcher, ManyHandler
 
 if TYPE_CHECKING:
-    from orbitmq.handling.call import Result, Taken
+    from orbitmq.handling.call import HandledFrames, Result
     from orbitmq.server.turn.pending_replies import Withdrawal
 
 UPDATE_TOPIC = 17
@@ -139,7 +139,7 @@ class MeasuredDispatcher(Dispatcher):
         self._began = time.monotonic()
         self._held = False
 
-    def _answered(self, taken: Taken, response_code: int, began: float) -> None:
+    def _answered(self, taken: HandledFrames, response_code: int, began: float) -> None:
         took_ms = (time.monotonic() - began) * 1000
         for code, (answered, oneway) in taken.by_code.items():
             if answered:

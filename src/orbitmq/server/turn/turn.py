@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from orbitmq.handling.call import Answer, BoundHandler, TakeFrames, Warm
+from orbitmq.handling.call import Answer, BoundHandler, FastPath, Warm
 from orbitmq.net.connection import Connection
 from orbitmq.net.errors import NetError
 from orbitmq.net.tls import Contexts
@@ -35,7 +35,7 @@ class Turns:
         *,
         now: Callable[[], int],
         many: Mapping[int, ManyHandler] | None = None,
-        take_frames: Sequence[TakeFrames] = (),
+        fast_paths: Sequence[FastPath] = (),
         arrange: Callable[[list[Command]], list[Command]] = lambda commands: commands,
         after_turn: Callable[[int], None],
         on_closed: Callable[[int], None],
@@ -57,7 +57,7 @@ class Turns:
             now=now,
             waits=self.waits,
             many=many,
-            take_frames=take_frames,
+            fast_paths=fast_paths,
             arrange=arrange,
             after_turn=after_turn,
             not_on_port=not_on_port,
@@ -71,7 +71,7 @@ class Turns:
         self.listener = Listener(
             self.dispatcher.on_requests if self.guard is None else self.guard.on_requests,
             self._connection_closed,
-            on_frames=self.dispatcher.on_frames if take_frames else None,
+            on_frames=self.dispatcher.on_frames if fast_paths else None,
             admit=None if self.guard is None else self.guard.admit,
             max_connections=max_connections,
             tls=tls,

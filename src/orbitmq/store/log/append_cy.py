@@ -1,7 +1,9 @@
-"""The inner loop of appends: messages become records in the map and units in the tails of their queues.
+"""The inner loop of appends on the general path: messages become records in the map and units in the tails
+of queues.
 
-Hot: every stored message passes here once. The caller has made sure that blocks are reserved up to `limit`
-and calls again with more room when a message does not fit; nothing here waits, and nothing is half done.
+Hot: every message that no fast path stores passes here (see `append.pxd` for those). The caller has made
+sure that blocks are reserved up to `limit`, and calls again with more space when a message does not fit;
+nothing here waits. A message is stored or refused by itself; a batch is stored as a whole.
 """
 # mypy: disable-error-code="name-defined"
 
@@ -74,120 +76,152 @@ def append_messages(
     Queues that were not listed yet as having something new are added to `dirty`.
     """
     count: cython.Py_ssize_t = len(messages)
-    max_body: cython.Py_ssize_t = limits.max_body_bytes
-    max_record: cython.Py_ssize_t = limits.max_record_bytes
-    append_crc: cython.bint = limits.append_property_crc
     size: cython.Py_ssize_t
-    physical_offset: cython.longlong
-    queue_offset: cython.longlong
-    tag: cython.longlong
     queue_id: cython.int = 0
     topic: str | None = None
     queue: Any = None
     while index < count:
         message = messages[index]
-        body = message.body
-        properties: bytes = message.properties
         if topic is None or message.queue_id != queue_id or message.topic != topic:
-            queue = None
-            queues = tables.get(message.topic)
-            if queues is not None:
-                queue = queues.get(message.queue_id)
-            if queue is None:
-                queue = make_queue(message.topic, message.queue_id)
-                if queue is None:
-                    results.append(Appended(_ILLEGAL))
-                    topic = None
-                    index += 1
-                    continue
-            topic = message.topic
-            queue_id = message.queue_id
-        if message.batch:
+            queue = _queue_of(message, tables, make_queue)
+            topic = None if queue is None else message.topic
+            queue_id = message.queue_id if queue is not None else 0
+        if queue is None:
+            size = _refuse(results, _ILLEGAL)
+        elif message.batch:
             size = _append_batch(
-                message, queue, out, position, limit, segment_start, store_timestamp, limits, results
+                message, queue, out, position, limit, segment_start, store_timestamp, limits, results, dirty
             )
-            if size < 0:
-                return index, position, -size
-            if size and not queue.dirty:
-                dirty.append(queue)
-                queue.dirty = True
-            position += size
-            index += 1
-            continue
-        if len(body) > max_body or b"\x00" in properties or message.sys_flag & INNER_BATCH:
-            results.append(Appended(_ILLEGAL))
-            index += 1
-            continue
-        if len(properties) > 32767:
-            results.append(Appended(_PROPERTIES_SIZE_EXCEEDED))
-            index += 1
-            continue
-        size = record_size(
-            len(body),
-            len(queue.topic_bytes),
-            len(properties),
-            len(message.born_host),
-            len(message.store_host),
-            append_crc,
-        )
-        if size > max_record:
-            results.append(Appended(_ILLEGAL))
-            index += 1
-            continue
-        if size + _BLANK_BYTES > limit - position:
-            return index, position, size
-        physical_offset = segment_start + position
-        # Half messages and what takes them back are in no consume queue.
-        in_queue: cython.bint = (message.sys_flag & 0xC) in (0, 8)
-        queue_offset = queue.max_offset if in_queue else 0
-        try:
-            size = encode_record(
+        else:
+            size = _append_message(
+                message,
+                queue,
                 out,
                 position,
-                message.queue_id,
-                message.flag,
-                queue_offset,
-                physical_offset,
-                message.sys_flag,
-                message.born_timestamp,
-                message.born_host,
+                limit,
+                segment_start,
                 store_timestamp,
-                message.store_host,
-                message.reconsume_times,
-                message.prepared_transaction_offset,
-                body,
-                queue.topic_bytes,
-                properties,
-                None,
-                append_crc,
+                special_code,
+                limits,
+                results,
+                dirty,
             )
-        except RecordTooLarge:
-            results.append(Appended(_PROPERTIES_SIZE_EXCEEDED))
-            index += 1
-            continue
-        except (OverflowError, ValueError, TypeError):
-            results.append(Appended(_ILLEGAL))
-            index += 1
-            continue
-        if in_queue:
-            code = message.tags_code
-            if code is None and queue.code_is_special:
-                code = special_code(message, store_timestamp)
-            elif code is None:
-                code = tags_code(properties)
-            tag = code
-            if cython.compiled:
-                put_unit(queue.tail, physical_offset, cython.cast(cython.int, size), tag)
-            else:
-                queue.tail += UNIT.pack(physical_offset, size, tag)
-            queue.max_offset = queue_offset + 1
-            if not queue.dirty:
-                dirty.append(queue)
-                queue.dirty = True
-        results.append(Appended(_OK, physical_offset, size, queue_offset, store_timestamp))
+        if size < 0:
+            return index, position, -size
         position += size
         index += 1
     return index, position, 0
+
+
+@cython.cfunc
+def _queue_of(message: Any, tables: dict[str, dict[int, Any]], make_queue: Any) -> Any:
+    """The queue of a message, made where it is the first one; None if no queue can have that name."""
+    queues = tables.get(message.topic)
+    queue: Any = None if queues is None else queues.get(message.queue_id)
+    return make_queue(message.topic, message.queue_id) if queue is None else queue
+
+
+@cython.cfunc
+def _refuse(results: list[Appended], status: PutStatus) -> cython.Py_ssize_t:
+    results.append(Appended(status))
+    return 0
+
+
+# The two below give the bytes that they have appended; 0 for a refusal, -n if n bytes are needed and not
+# there.
+
+
+@cython.cfunc
+def _append_message(
+    message: Any,
+    queue: Any,
+    out: Any,
+    position: cython.Py_ssize_t,
+    limit: cython.Py_ssize_t,
+    segment_start: cython.longlong,
+    store_timestamp: cython.longlong,
+    special_code: Any,
+    limits: Limits,
+    results: list[Appended],
+    dirty: list[Any],
+) -> cython.Py_ssize_t:
+    body = message.body
+    properties: bytes = message.properties
+    if len(body) > limits.max_body_bytes or b"\x00" in properties or message.sys_flag & INNER_BATCH:
+        return _refuse(results, _ILLEGAL)
+    if len(properties) > 32767:
+        return _refuse(results, _PROPERTIES_SIZE_EXCEEDED)
+    size: cython.Py_ssize_t = record_size(
+        len(body),
+        len(queue.topic_bytes),
+        len(properties),
+        len(message.born_host),
+        len(message.store_host),
+        limits.append_property_crc,
+    )
+    if size > limits.max_record_bytes:
+        return _refuse(results, _ILLEGAL)
+    if size + _BLANK_BYTES > limit - position:
+        return -size
+    physical_offset: cython.longlong = segment_start + position
+    # Half messages and what takes them back are in no consume queue.
+    in_queue: cython.bint = (message.sys_flag & 0xC) in (0, 8)
+    queue_offset: cython.longlong = queue.max_offset if in_queue else 0
+    try:
+        size = encode_record(
+            out,
+            position,
+            message.queue_id,
+            message.flag,
+            queue_offset,
+            physical_offset,
+            message.sys_flag,
+            message.born_timestamp,
+            message.born_host,
+            store_timestamp,
+            message.store_host,
+            message.reconsume_times,
+            message.prepared_transaction_offset,
+            body,
+            queue.topic_bytes,
+            properties,
+            None,
+            limits.append_property_crc,
+        )
+    except RecordTooLarge:
+        return _refuse(results, _PROPERTIES_SIZE_EXCEEDED)
+    except (OverflowError, ValueError, TypeError):
+        return _refuse(results, _ILLEGAL)
+    if in_queue:
+        code = message.tags_code
+        if code is None and queue.code_is_special:
+            code = special_code(message, store_timestamp)
+        elif code is None:
+            code = tags_code(properties)
+        _add_unit(queue, physical_offset, size, code)
+        queue.max_offset = queue_offset + 1
+        _list_as_dirty(queue, dirty)
+    results.append(Appended(_OK, physical_offset, size, queue_offset, store_timestamp))
+    return size
+
+
+@cython.cfunc
+def _list_as_dirty(queue: Any, dirty: list[Any]) -> cython.int:
+    if not queue.dirty:
+        dirty.append(queue)
+        queue.dirty = True
+    return 0
+
+
+@cython.cfunc
+def _add_unit(
+    queue: Any, physical_offset: cython.longlong, size: cython.Py_ssize_t, code: cython.longlong
+) -> cython.int:
+    if cython.compiled:
+        put_unit(queue.tail, physical_offset, cython.cast(cython.int, size), code)
+    else:
+        queue.tail += UNIT.pack(physical_offset, size, code)
+    return 0
 
 
 @cython.cfunc
@@ -201,16 +235,13 @@ def _append_batch(
     store_timestamp: cython.longlong,
     limits: Limits,
     results: list[Appended],
+    dirty: list[Any],
 ) -> cython.Py_ssize_t:
-    """Appends all messages of a batch; gives their bytes, 0 if none can be stored, -n if n bytes are needed.
-
-    The batch is looked at as a whole first: all of it is stored, or nothing.
-    """
+    """Appends all messages of a batch. It is measured as a whole first: all of it is stored, or nothing."""
     size: cython.Py_ssize_t
     refusal, size = _batch_size(message, len(queue.topic_bytes), limits)
     if refusal is not None:
-        results.append(Appended(refusal))
-        return 0
+        return _refuse(results, refusal)
     if size + _BLANK_BYTES > limit - position:
         return -size
     physical_offset: cython.longlong = segment_start + position
@@ -233,10 +264,10 @@ def _append_batch(
             limits.append_property_crc,
         )
     except (RecordTooLarge, OverflowError, ValueError, TypeError):
-        results.append(Appended(_ILLEGAL))
-        return 0
+        return _refuse(results, _ILLEGAL)
     queue.tail += units
     queue.max_offset = first_offset + len(units) // 20
+    _list_as_dirty(queue, dirty)
     end, last_size, _ = UNIT.unpack_from(units, len(units) - 20)
     size = end + last_size - physical_offset
     results.append(Appended(_OK, physical_offset, size, first_offset, store_timestamp, units))

@@ -16,7 +16,7 @@ from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.log.confirm import Confirm
 from orbitmq.store.queue.consume_queue import UNIT_BYTES, ConsumeQueue, QueueTable
 from orbitmq.store.queue.extension import ExtensionFiles
-from orbitmq.store.queue.scan_cy import arrivals
+from orbitmq.store.queue.units_cy import arrivals
 
 Arrival: TypeAlias = tuple[str, int, int, int]
 """Topic, queue id, queue offset behind the message, tags code."""

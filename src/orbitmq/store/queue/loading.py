@@ -18,7 +18,7 @@ from orbitmq.store.queue.consume_queue import (
     QueueTable,
     queue_folder,
 )
-from orbitmq.store.queue.scan_cy import count_valid
+from orbitmq.store.queue.units_cy import count_valid
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from orbitmq.protocol.records.message_cy import FIXED_BYTES, decode_record, read
 from orbitmq.protocol.records.properties_cy import tags_code
 from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.queue.consume_queue import UNIT_BYTES, ConsumeQueue, QueueTable, unit_in
-from orbitmq.store.queue.scan_cy import properties_of
+from orbitmq.store.queue.records_cy import properties_of
 
 NEVER = 1 << 62
 """Later than any store time."""

@@ -18,13 +18,13 @@ from collections.abc import Callable
 from time import monotonic
 
 from orbitmq.store.log.commit_log import CommitLog, Segment
+from orbitmq.store.log.log_writer import HOT_BYTES
 from orbitmq.store.log.messages import Cold, GetResult, GetStatus
 from orbitmq.store.options import StoreOptions
 from orbitmq.store.queue.arrivals import Arrivals
 from orbitmq.store.queue.consume_queue import UNIT_BYTES, ConsumeQueue, QueueTable
 from orbitmq.store.queue.extension import LARGEST_ADDRESS, ExtensionFiles
 from orbitmq.store.queue.filtering import Accept, MessageFilter
-from orbitmq.store.queue.room import HOT_BYTES
 from orbitmq.store.queue.scan_cy import UNITS_PER_READ, Picked, QueueCursor
 
 log = logging.getLogger(__name__)

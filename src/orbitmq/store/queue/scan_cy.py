@@ -1,8 +1,11 @@
 """The inner loop of reads: units of a consume queue become views of the records they point to.
 
-Hot: every delivered message passes here. Each record is checked against its unit, its place, its topic and
-its body's checksum before it is served; neighbours in the log become one view. Small answers are copied
-instead: a view of each message would cost more than its bytes.
+Hot: every delivered message passes here. A queue is read by its cursor, which a repeated pull keeps.
+`QueueCursor.pick` reads ranges of units and gives them to a `Picked`, which looks at one unit behind the
+other: at the limits of an answer, the filter, the segment that the record is in, and whether that is in
+memory. Then the record is checked against its unit, its place, its topic and its checksums (`sound.pxd`): a
+bad one is never served. Neighbours in the log become one view. Small answers are copied instead, for a view
+of each message would cost more than its bytes.
 """
 # mypy: disable-error-code="name-defined"
 # ruff: noqa: F821
@@ -17,8 +20,9 @@ try:
 except ModuleNotFoundError:
     from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
 
-from orbitmq.protocol.records.message_cy import CRC_TABLES, crc32, scan_records
+from orbitmq.protocol.records.message_cy import CRC_TABLES, crc32
 from orbitmq.protocol.records.queue_units import UNIT
+from orbitmq.store.queue.records_cy import is_sound, properties_of
 
 if cython.compiled:
     from cython.cimports.cpython.buffer import (  # type: ignore[import-not-found]
@@ -27,252 +31,341 @@ if cython.compiled:
         PyObject_GetBuffer,
     )
     from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
-        Reader,
         Span,
         Writer,
-        byte_of,
-        find_byte,
-        get_i32,
-        get_i64,
-        i16_of,
         i32_of,
         i64_of,
-        is_same,
         no_span,
         part_of,
         put_span,
-        reader_over,
-        rest_of,
         skip,
         span_of,
-        span_of_literal,
         span_over,
-        view_of,
         writer_of,
     )
-    from cython.cimports.orbitmq.protocol.buffers.crc import body_crc  # type: ignore[import-not-found]
-
-_LONG_TOPIC_MAGIC = (-626843477).to_bytes(4, "big", signed=True)
-"""Magic number of records whose topics are longer than 127 bytes."""
+    from cython.cimports.orbitmq.store.queue.sound import (  # type: ignore[import-not-found]
+        is_sound as record_is_sound,
+    )
 
 UNITS_PER_READ: cython.Py_ssize_t = 256
 """Units that are looked at together, where a filter may want any number of them."""
 _CRC: bytes = CRC_TABLES
 
 
+@cython.final
+@cython.cclass
 class Picked:
-    """The result of `pick_records`."""
+    """Records that were found for the units of a queue, and what the search for them needs.
 
-    __slots__ = (
-        "bad",
-        "cold",
-        "count",
-        "is_large",
-        "is_old",
-        "next_offset",
-        "records",
-        "removed",
-        "size_bytes",
-    )
+    `pick` is called with one range of units behind the other; each call looks at a unit, the limits, the
+    filter, the segment of the record and the record itself, in this order, because each costs more than the
+    one before.
+    """
 
-    def __init__(self) -> None:
-        self.records: list[memoryview] = []
+    # Results:
+    records = cython.declare(list, visibility="readonly")
+    """Views, each of one record or several that are neighbours; none where records are copied."""
+    count = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    size_bytes = cython.declare(cython.longlong, visibility="readonly")
+    next_offset = cython.declare(cython.longlong, visibility="public")
+    """The queue offset behind the last unit that was looked at."""
+    bad = cython.declare(list, visibility="readonly")
+    """(queue offset, physical offset) of records that are not what they have to be."""
+    removed = cython.declare(cython.bint, visibility="readonly")
+    """Some unit pointed to where the log has nothing any more."""
+    cold = cython.declare(object, visibility="readonly")
+    """The next record is not in memory: its physical offset and size."""
+    is_old = cython.declare(cython.bint, visibility="readonly")
+    """The last record is further from the end than what counts as in memory."""
+    is_large = cython.declare(cython.bint, visibility="readonly")
+    """There is no space to copy all the records: those that are there count for nothing."""
+
+    # Given:
+    _queue_id: cython.int
+    _topic: bytes
+    _accept: Any
+    _is_set: cython.bint
+    _matches: Any
+    _max_count: cython.Py_ssize_t
+    _max_bytes: cython.longlong
+    _memory_bytes_limit: cython.longlong
+    _memory_count_limit: cython.Py_ssize_t
+    _disk_bytes_limit: cython.longlong
+    _disk_count_limit: cython.Py_ssize_t
+    _max_physical: cython.longlong
+    _memory_bytes: cython.longlong
+    _hot_from: cython.longlong
+    _log: Any
+    _whole: cython.bint
+    _into: bytearray | None
+    _space: cython.longlong
+
+    # The unit at hand, and the segment of the record before:
+    _physical_offset: cython.longlong
+    _size: cython.longlong
+    _tags_code: cython.longlong
+    _skip_to: cython.longlong
+    _segment_start: cython.longlong
+    _segment_end: cython.longlong
+    _resident_to: cython.longlong
+    _run_start: cython.longlong
+    _run_end: cython.longlong
+    _view: Any
+
+    def __init__(
+        self,
+        queue_id: cython.int,
+        topic: bytes,
+        accept: Any,
+        is_set: cython.bint,
+        max_count: cython.Py_ssize_t,
+        max_bytes: cython.longlong,
+        limits: tuple[int, int, int, int],
+        max_physical: cython.longlong,
+        memory_bytes: cython.longlong,
+        hot_from: cython.longlong,
+        log: Any,
+        whole: cython.bint,
+        matches: Any = None,
+        into: bytearray | None = None,
+    ) -> None:
+        """`accept` is None, a set of tags codes (`is_set`) or a function of the tags code. `limits` are
+        bytes and count of recent messages and bytes and count of old ones that one answer may hold; the
+        first message is always picked. `log` has `find(physical)`, `next_segment_start(physical)` and
+        `resident_to(physical, size)`; records from `hot_from` on are in memory for sure.
+
+        `whole`: records that end with a checksum over all of them have to have the right one.
+        `matches(properties)` is asked of every sound record; None takes all. With `into` records are copied
+        there, one behind the other.
+        """
+        self.records = []
+        self.bad = []
         self.count = 0
         self.size_bytes = 0
         self.next_offset = 0
-        """The queue offset behind the last unit looked at."""
-        self.bad: list[tuple[int, int]] = []
-        """(queue offset, physical offset) of records that are not what they have to be."""
         self.removed = False
-        """Some unit pointed to where the log has nothing any more."""
-        self.cold: tuple[int, int] | None = None
-        """The next record is not in memory: its physical offset and size."""
+        self.cold = None
         self.is_old = False
-        """The last record looked at is further from the end than what counts as in memory."""
         self.is_large = False
-        """There is no room to copy all the records: those that are there count for nothing."""
+        self._queue_id = queue_id
+        self._topic = topic
+        self._accept = accept
+        self._is_set = is_set
+        self._matches = matches
+        self._max_count = max_count
+        self._max_bytes = max_bytes
+        self._memory_bytes_limit = limits[0]
+        self._memory_count_limit = limits[1]
+        self._disk_bytes_limit = limits[2]
+        self._disk_count_limit = limits[3]
+        self._max_physical = max_physical
+        self._memory_bytes = memory_bytes
+        self._hot_from = hot_from
+        self._log = log
+        self._whole = whole
+        self._into = into
+        self._space = len(into) if into is not None else 0
+        self._view = None
 
+    @cython.ccall
+    def pick(self, units: bytes, first_offset: cython.longlong) -> bool:
+        """Picks records for a range of units, the first of which has queue offset `first_offset`.
 
-@cython.ccall
-def pick_records(
-    picked: Picked,
-    units: bytes,
-    first_offset: cython.longlong,
-    queue_id: cython.int,
-    topic: bytes,
-    accept: Any,
-    is_set: cython.bint,
-    max_count: cython.Py_ssize_t,
-    max_bytes: cython.longlong,
-    limits: tuple[int, int, int, int],
-    max_physical: cython.longlong,
-    memory_bytes: cython.longlong,
-    hot_from: cython.longlong,
-    log: Any,
-    whole: cython.bint,
-    matches: Any = None,
-    into: bytearray | None = None,
-) -> bool:
-    """Takes records for a range of units, the first of which has queue offset `first_offset`, into `picked`.
-
-    `accept` is None, a set of tags codes (`is_set`) or a function of the tags code. `limits` are bytes and
-    count of recent messages and bytes and count of old ones that one answer may hold; the first message is
-    always taken. `log` has `find(physical)`, `next_segment_start(physical)` and `resident_to(physical,
-    size)`; records from `hot_from` on are in memory for sure. Gives whether there is room for more.
-
-    `whole`: records that end with a checksum over all of them have to have the right one.
-    `matches(properties)` is asked of every sound record; None takes all.
-
-    With `into` records are copied there, one behind the other, and there are no views.
-    """
-    memory_size: cython.longlong = limits[0]
-    memory_count: cython.Py_ssize_t = limits[1]
-    disk_size: cython.longlong = limits[2]
-    disk_count: cython.Py_ssize_t = limits[3]
-    count: cython.Py_ssize_t = len(units) // 20
-    taken: cython.Py_ssize_t = picked.count
-    total: cython.longlong = picked.size_bytes
-    i: cython.Py_ssize_t = 0
-    physical_offset: cython.longlong
-    size: cython.longlong
-    tag: cython.longlong
-    skip_to: cython.longlong = 0
-    segment_start: cython.longlong = 0
-    segment_end: cython.longlong = -1
-    resident_to: cython.longlong = 0
-    run_start: cython.longlong = 0
-    run_end: cython.longlong = -1
-    view: Any = None
-    is_old: cython.bint = False
-    more: cython.bint = True
-    good: cython.bint
-    records: list[memoryview] = picked.records
-    copies: cython.bint = into is not None
-    room: cython.longlong = len(into) if into is not None else 0
-    if cython.compiled:
-        copy: Writer
-        if copies:
-            copy = writer_of(into)
-            skip(cython.address(copy), total)
-        whole_units: Span = span_of(units)
-        buffer: Py_buffer
-        held: cython.bint = False
-        data: Span = no_span()
-        record: Span
-    if copies and memory_size > room and accept is None and _size_of(units, max_count) > room:
-        picked.is_large = True
-        return False
-    try:
-        while i < count:
-            if cython.compiled:
-                physical_offset = i64_of(whole_units, i * 20)
-                size = i32_of(whole_units, i * 20 + 8)
-                tag = i64_of(whole_units, i * 20 + 12)
-            else:
-                physical_offset, size, tag = UNIT.unpack_from(units, i * 20)
-            if physical_offset < skip_to or size <= 0 or size == 0x7FFFFFFF:
-                i += 1
-                continue
-            is_old = max_physical - physical_offset > memory_bytes
-            if taken:
-                if taken >= max_count or total + size > max_bytes:
+        Gives whether there is space for more.
+        """
+        count: cython.Py_ssize_t = len(units) // 20
+        i: cython.Py_ssize_t = 0
+        more: cython.bint = True
+        self._skip_to = 0
+        self._segment_start = self._run_start = self._run_end = self._resident_to = 0
+        self._segment_end = -1
+        if self._is_too_large(units):
+            self.is_large = True
+            return False
+        if cython.compiled:
+            buffer: Py_buffer
+            held: cython.bint = False
+            data: Span = no_span()
+            record: Span
+        try:
+            while i < count:
+                if cython.compiled:
+                    self._physical_offset = i64_of(span_of(units), i * 20)
+                    self._size = i32_of(span_of(units), i * 20 + 8)
+                    self._tags_code = i64_of(span_of(units), i * 20 + 12)
+                else:
+                    self._physical_offset, self._size, self._tags_code = UNIT.unpack_from(units, i * 20)
+                if self._physical_offset < self._skip_to or self._size <= 0 or self._size == 0x7FFFFFFF:
+                    i += 1  # a blank at the end of a file
+                    continue
+                if not self._may_have_more():
                     more = False
                     break
-                if is_old:
-                    if total + size > disk_size or taken >= disk_count:
-                        more = False
-                        break
-                elif total + size > memory_size or taken >= memory_count:
-                    more = False
-                    break
-            if accept is not None and not ((tag in accept) if is_set else accept(tag)):
-                i += 1
-                continue
-            # A damaged unit holds any number: the sum of two of them could overflow.
-            if physical_offset < segment_start or physical_offset > segment_end - size:
-                if run_end > run_start:
-                    records.append(view[run_start - segment_start : run_end - segment_start])
-                run_start = run_end = 0
-                segment = log.find(physical_offset)
-                if segment is None or physical_offset + size > segment.start + segment.wrote:
-                    segment_end = -1
-                    if segment is None and physical_offset < max_physical:
-                        picked.removed = True
-                        skip_to = log.next_segment_start(physical_offset)
-                    else:
-                        picked.bad.append((first_offset + i, physical_offset))
+                if self._accept is not None and not self._is_accepted():
                     i += 1
                     continue
-                view = segment.view
-                segment_start = segment.start
-                segment_end = segment_start + segment.wrote
-                if cython.compiled:
-                    if held:
-                        PyBuffer_Release(cython.address(buffer))
-                        held = False
-                    PyObject_GetBuffer(view, cython.address(buffer), PyBUF_SIMPLE)
-                    held = True
-                    data = span_over(buffer.buf, buffer.len)
-            if physical_offset < hot_from and physical_offset + size > resident_to:
-                resident_to = log.resident_to(physical_offset, size)
-                if physical_offset + size > resident_to:
-                    picked.cold = (physical_offset, size)
+                # A damaged unit holds any number: the sum of two of them could overflow.
+                if (
+                    self._physical_offset < self._segment_start
+                    or self._physical_offset > self._segment_end - self._size
+                ):
+                    if not self._open_segment(first_offset + i):
+                        i += 1
+                        continue
+                    if cython.compiled:
+                        if held:
+                            PyBuffer_Release(cython.address(buffer))
+                            held = False
+                        PyObject_GetBuffer(self._view, cython.address(buffer), PyBUF_SIMPLE)
+                        held = True
+                        data = span_over(buffer.buf, buffer.len)
+                if self._physical_offset < self._hot_from and not self._is_resident():
                     more = False
                     break
-            if cython.compiled:
-                record = part_of(data, physical_offset - segment_start, size)
-                good = record.size == size and _is_sound(
-                    record, physical_offset, queue_id, first_offset + i, span_of(topic), whole
-                )
-            else:
-                good = is_sound(
-                    view,
-                    segment_start,
-                    physical_offset,
-                    size,
-                    queue_id,
-                    first_offset + i,
-                    topic.decode(),
-                    whole,
-                )
-            if not good:
-                picked.bad.append((first_offset + i, physical_offset))
-                i += 1
-                continue
-            if matches is not None and not matches(
-                properties_of(view, physical_offset - segment_start, size)
-            ):
-                i += 1
-                continue
-            if copies:
-                if total + size > room:
-                    picked.is_large = True
-                    return False
                 if cython.compiled:
-                    put_span(cython.address(copy), record)
-                elif into is not None:
-                    at = physical_offset - segment_start
-                    into[total : total + size] = view[at : at + size]
-            elif physical_offset == run_end:
-                run_end += size
-            else:
-                if run_end > run_start:
-                    records.append(view[run_start - segment_start : run_end - segment_start])
-                run_start = physical_offset
-                run_end = physical_offset + size
-            taken += 1
-            total += size
-            i += 1
-        if run_end > run_start:
-            records.append(view[run_start - segment_start : run_end - segment_start])
-    finally:
-        if cython.compiled and held:
-            PyBuffer_Release(cython.address(buffer))
-    picked.count = taken
-    picked.size_bytes = total
-    picked.next_offset = first_offset + i
-    picked.is_old = is_old
-    return more
+                    record = part_of(data, self._physical_offset - self._segment_start, self._size)
+                    if record.size != self._size or not record_is_sound(
+                        record,
+                        self._physical_offset,
+                        self._queue_id,
+                        first_offset + i,
+                        span_of(self._topic),
+                        self._whole,
+                        _CRC,
+                        crc32,
+                    ):
+                        self.bad.append((first_offset + i, self._physical_offset))
+                        i += 1
+                        continue
+                elif not self._is_sound_interpreted(first_offset + i):
+                    self.bad.append((first_offset + i, self._physical_offset))
+                    i += 1
+                    continue
+                if self._matches is not None and not self._matches(
+                    properties_of(self._view, self._physical_offset - self._segment_start, self._size)
+                ):
+                    i += 1
+                    continue
+                if self._into is None:
+                    self._extend_run()
+                elif self.size_bytes + self._size > self._space:
+                    self.is_large = True
+                    return False
+                elif cython.compiled:
+                    _copy(self._into, self.size_bytes, record)
+                else:
+                    self._copy_interpreted()
+                self.count += 1
+                self.size_bytes += self._size
+                i += 1
+            self._end_run()
+        finally:
+            if cython.compiled and held:
+                PyBuffer_Release(cython.address(buffer))
+        self.next_offset = first_offset + i
+        return more
+
+    @cython.cfunc
+    def _is_too_large(self, units: bytes) -> cython.bint:
+        """True if there is no space to copy the first records: found out before any of them is read."""
+        return (
+            self._into is not None
+            and self._memory_bytes_limit > self._space
+            and self._accept is None
+            and _size_of(units, self._max_count) > self._space
+        )
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _may_have_more(self) -> cython.bint:
+        """True if the limits of an answer allow the record at hand, too."""
+        size: cython.longlong = self.size_bytes + self._size
+        self.is_old = self._max_physical - self._physical_offset > self._memory_bytes
+        if not self.count:
+            return True
+        if self.count >= self._max_count or size > self._max_bytes:
+            return False
+        if self.is_old:
+            return size <= self._disk_bytes_limit and self.count < self._disk_count_limit
+        return size <= self._memory_bytes_limit and self.count < self._memory_count_limit
+
+    @cython.cfunc
+    def _is_accepted(self) -> cython.bint:
+        if self._is_set:
+            return self._tags_code in self._accept
+        return bool(self._accept(self._tags_code))
+
+    @cython.cfunc
+    def _open_segment(self, queue_offset: cython.longlong) -> cython.bint:
+        """Goes on with the segment of the record at hand; False, with a note, if no segment has all of it."""
+        self._end_run()
+        self._run_start = self._run_end = 0
+        segment = self._log.find(self._physical_offset)
+        if segment is not None and self._physical_offset + self._size <= segment.start + segment.wrote:
+            self._view = segment.view
+            self._segment_start = segment.start
+            self._segment_end = self._segment_start + segment.wrote
+            return True
+        self._segment_end = -1
+        if segment is None and self._physical_offset < self._max_physical:
+            self.removed = True
+            self._skip_to = self._log.next_segment_start(self._physical_offset)
+        else:
+            self.bad.append((queue_offset, self._physical_offset))
+        return False
+
+    @cython.cfunc
+    def _is_resident(self) -> cython.bint:
+        """True if the record at hand is in the page cache; False, with a note, if reading it would wait."""
+        end: cython.longlong = self._physical_offset + self._size
+        if end > self._resident_to:
+            self._resident_to = self._log.resident_to(self._physical_offset, self._size)
+            if end > self._resident_to:
+                self.cold = (self._physical_offset, self._size)
+                return False
+        return True
+
+    @cython.cfunc
+    def _extend_run(self) -> cython.int:
+        """Adds the record at hand to its neighbours, or begins a new view."""
+        if self._physical_offset != self._run_end:
+            self._end_run()
+            self._run_start = self._physical_offset
+        self._run_end = self._physical_offset + self._size
+        return 0
+
+    @cython.cfunc
+    def _end_run(self) -> cython.int:
+        if self._run_end > self._run_start:
+            start: cython.longlong = self._segment_start
+            self.records.append(self._view[self._run_start - start : self._run_end - start])
+        return 0
+
+    def _is_sound_interpreted(self, queue_offset: int) -> bool:
+        return is_sound(
+            self._view,
+            self._segment_start,
+            self._physical_offset,
+            self._size,
+            self._queue_id,
+            queue_offset,
+            self._topic.decode(),
+            self._whole,
+        )
+
+    def _copy_interpreted(self) -> None:
+        at = self._physical_offset - self._segment_start
+        assert self._into is not None
+        self._into[self.size_bytes : self.size_bytes + self._size] = self._view[at : at + self._size]
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _copy(into: bytearray, place: cython.longlong, record: Span) -> cython.void:
+    """Copies a record to a place of memory that has space for it. Compiled only."""
+    out: Writer = writer_of(into)
+    skip(cython.address(out), place)
+    put_span(cython.address(out), record)
 
 
 @cython.cfunc
@@ -362,7 +455,6 @@ class QueueCursor:
         """Picks from `units`, if there are any, then from what has to be read, up to queue offset `end`."""
         queue: Any = self.queue
         table: Any = self._table
-        topic: bytes = queue.topic_bytes
         max_count: cython.Py_ssize_t = self.max_count
         chunk: cython.longlong = UNITS_PER_READ
         count: cython.longlong
@@ -377,7 +469,22 @@ class QueueCursor:
             # Without a filter as many units as messages; with one, more of them at a time.
             count = self._limits[1]
             chunk = min(max_count, count)
-        picked = Picked()
+        picked: Picked = Picked(
+            queue.queue_id,
+            queue.topic_bytes,
+            self._picks,
+            self._is_set,
+            max_count,
+            self._max_bytes,
+            self._limits,
+            max_physical,
+            self._memory_bytes,
+            hot_from,
+            self._reader,
+            self._whole,
+            self._matches,
+            into,
+        )
         picked.next_offset = queue_offset
         while position < stop:
             count = min(chunk, stop - position)
@@ -387,25 +494,7 @@ class QueueCursor:
                 units = table.read(queue, position, count)
                 if not units:
                     break
-            more = pick_records(
-                picked,
-                units,
-                position,
-                queue.queue_id,
-                topic,
-                self._picks,
-                self._is_set,
-                max_count,
-                self._max_bytes,
-                self._limits,
-                max_physical,
-                self._memory_bytes,
-                hot_from,
-                self._reader,
-                self._whole,
-                self._matches,
-                into,
-            )
+            more = picked.pick(units, position)
             position = picked.next_offset
             if not more or picked.count >= max_count:
                 break
@@ -416,179 +505,3 @@ class QueueCursor:
             if picked.count and in_file > 0 and not table.is_resident(queue, position, in_file):
                 break
         return picked
-
-
-def properties_of(view: Any, position: cython.Py_ssize_t, size: cython.Py_ssize_t) -> bytes:
-    """The property string of a sound record of `size` bytes at a position."""
-    head: bytes = bytes(view[position + 4 : position + 40])
-    at: cython.Py_ssize_t = position + 88
-    if head[35] & 0x10:
-        at += 12
-    if head[35] & 0x20:
-        at += 12
-    at += int.from_bytes(view[at - 4 : at], "big")
-    if head[:4] == _LONG_TOPIC_MAGIC:
-        at += 2 + int.from_bytes(view[at : at + 2], "big")
-    else:
-        at += 1 + view[at]
-    return bytes(view[at + 2 : position + size])
-
-
-def is_sound(
-    view: Any,
-    base: int,
-    physical_offset: int,
-    size: int,
-    queue_id: int,
-    queue_offset: int,
-    topic: str,
-    whole: bool,
-) -> bool:
-    """True if the record at a physical offset is whole, in its place, and the one its unit means."""
-    position = physical_offset - base
-    scan = scan_records(view, position, position + size, base, True, whole, 1)
-    if len(scan.records) != 1:
-        return False
-    record = scan.records[0]
-    return record[1] == size and record[2] == queue_id and record[3] == queue_offset and record[6] == topic
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _differing_bits(at: Span) -> cython.int:
-    """In how many bits memory differs from the name of the checksum's property. Compiled only."""
-    name: Span = span_of_literal(b"__CRC32#\x01")
-    count: cython.int = 0
-    bits: cython.int
-    i: cython.Py_ssize_t
-    for i in range(name.size):
-        bits = byte_of(at, i) ^ byte_of(name, i)
-        while bits:
-            bits &= bits - 1
-            count += 1
-    return count
-
-
-@cython.cfunc
-def _is_sound(
-    record: Span,
-    physical_offset: cython.longlong,
-    queue_id: cython.int,
-    queue_offset: cython.longlong,
-    topic: Span,
-    whole: cython.bint,
-) -> cython.bint:
-    """`is_sound` on the memory of a record. Compiled only."""
-    magic: cython.int
-    fixed: cython.Py_ssize_t
-    body_length: cython.Py_ssize_t
-    place: cython.Py_ssize_t
-    length: cython.Py_ssize_t
-    crc: cython.uint
-    i: cython.int
-    different: cython.int
-    if record.size < 91 or i32_of(record, 0) != record.size:
-        return False
-    magic = i32_of(record, 4)
-    if magic != -626843481 and magic != -626843477:
-        return False
-    if (
-        i32_of(record, 12) != queue_id
-        or i64_of(record, 20) != queue_offset
-        or i64_of(record, 28) != physical_offset
-    ):
-        return False
-    fixed = 88
-    if i32_of(record, 36) & 0x10:
-        fixed += 12
-    if i32_of(record, 36) & 0x20:
-        fixed += 12
-    if fixed + 3 > record.size:
-        return False
-    body_length = i32_of(record, fixed - 4)
-    if body_length < 0 or body_length > record.size - fixed - 3:
-        return False
-    place = fixed + body_length
-    if magic == -626843481:
-        length = byte_of(record, place)
-        place += 1
-    else:
-        length = i16_of(record, place)
-        place += 2
-    if not is_same(part_of(record, place, length), topic):
-        return False
-    place += topic.size + 2
-    length = i16_of(record, place - 2)
-    if length != record.size - place or find_byte(part_of(record, place, length), 0) >= 0:
-        return False
-    different = 2
-    if whole and length >= 20:
-        different = _differing_bits(rest_of(record, record.size - 20))
-    if different == 1:
-        return False  # its name is damaged, it is not that of another property
-    if different == 0:
-        crc = crc32(view_of(part_of(record, 0, record.size - 20)))
-        for i in range(10):
-            if byte_of(record, record.size - 11 + i) != 48 + crc % 10:
-                return False
-            crc //= 10
-        if crc or byte_of(record, record.size - 1) != 2:
-            return False
-    crc = body_crc(part_of(record, fixed, body_length), _CRC, crc32)
-    return crc == cython.cast(cython.uint, i32_of(record, 8))
-
-
-def arrivals(
-    topic: str, queue_id: int, units: bytes, first_offset: cython.longlong
-) -> list[tuple[str, int, int, int]]:
-    """(topic, queue id, queue offset behind it, tags code) of each unit."""
-    told: list[tuple[str, int, int, int]] = []
-    offset: cython.longlong = first_offset
-    for _, _, tag in UNIT.iter_unpack(units):
-        offset += 1
-        told.append((topic, queue_id, offset, tag))
-    return told
-
-
-def count_valid(units: bytes) -> int:
-    """Number of valid units at the beginning: physical offset not negative, size more than 0."""
-    count: cython.Py_ssize_t = len(units) // 20
-    i: cython.Py_ssize_t
-    if cython.compiled:
-        source: Reader = reader_over(span_of(units))
-    for i in range(count):
-        if cython.compiled:
-            damaged: cython.bint = get_i64(cython.address(source)) < 0
-            if get_i32(cython.address(source)) <= 0 or damaged:
-                return i
-            get_i64(cython.address(source))
-        else:
-            physical_offset, size, _ = UNIT.unpack_from(units, i * 20)
-            if physical_offset < 0 or size <= 0:
-                return i
-    return count
-
-
-def record_offsets(records: list[Any]) -> list[int]:
-    """The queue offsets of records that `pick_records` gave: each of `records` is one or several of them."""
-    offsets: list[int] = []
-    position: cython.Py_ssize_t
-    length: cython.Py_ssize_t
-    size: cython.int
-    for record in records:
-        length = len(record)
-        position = 0
-        if cython.compiled:
-            if length < 28:
-                continue
-            view: cython.const[cython.uchar][::1] = record
-            data: Span = span_over(cython.address(view[0]), len(view))
-            while position + 28 <= length:
-                offsets.append(cython.cast(cython.longlong, i64_of(data, position + 20)))
-                size = i32_of(data, position)
-                position += max(size, 28)
-        else:
-            while position + 28 <= length:
-                offsets.append(int.from_bytes(record[position + 20 : position + 28], "big"))
-                position += max(int.from_bytes(record[position : position + 4], "big", signed=True), 28)
-    return offsets

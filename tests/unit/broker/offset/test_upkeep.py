@@ -10,7 +10,7 @@ import pytest
 
 from orbitmq.broker.offset.upkeep import PAIRS_AT_ONCE
 from orbitmq.broker.pull import pulls_cy
-from orbitmq.handling.call import Taken
+from orbitmq.handling.call import HandledFrames
 from orbitmq.protocol.bodies.heartbeat import ConsumerData, ConsumeType, MessageModel, SubscriptionData
 from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.codes import ResponseCode
@@ -56,9 +56,9 @@ def pull(queue_offset: int) -> PullMessage:
     )
 
 
-def taken(broker: RealBroker, queue_offset: int) -> Taken | None:
+def taken(broker: RealBroker, queue_offset: int) -> HandledFrames | None:
     """Answers of the fast path."""
-    return broker.take_pulls(encode_command(pull(queue_offset).to_command(opaque=1)), PEER, NOW)
+    return broker.handle_pulls(encode_command(pull(queue_offset).to_command(opaque=1)), PEER, NOW)
 
 
 def subscribe(broker: RealBroker, topic: str) -> None:

@@ -294,10 +294,10 @@ def test_what_is_pulled_as_frames_leaves_nothing_to_do_behind_the_turn(broker: R
     broker.send()
     broker.broker.topics.note_saved()
     data = encode_command(pull(consumer_group="New").to_command(opaque=1))
-    assert broker.take_pulls(data, PEER, NOW) is None  # the group is made on the way, and has to be saved
+    assert broker.handle_pulls(data, PEER, NOW) is None  # the group is made on the way, and has to be saved
     broker.handle(pull(consumer_group="New"))
     assert "groups" in broker.broker.dirty_tables.drain_soon()
-    taken = broker.take_pulls(data, PEER, NOW)
+    taken = broker.handle_pulls(data, PEER, NOW)
     assert taken is None or not taken.concerns_others
     assert not broker.broker.dirty_tables.any_soon
     assert not broker.broker.outbox.pushes

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from orbitmq.broker.pull import pulls_cy
-from orbitmq.broker.pull.pulls_cy import AnswerTemplate, CachedPullPlan, take_pulls
+from orbitmq.broker.pull.pulls_cy import AnswerTemplate, CachedPullPlan, handle_pulls
 from orbitmq.handling.call import Wait
 from orbitmq.protocol.remoting.command import FLAG_ONEWAY
 from orbitmq.protocol.remoting.frame import encode_command
@@ -62,7 +62,7 @@ class Asked:
 def read(data: bytes) -> list[PullMessage]:
     """The pull at the start of a read as it is looked up; none where the ordinary way reads it."""
     asked = Asked()
-    assert take_pulls(asked, data, PEER, 0) is None
+    assert handle_pulls(asked, data, PEER, 0) is None
     return asked.requests
 
 

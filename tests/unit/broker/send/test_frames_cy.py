@@ -147,7 +147,7 @@ def test_what_waits_elsewhere_is_taken_once_its_queue_is_there(
 @compiled_only
 def test_oneway_sends_are_stored_and_get_no_answer(brokers: tuple[RealBroker, RealBroker]) -> None:
     data = frames(message(), message(), flag=FLAG_ONEWAY) + frames(message())
-    taken = brokers[0].take_frames(data, PEER, NOW)
+    taken = brokers[0].handle_sends(data, PEER, NOW)
     assert taken is not None
     assert (taken.end, taken.answered, taken.by_code) == (len(data), 1, {SendMessageV2.CODE: (1, 2)})
     assert brokers[0].store.max_offset("TopicTest", 1) == 4
@@ -221,7 +221,7 @@ def test_under_sync_flush_answers_wait_for_the_disk_and_say_so_when_it_is_late(t
     broker = RealBroker(tmp_path, flushDiskType="SYNC_FLUSH", syncFlushTimeout=700)
     broker.send()
     broker.broker.topics.note_saved()
-    taken = broker.take_frames(frames(message(), message()), PEER, NOW)
+    taken = broker.handle_sends(frames(message(), message()), PEER, NOW)
     assert taken is not None
     assert (taken.durable, taken.deadline) == (broker.store.max_physical, NOW + 700)
     assert broker.store.max_offset("TopicTest", 1) == 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from orbitmq.handling.call import Call, Peer, TakeFrames, Taken
+from orbitmq.handling.call import Call, FastPath, HandledFrames, Peer
 from orbitmq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.remoting.command import Command, Oversized
@@ -38,8 +38,8 @@ class FakeConnection:
 
 @pytest.mark.parametrize("concerns_others", [True, False])
 async def test_a_turn_ends_with_what_others_have_to_hear_of(concerns_others: bool) -> None:
-    def take(data: bytes, peer: Peer, now: int) -> Taken:
-        return Taken(len(data), b"answer", 1, {11: (1, 0)}, concerns_others=concerns_others)
+    def take(data: bytes, peer: Peer, now: int) -> HandledFrames:
+        return HandledFrames(len(data), b"answer", 1, {11: (1, 0)}, concerns_others=concerns_others)
 
     told: list[int] = []
     waits = Waits(lambda: NOW, lambda answer, timeout_ms, then: None, lambda condition, then: None)
@@ -48,7 +48,7 @@ async def test_a_turn_ends_with_what_others_have_to_hear_of(concerns_others: boo
         {},
         now=lambda: NOW,
         waits=waits,
-        take_frames=[TakeFrames((b"{",), take, 11)],
+        fast_paths=[FastPath((b"{",), take, 11)],
         after_turn=told.append,
     )
     connection: Any = FakeConnection()
@@ -144,8 +144,8 @@ async def test_a_body_that_was_passed_over_is_refused() -> None:
 
 
 async def test_what_has_waited_for_too_long_is_refused_and_the_rest_is_not() -> None:
-    def take(data: bytes, peer: Peer, now: int) -> Taken:
-        return Taken(len(data), b"answer", 1, {10: (1, 0)})
+    def take(data: bytes, peer: Peer, now: int) -> HandledFrames:
+        return HandledFrames(len(data), b"answer", 1, {10: (1, 0)})
 
     waits = Waits(lambda: NOW, lambda answer, timeout_ms, then: None, lambda condition, then: None)
     handled: list[int] = []
@@ -160,7 +160,7 @@ async def test_what_has_waited_for_too_long_is_refused_and_the_rest_is_not() -> 
         now=lambda: NOW,
         waits=waits,
         many={10: together, 11: together},
-        take_frames=[TakeFrames((b"{",), take, 10)],
+        fast_paths=[FastPath((b"{",), take, 10)],
         max_age_ms=lambda code: 200 if code == 10 else 5000,
     )
     connection: Any = Answered()

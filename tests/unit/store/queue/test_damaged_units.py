@@ -10,7 +10,7 @@ import pytest
 from orbitmq.protocol.records.message_cy import encode_record
 from orbitmq.protocol.records.queue_units import UNIT
 from orbitmq.store.index.index_cy import put_entries
-from orbitmq.store.queue.scan_cy import Picked, pick_records
+from orbitmq.store.queue.scan_cy import Picked
 
 START = 1 << 20
 
@@ -33,12 +33,10 @@ def one_segment() -> Any:
 def test_offsets_near_the_end_of_numbers(good_first: bool, physical_offset: int, size: int) -> None:
     log = one_segment()
     good, bad = UNIT.pack(START, log.segment.wrote, 0), UNIT.pack(physical_offset, size, 0)
-    picked = Picked()
     units, first = (good + bad, 0) if good_first else (bad + good, -1)
-    pick_records(
-        picked, units, first, 3, b"T", None, True, 32, 1 << 40, (1 << 40, 32, 1 << 40, 32), START + 1000,
-        1 << 30, 0, log, False,
-    )  # fmt: skip
+    limits = (1 << 40, 32, 1 << 40, 32)
+    picked = Picked(3, b"T", None, True, 32, 1 << 40, limits, START + 1000, 1 << 30, 0, log, False)
+    picked.pick(units, first)
     assert picked.count == 1
     assert [physical for _, physical in picked.bad] == [physical_offset]
 

@@ -10,7 +10,7 @@ from orbitmq.protocol.records.message_cy import decode_record, decode_records
 from orbitmq.protocol.records.properties_cy import decode_properties
 from orbitmq.store import GetStatus
 from orbitmq.store.queue.filtering import MessageFilter
-from orbitmq.store.queue.scan_cy import properties_of
+from orbitmq.store.queue.records_cy import properties_of
 from tests.kit.store import HOST, NOW, filled, message, opened
 
 IPV6 = bytes(range(16)) + bytes([0, 0, 0x2A, 0x9F])

@@ -1,4 +1,4 @@
-"""Where the owner of a store may write records itself: for sends that go straight from a read to the log."""
+"""The end of the log and the queues, for fast paths that write records themselves (see `append.pxd`)."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ if TYPE_CHECKING:
     from orbitmq.store.queue.consume_queue import ConsumeQueue
 
 HOT_BYTES = 64 << 20
-"""Bytes that this process wrote within this distance of the end of the log are in memory, without a look."""
+"""Bytes that this process wrote within this distance of the end of the log are assumed to be in the page
+cache."""
 NEAR_BYTES = 256 << 20
-"""Records that wait for their time are read in place up to this distance; further back it may come from the
-disk."""
+"""Records that wait for their time are read in place up to this distance; those further back may have to come
+from the disk."""
 
 
-class Room:
-    """The part of the log behind its last record, and the queues. Valid until the store is asked anything.
+class LogWriter:
+    """The memory behind the last record of the log, and the queues. Valid until the store is asked anything.
 
-    Whoever writes a record moves `position` on and notes it in `last_record`; each has its unit in the tail
-    of its queue, and the queue is in `dirty`. `MessageStore.wrote_into` takes over what was written.
+    `MessageStore.reserve` gives it, `commit` makes what was written part of the log, `rollback` undoes it.
     """
 
     __slots__ = (

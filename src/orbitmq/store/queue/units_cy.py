@@ -1,0 +1,54 @@
+"""Units of consume queues, many at a time.
+
+Hot: the units of every stored message pass here, and those of all queues at a start.
+"""
+# mypy: disable-error-code="name-defined,no-any-return,valid-type,unused-ignore"
+
+from __future__ import annotations
+
+try:
+    import cython
+except ModuleNotFoundError:
+    from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
+
+from orbitmq.protocol.records.queue_units import UNIT
+
+if cython.compiled:
+    from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
+        Reader,
+        get_i32,
+        get_i64,
+        reader_over,
+        span_of,
+    )
+
+
+def arrivals(
+    topic: str, queue_id: int, units: bytes, first_offset: cython.longlong
+) -> list[tuple[str, int, int, int]]:
+    """(topic, queue id, queue offset behind it, tags code) of each unit."""
+    told: list[tuple[str, int, int, int]] = []
+    offset: cython.longlong = first_offset
+    for _, _, tag in UNIT.iter_unpack(units):
+        offset += 1
+        told.append((topic, queue_id, offset, tag))
+    return told
+
+
+def count_valid(units: bytes) -> int:
+    """Number of valid units at the beginning: physical offset not negative, size more than 0."""
+    count: cython.Py_ssize_t = len(units) // 20
+    i: cython.Py_ssize_t
+    if cython.compiled:
+        source: Reader = reader_over(span_of(units))
+    for i in range(count):
+        if cython.compiled:
+            damaged: cython.bint = get_i64(cython.address(source)) < 0
+            if get_i32(cython.address(source)) <= 0 or damaged:
+                return i
+            get_i64(cython.address(source))
+        else:
+            physical_offset, size, _ = UNIT.unpack_from(units, i * 20)
+            if physical_offset < 0 or size <= 0:
+                return i
+    return count
