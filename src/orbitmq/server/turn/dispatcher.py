@@ -38,6 +38,7 @@ from orbitmq.protocol.schema.declare import has_json
 if TYPE_CHECKING:
     from orbitmq.handling.call import HandledFrames, Result
     from orbitmq.protocol.schema.declare import Request
+    from orbitmq.server.turn.latency import TurnLatency
     from orbitmq.server.turn.pending_replies import Waits, Withdrawal
 
 log = logging.getLogger(__name__)
@@ -73,6 +74,7 @@ class Dispatcher:
     `arrange` may bring requests of several kinds that came in one read into an order in which more of them
     are consecutive. A request that is older than `max_age_ms(code)` when its turn comes is refused.
     `after_turn(now)` runs once behind every read that others may have to hear of.
+    `latency`, where there is one, measures how long requests take.
     `access` is asked once more, after a change of users or rules, before a held call is answered.
     """
 
@@ -90,6 +92,7 @@ class Dispatcher:
         not_on_port: Callable[[int, int], bool] = lambda code, port: False,
         max_age_ms: Callable[[int], float] = lambda code: math.inf,
         access: Access | None = None,
+        latency: TurnLatency | None = None,
     ) -> None:
         self._requests = requests
         self._handlers = handlers
@@ -99,8 +102,6 @@ class Dispatcher:
             int, list[tuple[tuple[bytes, ...], Callable[[bytes, Peer, int], HandledFrames | None], int]]
         ] = {}
         """Of those, whom what comes through a port is offered to."""
-        self._began = 0.0
-        """Of those who measure: when the turn did (monotonic)."""
         self._arrange = arrange
         self._now = now
         self._waits = waits
@@ -108,6 +109,7 @@ class Dispatcher:
         self._not_on_port = not_on_port
         self._max_age_ms = max_age_ms
         self._access = access
+        self._latency = latency
         self.going_away = False
         """Set while the server stops: every request is refused, so that clients look elsewhere."""
 
@@ -143,7 +145,8 @@ class Dispatcher:
         age_ms = connection.age_ms
         if age_ms >= NOTICED_MS and age_ms > self._max_age_ms(one[2]):
             return 0
-        self._begin()
+        if self._latency is not None:
+            self._latency.turn_began()
         now = self._now()
         try:
             handled = handle(data, connection.peer, now)
@@ -157,11 +160,8 @@ class Dispatcher:
             self._after_turn(now)
         return handled.end
 
-    def _begin(self) -> None:
-        """Called when a turn begins to handle frames; here nobody measures it."""
-
     def _answer(self, connection: Connection, handled: HandledFrames, data: bytes) -> None:
-        began = self._began
+        began = 0.0 if self._latency is None else self._latency.began
         if handled.durable and handled.answered:
 
             def ended(outcome: Outcome) -> None:
@@ -189,10 +189,13 @@ class Dispatcher:
             self._settle(connection, command, result, self._withdrawal(connection, whole[command.opaque]))
 
     def _answered(self, handled: HandledFrames, response_code: int, began: float) -> None:
-        """Called when frames are answered; here nobody wants to know."""
+        if self._latency is not None:
+            self._latency.frames_answered(handled, response_code, began)
 
     def on_requests(self, connection: Connection, commands: list[Command]) -> None:
         """Handles what one read brought."""
+        if self._latency is not None:
+            self._latency.turn_began()
         now = self._now()
         age_ms = connection.age_ms
         if age_ms >= NOTICED_MS:
@@ -275,14 +278,18 @@ class Dispatcher:
             for command in commands:
                 self._fail(connection, command, error)
             return
+        frames = 0
         for command, result in zip(commands, results, strict=True):
             if isinstance(result, bytes):
+                frames += 1
                 if not command.flag & 2:
                     connection.send_frame(result)
             elif isinstance(result, Exception):
                 self._fail(connection, command, result)
             else:
                 self._settle(connection, command, result)
+        if frames and self._latency is not None:
+            self._latency.together_answered(commands[0], frames)
 
     def _withdrawal(self, connection: Connection, commands: list[Command]) -> Withdrawal | None:
         """Tells whether requests that were let in would be refused by now."""
@@ -310,6 +317,12 @@ class Dispatcher:
         result: Result | bytes,
         withdrawal: Withdrawal | None = None,
     ) -> None:
+        if self._latency is not None:
+            if isinstance(result, Wait):
+                self._latency.waits(result)
+            else:
+                code = 0 if result is None or isinstance(result, bytes) else int(result.code)
+                self._latency.answered(command, code)
         if result is None:
             return
         if isinstance(result, bytes):
@@ -347,5 +360,7 @@ class Dispatcher:
             frame = traceback.extract_tb(error.__traceback__)[-1]
             code = int(ResponseCode.SYSTEM_ERROR)
             remark, extra = f"{type(error).__name__}: {error}, {frame.name}:{frame.lineno}", None
+        if self._latency is not None:
+            self._latency.answered(command, code)
         if not command.flag & 2:
             connection.send(Command(code, command.opaque, FLAG_RESPONSE, extra, None, remark))

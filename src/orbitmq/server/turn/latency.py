@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from orbitmq.broker.stats.metric_families import CREATE_BOUNDS_MS, RPC_BOUNDS_MS
 from orbitmq.broker.stats.metrics import Distribution, Sample
 from orbitmq.handling.call import DataAt, Outcome, Signal, Wait
-from orbitmq.net.connection import Connection
 from orbitmq.protocol.codes import ResponseCode
-from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.names import is_system_topic
 from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.schema.declare import REQUESTS
-from orbitmq.server.turn.dispatcher import Dispatcher, ManyHandler
 
 if TYPE_CHECKING:
     from orbitmq.handling.call import HandledFrames, Result
-    from orbitmq.server.turn.pending_replies import Withdrawal
 
 UPDATE_TOPIC = 17
 UPDATE_GROUP = 200
@@ -125,77 +121,57 @@ def response_name(code: int) -> str:
         return str(code)
 
 
-class MeasuredDispatcher(Dispatcher):
-    """A dispatcher that notes how long requests take: a clock read per turn, not per message."""
+class TurnLatency:
+    """Measures the requests of a dispatcher's turns: a clock read per turn and per answer, not per message.
 
-    def __init__(self, *args: Any, latency: RpcLatency, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    `began` and `held` are those of the request that is handled now: a held one, once it goes on, keeps the
+    time at which its own turn began.
+    """
+
+    __slots__ = ("_held", "_latency", "began")
+
+    def __init__(self, latency: RpcLatency) -> None:
         self._latency = latency
-        self._held = False
-        self._noted = 0
-        """Requests that ended in this turn, but for those whose answer was a whole frame."""
-
-    def _begin(self) -> None:
-        self._began = time.monotonic()
+        self.began = 0.0
+        """The beginning of the turn (monotonic)."""
         self._held = False
 
-    def _answered(self, taken: HandledFrames, response_code: int, began: float) -> None:
+    def turn_began(self) -> None:
+        """Called before the first request of a read is handled."""
+        self.began = time.monotonic()
+        self._held = False
+
+    def frames_answered(self, handled: HandledFrames, response_code: int, began: float) -> None:
+        """Counts the requests that a fast path handled together."""
         took_ms = (time.monotonic() - began) * 1000
-        for code, (answered, oneway) in taken.by_code.items():
+        for code, (answered, oneway) in handled.by_code.items():
             if answered:
                 self._latency.record((code, response_code, False, False), took_ms, answered)
             if oneway:
                 self._latency.record((code, 0, False, True), took_ms, oneway)
 
-    def on_requests(self, connection: Connection, commands: list[Command]) -> None:
-        self._began = time.monotonic()
-        self._held = False
-        super().on_requests(connection, commands)
+    def together_answered(self, command: Command, count: int) -> None:
+        """Counts requests like this one that were answered together, by whole frames."""
+        took_ms = (time.monotonic() - self.began) * 1000
+        self._latency.record((command.code, 0, False, bool(command.flag & 2)), took_ms, count)
 
-    def _together(self, connection: Connection, many: ManyHandler, commands: list[Command], now: int) -> None:
-        before = self._noted
-        super()._together(connection, many, commands, now)
-        whole = len(commands) - (self._noted - before)
-        if whole:
-            first = commands[0]
-            took_ms = (time.monotonic() - self._began) * 1000
-            self._latency.record((first.code, 0, False, bool(first.flag & 2)), took_ms, whole)
-
-    def _settle(
-        self,
-        connection: Connection,
-        command: Command,
-        result: Result | bytes,
-        withdrawal: Withdrawal | None = None,
-    ) -> None:
-        if isinstance(result, Wait):
-            self._noted += 1  # its end is noted when it comes
-            began = self._began
-            held = self._held or any(isinstance(one, (DataAt, Signal)) for one in result.on)
-            result.then = self._resuming(result.then, began, held)
-        else:
-            self._note(command, 0 if result is None or isinstance(result, bytes) else int(result.code))
-        super()._settle(connection, command, result, withdrawal)
-
-    def _resuming(
-        self, then: Callable[[Outcome, int], Result | bytes], began: float, held: bool
-    ) -> Callable[[Outcome, int], Result | bytes]:
-        def resumed(outcome: Outcome, now: int) -> Result | bytes:
-            # The result of `then` is settled, or fails, right behind it.
-            self._began, self._held = began, held
-            return then(outcome, now)
-
-        return resumed
-
-    def _fail(self, connection: Connection, command: Command, error: Exception) -> None:
-        self._note(command, int(error.code) if isinstance(error, Refused) else int(ResponseCode.SYSTEM_ERROR))
-        super()._fail(connection, command, error)
-
-    def _note(self, command: Command, response_code: int) -> None:
-        self._noted += 1
-        took_ms = (time.monotonic() - self._began) * 1000
+    def answered(self, command: Command, response_code: int) -> None:
+        """Counts one request."""
+        took_ms = (time.monotonic() - self.began) * 1000
         code = command.code
         self._latency.record((code, response_code, self._held, bool(command.flag & 2)), took_ms)
         if code in (UPDATE_TOPIC, UPDATE_GROUP):
             topic = (command.ext or {}).get("topic", "")
             self._latency.record_creation(code, response_code, topic, took_ms)
+
+    def waits(self, wait: Wait) -> None:
+        """Has a request that waits be counted when it ends, with all of the time since its turn began."""
+        began, then = self.began, wait.then
+        held = self._held or any(isinstance(one, (DataAt, Signal)) for one in wait.on)
+
+        def resumed(outcome: Outcome, now: int) -> Result | bytes:
+            # The result of `then` is settled, or fails, right behind it.
+            self.began, self._held = began, held
+            return then(outcome, now)
+
+        wait.then = resumed

@@ -6,7 +6,6 @@ import asyncio
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from orbitmq.handling.call import Answer, BoundHandler, FastPath, Warm
@@ -17,7 +16,7 @@ from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.schema.declare import REQUESTS
 from orbitmq.server.turn.dispatcher import Dispatcher, ManyHandler
 from orbitmq.server.turn.guard import Gate, Guard
-from orbitmq.server.turn.latency import MeasuredDispatcher, RpcLatency
+from orbitmq.server.turn.latency import RpcLatency, TurnLatency
 from orbitmq.server.turn.listener import Listener
 from orbitmq.server.turn.off_loop import OffLoopRunner
 from orbitmq.server.turn.pending_replies import Waits
@@ -50,8 +49,7 @@ class Turns:
         tls: Contexts | None = None,
     ) -> None:
         self.waits = Waits(now, self._ask, warm, max_polls, OffLoopRunner(executor))
-        kind = Dispatcher if latency is None else partial(MeasuredDispatcher, latency=latency)
-        self.dispatcher = kind(
+        self.dispatcher = Dispatcher(
             REQUESTS,
             handlers,
             now=now,
@@ -63,6 +61,7 @@ class Turns:
             not_on_port=not_on_port,
             max_age_ms=max_age_ms,
             access=gate,
+            latency=None if latency is None else TurnLatency(latency),
         )
         self._gate = gate
         self._changes = 0 if gate is None else gate.changes
