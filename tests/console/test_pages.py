@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
+from orbitmq import Message, Producer
 from orbitmq.console.security.roles import Role
 from orbitmq.console.security.users import set_user
 from orbitmq.testing import LocalBroker
@@ -358,6 +361,29 @@ def test_a_viewer_logs_in_and_sees_no_button_for_changes(guarded: Page) -> None:
     expect(guarded.get_by_role("link", name="Audit log")).to_have_count(0)
     guarded.get_by_role("button", name="Log out").click()
     expect(guarded.get_by_label("Password")).to_be_visible()
+
+
+def test_a_message_of_four_mebibytes_and_one_of_thousands_of_properties_are_shown(
+    page: Page, shop: LocalBroker
+) -> None:
+    large = Message("inventory", b"x" * (4 * 1024 * 1024 - 2048), keys="large")
+    many = {f"p{number}": "<b>" for number in range(3000)}
+    hostile = {**many, "p\u202e\u001b": "\u001b[31m"}
+
+    async def send() -> None:
+        async with Producer("large", shop.namesrv) as producer:
+            await producer.send(large)
+            await producer.send(Message("inventory", b"{}", keys="many", properties=hostile))
+
+    with ThreadPoolExecutor(1) as thread:  # Playwright has an event loop of its own in this one
+        thread.submit(asyncio.run, send()).result()
+    page.goto("/shop/messages?by=key&topic=inventory&key=large")
+    expect(page.get_by_text("The first 256 KiB of 4.0 MiB.")).to_be_visible()
+    page.get_by_role("button", name="Hex").click()
+    expect(page.get_by_label("Body")).to_contain_text("000ff0  78 78")
+    page.goto("/shop/messages?by=key&topic=inventory&key=many")
+    expect(page.get_by_text(re.compile("The first 500 of 3,0"))).to_be_visible()
+    assert page.locator("dd b").count() == 0
 
 
 def test_bodies_in_avro_are_shown_by_the_schema_of_their_topic(page: Page, console: RunningConsole) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -12,12 +14,20 @@ from orbitmq.testing import LocalCluster
 from tests.console.conftest import keeps_nobody_out, open_page, picture
 from tests.kit.running_console import RunningConsole
 
+PATIENCE_MS = 60_000
+
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole]:
+def two() -> Iterator[LocalCluster]:
+    """Two masters."""
+    with LocalCluster(masters=2) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def pair(two: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole]:
     """A console over two masters."""
-    folder = tmp_path_factory.mktemp("pair")
-    with LocalCluster(masters=2) as cluster, RunningConsole(folder, pair=cluster.namesrv) as running:
+    with RunningConsole(tmp_path_factory.mktemp("pair"), pair=two.namesrv) as running:
         yield running
 
 
@@ -82,3 +92,31 @@ def test_a_cluster_without_controllers_says_so(servers: Page) -> None:
 def test_pages_of_the_cluster_keep_nobody_out(servers: Page) -> None:
     for tab in ("servers", "options&filter=flush", "elections"):
         keeps_nobody_out(servers, f"/pair/cluster?tab={tab}", "Cluster")
+
+
+def test_a_broker_that_hangs_turns_grey_and_the_pages_go_on_without_it(
+    servers: Page, two: LocalCluster
+) -> None:
+    servers.goto("/pair/topics")
+    servers.get_by_role("button", name="Create topic").click()
+    dialog = servers.get_by_role("dialog")
+    dialog.get_by_label("Name", exact=True).fill("both")
+    dialog.get_by_role("button", name="Create").click()
+    expect(servers.get_by_role("table", name="Queues").get_by_role("row")).to_have_count(17)
+    paused = two.pid("broker-b-0")
+    assert paused > 0
+    os.kill(paused, signal.SIGSTOP)
+    try:
+        servers.goto("/pair/overview")
+        row = servers.get_by_role("table", name="Brokers").get_by_role("row", name=re.compile("^broker-b"))
+        expect(row).to_contain_text("down", timeout=PATIENCE_MS)
+        expect(row).to_have_class(re.compile("gone"))
+        servers.goto("/pair/topics/both")
+        left_out = servers.get_by_role("status").filter(has_text="do not answer, and are left out")
+        expect(left_out).to_be_visible(timeout=PATIENCE_MS)
+        expect(servers.get_by_role("table", name="Queues").get_by_role("row")).to_have_count(9)
+        picture(servers, "gone")
+    finally:
+        os.kill(paused, signal.SIGCONT)
+    expect(left_out).to_have_count(0, timeout=PATIENCE_MS)
+    expect(servers.get_by_role("table", name="Queues").get_by_role("row")).to_have_count(17)

@@ -8,6 +8,7 @@ import contextlib
 from orbitmq.access import Access
 from orbitmq.admin import Admin
 from orbitmq.client import Producer
+from orbitmq.console.reader import Reader
 from orbitmq.console.sampling import Sampler
 
 PRODUCER_GROUP = "CONSOLE_PRODUCER"
@@ -23,7 +24,10 @@ class Cluster:
         self.namesrv = namesrv
         self._access = access
         self.admin = Admin(namesrv, timeout_ms=TIMEOUT_MS, **access.options)
-        self.sampler = Sampler(self.admin, sample_seconds)
+        """Asks every broker: for changes, and for what tells of each broker by itself."""
+        self.reader = Reader(namesrv, timeout_ms=TIMEOUT_MS, **access.options)
+        """Leaves brokers out that do not answer: for pages."""
+        self.sampler = Sampler(self.admin, self.reader, sample_seconds)
         self._sampling: asyncio.Task[None] | None = None
         self._producer: Producer | None = None
         self._starting = asyncio.Lock()
@@ -51,3 +55,4 @@ class Cluster:
         if self._producer is not None:
             await self._producer.close()
         await self.admin.close()
+        await self.reader.close()

@@ -14,6 +14,7 @@ from orbitmq.admin.commands.cluster_list import BrokerState, broker_states
 from orbitmq.admin.commands.group_dead_letters import DeadLetters, dead_letters
 from orbitmq.admin.commands.group_progress import GroupSummary, group_summaries
 from orbitmq.console.history import History
+from orbitmq.console.reader import Reader
 from orbitmq.protocol.errors import OrbitError
 
 log = logging.getLogger(__name__)
@@ -34,6 +35,8 @@ class Sample:
     groups: list[GroupSummary] = field(default_factory=list)
     dead_letters: list[DeadLetters] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    asking_seconds: float = 0.0
+    """Time that brokers were busy with it; waiting for one that does not answer costs nobody anything."""
 
     def values(self) -> dict[str, float | None]:
         """The sums over the cluster, by the names of SERIES; None where nothing is known."""
@@ -53,8 +56,9 @@ class Sample:
 class Sampler:
     """Looks at one cluster for as long as `run` runs; keeps the last sample and the history."""
 
-    def __init__(self, admin: Admin, seconds: float) -> None:
+    def __init__(self, admin: Admin, reader: Reader, seconds: float) -> None:
         self._admin = admin
+        self._reader = reader
         self._seconds = seconds
         self.sample = Sample()
         self.history = History(SERIES)
@@ -63,14 +67,13 @@ class Sampler:
     async def run(self) -> None:
         """Looks again and again; ends by cancellation."""
         while True:
-            began = time.monotonic()
-            sample = await look(self._admin)
+            sample = await look(self._admin, self._reader)
             self.history.add(sample.at_ms / 1000, sample.values())
             async with self._changed:
                 self.sample = sample
                 self._changed.notify_all()
-            took = time.monotonic() - began
-            await asyncio.sleep(min(LONGEST_PAUSE_SECONDS, max(self._seconds, SHARE * took)))
+            pause = max(self._seconds, SHARE * sample.asking_seconds)
+            await asyncio.sleep(min(LONGEST_PAUSE_SECONDS, pause))
 
     async def first(self) -> Sample:
         """The last sample; waits for the first one."""
@@ -86,18 +89,25 @@ class Sampler:
             yield self.sample
 
 
-async def look(admin: Admin) -> Sample:
-    """One sample. Errors of one part leave the others."""
+async def look(admin: Admin, reader: Reader) -> Sample:
+    """One sample. An error of one part leaves the other parts, a broker that is down the other brokers."""
     sample = Sample(at_ms=time.time_ns() // 1_000_000)
+    began = time.monotonic()
     with _noting(sample.errors):
         sample.brokers = await broker_states(admin)
+    down = [one for one in sample.brokers if one.state == "down"]
+    reader.silent = frozenset(one.at.address for one in down)
+    if down:
+        began = time.monotonic()
     if any(one.state == "active" for one in sample.brokers):
         with _noting(sample.errors):
-            sample.groups = await group_summaries(admin)
+            sample.groups = await group_summaries(reader)
         with _noting(sample.errors):
-            sample.dead_letters = await dead_letters(admin)
+            sample.dead_letters = await dead_letters(reader)
+        sample.errors += [f"{one.at.name} does not answer, and is left out: {one.error}" for one in down]
     elif not sample.errors:
         sample.errors = [one.error or f"{one.at.name} is {one.state}" for one in sample.brokers]
+    sample.asking_seconds = time.monotonic() - began
     return sample
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from orbitmq.admin.admin import Admin, NoBroker
+from orbitmq.admin.admin import Admin, BrokerAt, NoBroker
 from orbitmq.admin.face import face
 from orbitmq.admin.output import Column, Rows
 from orbitmq.protocol.errors import OrbitError
@@ -31,11 +31,15 @@ async def system_topics(admin: Admin) -> set[str]:
         brokers = await admin.masters()
     except NoBroker:
         return names
-    for one in brokers:
+
+    async def ask(one: BrokerAt) -> list[str]:
         try:
-            names.update((await admin.call(one.address, GetSystemTopicListFromBroker())).body.topic_list)
+            return (await admin.call(one.address, GetSystemTopicListFromBroker())).body.topic_list
         except OrbitError:
-            continue
+            return []
+
+    for some in await admin.each(brokers, ask):
+        names.update(some)
     return names
 
 

@@ -31,6 +31,9 @@ from orbitmq.console.security.roles import Role
 MAX_REQUEST_BYTES = 6 << 20
 """A message of 4 MiB in base64, and what goes with it."""
 
+SILENT = "X-Silent-Brokers"
+"""Header of answers: the brokers that are not in them, because they did not answer the last look."""
+
 Q = TypeVar("Q")
 B = TypeVar("B")
 
@@ -175,11 +178,19 @@ async def answer(console: Console, declared: Endpoint, request: Request, who: Id
         _audit(declared, call, "done", None)
     if isinstance(result, Response):
         return result
+    if silent := _silent_brokers(call):
+        call.headers[SILENT] = silent
     if download is not None:
         return download_answer(download, result, name)
     return Response(
         msgspec.json.encode(result, enc_hook=str), media_type="application/json", headers=call.headers
     )
+
+
+def _silent_brokers(call: Call[Any, Any]) -> str:
+    """Addresses of brokers that an answer leaves out, for they do not answer themselves."""
+    cluster = call.console.clusters.get(call.path.get("cluster", ""))
+    return ",".join(sorted(cluster.reader.silent)) if cluster is not None else ""
 
 
 async def _stream_file(download: Download, events: AsyncIterator[Any], name: str) -> Response:

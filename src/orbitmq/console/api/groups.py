@@ -178,7 +178,7 @@ async def list_groups(call: Call[None, None]) -> Groups:
 @endpoint("GET", "/api/clusters/{cluster}/groups/{group}", Role.VIEWER, rows=("queues", "members"))
 async def get_group(call: Call[None, None]) -> GroupDetail:
     """Backlog by queue, and the members, of one group."""
-    admin, group = call.cluster.admin, call.path["group"]
+    admin, group = call.cluster.reader, call.path["group"]
     brokers = await admin.masters()
     progress = await group_progress(admin, group, None, brokers)
     try:

@@ -76,7 +76,7 @@ async def tail_topic(call: Call[TailQuery, None]) -> AsyncIterator[TailEvent]:
     """Messages of a topic as they come in, as server-sent events."""
     query = call.query
     selection = Selection(query.tag, query.sql, query.text)
-    async for look in tail(call.cluster.admin, call.path["topic"], selection, query.rate):
+    async for look in tail(call.cluster.reader, call.path["topic"], selection, query.rate):
         messages = [found_message(queue.broker_name, one, SHOWN_BYTES) for queue, one in look.messages]
         yield TailEvent(time.time_ns() // 1_000_000, look.seen, look.left_out, messages)
 
@@ -87,7 +87,7 @@ async def search_topic(call: Call[SearchQuery, None]) -> AsyncIterator[SearchEve
     query = call.query
     selection = Selection(query.tag, query.sql, query.text)
     steps = search(
-        call.cluster.admin,
+        call.cluster.reader,
         call.path["topic"],
         selection,
         from_ms=query.from_ms,

@@ -83,7 +83,7 @@ class FoundMessages(msgspec.Struct, rename="camel"):
 @endpoint("GET", "/api/clusters/{cluster}/messages", Role.VIEWER, rows=("messages",))
 async def find_messages(call: Call[MessageQuery, None]) -> FoundMessages:
     """Look messages up by id, unique id, key, place or time."""
-    admin, query = call.cluster.admin, call.query
+    admin, query = call.cluster.reader, call.query
     if query.id:
         return await _found(call, [(None, await message_by_id(admin, query.id, query.topic))])
     if not query.topic:
@@ -140,7 +140,7 @@ class MessageLife(msgspec.Struct, rename="camel"):
 @endpoint("GET", "/api/clusters/{cluster}/message-life", Role.VIEWER, rows=("events",))
 async def get_life(call: Call[LifeQuery, None]) -> MessageLife:
     """Tell the life of one message: sent, stored, delivered, retried, given up, sent again."""
-    life = await life_of(call.cluster.admin, call.query.topic, call.query.unique_id)
+    life = await life_of(call.cluster.reader, call.query.topic, call.query.unique_id)
     return MessageLife(
         await decoded(call, found_message(None, life.message, None), bytes(life.message.body)),
         [

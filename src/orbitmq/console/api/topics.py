@@ -169,7 +169,7 @@ class Published(msgspec.Struct, rename="camel"):
 @endpoint("GET", "/api/clusters/{cluster}/topics", Role.VIEWER, rows=("topics",))
 async def list_topics(call: Call[TopicsQuery, None]) -> Topics:
     """Names and kinds of all topics, or of those of one kind."""
-    admin = call.cluster.admin
+    admin = call.cluster.reader
     system = await system_topics(admin)
     topics = [Topic(name, _kind(name, system)) for name in await topic_names(admin)]
     return Topics([one for one in topics if call.query.kind in (None, one.kind)])
@@ -181,14 +181,14 @@ async def get_topic_figures(call: Call[FiguresQuery, None]) -> FiguresOfTopics:
     names = call.query.topic
     if len(names) > MOST_FIGURES:
         raise ApiError(422, "TOO_MANY", f"{MOST_FIGURES} topics at most", field="topic")
-    admin = call.cluster.admin
+    admin = call.cluster.reader
     return FiguresOfTopics(await admin.each(names, lambda name: _figures(admin, name)))
 
 
 @endpoint("GET", "/api/clusters/{cluster}/topics/{topic}", Role.VIEWER, rows=("queues", "routes"))
 async def get_topic(call: Call[None, None]) -> TopicDetail:
     """Queues, routes, settings and groups of one topic."""
-    admin, name = call.cluster.admin, call.path["topic"]
+    admin, name = call.cluster.reader, call.path["topic"]
     route = await admin.topic_route(name)
     brokers = await admin.brokers_of(name)
     config = await _config(admin, name)

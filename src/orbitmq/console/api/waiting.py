@@ -150,7 +150,7 @@ class CheckAgain(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 @endpoint("GET", "/api/clusters/{cluster}/delays", Role.VIEWER, rows=("levels", "topics", "level_slots"))
 async def get_delays(call: Call[None, None]) -> Delays:
     """Pending messages by delay level and by time, and timers by topic."""
-    found = await broker_delays(call.cluster.admin)
+    found = await broker_delays(call.cluster.reader)
     levels: dict[int, LevelDelay] = {}
     slots: Counter[int] = Counter()
     topics: Counter[str] = Counter()
@@ -183,7 +183,7 @@ async def get_delays(call: Call[None, None]) -> Delays:
 async def find_timers(call: Call[TimerQuery, None]) -> AsyncIterator[TimerEvent]:
     """Pending timers as a calendar and a list, as server-sent events; closing the stream ends the reading."""
     query = call.query
-    scan = TimerScan(call.cluster.admin, query.topic, query.budget)
+    scan = TimerScan(call.cluster.reader, query.topic, query.budget)
 
     def event(done: bool) -> TimerEvent:
         return TimerEvent(
@@ -218,7 +218,7 @@ async def recall_timer(call: Call[None, Recall]) -> None:
 @endpoint("GET", "/api/clusters/{cluster}/transactions", Role.VIEWER, rows=("open", "given_up"))
 async def get_transactions(call: Call[None, None]) -> OpenTransactions:
     """Half messages without a decision, and those that brokers no longer ask about."""
-    found = await transactions(call.cluster.admin)
+    found = await transactions(call.cluster.reader)
     return OpenTransactions(
         time.time_ns() // 1_000_000,
         [_half(one) for one in found.open[:MOST_HALVES]],

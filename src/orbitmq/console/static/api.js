@@ -3,6 +3,8 @@ import { signal } from "/static/html.js";
 import { t } from "/static/words.js";
 
 export const session = signal(null);
+// Brokers of the cluster in view that do not answer: pages show what the others say.
+export const silent = signal("");
 
 export class ApiError extends Error {
   constructor(problem) {
@@ -38,6 +40,7 @@ export async function request(method, path, body, options = {}) {
     if (response.status === 401 && path !== "/api/login") session.value = { ...session.value, user: null };
     throw new ApiError(value ?? { status: response.status, code: "FAILED", title: response.statusText });
   }
+  if (path.startsWith("/api/clusters/")) silent.value = response.headers.get("X-Silent-Brokers") ?? "";
   return value;
 }
 

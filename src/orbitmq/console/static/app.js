@@ -1,6 +1,6 @@
 // The frame of all pages: who is logged in, where one is, and the view of that address.
 import { html, render, effect, useEffect, useState } from "/static/html.js";
-import { get, post, session } from "/static/api.js";
+import { get, post, session, silent } from "/static/api.js";
 import { address, go, place } from "/static/router.js";
 import { choose, language, LANGUAGES, load, t } from "/static/words.js";
 import { Loading, Notices, Problem } from "/static/ui/notice.js";
@@ -39,6 +39,7 @@ function Frame() {
       </div>
     </header>
     <main id="main" tabindex="-1" key=${cluster + view + name}>
+      ${silent.value && html`<p class="problem warn" role="status">${t("These brokers do not answer, and are left out: {brokers}", { brokers: silent.value })}</p>`}
       ${cluster && !known
         ? html`<h1>${t("No such cluster")}</h1><p>${t("This console knows: {names}", { names: clusters.join(", ") })}</p>`
         : found && cluster ? html`<${found.component} cluster=${cluster} name=${name} />` : !cluster ? html`<${Loading} />` : html`<h1>${t("No such page")}</h1>`}

@@ -10,6 +10,7 @@ import { Empty, Loading, Problem } from "/static/ui/notice.js";
 
 const SHOWN_TEXT = 256 * 1024;
 const SHOWN_HEX = 4096;
+const SHOWN_PROPERTIES = 500;
 const LIFE = ["topic", "uniqueId"];
 const FIELDS = { key: ["topic", "key"], unique: ["topic", "uniqueId"], id: ["id"], place: ["topic", "broker", "queueId", "offset"], time: ["topic", "from"], text: ["topic", "text", "from", "budget"], life: LIFE };
 const ways = () => [["key", t("Key")], ["unique", t("Unique id")], ["id", t("Message id")], ["place", t("Place")], ["time", t("Time")], ["text", t("Text")], ["life", t("Life")]];
@@ -103,7 +104,7 @@ export function Message({ message, open, children }) {
       ${message.tags && html`<span class="tag">${message.tags}</span>`}${message.keys.map((key) => html`<span class="tag mono" key=${key}>${key}</span>`)}
       <span class="quiet">${time(message.storedMs)} · ${bytes(message.bodySize)}</span></summary>
     <div class="pad"><dl class="list">${facts.map(([name, text]) => html`<div key=${name}><dt>${name}</dt><dd class="mono">${text}</dd></div>`)}</dl>
-      ${message.uniqueId && !message.topic.startsWith("%") && html`<div class="actions"><a class="button" href=${address(place.value.cluster, "messages", "", { by: "life", topic: message.topic, uniqueId: message.uniqueId })}>${t("Life of this message")}</a></div>`}<h2>${t("Properties")}</h2><dl class="list">${Object.entries(message.properties).slice(0, 500).map(([name, text]) => html`<div key=${name}><dt class="mono">${name}</dt><dd class="mono">${text}</dd></div>`)}</dl>
+      ${message.uniqueId && !message.topic.startsWith("%") && html`<div class="actions"><a class="button" href=${address(place.value.cluster, "messages", "", { by: "life", topic: message.topic, uniqueId: message.uniqueId })}>${t("Life of this message")}</a></div>`}<h2>${t("Properties")}</h2><dl class="list">${Object.entries(message.properties).slice(0, SHOWN_PROPERTIES).map(([name, text]) => html`<div key=${name}><dt class="mono">${visible(name)}</dt><dd class="mono">${visible(text)}</dd></div>`)}</dl>${Object.keys(message.properties).length > SHOWN_PROPERTIES && html`<p class="quiet">${t("The first {shown} of {size}.", { shown: number(SHOWN_PROPERTIES), size: number(Object.keys(message.properties).length) })}</p>`}
       <h2>${t("Body")}</h2><${Body} message=${message} />${children}</div>
   </details>`;
 }

@@ -117,6 +117,7 @@ export default {
   "Messages are looked up with their bodies decoded by this schema. Brokers and clients know nothing of it.": "查看消息时按此模式解码消息体。Broker 和客户端不受影响。",
   "Format": "格式", "Full name, such as shop.Order.": "完整名称，例如 shop.Order。", "Descriptor file": "描述符文件", "Avro schema (JSON)": "Avro 模式（JSON）",
   "Descriptors (base64)": "描述符（base64）", "Set schema": "设置模式", "Remove schema": "移除模式",
+  "These brokers do not answer, and are left out: {brokers}": "以下 Broker 无响应，结果中未包含：{brokers}",
   "active": "正常", "standby": "待命", "down": "无响应", "refusing": "拒绝访问", "normal": "普通", "retry": "重试", "deadLetter": "死信", "system": "系统",
   "viewer": "查看者", "operator": "操作员", "admin": "管理员",
 };
