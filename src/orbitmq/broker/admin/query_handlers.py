@@ -10,7 +10,7 @@ from orbitmq.broker.auth.records import RecordAccess
 from orbitmq.broker.client.clients import ClientTable
 from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.options import BrokerSettings
-from orbitmq.broker.pull.record import read_record
+from orbitmq.broker.record import read_record
 from orbitmq.broker.registry import handlers
 from orbitmq.handling.call import Call, Result, off_loop
 from orbitmq.protocol.bodies.stats import ConsumeQueueData, QueryConsumeQueueResponseBody

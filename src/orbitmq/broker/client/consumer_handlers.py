@@ -12,7 +12,7 @@ from orbitmq.broker.client.clients import Client, ClientTable
 from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.topics import TopicTable
-from orbitmq.broker.pull.record import read_record
+from orbitmq.broker.record import read_record
 from orbitmq.broker.registry import handlers
 from orbitmq.handling.call import Answer, Call, Outcome, Result, Wait, off_loop
 from orbitmq.protocol.codes import ResponseCode

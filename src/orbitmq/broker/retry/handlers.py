@@ -12,7 +12,7 @@ from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.options import BrokerSettings
-from orbitmq.broker.pull.record import read_record
+from orbitmq.broker.record import read_record
 from orbitmq.broker.registry import handlers
 from orbitmq.broker.retry.rules import VERSION_WITH_MAX_RECONSUME, SendBack, is_dead, sent_back
 from orbitmq.broker.stats.counters import BrokerStats

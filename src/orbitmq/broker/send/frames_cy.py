@@ -102,8 +102,8 @@ if cython.compiled:
 
 if TYPE_CHECKING:
     from orbitmq.broker.send.answer import AnswerTemplate
-    from orbitmq.broker.send.rerouting import ReroutingRules
     from orbitmq.broker.stats.counters import BrokerStats
+    from orbitmq.broker.transaction.rerouting import ReroutingRules
     from orbitmq.store.log.log_writer import LogWriter
 
 _CRC: bytes = CRC_TABLES

@@ -16,9 +16,9 @@ from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.send.answer import AnswerTemplate
-from orbitmq.broker.send.rerouting import ReroutingRules
 from orbitmq.broker.stats.counters import BrokerStats
 from orbitmq.broker.transaction.records import OP_PROPERTIES
+from orbitmq.broker.transaction.rerouting import ReroutingRules
 from orbitmq.broker.transaction.transactions import Transactions
 from orbitmq.protocol.codes import PERM_WRITE
 from orbitmq.protocol.names import SHARDING_KEY

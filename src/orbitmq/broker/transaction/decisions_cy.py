@@ -67,7 +67,7 @@ if cython.compiled:
     )
 
 if TYPE_CHECKING:
-    from orbitmq.broker.send.rerouting import ReroutingRules
+    from orbitmq.broker.transaction.rerouting import ReroutingRules
     from orbitmq.store.log.log_writer import LogWriter
 
 _CRC: bytes = CRC_TABLES
