@@ -132,7 +132,7 @@ class _Core(Protocol):
 P = ParamSpec("P")
 R = TypeVar("R")
 CoreT = TypeVar("CoreT", bound=_Core)
-FaceT = TypeVar("FaceT", bound="_Face[Any]")
+WrapperT = TypeVar("WrapperT", bound="_SyncWrapper[Any]")
 
 
 class _Background:
@@ -182,7 +182,7 @@ def _get_background() -> _Background:
     return _background
 
 
-class _Face(Generic[CoreT]):
+class _SyncWrapper(Generic[CoreT]):
     """The common part of the blocking forms."""
 
     _make: Callable[..., CoreT]
@@ -212,11 +212,11 @@ class _Face(Generic[CoreT]):
 
 def _like(
     make: Callable[P, Any],
-) -> Callable[[Callable[[FaceT], None]], Callable[Concatenate[FaceT, P], None]]:
+) -> Callable[[Callable[[WrapperT], None]], Callable[Concatenate[WrapperT, P], None]]:
     """A constructor with the arguments of the class behind it."""
 
-    def constructor(_: Callable[[FaceT], None]) -> Callable[Concatenate[FaceT, P], None]:
-        def init(self: FaceT, /, *args: P.args, **kwargs: P.kwargs) -> None:
+    def constructor(_: Callable[[WrapperT], None]) -> Callable[Concatenate[WrapperT, P], None]:
+        def init(self: WrapperT, /, *args: P.args, **kwargs: P.kwargs) -> None:
             self._set_up(make(*args, **kwargs))
 
         return init
@@ -266,7 +266,7 @@ class Delivery:
         return self._done.result(timeout_seconds)
 
 
-class Producer(_Face[client.Producer]):
+class Producer(_SyncWrapper[client.Producer]):
     """`orbitmq.Producer`, waiting for every answer. Several threads may share one."""
 
     @_like(client.Producer)
@@ -304,7 +304,7 @@ class Producer(_Face[client.Producer]):
         return self._run(_submitted(self._core, message, queue, sharding_key))
 
 
-class TransactionProducer(_Face[client.TransactionProducer]):
+class TransactionProducer(_SyncWrapper[client.TransactionProducer]):
     """`orbitmq.TransactionProducer`, waiting for every answer. Local transactions run in the caller's thread,
     so that a database connection may belong to it; `check` runs in other threads.
     """
@@ -367,7 +367,7 @@ class TransactionProducer(_Face[client.TransactionProducer]):
         return self.settle(sent, state)
 
 
-class PushConsumer(_Face[client.PushConsumer]):
+class PushConsumer(_SyncWrapper[client.PushConsumer]):
     """`orbitmq.PushConsumer`; messages without a handler come by `for message in consumer`."""
 
     @_like(client.PushConsumer)
@@ -537,7 +537,7 @@ def _health_served(clients: Sequence[Watched], address: str) -> Iterator[None]:
         _get_background().run(served.__aexit__(None, None, None))
 
 
-class PullConsumer(_Face[client.PullConsumer]):
+class PullConsumer(_SyncWrapper[client.PullConsumer]):
     """`orbitmq.PullConsumer`, waiting for every answer."""
 
     @_like(client.PullConsumer)
@@ -553,7 +553,7 @@ class PullConsumer(_Face[client.PullConsumer]):
     close = _waiting(client.PullConsumer.close)
 
 
-class Admin(_Face[admin.Admin]):
+class Admin(_SyncWrapper[admin.Admin]):
     """`orbitmq.Admin`, waiting for every answer."""
 
     @_like(admin.Admin)

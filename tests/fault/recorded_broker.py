@@ -317,7 +317,7 @@ class Recorded:
         self.sample()
         if self.store.wants_flush or self._waits_for(Durable):
             self._try(self.store.flush_now)
-        self.store.take_arrivals()
+        self.store.drain_arrivals()
         if self.broker.dirty_tables.any_soon:
             names = self.broker.dirty_tables.drain_soon()
             if not self._try(lambda: self._save(names)):
@@ -380,7 +380,7 @@ class Recorded:
         self.sample()
         self._try(self._timers)
         self._try(self._check_back)
-        self._try(partial(broker.tend_pops, self.now))
+        self._try(partial(broker.run_pop_timers, self.now))
         self._try(self._revive)
         self.turn()
         for task in self.store.periodic_tasks():

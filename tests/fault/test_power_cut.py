@@ -50,7 +50,7 @@ def run(store: MessageStore, chance: random.Random, steps: int) -> dict[int, int
         else:
             now += 120_000
             store._write_queues(now)
-        store.take_arrivals()
+        store.drain_arrivals()
     return ends
 
 

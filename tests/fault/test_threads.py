@@ -91,7 +91,7 @@ class Sends:
             assert {one.status for one in answers} == {PutStatus.PUT_OK}
             self.ends[queue_id] += BATCH
             self.read(queue_id)
-        self.store.take_arrivals()
+        self.store.drain_arrivals()
 
     def read(self, queue_id: int) -> None:
         reading = self.cold.get(queue_id)

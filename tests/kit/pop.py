@@ -94,7 +94,7 @@ class PopWorld:
     def step(self) -> None:
         """The server's work at a moment: timers, revival, wake-ups."""
         self._deliver_timers()
-        self.broker.tend_pops(self.now)
+        self.broker.run_pop_timers(self.now)
         while self.broker.revive(self.now):
             pass
         if self.broker.topics.dirty_names:
@@ -107,10 +107,10 @@ class PopWorld:
         """The end of a turn."""
         if self.store.wants_flush:
             self.store.flush_now()
-        arrivals = self.store.take_arrivals()
+        arrivals = self.store.drain_arrivals()
         self.broker.held_pops.arrived(arrivals)
         self.broker.held_notices.arrived(arrivals)
-        while woken := self.broker.held_pops.take_woken() + self.broker.held_notices.take_woken():
+        while woken := self.broker.held_pops.drain_woken() + self.broker.held_notices.drain_woken():
             for signal in woken:
                 for call in self.calls:
                     if call.result is not None and signal in call.result.on:

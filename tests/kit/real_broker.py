@@ -67,7 +67,7 @@ class RealBroker:
             if files and name in files:
                 load_text(files[name])
         self.broker.start(now)
-        for _ in self.broker.take_up(now):
+        for _ in self.broker.recover(now):
             pass
         self._handlers, self._many, (sends, batches, pulls, pops, acks) = self.broker.bind()
         self.handle_sends = sends.handle

@@ -167,7 +167,7 @@ def in_both_ways(alike: tuple[RealBroker, RealBroker], data: bytes, now: int = N
              one.store_host, one.body, one.body_crc, one.properties, one.physical_offset - begin, one.size)
             for one in broker.store.records_from(begin)
         ]  # fmt: skip
-        logs.append((answers, records, list(broker.store.take_arrivals()), broker.broker.points.stored))
+        logs.append((answers, records, list(broker.store.drain_arrivals()), broker.broker.points.stored))
     assert logs[0] == logs[1]
 
 

@@ -94,7 +94,7 @@ class StoreAndModel(RuleBasedStateMachine):
 
     @rule()
     def arrivals(self) -> None:
-        for topic, queue_id, offset, _ in self.store.take_arrivals():
+        for topic, queue_id, offset, _ in self.store.drain_arrivals():
             before = self.told.get((topic, queue_id), 0)
             assert offset == before + 1
             self.told[topic, queue_id] = offset

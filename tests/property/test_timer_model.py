@@ -68,8 +68,8 @@ class Timers(RuleBasedStateMachine):
         self.world.flush()
 
     @rule()
-    def look_around(self) -> None:
-        self.world.timer.look_around(self.world.now)
+    def refresh_counts(self) -> None:
+        self.world.timer.refresh_counts(self.world.now)
 
     @rule(ms=st.integers(0, 3000))
     def stop_and_start(self, ms: int) -> None:

@@ -273,8 +273,8 @@ class Broker:
                 self.topics.ensure(topic, queues, now)
                 log.warning("topic %s is known from its messages alone: made with %d queues", topic, queues)
 
-    def take_up(self, now: int) -> Iterator[None]:
-        """Takes up the work that the log holds, a slice at a step; call once, after `start`.
+    def recover(self, now: int) -> Iterator[None]:
+        """Recovers the work that the log holds, a slice at a step; call once, after `start`.
 
         A slave leaves it to its master: it begins with all this when it is started as one.
         """
@@ -306,20 +306,20 @@ class Broker:
         self.held_pops.connection_closed(connection_id)
         self.held_notices.connection_closed(connection_id)
 
-    def take_woken(self) -> Sequence[Signal]:
+    def drain_woken(self) -> Sequence[Signal]:
         """The signals of held calls that may go on. Cheap: asked after every turn."""
         pops, notices, routes = self.held_pops, self.held_notices, self.routes
         if not (pops.woken or notices.woken or routes.told):
             return ()
-        return pops.take_woken() + notices.take_woken() + routes.take_told()
+        return pops.drain_woken() + notices.drain_woken() + routes.drain_notified()
 
-    def tend_pops(self, now: int) -> None:
+    def run_pop_timers(self, now: int) -> None:
         """Stores check points that were in memory for long enough, and wakes those whose ordered queues are
         free by the clock. Call every 100 ms or so.
         """
         self.points.run(now)
         if self.settings.enable_notify_after_pop_order_lock_release:
-            for topic, group, queue_id in self.order.take_released(now):
+            for topic, group, queue_id in self.order.drain_released(now):
                 self.held_pops.wake(topic, group, queue_id)
                 self.held_notices.wake(topic, group, queue_id)
 

@@ -87,7 +87,7 @@ class Controller:
     def take_notices(self) -> list[Notice]:
         """One-way requests to the living members of groups that have a new master."""
         notices = []
-        for group in self.groups.take_changed():
+        for group in self.groups.drain_changed():
             if group.master_id is not None and self.settings.notify_broker_role_changed:
                 notices += self._notices(group)
         return notices

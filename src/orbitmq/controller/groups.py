@@ -83,7 +83,7 @@ class BrokerGroups:
             raise Refused(code, f"Broker-set: {name} hasn't been registered in controller")
         return group
 
-    def take_changed(self) -> list[BrokerGroup]:
+    def drain_changed(self) -> list[BrokerGroup]:
         """Groups with a new master since the last call."""
         changed = list(self._changed.values())
         self._changed = {}

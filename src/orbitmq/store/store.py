@@ -386,7 +386,7 @@ class MessageStore:
             except BaseException as error:
                 self._half_done = error
                 del results[answered:]
-                self._take_back(self._queues_of(messages), segment)
+                self._roll_back(self._queues_of(messages), segment)
                 self._half_done = None
                 raise
             if not needed:
@@ -443,7 +443,7 @@ class MessageStore:
     def rollback(self, writer: LogWriter) -> None:
         """Undoes what was written and not committed."""
         self._half_done = _OUT_OF_MEMORY  # made before: there may be no memory for it now
-        self._take_back(list(writer.dirty), self._log.segments[-1])
+        self._roll_back(list(writer.dirty), self._log.segments[-1])
         self._half_done = None
 
     # Following a master.
@@ -580,7 +580,7 @@ class MessageStore:
             if queue is not None:
                 yield queue
 
-    def _take_back(self, queues: Iterable[ConsumeQueue], segment: Segment) -> None:
+    def _roll_back(self, queues: Iterable[ConsumeQueue], segment: Segment) -> None:
         """Undoes an append that ended halfway, without memory for instance: the log ends where it ended
         before, and so do the queues. Nobody was told of what is taken back.
         """
@@ -591,7 +591,7 @@ class MessageStore:
                 while tail and UNIT.unpack_from(tail, len(tail) - UNIT_BYTES)[0] >= end:
                     del tail[-UNIT_BYTES:]
                 queue.max_offset = queue.tail_start + len(tail) // UNIT_BYTES
-                self._queue_writer.take_back(queue)
+                self._queue_writer.roll_back(queue)
                 if queue.dirty and queue not in self._arrivals.dirty:
                     self._arrivals.dirty.append(queue)
         # A record that was whole would be found by recovery, between those that come now.
@@ -825,7 +825,7 @@ class MessageStore:
 
     # New records, and records on the disk.
 
-    def take_arrivals(self, wanted: Container[tuple[str, int]] | None = None) -> list[Arrival]:
+    def drain_arrivals(self, wanted: Container[tuple[str, int]] | None = None) -> list[Arrival]:
         """(topic, queue id, queue offset behind it, tags code) of every message readers see since the last
         call.
 

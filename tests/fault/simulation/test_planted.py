@@ -15,7 +15,7 @@ from orbitmq.broker.offset.offsets import OffsetTable
 from orbitmq.broker.pop.acks import PopAcks
 from orbitmq.broker.pop.revive import Reviver
 from orbitmq.broker.transaction.transactions import Transactions
-from orbitmq.server.turn.pending_replies import Waits
+from orbitmq.server.turn.pending_replies import PendingReplies
 from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.recovery.log_recovery import Recovery
 from orbitmq.testing.simulation import loop, world
@@ -51,13 +51,13 @@ def answers_do_not_wait_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "THREAD_SECONDS", 0.5)
 
     def hold(real: Any) -> Any:
-        def held(waits: Waits, *arguments: Any, **named: Any) -> None:
+        def held(waits: PendingReplies, *arguments: Any, **named: Any) -> None:
             real(waits, *arguments, **named)
             waits.durable(1 << 60)
 
         return held
 
-    changed(monkeypatch, Waits, "hold", hold)
+    changed(monkeypatch, PendingReplies, "hold", hold)
 
 
 @defect("early")
@@ -133,7 +133,7 @@ def what_was_rolled_back_is_published(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @defect("stuck", "cut_connections", flushDiskType="SYNC_FLUSH")
 def a_wake_up_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    changed(monkeypatch, Waits, "durable", lambda real: lambda waits, physical_offset: None)
+    changed(monkeypatch, PendingReplies, "durable", lambda real: lambda waits, physical_offset: None)
 
 
 @defect("lost, changed, gaps", "cut_power", flushDiskType="SYNC_FLUSH")

@@ -334,10 +334,8 @@ class Timers:
         offsets = [state.files.oldest_waiting(), None if unit is None else unit[0]]
         return min((offset for offset in offsets if offset is not None), default=None)
 
-    def look_around(self, now: int) -> None:
-        """Looks which message is the oldest that waits, and how many are due when. Every few seconds, in a
-        thread.
-        """
+    def refresh_counts(self, now: int) -> None:
+        """Finds the oldest waiting message, and counts how many are due when; for a thread."""
         if self._state is not None:
             self._state.files.find_head(self._state.read_ms)
             counts = self._count_within(self._state, COUNTED_SECONDS, now)

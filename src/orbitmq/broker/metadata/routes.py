@@ -45,7 +45,7 @@ class RouteTable:
         self.wanted.add(topic)
         return signal
 
-    def take_wanted(self) -> set[str]:
+    def drain_wanted(self) -> set[str]:
         """The topics to look up now."""
         wanted, self.wanted = self.wanted, set()
         return wanted
@@ -73,7 +73,7 @@ class RouteTable:
         """Lets those go who wait for a topic: nothing more is known of it for now."""
         self.told += self._waiting.pop(topic, ())
 
-    def take_told(self) -> list[Signal]:
+    def drain_notified(self) -> list[Signal]:
         """The signals of those who need not wait any more."""
         told, self.told = self.told, []
         return told

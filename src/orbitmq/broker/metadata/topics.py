@@ -201,7 +201,7 @@ class TopicTable:
             raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
         return config
 
-    def take_changed(self) -> set[str]:
+    def drain_changed(self) -> set[str]:
         """The topics that changed or went since the last call: what the name servers have to hear now."""
         changed, self._changed = self._changed, set()
         return changed

@@ -119,7 +119,7 @@ class OffsetTable:
         """True if a reset of the queue waits for its pull."""
         return queue_id in self._resets.get((group, topic), {})
 
-    def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
+    def pop_reset(self, group: str, topic: str, queue_id: int) -> int | None:
         """The offset a waiting reset sends this pull to, once; None without one."""
         if not self._resets:
             return None

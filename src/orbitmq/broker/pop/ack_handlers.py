@@ -237,7 +237,7 @@ def _is_number(text: str) -> bool:
 
 def _wake_freed(tables: PopAckTables) -> None:
     """Calls that wait for queues which an ordered acknowledgement has unblocked look again."""
-    for topic, group, queue_id in tables.pop_acks.take_freed():
+    for topic, group, queue_id in tables.pop_acks.drain_freed():
         tables.held_pops.wake(topic, group, queue_id)
         tables.held_notices.wake(topic, group, queue_id)
 

@@ -179,7 +179,7 @@ class PopAcks:
         end_offset = max(stored.end_offset, acked.end_offset)
         return Hidden(pop_time, invisible_ms, handle.revive_queue_id, end_offset)
 
-    def take_freed(self) -> list[tuple[str, str, int]]:
+    def drain_freed(self) -> list[tuple[str, str, int]]:
         """The queues (topic, group, queue id) that ordered acknowledgements have unblocked since the last
         call.
         """

@@ -130,7 +130,7 @@ class OrderTable:
             if count:
                 yield key, count
 
-    def take_released(self, now: int) -> list[QueueKey]:
+    def drain_released(self, now: int) -> list[QueueKey]:
         """The queues whose block has ended by the clock since the last call."""
         released: list[QueueKey] = []
         while self._releases and self._releases[0][0] <= now:

@@ -42,7 +42,7 @@ class HeldCalls:
         """Topic -> who waits for it (topic, group, kind of topic), with the number of their calls."""
         self._by_connection: dict[int, set[Held]] = {}
         self.woken: list[Signal] = []
-        """The signals of those woken since the last `take_woken`."""
+        """The signals of those woken since the last `drain_woken`."""
         self.count = 0
         """Calls held now."""
 
@@ -154,7 +154,7 @@ class HeldCalls:
         """The signals of all held calls."""
         return [held.signal for mine in self._by_connection.values() for held in mine]
 
-    def take_woken(self) -> list[Signal]:
+    def drain_woken(self) -> list[Signal]:
         """The signals of those woken since the last call."""
         woken, self.woken = self.woken, []
         return woken

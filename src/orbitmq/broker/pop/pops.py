@@ -337,7 +337,7 @@ class Pops:
 
     def _begin(self, topic: str, group: str, queue_id: int, init_mode: int, now: int) -> int:
         """Where the pop of a queue begins. A group without an offset gets one."""
-        reset = self._offsets.take_reset(group, topic, queue_id)
+        reset = self._offsets.pop_reset(group, topic, queue_id)
         if reset is not None:
             key = (topic, group, queue_id)
             self._order.clear(key)

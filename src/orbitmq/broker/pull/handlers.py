@@ -254,7 +254,7 @@ def _sent_to(store: MessageStore, request: AnyPull, queue_offset: int) -> GetRes
 
 
 def _read(tables: PullTables, request: AnyPull, wanted: Accept, now: int) -> GetResult:
-    reset = tables.offsets.take_reset(request.consumer_group, request.topic, request.queue_id)
+    reset = tables.offsets.pop_reset(request.consumer_group, request.topic, request.queue_id)
     if reset is not None:
         return _sent_to(tables.store, request, reset)
     return tables.store.get(

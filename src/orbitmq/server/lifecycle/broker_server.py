@@ -187,7 +187,7 @@ class BrokerServer:
         broker.delay.is_held = settings.enable_slave_acting_master and not broker.replication.is_slave
         broker.start(now)
         warn_of_gaps(settings, broker.auth.has_users)
-        for _ in broker.take_up(now):
+        for _ in broker.recover(now):
             await asyncio.sleep(0)
         self._tls = await open_tls(settings, self._threads.periodic)
         handlers, many, fast_paths = broker.bind()
@@ -243,7 +243,7 @@ class BrokerServer:
         if settings.enable_property_filter:
             # In a thread: nobody is to wait for it when the first filter comes.
             asyncio.get_running_loop().run_in_executor(self._threads.periodic, load_parser)
-        broker.topics.take_changed()
+        broker.topics.drain_changed()
         self._reports.serve(broker, self.turns, self._clock.now)
         first = self._spawn(self._registrar.register())
         # A name server that does not answer holds nobody up: it hears of us when it is back.
@@ -543,7 +543,7 @@ class BrokerServer:
             self._push()
         held = broker.held_pops.count or broker.held_notices.count
         queues = self.turns.waits.queues
-        arrivals = self.store.take_arrivals(
+        arrivals = self.store.drain_arrivals(
             _AnyOf((queues, broker.held_pops, broker.held_notices)) if held else queues
         )
         if arrivals:
@@ -591,10 +591,10 @@ class BrokerServer:
     def _wake(self) -> None:
         """Lets held calls go on that the rules have something for; that may wake further ones."""
         broker = self.broker
-        while woken := broker.take_woken():
+        while woken := broker.drain_woken():
             self.turns.waits.signalled(woken)
         if broker.routes.wanted:
-            self._ask_routes(broker.routes.take_wanted())
+            self._ask_routes(broker.routes.drain_wanted())
 
     def _ask_routes(self, topics: set[str]) -> None:
         async def ask() -> None:

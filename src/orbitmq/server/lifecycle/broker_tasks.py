@@ -109,7 +109,7 @@ class BrokerTasks:
             self._in_steps(broker.expired_offsets.tick),
             first_ms=EXPIRED_OFFSETS_FIRST_MS,
         )
-        yield PeriodicTask("tend pops", POP_INTERVAL_MS, self._tend_pops)
+        yield PeriodicTask("pop timers", POP_INTERVAL_MS, self._run_pop_timers)
         yield PeriodicTask("revive popped messages", settings.revive_interval, self._in_steps(broker.revive))
         yield PeriodicTask(
             "store offsets of broadcasting groups", BROADCAST_INTERVAL_MS, broker.broadcasts.scan
@@ -143,8 +143,8 @@ class BrokerTasks:
     def _register(self, now: int) -> None:
         self._spawn(self._registrar.register(force=self._broker.settings.force_register))
 
-    def _tend_pops(self, now: int) -> None:
-        self._broker.tend_pops(now)
+    def _run_pop_timers(self, now: int) -> None:
+        self._broker.run_pop_timers(now)
         self._after_step(now)
 
     def _tend_filters(self, now: int) -> None:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from orbitmq.handling.call import HandledFrames, Result
     from orbitmq.protocol.schema.declare import Request
     from orbitmq.server.turn.latency import TurnLatency
-    from orbitmq.server.turn.pending_replies import Waits, Withdrawal
+    from orbitmq.server.turn.pending_replies import PendingReplies, Withdrawal
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class Dispatcher:
         handlers: Mapping[int, BoundHandler],
         *,
         now: Callable[[], int],
-        waits: Waits,
+        waits: PendingReplies,
         many: Mapping[int, ManyHandler] | None = None,
         fast_paths: Sequence[FastPath] = (),
         arrange: Callable[[list[Command]], list[Command]] = lambda commands: commands,

@@ -46,7 +46,7 @@ WAKES_PER_ROUND = 256
 """Calls that one arrival wakes before others have their turn; each of them reads and answers."""
 
 
-class Waiting:
+class PendingReply:
     """One held call, or several that wait for the same."""
 
     __slots__ = (
@@ -89,7 +89,7 @@ class Waiting:
         """Ends work beside the loop, while it is under way."""
         self.timer: asyncio.TimerHandle | None = None
         """The end of a short wait."""
-        self.step: set[Waiting] | None = None
+        self.step: set[PendingReply] | None = None
         """Those who end together, of a long one."""
 
 
@@ -98,22 +98,22 @@ def _is_poll(wait: Wait) -> bool:
     return any(isinstance(condition, DataAt | Signal) for condition in wait.on)
 
 
-class _Held(set[Waiting]):
+class _Held(set[PendingReply]):
     """Calls that are held of one peer."""
 
     calls = 0
 
-    def enter(self, waiting: Waiting) -> None:
+    def enter(self, waiting: PendingReply) -> None:
         self.add(waiting)
         self.calls += waiting.calls
 
-    def leave(self, waiting: Waiting) -> None:
+    def leave(self, waiting: PendingReply) -> None:
         if waiting in self:
             self.remove(waiting)
             self.calls -= waiting.calls
 
 
-class Waits:
+class PendingReplies:
     """Every held call of one server, found by what it waits for.
 
     `ask(answer, then)` sends a request to a peer and calls `then` with the answer, or None if there is none;
@@ -138,18 +138,18 @@ class Waits:
         self._off_loop = off_loop or OffLoopRunner(None)
         self._working: dict[int, int] = {}
         """Number of pieces of work under way for a connection."""
-        self._queued: dict[int, deque[tuple[Waiting, OffLoop]]] = {}
+        self._queued: dict[int, deque[tuple[PendingReply, OffLoop]]] = {}
         """Work of a connection that starts when another piece of its work has ended."""
-        self._by_queue: dict[tuple[str, int], dict[Waiting, DataAt]] = {}
-        self._late: deque[Waiting] = deque()
+        self._by_queue: dict[tuple[str, int], dict[PendingReply, DataAt]] = {}
+        self._late: deque[PendingReply] = deque()
         """Calls whose message has come, woken in one of the next rounds of the loop."""
-        self._durable: deque[tuple[int, Waiting]] = deque()
-        self._saved: dict[str, list[Waiting]] = {}
-        self._signals: dict[Signal, Waiting] = {}
+        self._durable: deque[tuple[int, PendingReply]] = deque()
+        self._saved: dict[str, list[PendingReply]] = {}
+        self._signals: dict[Signal, PendingReply] = {}
         self._by_connection: dict[int, _Held] = {}
-        self._steps: dict[int, set[Waiting]] = {}
+        self._steps: dict[int, set[PendingReply]] = {}
         """Long waits by the step of time in which they end."""
-        self._to_check: deque[Waiting] = deque()
+        self._to_check: deque[PendingReply] = deque()
         """Calls whose peers may have lost the right to the reply."""
         self.count = 0
         """Calls held now."""
@@ -195,7 +195,9 @@ class Waits:
             return
         if mine is None:
             mine = self._by_connection[connection_id] = _Held()
-        waiting = Waiting(connection_id, wait, settle, 1 if wait.any_of else len(wait.on), calls, withdrawal)
+        waiting = PendingReply(
+            connection_id, wait, settle, 1 if wait.any_of else len(wait.on), calls, withdrawal
+        )
         mine.enter(waiting)
         self.count += calls
         self.polls += waiting.is_poll
@@ -213,7 +215,7 @@ class Waits:
             else:
                 self._enter(waiting, condition)
 
-    def _end_by_step(self, waiting: Waiting, now: int) -> None:
+    def _end_by_step(self, waiting: PendingReply, now: int) -> None:
         number = waiting.wait.deadline // STEP_MS + 1
         step = self._steps.get(number)
         if step is None:
@@ -226,7 +228,7 @@ class Waits:
         for waiting in list(self._steps.pop(number)):
             self._end(waiting, True)
 
-    def _enter(self, waiting: Waiting, condition: Condition) -> None:
+    def _enter(self, waiting: PendingReply, condition: Condition) -> None:
         match condition:
             case Durable(physical_offset):
                 self._durable.append((physical_offset, waiting))
@@ -244,7 +246,7 @@ class Waits:
             case OffLoop():
                 self._work(waiting, condition)
 
-    def _work(self, waiting: Waiting, condition: OffLoop) -> None:
+    def _work(self, waiting: PendingReply, condition: OffLoop) -> None:
         connection_id = waiting.connection_id
         working = self._working.get(connection_id, 0)
         if working < MAX_OFF_LOOP_PER_CONNECTION:
@@ -258,7 +260,7 @@ class Waits:
         else:
             self._queued.setdefault(connection_id, deque()).append((waiting, condition))
 
-    def _start_work(self, waiting: Waiting, condition: OffLoop) -> None:
+    def _start_work(self, waiting: PendingReply, condition: OffLoop) -> None:
         def ended(value: object, error: Exception | None) -> None:
             waiting.value, waiting.error = value, error
             self._met(waiting)
@@ -266,7 +268,7 @@ class Waits:
         self._working[waiting.connection_id] = self._working.get(waiting.connection_id, 0) + 1
         waiting.abandon = self._off_loop.start(condition.work, ended)
 
-    def _stop_work(self, waiting: Waiting) -> None:
+    def _stop_work(self, waiting: PendingReply) -> None:
         if waiting.abandon is None:
             return
         waiting.abandon()
@@ -288,19 +290,19 @@ class Waits:
         if not queued:
             self._queued.pop(connection_id, None)
 
-    def _answered(self, waiting: Waiting, condition: Answer, command: Command | None) -> None:
+    def _answered(self, waiting: PendingReply, condition: Answer, command: Command | None) -> None:
         if command is not None:
             waiting.answers[condition] = command
         self._met(waiting)
 
-    def _met(self, waiting: Waiting) -> None:
+    def _met(self, waiting: PendingReply) -> None:
         if waiting.left:
             waiting.left -= 1
             if not waiting.left:
                 waiting.left = 1
                 self._end(waiting, False)
 
-    def _end(self, waiting: Waiting, timed_out: bool) -> None:
+    def _end(self, waiting: PendingReply, timed_out: bool) -> None:
         if not waiting.left:
             return
         waiting.left = 0
@@ -314,17 +316,17 @@ class Waits:
         self._leave(waiting)
         waiting.settle(Outcome(timed_out, waiting.answers, waiting.value, waiting.error))
 
-    def _uncount(self, waiting: Waiting) -> None:
+    def _uncount(self, waiting: PendingReply) -> None:
         self.count -= waiting.calls
         self.polls -= waiting.is_poll
 
-    def _stop_clock(self, waiting: Waiting) -> None:
+    def _stop_clock(self, waiting: PendingReply) -> None:
         if waiting.step is not None:
             waiting.step.discard(waiting)
         elif waiting.timer is not None:
             waiting.timer.cancel()
 
-    def _leave(self, waiting: Waiting) -> None:
+    def _leave(self, waiting: PendingReply) -> None:
         self._stop_work(waiting)
         for condition in waiting.wait.on:
             if isinstance(condition, DataAt):
@@ -332,7 +334,7 @@ class Waits:
             elif isinstance(condition, Signal):
                 self._signals.pop(condition, None)
 
-    def _leave_queue(self, waiting: Waiting, condition: DataAt) -> None:
+    def _leave_queue(self, waiting: PendingReply, condition: DataAt) -> None:
         key = (condition.topic, condition.queue_id)
         entries = self._by_queue.get(key)
         if entries is not None and entries.pop(waiting, None) is not None and not entries:
@@ -361,7 +363,7 @@ class Waits:
                 else:
                     self._wake_later(waiting)
 
-    def _wake_later(self, waiting: Waiting) -> None:
+    def _wake_later(self, waiting: PendingReply) -> None:
         if not self._late:
             self._loop.call_soon(self._wake_late)
         self._late.append(waiting)

@@ -19,7 +19,7 @@ from orbitmq.server.turn.guard import Gate, Guard
 from orbitmq.server.turn.latency import RpcLatency, TurnLatency
 from orbitmq.server.turn.listener import Listener
 from orbitmq.server.turn.off_loop import OffLoopRunner
-from orbitmq.server.turn.pending_replies import Waits
+from orbitmq.server.turn.pending_replies import PendingReplies
 
 if TYPE_CHECKING:
     from orbitmq.protocol.schema.declare import Request
@@ -48,7 +48,7 @@ class Turns:
         executor: Executor | None = None,
         tls: Contexts | None = None,
     ) -> None:
-        self.waits = Waits(now, self._ask, warm, max_polls, OffLoopRunner(executor))
+        self.waits = PendingReplies(now, self._ask, warm, max_polls, OffLoopRunner(executor))
         self.dispatcher = Dispatcher(
             REQUESTS,
             handlers,

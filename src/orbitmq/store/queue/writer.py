@@ -104,7 +104,7 @@ class QueueWriter:
         queue.written_to = first + len(units) // UNIT_BYTES
         self.written.append(queue)
 
-    def take_back(self, queue: ConsumeQueue) -> None:
+    def roll_back(self, queue: ConsumeQueue) -> None:
         """Makes units zero that were written of messages which are not in the log after all. Call with `busy`
         held. Raises OSError.
         """

@@ -78,6 +78,6 @@ def test_one_wrong_option_and_nothing_changes() -> None:
 def test_a_change_of_permission_is_told_to_the_name_servers() -> None:
     broker = world()
     broker.topics.ensure("T", 1, NOW)
-    broker.topics.take_changed()
+    broker.topics.drain_changed()
     broker.ask(UpdateBrokerConfig(b"brokerPermission=4\n"))
-    assert broker.topics.take_changed() == {"T"}
+    assert broker.topics.drain_changed() == {"T"}

@@ -146,7 +146,7 @@ def test_queues_of_other_brokers_are_looked_up_first(make: Make) -> None:
     wait = real.handle(question("c1"))
     assert isinstance(wait, Wait)
     assert isinstance(wait.on[0], Signal)
-    assert routes.take_wanted() == {"T"}
+    assert routes.drain_wanted() == {"T"}
     routes.learn(
         "T",
         TopicRouteData(
@@ -157,7 +157,7 @@ def test_queues_of_other_brokers_are_looked_up_first(make: Make) -> None:
             ]
         ),
     )
-    assert routes.take_told() == list(wait.on)
+    assert routes.drain_notified() == list(wait.on)
     settled(wait)
     assert [(name, queue_id) for name, queue_id, _ in ask(real, "c1") or []] == [
         *(("broker-a", queue_id) for queue_id in range(4)),

@@ -299,7 +299,7 @@ def test_figures(world: TimerWorld) -> None:
     assert metrics.enqueued_by_topic == {"T": 4, "U": 1}
     assert metrics.delays_by_topic["T"] == [1, 3, 0, 0, 0, 0, 0, 720, 4]
     assert [world.timer.pending_within(bound, world.now) for bound in (5, 60, 300, 3600)] == [1, 2, 4, 5]
-    world.timer.look_around(world.now)
+    world.timer.refresh_counts(world.now)
     assert [world.timer.pending_within(bound, world.now) for bound in (5, 300, 900, 3600)] == [1, 4, 5, 5]
     world.run(NOW + 10_000, step_ms=1000)
     metrics.tick(world.now)

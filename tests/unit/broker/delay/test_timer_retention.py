@@ -44,7 +44,7 @@ def second(world: TimerWorld) -> None:
         world.send("x" * 1000, topic="U", NUMBER=number)
     world.run(world.now + 1000, step_ms=500)
     world.flush()
-    world.timer.look_around(world.now)
+    world.timer.refresh_counts(world.now)
     world.store.keep_from(world.timer.oldest_waiting())
     world.store.delete_expired(world.now)
     (retention,) = (task for task in world.store.periodic_tasks() if task.name == "retention")

@@ -30,7 +30,7 @@ def test_the_reply_waits_until_the_topic_is_saved() -> None:
     assert world.last_wait is not None
     assert world.last_wait.on == (Saved("topics"),)
     assert world.ask(GetTopicConfig("T")).body.attributes == {"message.type": "FIFO"}
-    assert world.topics.take_changed() == {"T"}
+    assert world.topics.drain_changed() == {"T"}
 
 
 def test_a_topic_that_is_so_already_needs_no_wait() -> None:

@@ -89,11 +89,11 @@ def test_every_change_makes_a_version_and_is_to_be_saved_and_registered() -> Non
     topics.put(TopicConfig("T"), now=7)
     assert (topics.version.counter, topics.version.timestamp) == (1, 7)
     assert dirty_tables.drain_soon() == {"topics"}
-    assert topics.take_changed() == {"T"}
+    assert topics.drain_changed() == {"T"}
     assert topics.delete("T", now=8)
     assert not topics.delete("T", now=9)
     assert topics.version.counter == 2
-    assert topics.take_changed() == {"T"}
+    assert topics.drain_changed() == {"T"}
 
 
 def test_an_update_that_changes_nothing_makes_no_version() -> None:

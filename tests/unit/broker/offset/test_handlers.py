@@ -101,7 +101,7 @@ def test_a_reset_is_saved_and_told_to_the_next_pull(world: World) -> None:
     }
     assert world.last_wait is not None
     assert world.last_wait.on == (Saved("offsets"),)
-    assert world.offsets.take_reset("G", "T", 0) == 5
+    assert world.offsets.pop_reset("G", "T", 0) == 5
 
 
 def test_a_reset_of_one_queue_to_an_offset_or_the_end(world: World) -> None:

@@ -41,9 +41,9 @@ def test_a_reset_is_handed_out_once_and_holds_off_commits_until_then() -> None:
     offsets.commit("G", "T", 0, 10, now=3)
     assert offsets.get("G", "T", 0) == 4
     assert offsets.has_reset("G", "T", 0)
-    assert offsets.take_reset("G", "T", 1) is None
-    assert offsets.take_reset("G", "T", 0) == 4
-    assert offsets.take_reset("G", "T", 0) is None
+    assert offsets.pop_reset("G", "T", 1) is None
+    assert offsets.pop_reset("G", "T", 0) == 4
+    assert offsets.pop_reset("G", "T", 0) is None
     offsets.commit("G", "T", 0, 5, now=4)
     assert offsets.get("G", "T", 0) == 5
 

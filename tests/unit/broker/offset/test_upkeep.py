@@ -174,7 +174,7 @@ def test_offsets_stay_whose_messages_are_there_and_where_nobody_asked_for_it(mak
     for _ in range(3):
         rules.expired_offsets.tick(NOW)
     assert not left(broker), "a reset waits for its pull"
-    rules.offsets.take_reset("CG", "TopicTest", 0)
+    rules.offsets.pop_reset("CG", "TopicTest", 0)
     rules.settings.enable_clean_expired_offset = False
     for _ in range(3):
         rules.expired_offsets.tick(NOW)

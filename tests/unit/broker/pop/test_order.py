@@ -189,7 +189,7 @@ def test_the_file_is_the_one_apache_writes(make: Make) -> None:
     assert again.is_blocked(("TF", "GF", 0), None, 0, 1_795_255_711_145 + 29_999)
     assert not again.is_blocked(("TF", "GF", 0), None, 0, 1_795_255_711_145 + 30_000)
     assert again.snapshot()() == text
-    assert again.take_released(1_795_255_711_145 + 30_000) == [("TF", "GF", 0)]
+    assert again.drain_released(1_795_255_711_145 + 30_000) == [("TF", "GF", 0)]
 
 
 def test_batches_of_queues_that_are_gone_are_forgotten() -> None:

@@ -77,7 +77,7 @@ def test_a_pop_that_leaves_something_wakes_the_next(make: Make) -> None:
     world = make(1)
     calls = [world.ask_pop(poll_time=15_000, max_msg_nums=2) for _ in range(4)]
     messages = [(b"x%d" % i, i) for i in range(5)]
-    world.store.take_arrivals()
+    world.store.drain_arrivals()
     for body, _ in messages:
         world.real.send(topic=TOPIC, queue_id=0, body=body)
     world.turn()

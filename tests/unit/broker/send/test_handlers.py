@@ -152,7 +152,7 @@ def test_the_first_send_makes_its_topic_and_waits_until_that_is_saved(broker: Re
     assert config is not None
     assert (config.write_queue_nums, config.perm) == (3, 6)
     assert settled(result).code == 0
-    assert broker.broker.topics.take_changed() >= {"Fresh"}
+    assert broker.broker.topics.drain_changed() >= {"Fresh"}
 
 
 def test_whoever_sends_to_a_new_topic_waits_until_it_is_saved(broker: RealBroker) -> None:

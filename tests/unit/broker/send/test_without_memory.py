@@ -439,7 +439,7 @@ class Sending:
         self.real = RealBroker(self.root, files=saved)
 
     def prepare(self, number: int) -> None:
-        self.real.store.take_arrivals()
+        self.real.store.drain_arrivals()
         bodies = [b"%d %d" % (number, one) for one in range(3)]
         self.sent += bodies
         self.read = in_one_read([message(queue_id=one % 2, body=body) for one, body in enumerate(bodies)])
@@ -455,7 +455,7 @@ class Sending:
 def test_what_was_sent_is_in_its_queue_and_is_told(tmp_path: Path, failing: int) -> None:
     world = Sending(tmp_path / "store")
     try_each(world, failing)
-    told = {arrival[1]: arrival[2] for arrival in world.real.store.take_arrivals()}
+    told = {arrival[1]: arrival[2] for arrival in world.real.store.drain_arrivals()}
     found = []
     for queue_id in (0, 1):
         end = world.real.store.max_offset(TOPIC, queue_id)

@@ -17,7 +17,7 @@ from orbitmq.protocol.requests.client import Heartbeat
 from orbitmq.protocol.schema import fastjson
 from orbitmq.protocol.schema.declare import REQUESTS, Reply, Void
 from orbitmq.server.turn.dispatcher import Dispatcher
-from orbitmq.server.turn.pending_replies import Waits
+from orbitmq.server.turn.pending_replies import PendingReplies
 
 NOW = 7
 
@@ -42,7 +42,7 @@ async def test_a_turn_ends_with_what_others_have_to_hear_of(concerns_others: boo
         return HandledFrames(len(data), b"answer", 1, {11: (1, 0)}, concerns_others=concerns_others)
 
     told: list[int] = []
-    waits = Waits(lambda: NOW, lambda answer, timeout_ms, then: None, lambda condition, then: None)
+    waits = PendingReplies(lambda: NOW, lambda answer, timeout_ms, then: None, lambda condition, then: None)
     dispatcher = Dispatcher(
         {},
         {},
@@ -76,7 +76,7 @@ def reading(handled: list[Any]) -> tuple[Dispatcher, Answered]:
         handled.append((call.request, threading.get_ident()))
         return Void()
 
-    waits = Waits(lambda: NOW, lambda answer, timeout_ms, then: None, lambda condition, then: None)
+    waits = PendingReplies(lambda: NOW, lambda answer, timeout_ms, then: None, lambda condition, then: None)
     return Dispatcher(REQUESTS, {Heartbeat.CODE: handle}, now=lambda: NOW, waits=waits), Answered()
 
 
@@ -147,7 +147,7 @@ async def test_what_has_waited_for_too_long_is_refused_and_the_rest_is_not() -> 
     def take(data: bytes, peer: Peer, now: int) -> HandledFrames:
         return HandledFrames(len(data), b"answer", 1, {10: (1, 0)})
 
-    waits = Waits(lambda: NOW, lambda answer, timeout_ms, then: None, lambda condition, then: None)
+    waits = PendingReplies(lambda: NOW, lambda answer, timeout_ms, then: None, lambda condition, then: None)
     handled: list[int] = []
 
     def together(commands: list[Command], peer: Peer, now: int) -> list[None]:

@@ -16,7 +16,7 @@ from orbitmq.server.turn.pending_replies import (
     MAX_OFF_LOOP_PER_CONNECTION,
     MAX_WAITS_PER_CONNECTION,
     WAKES_PER_ROUND,
-    Waits,
+    PendingReplies,
 )
 
 FAR = 1_000_000
@@ -38,7 +38,7 @@ class Bench:
     def __init__(self, max_polls: int = 1_000_000) -> None:
         self.asked: list[tuple[Answer, Callable[[Command | None], None]]] = []
         self.warming: list[Callable[[], None]] = []
-        self.waits = Waits(
+        self.waits = PendingReplies(
             lambda: 0,
             lambda answer, timeout_ms, then: self.asked.append((answer, then)),
             lambda condition, then: self.warming.append(then),
@@ -121,7 +121,7 @@ async def test_no_more_long_polls_are_held_than_allowed() -> None:
 async def test_long_waits_end_together_and_not_before_their_time() -> None:
     loop = asyncio.get_running_loop()
     began = loop.time()
-    waits = Waits(lambda: int((loop.time() - began) * 1000), lambda *_: None, lambda *_: None)
+    waits = PendingReplies(lambda: int((loop.time() - began) * 1000), lambda *_: None, lambda *_: None)
     ended: asyncio.Queue[tuple[int, float]] = asyncio.Queue()
     for connection_id, deadline in ((1, 1001), (2, 1002), (3, 1100)):
         wait = Wait((DataAt("T", 0, 0),), deadline, lambda outcome, now: None)

@@ -129,7 +129,7 @@ def test_an_append_that_cannot_be_taken_back_was_the_last_one(
         raise MemoryError
 
     monkeypatch.setattr(store, "_special_code", no_memory)
-    monkeypatch.setattr(store, "_take_back", no_memory)
+    monkeypatch.setattr(store, "_roll_back", no_memory)
     with pytest.raises(MemoryError):
         store.append_many([message(3), message(9, topic="SCHEDULE_TOPIC_XXXX")], NOW)
     monkeypatch.undo()

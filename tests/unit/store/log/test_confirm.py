@@ -12,7 +12,7 @@ from tests.kit.store import bodies, filled, opened
 
 def seen(store: MessageStore) -> int:
     """Number of messages that readers see, after a look at new ones."""
-    store.take_arrivals()
+    store.drain_arrivals()
     return store.max_offset("T", 0)
 
 
@@ -51,16 +51,16 @@ def test_what_was_seen_stays_seen(tmp_path: Path) -> None:
     assert seen(store) == 3
     store.replicas_reached(None)  # and an ASYNC_MASTER again
     assert seen(store) == 4
-    assert len(store.take_arrivals()) == 0
+    assert len(store.drain_arrivals()) == 0
 
 
 def test_arrivals_are_told_when_replicas_have_them(tmp_path: Path) -> None:
     store = opened(tmp_path)
     store.replicas_reached(-1)
     filled(store, 1)
-    assert store.take_arrivals() == []
+    assert store.drain_arrivals() == []
     store.replicas_reached(store.max_physical)
-    assert [(topic, behind) for topic, _, behind, _ in store.take_arrivals()] == [("T", 1)]
+    assert [(topic, behind) for topic, _, behind, _ in store.drain_arrivals()] == [("T", 1)]
 
 
 def test_under_sync_flush_the_slower_of_disk_and_replicas_counts(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ def test_held_reads_at_a_slave_hear_of_what_came(tmp_path: Path) -> None:
     master, slave = opened(tmp_path / "m"), opened(tmp_path / "s")
     filled(master, 3)
     slave.append_raw(0, stream(master))
-    assert [(topic, queue, behind) for topic, queue, behind, _ in slave.take_arrivals()] == [
+    assert [(topic, queue, behind) for topic, queue, behind, _ in slave.drain_arrivals()] == [
         ("T", 0, 1),
         ("T", 0, 2),
         ("T", 0, 3),

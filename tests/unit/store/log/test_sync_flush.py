@@ -18,7 +18,7 @@ def store(tmp_path: Path) -> MessageStore:
 
 def seen(store: MessageStore) -> tuple[int, list[bytes], int, int]:
     found = store.query("T", "ID00000000", 1, 0, 1 << 60, "U").records
-    return store.max_offset("T", 0), bodies(store), len(store.take_arrivals()), len(found)
+    return store.max_offset("T", 0), bodies(store), len(store.drain_arrivals()), len(found)
 
 
 def test_nothing_is_seen_before_its_flush(store: MessageStore) -> None:
@@ -44,16 +44,16 @@ def test_what_came_during_a_flush_waits_for_the_next(store: MessageStore) -> Non
     with failpoints.armed_point("commitlog.flush", more):
         store.flush_now()
     assert store.max_offset("T", 0) == 2
-    assert [told[2] for told in store.take_arrivals()] == [1, 2]
+    assert [told[2] for told in store.drain_arrivals()] == [1, 2]
     store.flush_now()
-    assert [told[2] for told in store.take_arrivals()] == [3, 4]
+    assert [told[2] for told in store.drain_arrivals()] == [3, 4]
     assert len(bodies(store)) == 4
 
 
 def test_only_visible_units_are_written(store: MessageStore, tmp_path: Path) -> None:
     filled(store, 3)
     store.flush_now()
-    store.take_arrivals()
+    store.drain_arrivals()
     filled(store, 2)
     store._queue_writer.run()
     store._queue_writer.trim_tails()

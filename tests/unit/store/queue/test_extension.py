@@ -114,7 +114,7 @@ def test_tags_and_bits_are_found_in_memory_and_in_files(tmp_path: Path, written:
 def test_arrivals_are_told_with_the_hash_of_their_tag(tmp_path: Path) -> None:
     store = extended(tmp_path)
     store.append(message(0, tag="a"), NOW)
-    assert store.take_arrivals() == [("T", 0, 1, A)]
+    assert store.drain_arrivals() == [("T", 0, 1, A)]
     store.close()
 
 

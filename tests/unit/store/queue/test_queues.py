@@ -191,13 +191,13 @@ def test_a_run_over_new_units_misses_nothing(tmp_path: Path) -> None:
     store = MessageStore.open(StoreOptions(root=tmp_path, max_index_num=1000, max_hash_slot_num=100), NOW)
     writer, arrivals = store._queue_writer, store._arrivals
     store.append(message(queue_id=1), NOW)
-    store.take_arrivals()
+    store.drain_arrivals()
     store.append(message(queue_id=2), NOW)
     writer.run(arrivals.drain_unwritten)
     assert [store._queues.find("T", n).written_to for n in (1, 2)] == [1, 1]
-    store.take_arrivals()
+    store.drain_arrivals()
     store.append(message(queue_id=1), NOW)
-    store.take_arrivals()
+    store.drain_arrivals()
     store.append(message(queue_id=1), NOW)
     writer.run(arrivals.drain_unwritten)
     writer.trim_tails()

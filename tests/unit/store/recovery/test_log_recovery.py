@@ -65,7 +65,7 @@ def test_after_a_crash_all_is_there(tmp_path: Path, written: bool) -> None:
     store = opened(tmp_path)
     assert store.recovered.scanned
     assert numbers(store) == list(range(250))
-    assert store.take_arrivals() == []
+    assert store.drain_arrivals() == []
     assert store.append(message(250), NOW).queue_offset == 250
     crash(store)
     assert numbers(opened(tmp_path)) == list(range(251))
@@ -302,7 +302,7 @@ def test_what_nobody_sees_yet_is_not_before_where_reading_begins(tmp_path: Path)
     store = opened(tmp_path, flush_disk_type="SYNC_FLUSH")
     appended = filled(store, 5)
     store.flush_now()
-    store.take_arrivals()
+    store.drain_arrivals()
     filled(store, 5, queue_id=1)
     store._write_queues(NOW + 120_000)  # flushes what came last, and it is shown after that
     crash(store)
@@ -323,7 +323,7 @@ def test_marks_count_though_a_flush_ended_while_they_were_written(tmp_path: Path
     store = opened(tmp_path, disk=FlushedMeanwhile(), flush_disk_type="SYNC_FLUSH")
     appended = filled(store, 5)
     store.flush_now()
-    store.take_arrivals()
+    store.drain_arrivals()
     store._write_queues(NOW + 60_000)
     crash(store)
     store = opened(tmp_path, flush_disk_type="SYNC_FLUSH")

@@ -86,7 +86,7 @@ def test_a_cut_store_is_one_that_never_had_the_tail(
         put(cut, number, seed)
     if "between" in tasks:
         run_tasks(cut, NOW + 140_000)
-    cut.take_arrivals()
+    cut.drain_arrivals()
     assert cut.truncate_to(end + (50 if inside else 0), NOW + 200_000) == end
     assert content(cut) == content(never)
     # Other messages take the places of those that were cut off.
@@ -177,7 +177,7 @@ def test_readers_are_sent_back_to_the_end_and_views_of_what_is_kept_stay(tmp_pat
     assert (result.status, result.next_offset) == (GetStatus.OFFSET_OVERFLOW_BADLY, 10)
     store.append(message(77), NOW + 200)
     assert bodies(store)[-1] == b"body 77"
-    assert store.take_arrivals({("T", 0)})[-1][2] == 11
+    assert store.drain_arrivals({("T", 0)})[-1][2] == 11
     store.close()
 
 
