@@ -27,7 +27,8 @@ CLIENT = "tests/client/"
 PROMISES = frozenset(
     (
         *("sending", "consuming", "transactions", "resetting", "restarts"),
-        *("files", "history", "order_and_retry", "pops", "prove_beside", "snapshots", "stopping", "timers"),
+        *("files", "history", "migration", "order_and_retry", "pops", "prove_beside", "snapshots"),
+        *("stopping", "timers"),
     )
 )
 """Tests of what becomes of messages and offsets: one failure is one too many, whoever else takes part."""

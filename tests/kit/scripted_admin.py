@@ -21,6 +21,8 @@ class Scripted:
     def __init__(self, answers: dict[type[Request[Any]], Answer]) -> None:
         self.answers = answers
         self.asked: list[Request[Any]] = []
+        self.writers: list[asyncio.StreamWriter] = []
+        """The connections that were taken."""
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -32,6 +34,7 @@ class Scripted:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         splitter = FrameSplitter()
+        self.writers.append(writer)
         try:
             while data := await reader.read(1 << 16):
                 for command in splitter.feed(data):

@@ -45,16 +45,20 @@ class Apache:
 
     @classmethod
     def start(
-        cls, store_dir: Path, broker_props: Mapping[str, object] | None = None, namesrv: str = ""
+        cls,
+        store_dir: Path,
+        broker_props: Mapping[str, object] | None = None,
+        namesrv: str = "",
+        broker_port: int = 0,
     ) -> Apache:
         """Starts both on `store_dir` (made if it is not there) and returns once the broker is registered.
 
         `broker_props` are lines of broker.conf: they win over what is set here. With the address of a name
-        server the broker alone is started, and registers there.
+        server the broker alone is started, and registers there; on a port of your choice or on a free one.
         """
         home = Path(tempfile.mkdtemp(prefix="apache-"))
         store_dir.mkdir(parents=True, exist_ok=True)
-        started = cls(store_dir, home, free_port(), free_port((-2, 0, 1)))
+        started = cls(store_dir, home, free_port(), broker_port or free_port((-2, 0, 1)))
         if namesrv:
             started.namesrv = namesrv
             started._run_broker(broker_props or {})

@@ -27,6 +27,7 @@ SUBJECTS = {
     "controller": "Controllers, and the masters that they elect",
     "kv": "The name servers' key-value configuration",
     "stats": "Rates and backlogs",
+    "migrate": "A live cluster from Apache RocketMQ to OrbitMQ, or back",
     "user": "Users of brokers with access control",
     "acl": "Permissions of users",
 }

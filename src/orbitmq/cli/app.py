@@ -40,6 +40,10 @@ PLACES = {
     "consume": ("orbitmq.cli.consume:consume", "Read messages"),
     "admin": ("orbitmq.admin.app:admin", "Inspect and change brokers, topics, groups, messages"),
     "why": ("orbitmq.admin.commands.group_why:show", "Tell why a consumer group is behind"),
+    "migrate": (
+        "orbitmq.admin.commands.migrate:migrate",
+        "Move a live cluster from Apache RocketMQ to OrbitMQ, or back",
+    ),
     "console": ("orbitmq.cli.console:console", "Web pages to see and change clusters"),
     "job": ("orbitmq.cli.job:job", "Jobs on Spark: archive topics, search them, and more"),
     "prove": ("orbitmq.cli.prove:prove", "Kill a broker with your configuration, and report lost messages"),

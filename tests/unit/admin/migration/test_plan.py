@@ -1,0 +1,70 @@
+"""The steps of a migration, by what a group has."""
+
+from __future__ import annotations
+
+import shlex
+
+from orbitmq.admin.admin import BrokerAt
+from orbitmq.admin.migration.plan import plan_group
+from orbitmq.admin.migration.survey import APACHE, ORBITMQ, GroupSurvey, Member
+
+NAMESRV = "ns1:9876;ns2:9876"
+
+
+def member(make: str, broker_id: int, log_end: int = 100, **options: str) -> Member:
+    at = BrokerAt("east", "broker-a", broker_id, f"h{broker_id}:10911")
+    return Member(at, make, {"commitLogMaxOffset": str(log_end), "brokerVersionDesc": "V5_4_0"}, options)
+
+
+def states(*members: Member, to: str = ORBITMQ) -> list[tuple[str, str]]:
+    return [
+        (step.state, step.what) for step in plan_group(GroupSurvey("broker-a", tuple(members)), to, NAMESRV)
+    ]
+
+
+def test_a_master_alone_gets_a_slave_with_its_options() -> None:
+    master = member(
+        APACHE, 0, mappedFileSizeCommitLog="16777216", messageDelayLevel="1s 2s", flushDiskType="SYNC_FLUSH"
+    )
+    first, *others = plan_group(GroupSurvey("broker-a", (master,)), ORBITMQ, NAMESRV)
+    words = shlex.split(first.command)
+    assert words[:4] == ["orbitmq", "broker", "--namesrv", NAMESRV]
+    assert words[words.index("--broker-id") + 1] == "1"
+    assert {
+        "brokerClusterName=east", "brokerName=broker-a", "brokerRole=SLAVE", "flushDiskType=SYNC_FLUSH",
+        "messageDelayLevel=1s 2s", "mappedFileSizeCommitLog=16777216",
+    } <= set(words)  # fmt: skip
+    assert {step.state for step in (first, *others)} == {"open"}
+    assert any(step.command == "orbitmq migrate switch broker-a" for step in others)
+
+
+def test_a_slave_of_the_old_make_gives_its_store_and_its_id() -> None:
+    found = GroupSurvey("broker-a", (member(APACHE, 0), member(APACHE, 3)))
+    first = plan_group(found, ORBITMQ, NAMESRV)[0]
+    assert "stop the slave Apache RocketMQ h3:10911" in first.what
+    assert "--broker-id 3 " in first.command
+
+
+def test_what_is_done_is_told() -> None:
+    following = states(member(APACHE, 0), member(ORBITMQ, 1), member(APACHE, 2))
+    assert following[0] == ("done", "OrbitMQ h1:10911 follows as a slave")
+    assert following[1] == ("done", "wait until the slave has everything")
+    assert following[-1][1].startswith("replace the slave Apache RocketMQ h2:10911")
+    behind = states(member(APACHE, 0), member(ORBITMQ, 1, log_end=60))
+    assert behind[1][0] == "open"
+    assert states(member(ORBITMQ, 0), member(ORBITMQ, 1)) == [
+        ("done", "OrbitMQ h0:10911 is master"),
+        ("done", "all members are OrbitMQ"),
+    ]
+
+
+def test_the_way_back_shows_a_broker_conf() -> None:
+    found = GroupSurvey("broker-a", (member(ORBITMQ, 0),))
+    first = plan_group(found, APACHE, NAMESRV)[0]
+    assert first.command.startswith("broker.conf: ")
+    assert "brokerId=1" in first.command
+    assert f"namesrvAddr={NAMESRV}" in first.command
+
+
+def test_without_a_master_there_is_one_step() -> None:
+    assert [state for state, _ in states(member(APACHE, 1))] == ["open"]
