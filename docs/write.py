@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import orbitmq.protocol.requests.every  # noqa: F401 (declares them)
-from docs import api, limits, spark_sink, spark_source, spark_stores
+from docs import api, availability, limits, spark_sink, spark_source, spark_stores
 from orbitmq.broker.broker import handlers as broker_handlers
 from orbitmq.broker.not_served import NOT_SERVED
 from orbitmq.broker.options import BROKER_TABLE
@@ -164,6 +164,12 @@ PARTS: dict[Path, dict[str, Callable[[], str]]] = {
     HERE / "data" / "spark-source.md": {"options": spark_source.options, "columns": spark_source.columns},
     HERE / "data" / "spark-stores.md": {"options": spark_stores.options, "columns": spark_stores.columns},
     HERE / "data" / "spark-sink.md": {"columns": spark_sink.columns, "options": spark_sink.options},
+    HERE / "trust" / "availability.md": {
+        "trials": availability.conditions,
+        "faults": availability.faults,
+        "rates": availability.rates,
+        "nines": availability.nines,
+    },
     HERE / "reference" / "wire.md": {"requests": wire_table.markdown},
 }
 

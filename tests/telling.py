@@ -27,8 +27,7 @@ CLIENT = "tests/client/"
 PROMISES = frozenset(
     (
         *("sending", "consuming", "transactions", "resetting", "restarts"),
-        *("files", "history", "migration", "order_and_retry", "pops", "prove_beside", "snapshots"),
-        *("stopping", "timers"),
+        *("files", "history", "order_and_retry", "pops", "prove_beside", "snapshots", "stopping", "timers"),
     )
 )
 """Tests of what becomes of messages and offsets: one failure is one too many, whoever else takes part."""
