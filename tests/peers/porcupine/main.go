@@ -53,6 +53,36 @@ func step(state, input, _ any) (bool, any) {
 	return to <= len(log) && log[from:to] == wanted, state
 }
 
+// An append without an answer whose value was read is where it was read; whether it may be there is the
+// checker's to say. One whose value nobody read is left out: it happened after all reads, or never, since the
+// queues are read from end to end at last. Both spare a search that takes time beyond all bounds.
+func locate(history []operation) []operation {
+	type value struct {
+		queue int
+		value uint32
+	}
+	found := map[value]int{}
+	for _, op := range history {
+		if op.Kind == "read" {
+			for at, one := range op.Values {
+				found[value{op.Queue, one}] = op.Offset + at
+			}
+		}
+	}
+	var kept []operation
+	for _, op := range history {
+		if op.Kind == "append" && op.Offset < 0 {
+			offset, ok := found[value{op.Queue, op.Values[0]}]
+			if !ok {
+				continue
+			}
+			op.Offset = offset
+		}
+		kept = append(kept, op)
+	}
+	return kept
+}
+
 func byQueue(history []porcupine.Operation) [][]porcupine.Operation {
 	queues := map[int][]porcupine.Operation{}
 	for _, one := range history {
@@ -66,13 +96,13 @@ func byQueue(history []porcupine.Operation) [][]porcupine.Operation {
 	return parts
 }
 
-func read(path string) ([]porcupine.Operation, error) {
+func load(path string) ([]porcupine.Operation, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	var history []porcupine.Operation
+	var read []operation
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 64<<20)
 	for lines.Scan() {
@@ -80,6 +110,11 @@ func read(path string) ([]porcupine.Operation, error) {
 		if err := json.Unmarshal(lines.Bytes(), &op); err != nil {
 			return nil, err
 		}
+		read = append(read, op)
+	}
+	read = locate(read)
+	history := make([]porcupine.Operation, 0, len(read))
+	for _, op := range read {
 		end := op.Return
 		if end == 0 {
 			end = math.MaxInt64
@@ -90,7 +125,7 @@ func read(path string) ([]porcupine.Operation, error) {
 }
 
 func main() {
-	history, err := read(os.Args[1])
+	history, err := load(os.Args[1])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(3)
