@@ -19,6 +19,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import functools
+import inspect
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
@@ -68,6 +69,7 @@ from orbitmq.client import (
     WrongEventLoop,
 )
 from orbitmq.client.consumer.consumer import HandlerT
+from orbitmq.client.core.option_help import documented
 from orbitmq.client.core.serializer import Serializer
 from orbitmq.client.core.subscription import Wanted
 from orbitmq.client.running import CUT_SHORT, DONE, Watched, check_clients, health_served, signals
@@ -219,6 +221,14 @@ def _like(
         def init(self: WrapperT, /, *args: P.args, **kwargs: P.kwargs) -> None:
             self._set_up(make(*args, **kwargs))
 
+        # For `help` and editors: the names and defaults, which `*args` does not tell.
+        taken = inspect.signature(make)
+        own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+        shown: Any = init
+        shown.__signature__ = taken.replace(
+            parameters=[own, *taken.parameters.values()], return_annotation=None
+        )
+
         return init
 
     return constructor
@@ -266,6 +276,7 @@ class Delivery:
         return self._done.result(timeout_seconds)
 
 
+@documented(client.Producer)
 class Producer(_SyncWrapper[client.Producer]):
     """`orbitmq.Producer`, waiting for every answer. Several threads may share one."""
 
@@ -304,6 +315,7 @@ class Producer(_SyncWrapper[client.Producer]):
         return self._run(_submitted(self._core, message, queue, sharding_key))
 
 
+@documented(client.TransactionProducer)
 class TransactionProducer(_SyncWrapper[client.TransactionProducer]):
     """`orbitmq.TransactionProducer`, waiting for every answer. Local transactions run in the caller's thread,
     so that a database connection may belong to it; `check` runs in other threads.
@@ -367,6 +379,7 @@ class TransactionProducer(_SyncWrapper[client.TransactionProducer]):
         return self.settle(sent, state)
 
 
+@documented(client.PushConsumer)
 class PushConsumer(_SyncWrapper[client.PushConsumer]):
     """`orbitmq.PushConsumer`; messages without a handler come by `for message in consumer`."""
 
@@ -537,6 +550,7 @@ def _health_served(clients: Sequence[Watched], address: str) -> Iterator[None]:
         _get_background().run(served.__aexit__(None, None, None))
 
 
+@documented(client.PullConsumer)
 class PullConsumer(_SyncWrapper[client.PullConsumer]):
     """`orbitmq.PullConsumer`, waiting for every answer."""
 

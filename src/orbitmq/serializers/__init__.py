@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from orbitmq.serializers.avro import AvroSerializer
     from orbitmq.serializers.msgspec_types import MsgspecSerializer
     from orbitmq.serializers.plain_json import JsonSerializer
+    from orbitmq.serializers.protobuf_types import ProtobufSerializer
     from orbitmq.serializers.pydantic_types import PydanticSerializer
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "AvroSerializer",
     "JsonSerializer",
     "MsgspecSerializer",
+    "ProtobufSerializer",
     "PydanticSerializer",
     "Serializer",
 ]
@@ -35,6 +37,7 @@ _MODULES = {
     "AvroSerializer": "avro",
     "JsonSerializer": "plain_json",
     "MsgspecSerializer": "msgspec_types",
+    "ProtobufSerializer": "protobuf_types",
     "PydanticSerializer": "pydantic_types",
 }
 

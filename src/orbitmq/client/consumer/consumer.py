@@ -28,6 +28,7 @@ from orbitmq.client.core.instance import ClientInstance, now_ms
 from orbitmq.client.core.message import ReceivedMessage
 from orbitmq.client.core.names import INNER_PRODUCER_GROUP
 from orbitmq.client.core.namespaces import wrap
+from orbitmq.client.core.option_help import documented
 from orbitmq.client.core.options import ConsumerOptions
 from orbitmq.client.core.serializer import Serializer
 from orbitmq.client.core.subscription import Sql, Wanted, check_filter, subscription
@@ -49,6 +50,7 @@ EXPIRY_CHECKS = 10
 for too long."""
 
 
+@documented()
 @dataclass(eq=False)
 class PushConsumer(ConsumerOptions):
     """A member of a consumer group.

@@ -13,6 +13,7 @@ from orbitmq.client.core.errors import NotRunning, TopicNotFound
 from orbitmq.client.core.instance import ClientInstance, now_ms
 from orbitmq.client.core.message import ReceivedMessage
 from orbitmq.client.core.namespaces import wrap
+from orbitmq.client.core.option_help import documented
 from orbitmq.client.core.options import ClientOptions
 from orbitmq.client.core.reading import read_messages
 from orbitmq.client.core.routes import MASTER_ID, address_to_read
@@ -50,6 +51,7 @@ class Pulled(list[ReceivedMessage]):
         """The offset asked for is outside the queue; `next_offset` is inside."""
 
 
+@documented()
 @dataclass(eq=False)
 class PullConsumer(ClientOptions):
     """Pulls messages from queues of the caller's choice.

@@ -15,6 +15,7 @@ from orbitmq.client.core.errors import ClientError, IllegalMessage, NotRunning, 
 from orbitmq.client.core.instance import ClientInstance, now_ms
 from orbitmq.client.core.message import Message, ReceivedMessage, SendResult, check_message
 from orbitmq.client.core.names import INNER_PRODUCER_GROUP
+from orbitmq.client.core.option_help import documented
 from orbitmq.client.core.options import ProducerOptions
 from orbitmq.client.core.telemetry import Sending, observed
 from orbitmq.client.producer.bulk import BulkSend
@@ -55,6 +56,7 @@ class BatchPartlySent(SendFailed):
         """Where the first messages of the batch went, in their order."""
 
 
+@documented()
 @dataclass(eq=False)
 class Producer(ProducerOptions):
     """Sends messages to any topic of a cluster.

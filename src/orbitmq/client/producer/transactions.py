@@ -18,6 +18,7 @@ from orbitmq.client.core.checking import check_route, check_within, shown
 from orbitmq.client.core.errors import IllegalMessage, InvalidArgument
 from orbitmq.client.core.instance import now_ms
 from orbitmq.client.core.message import Message, NamedEnum, ReceivedMessage, SendResult, SendStatus
+from orbitmq.client.core.option_help import documented
 from orbitmq.client.core.reading import read_messages
 from orbitmq.client.producer.producer import Producer
 from orbitmq.client.sending.queue_choice import QueueSelector
@@ -72,6 +73,7 @@ class TransactionResult:
         return self.state is not TransactionState.UNKNOWN and self.error is None
 
 
+@documented()
 @dataclass(eq=False)
 class TransactionProducer(Producer):
     """A producer whose messages may depend on local transactions.
