@@ -37,7 +37,8 @@ SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 1
 class OpenTelemetry:
     """Spans and metrics by OpenTelemetry's conventions for messaging.
 
-    `send TOPIC` (`submit`, `send_batch`) is a span of kind PRODUCER, from the call until the broker's answer.
+    `send TOPIC` (`submit`, `send_batch`) is a span of kind PRODUCER, from the call until the broker's answer;
+    `send_all` has one for each batch.
     `process TOPIC`, of kind CONSUMER, is the call of a handler, and a child of the send of its message; the
     span of a handler of batches has a link to each send in place of a parent.
 
@@ -45,7 +46,7 @@ class OpenTelemetry:
     `messaging.client.sent.messages`, `messaging.process.duration`, `messaging.client.consumed.messages`.
 
     `tracer_provider` and `meter_provider` are the program's, else the global ones. Several clients may share
-    one object. `send_all`, `send_oneway`, `request` and transactions are not observed.
+    one object. `send_oneway`, `request` and transactions are not observed.
     """
 
     def __init__(

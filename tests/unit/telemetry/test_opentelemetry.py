@@ -172,3 +172,25 @@ async def test_a_batch_that_is_sent_counts_its_messages(
     assert span.attributes is not None
     assert span.attributes["messaging.batch.message_count"] == 2
     assert [point.value for point in seen.points("messaging.client.sent.messages")] == [2]
+
+
+async def test_a_stream_has_a_span_for_each_batch_and_its_messages_carry_them(
+    rocketmq_isolated: Isolated, producer: Producer, seen: Seen
+) -> None:
+    topic = rocketmq_isolated.topic(queues=1)
+    got: list[str] = []
+
+    async def handle(message: ReceivedMessage) -> None:
+        got.append(message.properties["traceparent"])
+
+    async with consumer_of(rocketmq_isolated, seen) as consumer:
+        consumer.subscribe(topic, "*", handle)
+        assert (
+            await producer.send_all((Message(topic, str(number)) for number in range(5)), batch_size=2) == 5
+        )
+        await seen.spans_of("process", 5)
+    spans = seen.spans("send_all")
+    counts = [(span.attributes or {}).get("messaging.batch.message_count", 1) for span in spans]
+    assert sum(int(str(count)) for count in counts) == 5
+    assert len(spans) >= 3
+    assert {parent.split("-")[2] for parent in got} == {f"{span.context.span_id:016x}" for span in spans}

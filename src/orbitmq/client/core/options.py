@@ -44,38 +44,38 @@ class ClientOptions:
     client_ip: str | None = None
     """The address in client ids and message ids; None: the one by which the name server is reached."""
     instance_name: str | None = None
-    """Tells apart clients on one address; None: process id and a number that does not come twice."""
+    """Name that distinguishes clients on one address; None: the process id and a number that is used once."""
     poll_name_server_interval_ms: int = 30_000
     """Interval at which routes are looked up again."""
     heartbeat_broker_interval_ms: int = 30_000
-    """Interval at which brokers are told that this client lives; they forget it after 120 s."""
+    """Interval of heartbeats to brokers; they forget a client after 120 s without one."""
     mq_client_api_timeout_ms: int = 3000
-    """Time for one call that is neither a send nor a pull."""
+    """Timeout of calls that are neither sends nor pulls."""
     connect_timeout_ms: int = 3000
-    """Time for opening a connection."""
+    """Timeout of opening a connection."""
     access_key: str | None = None
     """The user that every request is signed as; None: requests are not signed."""
     secret_key: str | None = field(default=None, repr=False)
     """The user's secret."""
     security_token: str | None = field(default=None, repr=False)
-    """Token that goes with keys that are valid for a time only."""
+    """Token for keys that are valid for a limited time."""
     tls: bool | ssl.SSLContext = False
-    """True if connections are encrypted: True checks certificates and names by the authorities that the
-    system trusts; a context of your own may trust others, or show a certificate."""
+    """True if connections are encrypted. True checks certificates and names against the authorities that the
+    system trusts; your own context may trust others, or present a client certificate."""
     namespace: str = ""
-    """Whose topics and groups are meant: names travel as `namespace%name`, and come back without it."""
+    """Prefix that separates topics and groups of several programs: names are `namespace%name` on the wire."""
     trace: bool = False
-    """True if the fate of each message is written to `trace_topic`, as Java's client does."""
+    """True if each message is recorded in `trace_topic`, as Java's client does."""
     trace_topic: str = TRACE_TOPIC
-    """Brokers have the topic RMQ_SYS_TRACE_TOPIC where `traceTopicEnable` is set."""
+    """Topic of trace records. Brokers create RMQ_SYS_TRACE_TOPIC if `traceTopicEnable` is set."""
     telemetry: Telemetry | None = None
     """An observer of sends and handlers: `orbitmq.telemetry.OpenTelemetry()` makes traces and metrics."""
     on_event: Callable[[ClientEvent], None] | None = None
-    """Called when a connection opens, ends or is there again, and when nobody answers or somebody does again.
-    It must not raise and not block."""
+    """Called when a connection opens, ends or is restored, and when no server answers, or one answers again.
+    It must not raise or block."""
     on_error: Callable[[Exception], None] | None = None
     """Called with every failure in the background (heartbeats, routes, pulls, handlers), which is also
-    logged. One that goes on is told once, until it has gone away. It must not raise and not block."""
+    logged: once for a failure that lasts. It must not raise or block."""
 
     def __post_init__(self) -> None:
         """Checks what was set. Raises InvalidArgument, IllegalName, BadAddress."""
@@ -121,36 +121,36 @@ class ProducerOptions(ClientOptions):
 
     _: KW_ONLY
     delivery_timeout_ms: int = 30_000
-    """Time that a message is tried while nobody answers: rounds of tries, with pauses from 0.1 s to 2 s.
-    0 is Java's way: one round, and its error at once."""
+    """Time for which a send is repeated while no broker answers: rounds of tries, with pauses from 0.1 s to
+    2 s. 0 behaves as Java's client: one round, then the error."""
     send_msg_timeout_ms: int = 3000
-    """Time for one round of tries."""
+    """Timeout of one round of tries."""
     retry_times_when_send_failed: int = 2
-    """Tries of a round after the first one, on other brokers where there are any."""
+    """Number of further tries in a round, on other brokers if there are any."""
     retry_another_broker_when_not_store_ok: bool = False
-    """True if a status other than SEND_OK is tried again elsewhere too."""
+    """True if a send with a status other than SEND_OK is repeated at another broker."""
     join_sends: bool = True
     """True if small messages whose sends begin at the same time share a request. Each has its own result."""
     send_latency_enable: bool = False
-    """True if brokers that were slow or failed are left alone for a while."""
+    """True if brokers that were slow or failed are avoided for a while."""
     compress_msg_body_over_bytes: int = 4096
-    """Bodies from this length on are compressed."""
+    """Bodies of this length or more are compressed."""
     compress_type: Compression = Compression.ZLIB
-    """Algorithm for them: consumers have to know the kind, as Java's do from 5.0 for others than ZLIB."""
+    """Compression algorithm. Consumers must support it; Java's do from 5.0 on, and always support ZLIB."""
     compress_level: int = 5
-    """Effort of the compression: 0 to 9 for ZLIB, up to 12 for LZ4, up to 22 for ZSTD."""
+    """Compression level: 0 to 9 for ZLIB, up to 12 for LZ4, up to 22 for ZSTD."""
     max_message_size_bytes: int = 4 << 20
-    """The longest body, and the longest batch. Brokers have a limit of their own (`maxMessageSize`)."""
+    """Maximum size of a body, and of a batch. Brokers have their own limit (`maxMessageSize`)."""
     create_topic_key: str = AUTO_CREATE_TOPIC
-    """The topic that brokers take as the model where they create one on the first send."""
+    """Template topic, from which brokers create a topic on the first send to it."""
     default_topic_queue_nums: int = 4
-    """Queues of a topic that is created so."""
+    """Number of queues of a topic that is created this way."""
     max_submitted: int = 10_000
-    """Messages given to `submit` that are not stored yet; `submit` waits while there are more."""
+    """Maximum of submitted messages that are not stored yet; `submit` waits while there are more."""
     max_in_flight: int = 1024
-    """Sends under way; `send` waits while there are more."""
+    """Maximum of sends in flight; `send` waits while there are more."""
     max_in_flight_bytes: int = 100 << 20
-    """Bodies under way, in bytes; `send` waits while there are more, and `submit` likewise."""
+    """Maximum of body bytes in flight; `send` and `submit` wait while there are more."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -182,68 +182,69 @@ class ConsumerOptions(ClientOptions):
     consume_from_where: ConsumeFromWhere = field(
         default=LAST_OFFSET, metadata={"takes": "FIRST_OFFSET, LAST_OFFSET or TIMESTAMP"}
     )
-    """Where a group begins on a queue for which it has no offset yet. A broker that still has the first
-    message of a queue in memory lets a new group begin there in any case."""
+    """Position at which a group begins in a queue for which it has no offset. While a broker still has the
+    first message of a queue in memory, a new group begins with that message in any case."""
     consume_timestamp_ms: int | None = None
     """For TIMESTAMP: the store time (ms since 1970) to begin at; None: half an hour ago."""
     allocate_message_queue_strategy: str | Strategy = "AVG"
-    """Strategy by which the members of the group share queues: AVG, AVG_BY_CIRCLE, CONSISTENT_HASH, or a
-    function of `client.rebalance`. All members have to have the same."""
+    """Strategy that divides queues among the members of the group: AVG, AVG_BY_CIRCLE, CONSISTENT_HASH, or a
+    function of `orbitmq.client.core.rebalance`. All members must have the same."""
     ordered: bool = False
-    """True if each queue is handled by one member and one message after the other; queues are locked at
-    the brokers. A message that fails is repeated in place and holds up its queue."""
+    """True if the messages of a queue are handled one after the other; queues are locked at the brokers. A
+    message that fails is repeated in place and blocks its queue."""
     broadcasting: bool = False
-    """True if this member gets every message, as all members do, in place of a share. It keeps its offsets in
-    a file of this machine; a message that fails is not handed out again. Not for `ordered` ones."""
+    """True if every member of the group gets every message. Offsets are kept in a local file, and a message
+    that fails is not delivered again. Excludes `ordered`."""
     local_offsets_folder: str = "~/.rocketmq_offsets"
-    """Where a broadcasting consumer keeps its offsets: in `CLIENT_ID/GROUP/offsets.json`, as Java's does. The
-    client id is `IP@DEFAULT` unless `instance_name` says otherwise: several on one machine need names."""
+    """Folder in which a broadcasting consumer keeps its offsets: in `CLIENT_ID/GROUP/offsets.json`, as Java's
+    client does. The client id is `IP@DEFAULT`: set `instance_name` for several members on one machine."""
     concurrency: int = 20
-    """Messages being handled at a time (Apache's consumeThreadMax); of an ordered consumer: queues."""
+    """Maximum of messages, or of queues of an ordered consumer, that are handled at the same time (Apache's
+    consumeThreadMax)."""
     max_reconsume_times: int = -1
-    """Number of times that a message is handed out again before it goes to the dead-letter queue; -1: 16
-    times, of an ordered consumer without end."""
+    """Number of retries before a message goes to the dead-letter topic; -1: 16, and no limit for an ordered
+    consumer."""
     dead_letter_policy: DeadLetterPolicy | None = None
-    """Attempts, waits between them and exceptions that end them, in place of `max_reconsume_times`."""
+    """Number of attempts, waits between them, exceptions without a retry. Replaces `max_reconsume_times`."""
     max_in_flight_per_key: int | None = None
-    """Messages of one key that are handled at a time, in the order in which they came: the sharding key, else
-    the first of `keys`. One that fails comes again later, and the next one is not held up by it. None: no
-    such limit. For handlers of single messages; an ordered consumer has none."""
+    """Maximum of messages with one key (the sharding key, else the first of `keys`) that are handled at the
+    same time, in the order in which they came. A message that fails is retried later and does not block its
+    successors. None: no limit. For handlers of single messages; not for ordered consumers."""
     suspend_current_queue_time_ms: int = 1000
-    """Time that an ordered queue waits before a message that failed is repeated (10 to 30000)."""
+    """Pause of an ordered queue before a message that failed is repeated (10 to 30000)."""
     consume_timeout_ms: int = 900_000
-    """A message on which a handler works for longer goes back to the broker, to be handed out again."""
+    """Time after which a message whose handler has not ended goes back, and is delivered again."""
     pull_batch_size: int = 32
-    """Messages that one pull asks for at most."""
+    """Maximum of messages in one pull."""
     pull_batch_size_in_bytes: int = 256 << 10
-    """Bytes that one pull asks for at most."""
+    """Maximum of bytes in one pull."""
     pull_interval_ms: int = 0
     """Pause between pulls of one queue."""
     pull_threshold_for_queue: int = 1000
-    """Messages of one queue held here beyond which it is not pulled."""
+    """A queue is not pulled while this client holds more of its messages than this."""
     pull_threshold_size_for_queue_mib: int = 100
-    """The same for the bodies' size."""
+    """The same for the size of their bodies."""
     pull_threshold_for_topic: int = -1
-    """The same for all queues of a topic together, shared out among them; -1: no such limit."""
+    """The same for all queues of a topic together, divided among them; -1: no limit."""
     pull_threshold_size_for_topic_mib: int = -1
-    """The same for the bodies' size; -1: no such limit."""
+    """The same for the size of their bodies; -1: no limit."""
     consume_concurrently_max_span: int = 2000
-    """Distance that pulling may be ahead of the oldest message that is not finished."""
+    """Maximum distance, in messages, between the last message pulled and the oldest that is not done."""
     pull_time_delay_when_exception_ms: int = 1000
     """Pause after a pull that failed."""
     broker_suspend_max_time_ms: int = 15_000
-    """Time that a broker may hold a pull until there is a message."""
+    """Time that a broker may hold a pull while there is no message."""
     consumer_timeout_when_suspend_ms: int = 30_000
-    """Time for a pull, held or not."""
+    """Timeout of a pull, held or not."""
     persist_consumer_offset_interval_ms: int = 5000
     """Interval at which offsets are committed."""
     rebalance_interval_ms: int = 20_000
-    """Interval at which queues are shared out anew even if nothing was said to have changed."""
+    """Interval at which queues are divided among the members, even without a notice of a change."""
     on_assigned: Callable[[list[MessageQueue]], object] | None = None
-    """Called on the event loop with queues that have become this member's, retry topics' aside."""
+    """Called on the event loop with the queues that were assigned to this member, without retry topics."""
     on_revoked: Callable[[list[MessageQueue]], object] | None = None
-    """Called with queues that are no more this member's, once the broker knows how far they are done; with
-    all of them when it closes. Neither may block."""
+    """Called with the queues that were taken from this member, once their offsets are committed, and with all
+    queues on close. Neither callback may block."""
     close_timeout_ms: int = 30_000
     """Time that `close` waits for handlers before it cancels them."""
 

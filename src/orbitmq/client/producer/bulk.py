@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from orbitmq.client.core.errors import SendFailed
 from orbitmq.client.core.message import Message, SendResult, check_message
+from orbitmq.client.core.telemetry import Telemetry, observed
 from orbitmq.client.sending.attempts import Sender
 from orbitmq.client.sending.preparing import Preparation
 from orbitmq.client.sending.queue_choice import queue_of_key
@@ -42,6 +43,7 @@ class BulkSend:
         timeout_ms: float,
         on_sent: OnSent | None,
         traced: Traced | None = None,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self._sender = sender
         self._preparation = preparation
@@ -52,6 +54,7 @@ class BulkSend:
         self._timeout_ms = timeout_ms
         self._on_sent = on_sent
         self._traced = traced
+        self._telemetry = telemetry
         self._senders: dict[MessageQueue, _QueueSender] = {}
         self._queues: dict[str, Sequence[MessageQueue]] = {}
         self._turns: dict[str, int] = {}
@@ -133,18 +136,29 @@ class BulkSend:
 
     async def send(self, queue: MessageQueue, messages: list[Message]) -> None:
         """Sends what a sender held; all of it, in as many batches as the size limit asks for."""
+        if self._telemetry is None:
+            await self._send(queue, messages)
+        else:
+            with observed(self._telemetry, "send_all", messages) as sending:
+                sending.sent(await self._send(queue, list(sending.messages)))
+
+    async def _send(self, queue: MessageQueue, messages: list[Message]) -> list[SendResult]:
+        """The results too, where anybody wants them."""
+        everything: list[SendResult] = []
         for request, unique_ids in self._preparation.batches(messages, self._now_ms()):
             began_ms = self._now_ms()
             reply = await self._send_until_stored(request, queue)
             part, messages = messages[: len(unique_ids)], messages[len(unique_ids) :]
             self.sent += len(unique_ids)
-            if self._on_sent is None and self._traced is None:
+            if self._on_sent is None and self._traced is None and self._telemetry is None:
                 continue
             results = batch_results(reply, queue, unique_ids)
+            everything += results
             if self._traced is not None:
                 self._traced(part, results, self._now_ms() - began_ms, reply)
             if self._on_sent is not None:
                 self._on_sent(results)
+        return everything
 
     async def _send_until_stored(self, request: SendBatchMessage, queue: MessageQueue) -> SendReply:
         loop = asyncio.get_running_loop()

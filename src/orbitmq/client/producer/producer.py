@@ -64,8 +64,9 @@ class Producer(ProducerOptions):
         async with Producer("orders") as producer:
             result = await producer.send(Message("orders", b"{...}", tags="new", keys="17"))
 
-    Many sends may be under way at a time (`asyncio.gather`, tasks); they share one connection per broker.
-    Belongs to the event loop in which it was started, and to the process: after a fork make another one.
+    Many sends can run concurrently (`asyncio.gather`, tasks); they share one connection per broker. A
+    producer belongs to the event loop in which it was started, and to its process: create another one
+    after a fork.
     """
 
     def __post_init__(self) -> None:
@@ -84,7 +85,7 @@ class Producer(ProducerOptions):
     # Life.
 
     async def start(self) -> Self:
-        """Makes it ready to send. `async with` does so."""
+        """Start the producer. `async with` does this."""
         if self._instance is not None:
             raise NotRunning("a producer is started once: make another one")
         self._instance = ClientInstance(
@@ -117,7 +118,7 @@ class Producer(ProducerOptions):
         return self
 
     async def close(self) -> None:
-        """Ends it, once the sends under way have had their answers or their time is over."""
+        """Close the producer, after the sends in flight have been answered or have timed out."""
         if self._instance is None or self._instance.is_closed:
             return
         with contextlib.suppress(TimeoutError):
@@ -181,16 +182,16 @@ class Producer(ProducerOptions):
         sharding_key: str | None = None,
         timeout_ms: float | None = None,
     ) -> SendResult:
-        """Sends one message and says where it went.
+        """Send one message, and return its queue and offset.
 
-        It goes to `queue`; or to the one that `selector` picks; or to that of `sharding_key` (or the
-        message's own); else to any, and then another broker is tried where one fails. While nobody answers
-        it is tried again, for `timeout_ms` (`delivery_timeout_ms`). Sends that begin at the same time may
-        share a request (`join_sends`). With a status other than SEND_OK the
-        message is stored, but less safely than the broker is meant to keep it.
+        The message goes to `queue`, or to the queue that `selector` returns, or to the queue of
+        `sharding_key` (or of the message's own). Otherwise it goes to any queue, and to another broker if one
+        fails. While no broker answers, the send is repeated for `timeout_ms` (`delivery_timeout_ms`). Sends
+        that begin at the same time may share a request (`join_sends`). With a status other than SEND_OK the
+        message is stored, but less safely than the broker is configured to store it.
 
-        Raises IllegalMessage and IllegalName before anything is sent; SendFailed when every try failed (the
-        message may be stored all the same); BrokerRefused where a broker will not have it; TopicNotFound,
+        Raises IllegalMessage and IllegalName before anything is sent; SendFailed if every try failed (the
+        message may be stored nevertheless); BrokerRefused if a broker refuses it; TopicNotFound,
         NoNameServer; NotRunning.
         """
         self._running()
@@ -262,14 +263,14 @@ class Producer(ProducerOptions):
         sharding_key: str | None = None,
         on_delivery: Callable[[Delivery], object] | None = None,
     ) -> Delivery:
-        """Takes one message to be sent soon, with others in a batch, and does not wait until it is stored.
+        """Queue one message, to be sent soon in a batch with others, without waiting until it is stored.
 
             delivery = await producer.submit(message)
             result = await delivery  # or later, or never: `flush` waits for all
 
-        Returns at once unless `max_submitted` messages or `max_in_flight_bytes` wait: then when there is
-        room. Messages of one sharding key, or one `queue`, keep their order. `on_delivery` is called with
-        the delivery once it is known what became of the message. Each is tried as `send` tries it.
+        Returns at once, or when there is room if `max_submitted` messages or `max_in_flight_bytes` wait.
+        Messages of one sharding key, or one `queue`, keep their order. `on_delivery` is called with the
+        delivery when the message is stored or has failed. Sends are repeated as those of `send`.
 
         Raises IllegalMessage, IllegalName, TopicNotFound, NoNameServer; NotRunning. Later failures are raised
         where the delivery is awaited; `flush` raises the first failure that nobody awaited.
@@ -305,13 +306,12 @@ class Producer(ProducerOptions):
         sharding_key: str | None = None,
         timeout_ms: float | None = None,
     ) -> ReceivedMessage:
-        """Sends one message and waits for the reply of whoever handles it (a handler that returns `Reply`).
+        """Send one message, and wait for the reply of its handler (one that returns `Reply`).
 
-        `timeout_ms` (`send_msg_timeout_ms`) is for sending, handling and the reply together. Handlers may be
-        Java's, and may answer Java's requests. A message may be handled more than once: the first reply
-        counts.
+        `timeout_ms` (`send_msg_timeout_ms`) covers sending, handling and the reply. Handlers may be those of
+        Java clients. A message may be handled more than once: the first reply counts.
 
-        Raises RequestTimeout where nobody replied in time, and what `send` raises.
+        Raises RequestTimeout if no reply came in time, and what `send` raises.
         """
         instance, sender, preparation = self._running()
         check_route("request", queue, selector, sharding_key, timeout_ms)
@@ -348,9 +348,9 @@ class Producer(ProducerOptions):
         selector: QueueSelector | None = None,
         sharding_key: str | None = None,
     ) -> None:
-        """Sends one message and does not wait for the broker's word: it may be lost unnoticed.
+        """Send one message without waiting for an answer: it may be lost without notice.
 
-        Raises what `send` raises before anything is sent; ConnectFailed where there is no connection.
+        Raises what `send` raises before anything is sent; ConnectFailed if there is no connection.
         """
         _, sender, preparation = self._running()
         check_route("send_oneway", queue, selector, sharding_key)
@@ -368,13 +368,13 @@ class Producer(ProducerOptions):
         sharding_key: str | None = None,
         timeout_ms: float | None = None,
     ) -> list[SendResult]:
-        """Sends messages of one topic to one queue together; gives a result for each, in order.
+        """Send messages of one topic to one queue together, and return a result for each, in order.
 
-        Messages that are over `max_message_size_bytes` together go in several parts, one after the other,
-        each in `timeout_ms`; without `queue` or `sharding_key` the parts may go to different queues. An empty
+        Messages that exceed `max_message_size_bytes` together go in several parts, one after the other, each
+        within `timeout_ms`; without `queue` or `sharding_key` the parts may go to different queues. An empty
         batch gives an empty list.
 
-        Raises what `send` raises; BatchPartlySent where a later part failed.
+        Raises what `send` raises; BatchPartlySent if a later part failed.
         """
         self._running()
         check_route("send_batch", queue, None, sharding_key, timeout_ms)
@@ -442,16 +442,16 @@ class Producer(ProducerOptions):
         timeout_ms: float | None = None,
         on_sent: Callable[[list[SendResult]], None] | None = None,
     ) -> int:
-        """Sends a stream of messages as fast as the brokers take them; gives their number.
+        """Send a stream of messages as fast as the brokers accept them, and return their number.
 
-        Messages go in batches, one under way per queue, all queues at a time. Those with one sharding key
-        keep their order; those without go to the queues in turn. A batch that fails is tried again for
-        `timeout_ms` (30 s), on its own queue: a message may then be stored twice, but never out of order.
-        `on_sent` hears of every batch that was stored. Nothing is read ahead of what the brokers take,
-        beyond a batch per queue.
+        Messages go in batches, one in flight per queue, to all queues in parallel. Messages of one sharding
+        key keep their order; the others go to the queues in turn. A batch that fails is repeated for
+        `timeout_ms` (30 s) on its own queue: a message may be stored twice, but never out of order.
+        `on_sent` is called for every stored batch. The source is read no faster than brokers accept
+        messages, except for one batch per queue.
 
-        Raises what `send` raises, once the batches under way have ended; messages read by then may not be
-        sent.
+        Raises what `send` raises, after the batches in flight have ended; messages read until then may not
+        have been sent.
         """
         _, sender, preparation = self._running()
         check_number("send_all", "batch_size", batch_size, 1)
@@ -467,16 +467,18 @@ class Producer(ProducerOptions):
             timeout_ms=timeout_ms or BULK_TIMEOUT_MS,
             on_sent=on_sent,
             traced=self._trace_batch if self._tracer is not None else None,
+            telemetry=self.telemetry,
         )
         return await bulk.run(messages)
 
     async def recall(self, recall_handle: str, *, timeout_ms: float | None = None) -> str:
-        """Takes back a message that waits for its time; gives its id. `send` gave the handle in its result.
+        """Recall a delayed message before its delivery, and return its id.
 
-        A message that was delivered already stays so, and the answer is the same: whoever recalls late has to
-        bear that. Raises IllegalMessage for text that is no handle; BrokerRefused, for one where the broker
-        was not set to allow it (`recallMessageEnable`) or the time is over; TopicNotFound, NoNameServer,
-        BrokerUnknown, and what a call can end with.
+        The result of `send` has the handle.
+        A message that was delivered already stays delivered, and the answer does not tell. Raises
+        IllegalMessage for text that is no handle; BrokerRefused if the broker does not allow recalls
+        (`recallMessageEnable`) or the time is over; TopicNotFound, NoNameServer, BrokerUnknown, and what a
+        call can end with.
         """
         _, sender, _ = self._running()
         check_route("recall", None, None, None, timeout_ms)

@@ -33,6 +33,6 @@ def test_the_blocking_form_has_the_same_arguments_and_their_meaning(name: str) -
 
 
 def test_defaults_are_shown() -> None:
-    assert "send_msg_timeout_ms: int = 3000\n      Time for one round of tries." in (
+    assert "send_msg_timeout_ms: int = 3000\n      Timeout of one round of tries." in (
         orbitmq.Producer.__doc__ or ""
     )
