@@ -28,7 +28,7 @@ from orbitmq.client.core.errors import (
     WrongEventLoop,
 )
 from orbitmq.client.producer.producer import BatchPartlySent
-from orbitmq.client.sending.attempts import BrokerUnknown
+from orbitmq.client.sending.attempts import BrokerUnknown, MasterMoved
 from orbitmq.net.errors import (
     BadAddress,
     CallTimeout,
@@ -108,6 +108,7 @@ __all__ = [
     "MalformedFrame",
     "MalformedJson",
     "MalformedReply",
+    "MasterMoved",
     "MessageIllegal",
     "MessageTooLarge",
     "NetError",
