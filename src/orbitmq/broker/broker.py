@@ -6,9 +6,9 @@ import importlib
 import logging
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import orbitmq.broker as broker_package
 from orbitmq.broker.admin.config import BrokerConfig
@@ -25,6 +25,7 @@ from orbitmq.broker.delay.levels import DelayDelivery, DelayLevels
 from orbitmq.broker.delay.timer import Timers
 from orbitmq.broker.filter.filters import FilterTable
 from orbitmq.broker.ha.epochs import Epochs
+from orbitmq.broker.ha.escape import EscapeStore
 from orbitmq.broker.ha.links import Links
 from orbitmq.broker.ha.promise import Promise
 from orbitmq.broker.ha.replication import REFUSED_BY_SLAVES, Replication, flow_control
@@ -39,6 +40,7 @@ from orbitmq.broker.offset.upkeep import ExpiredOffsets, SlowReaders
 from orbitmq.broker.options import BROKER_TABLE
 from orbitmq.broker.pop.ack_handlers import ACK_BEGINS, PopAckTables, ack_many, handle_ack_frames
 from orbitmq.broker.pop.acks import PopAcks
+from orbitmq.broker.pop.acting import ActingReviver
 from orbitmq.broker.pop.check_points import CheckPoints
 from orbitmq.broker.pop.frames import POP_BEGINS, handle_pop_frames
 from orbitmq.broker.pop.handlers import PopTables
@@ -67,11 +69,12 @@ from orbitmq.broker.transaction.recovery import TransactionLoading
 from orbitmq.broker.transaction.transactions import Transactions
 from orbitmq.handling.call import BoundHandler, Call, FastPath, Peer, Result, Signal
 from orbitmq.handling.dirty_tables import DirtyTables
+from orbitmq.protocol.bodies.offset import ActedFor
 from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.requests.pop import AckMessage, PopMessage
 from orbitmq.protocol.requests.pull import PullMessage
 from orbitmq.protocol.requests.send import SendBatchMessage, SendMessageV2
-from orbitmq.store import MessageStore, StoreFigures
+from orbitmq.store import MessageStore, PendingMessage, StoreFigures
 from orbitmq.store.timer.check_point import TimerMark
 
 log = logging.getLogger(__name__)
@@ -178,6 +181,9 @@ class Broker:
         self.held_notices = HeldCalls(settings)
         self.timer_progress = TimerProgress(self.timer, store)
         self.reviver = Reviver(identity, settings, topics, groups, offsets, in_flight, records, store)
+        self.timer.ask_about_pops(self.reviver.has_worked_up)
+        self.acting_reviver: ActingReviver | None = None
+        """Of a slave that acts for its master."""
 
     def _forget_pops(self, is_gone: IsGone) -> None:
         self.order.remove(is_gone)
@@ -216,6 +222,82 @@ class Broker:
     def _start_deliveries(self) -> None:
         self.delay.start()
         self.timer.start(list(self.topics.by_name))
+
+    def hold(self) -> None:
+        """Delivers nothing of before, and decides nothing: a slave may have acted for this broker."""
+        self.delay.is_held = self.timer.is_held = self.check_back.is_held = self.reviver.is_held = True
+        self.transactions.held_to = self.transactions.end
+
+    def go_on(self) -> None:
+        """Ends that."""
+        self.delay.is_held = self.timer.is_held = self.check_back.is_held = self.reviver.is_held = False
+        self.transactions.held_to = 0
+
+    def adopt(self, acted: ActedFor, now: int) -> None:
+        """Does nothing again that a slave has done in place of its master, be that this broker or not."""
+        self._did_elsewhere(acted)
+        moved = self.transactions.were_moved(acted.halves_to, now)
+        if moved:
+            log.info("%d half messages were moved to other masters meanwhile", moved)
+
+    def begin_acting(self, escape: EscapeStore, now: int) -> Iterator[None]:
+        """Takes up, in place of a master that is away, what the log says is open, a slice at a step; what is
+        due goes into `escape`. The store has opened the files of timers anew before.
+        """
+        self.delay.stop()
+        self.delay.start()
+        before = self.delay.acted or ActedFor()
+        # What it did the last time, its master may not have heard of.
+        self._did_elsewhere(before)
+        self.acting_reviver = ActingReviver(self.reviver)
+        self.timer.open(now, cast("Any", escape))
+        self.timer.start(list(self.topics.by_name))
+        self.transactions.forget()
+        loading = TransactionLoading(self.transactions, self.settings, self.store, self.offsets)
+        yield from loading.run(now)
+        end = self.store.max_physical
+        acted = ActedFor(True, end, before.timers_to, before.halves_to, before.points_to)
+        self.delay.note_acted(acted)
+
+    def _did_elsewhere(self, acted: ActedFor) -> None:
+        self.timer.were_delivered_elsewhere(acted.log_end, acted.timers_to)
+        self.reviver.elsewhere = acted.log_end, acted.points_to
+
+    def take_due_pop(self, message: PendingMessage) -> None:
+        """Takes a record of POP that is due, and that the master would store in the revive topic now."""
+        if self.acting_reviver is not None:
+            self.acting_reviver.take(message)
+
+    def revive_acting(self, now: int) -> bool:
+        """Goes on with popped messages in place of the master; true if a copy waits to leave."""
+        reviver = self.acting_reviver
+        if reviver is None:
+            return False
+        reviver.run(now, self.timer.delivered_to_ms)
+        return bool(reviver.outbox)
+
+    def note_acting(self, *, is_open: bool = True) -> None:
+        """Notes how far timers have got in place of the master's."""
+        acted = self.delay.acted
+        if acted is None:
+            return
+        delivered_to_ms = self.timer.delivered_to_ms
+        timers_to, points_to = max(acted.timers_to, delivered_to_ms), acted.points_to
+        if self.acting_reviver is not None:
+            points_to = max(points_to, self.acting_reviver.worked_up_to_ms(delivered_to_ms))
+        noted = replace(acted, is_open=is_open, timers_to=timers_to, points_to=points_to)
+        if noted != acted:
+            self.delay.note_acted(noted)
+
+    def end_acting(self, now: int) -> TimerMark | None:
+        """Lets go of that; gives where timers stopped, for the store."""
+        self.note_acting(is_open=False)
+        mark = self.timer.stop(now)
+        self.timer.close()
+        self.delay.stop()
+        self.transactions.forget()
+        self.acting_reviver = None
+        return mark
 
     def end_mastership(self, now: int) -> TimerMark | None:
         """Lets go of the work that only a master does; gives where timers stopped, for the store."""
@@ -262,6 +344,8 @@ class Broker:
         self.timer.open(now)
         self._start_deliveries()
         yield from self._load_transactions(now)
+        if self.delay.acted is not None:
+            self.adopt(self.delay.acted, now)
 
     def _adopt_topics(self, now: int) -> None:
         """Makes topics anew whose messages came with the log, and which the table of the master before had

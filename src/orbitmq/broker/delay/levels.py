@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol, TypeAlias
 
 from orbitmq.broker.delay.delay_cy import copy_due
@@ -19,7 +19,7 @@ from orbitmq.broker.delay.timer_due import TIMER_PROPERTIES
 from orbitmq.broker.metadata import names
 from orbitmq.broker.metadata.snapshots import Snapshot
 from orbitmq.handling.dirty_tables import DirtyTables
-from orbitmq.protocol.bodies.offset import DelayOffsetSerializeWrapper
+from orbitmq.protocol.bodies.offset import ActedFor, DelayOffsetSerializeWrapper
 from orbitmq.protocol.bodies.version import DataVersion
 from orbitmq.protocol.names import SCHEDULE_TOPIC
 from orbitmq.protocol.records.message import PROPERTY_CRC_NAME, StoredMessage
@@ -166,6 +166,8 @@ class DelayDelivery:
         self.version = DataVersion(timestamp=now)
         self.is_held = False
         """Nothing is delivered yet: another broker may have acted for this one and is asked first."""
+        self.acted: ActedFor | None = None
+        """Work that this broker did for its master when it last acted for it; kept in the same file."""
         self.skipped = 0
         """Waiting records that could not be read, or were of no deliverable kind."""
         self.on_delivered: Callable[[str, int, int, int], None] = lambda topic, queue_id, size, count: None
@@ -440,8 +442,9 @@ class DelayDelivery:
         With `keeps_own` positions that are ahead stay: this broker has acted for the master. Raises
         MalformedJson.
         """
-        before = dict(self.positions)
+        before, acted = dict(self.positions), self.acted
         self.load_text(text)
+        self.acted = acted
         if keeps_own:
             self._go_forward(before)
         self._saved_to, self._progress = log_end, None
@@ -468,16 +471,27 @@ class DelayDelivery:
                     break
                 position -= 1
             self.positions[level] = position
+        if self.acted is not None:
+            self.acted.log_end = min(self.acted.log_end, end)
         if is_behind:
             self._saved_to = max(0, end - 1) // segment_bytes * segment_bytes
         self._progress = None
         self._savable = Progress(min(self._saved_to or 0, end), dict(self.positions))
         self._dirty_tables.mark(self.NAME)
 
-    def adopt(self, text: str) -> None:
-        """Goes forward to where another broker has got that acted for this one. Raises MalformedJson."""
+    def adopt(self, text: str) -> ActedFor | None:
+        """Goes forward to where another broker has got that acted for this one; gives what else it has done.
+        Raises MalformedJson.
+        """
         require_member(text, "offsetTable")
-        self._go_forward(DelayOffsetSerializeWrapper.from_json(text).offset_table)
+        told = DelayOffsetSerializeWrapper.from_json(text)
+        self._go_forward(told.offset_table)
+        self._dirty_tables.mark(self.NAME, soon=False)
+        return told.acted_for
+
+    def note_acted(self, acted: ActedFor) -> None:
+        """Notes work that this broker has done for its master."""
+        self.acted = acted
         self._dirty_tables.mark(self.NAME, soon=False)
 
     def _go_forward(self, positions: Mapping[int, int]) -> None:
@@ -523,14 +537,17 @@ class DelayDelivery:
 
     def to_body(self) -> DelayOffsetSerializeWrapper:
         """The positions as they go over the wire."""
-        return DelayOffsetSerializeWrapper(data_version=self.version, offset_table=dict(self.positions))
+        return DelayOffsetSerializeWrapper(
+            data_version=self.version, offset_table=dict(self.positions), acted_for=self.acted
+        )
 
     def snapshot(self) -> Snapshot:
         """The content of `delayOffset.json`: positions whose deliveries are on the disk."""
         self._settle_progress()
         savable = self._savable
+        acted = None if self.acted is None else replace(self.acted)
         return DelayOffsetSerializeWrapper(
-            dict(savable.positions), self.version.copy(), savable.physical_offset
+            dict(savable.positions), self.version.copy(), savable.physical_offset, acted
         ).to_pretty_json
 
     def load_text(self, text: str) -> None:
@@ -539,6 +556,9 @@ class DelayDelivery:
         wrapper = DelayOffsetSerializeWrapper.from_json(text)
         self.positions = dict(wrapper.offset_table)
         self._saved_to = wrapper.delivered_to
+        self.acted = wrapper.acted_for
+        if self.acted is not None:
+            self.acted.is_open = False  # whoever did it is gone
         if wrapper.data_version is not None:
             self.version = wrapper.data_version
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from orbitmq.broker.delay.levels import Rerouted
@@ -36,6 +36,7 @@ from orbitmq.protocol.names import (
     TIMER_OUT_MS,
     TIMER_TOPIC,
 )
+from orbitmq.protocol.records.message import StoredMessage
 from orbitmq.store.timer.check_point import TimerFields, TimerMark
 
 log = logging.getLogger(__name__)
@@ -87,13 +88,17 @@ class Timers:
         self._counted: list[tuple[int, int]] = []
         self._stats = stats
         self._state: TimerState | None = None
+        self.is_held = False
+        """Nothing is taken or delivered yet: a slave may have acted for this broker and is asked first."""
+        self._elsewhere = (0, 0)
+        self._was_revived_elsewhere: Callable[[StoredMessage], bool] = lambda record: False
         self.open(now)
 
-    def open(self, now: int) -> None:
+    def open(self, now: int, into: TimerStore | None = None) -> None:
         """Goes on from the files that the store has opened; call where it has opened them anew, and `start`
-        behind it.
+        behind it. Messages that are due are stored in `into`, else in the broker's own store.
         """
-        store = self._store
+        store = into or self._store
         self._fetching = False
         self._candidate = None
         self._noted = self._proposed = ()
@@ -103,8 +108,31 @@ class Timers:
             self._state = state = TimerState(
                 self._settings, store, store.timers, self.metrics, self._stats, self._precision_ms
             )
+            state.elsewhere = self._elsewhere
+            state.was_revived_elsewhere = self._was_revived_elsewhere
             self._intake = Intake(state)
             self._delivery = Delivery(state)
+
+    def were_delivered_elsewhere(self, log_end: int, to_ms: int) -> None:
+        """Has messages not be delivered again that stand before `log_end` and are due until `to_ms`: a slave
+        did it.
+        """
+        self._elsewhere = log_end, to_ms
+        if self._state is not None:
+            self._state.elsewhere = self._elsewhere
+
+    def ask_about_pops(self, was_revived_elsewhere: Callable[[StoredMessage], bool]) -> None:
+        """Has a record of POP that a slave has worked up not come into the revive topic: the function says it
+        of a record in the timer topic.
+        """
+        self._was_revived_elsewhere = was_revived_elsewhere
+        if self._state is not None:
+            self._state.was_revived_elsewhere = was_revived_elsewhere
+
+    @property
+    def delivered_to_ms(self) -> int:
+        """Everything that is due until then was delivered, and maybe more; 0 without files."""
+        return 0 if self._state is None else self._delivery.delivered_to_ms
 
     def close(self) -> None:
         """Lets go of the files: nothing is taken in or delivered until `open`."""
@@ -191,7 +219,7 @@ class Timers:
     def step(self, now: int) -> Step:
         """Does a slice of what is to be done. Call every 50 ms, again at once after `again`."""
         state = self._state
-        if state is None:
+        if state is None or self.is_held:
             return IDLE
         again = False
         if self._intake.is_halfway or not (self._settings.timer_stop_enqueue or state.overdue):

@@ -238,6 +238,8 @@ class Delivery:
             ready.topic = state.metrics.topic_of(unit.topic_hash)
             return
         ready.topic = text_of(record.properties, REAL_TOPIC)
+        if not ready.is_rolled and state.was_delivered_elsewhere(record, ready.due_ms, ready.topic):
+            return
         if not ready.is_rolled and self._is_taken_back(record, ready.topic):
             state.metrics.recalled += 1
             return
@@ -300,6 +302,19 @@ class Delivery:
                 state.stats.put_delivered(ready.message.topic, ready.message.queue_id, stored.size)
         if ready.is_counted:
             state.metrics.went(ready.topic, now, delivered=delivered)
+
+    @property
+    def delivered_to_ms(self) -> int:
+        """Everything that is due until then was delivered, and maybe more."""
+        state = self._state
+        if self._batch:
+            return self._batch[self._done].due_ms - 1
+        slot = state.slot
+        first = None if slot is None or not slot.is_loaded else slot.first_due_ms
+        if first is not None:
+            return first - 1
+        is_known = slot is not None and slot.is_loaded and state.cursor[1] != NO_UNIT
+        return state.cursor[0] if is_known else state.read_ms - 1
 
     # The end.
 

@@ -190,7 +190,10 @@ class Intake:
                 return True
             if not where.is_rolled:
                 state.durable_needed = max(state.durable_needed, physical_offset + size)
-                return waiting.key is not None or self._pass_on(queue_offset, record, units, now)
+                is_done = waiting.key is not None or state.was_delivered_elsewhere(
+                    record, waiting.due_ms, waiting.topic
+                )
+                return is_done or self._pass_on(queue_offset, record, units, now)
             where = Place(state.read_ms + state.precision_ms, True)
         # A store time may be of long ago, or damaged.
         written_ms = max(written_ms, where.slot_ms - LONGEST_DELAY_MS)

@@ -126,6 +126,12 @@ class OpenSlot:
         return taken
 
     @property
+    def first_due_ms(self) -> int | None:
+        """When the first unit that was not taken is due; None without one."""
+        waiting = [due for units in (self._old, self._new) for due, positions in units.items() if positions]
+        return min(waiting, default=None)
+
+    @property
     def is_empty(self) -> bool:
         """True if everything was taken."""
         return self.is_loaded and not any(self._old.values()) and not any(self._new.values())

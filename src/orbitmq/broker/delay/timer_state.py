@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -12,7 +12,7 @@ from orbitmq.broker.delay.timer_metrics import TimerMetrics
 from orbitmq.broker.delay.timer_records import identity_of
 from orbitmq.broker.delay.timer_slot import OpenSlot
 from orbitmq.broker.options import BrokerSettings
-from orbitmq.protocol.names import TIMER_TOPIC
+from orbitmq.protocol.names import REVIVE_TOPIC_PREFIX, TIMER_TOPIC
 from orbitmq.protocol.records.message import StoredMessage
 from orbitmq.store import Appended, PendingMessage, PutStatus
 from orbitmq.store.log.log_writer import LogWriter
@@ -47,6 +47,11 @@ class TimerStore(Protocol):
     def append_many(
         self, messages: Sequence[PendingMessage], now_ms: int, answers: list[Appended]
     ) -> list[Appended]: ...
+
+
+def is_of_pop(topic: str) -> bool:
+    """True if a topic is one in which check points of pops and their acknowledgements come."""
+    return topic.startswith(REVIVE_TOPIC_PREFIX)
 
 
 class TimerStats(Protocol):
@@ -86,6 +91,9 @@ class TimerState:
     """Something may be stored that neither the cursor tells of yet, nor `delivered`."""
     met_by: int = 0
     """Deliveries from before the start are met until the messages before this queue offset are taken in."""
+    elsewhere: tuple[int, int] = (0, 0)
+    """Messages before this physical offset that are due until this time, in ms, were delivered by a slave
+    that acted for this broker."""
     complaint: str = ""
 
     def __post_init__(self) -> None:
@@ -100,6 +108,16 @@ class TimerState:
         self.met_by = self.store.max_offset(TIMER_TOPIC, 0)
         if not self.overdue and self.read_ms < self.caught_up_ms:
             self.go_to(self.caught_up_ms)
+
+    was_revived_elsewhere: Callable[[StoredMessage], bool] = lambda record: False
+    """True for a record of POP in the timer topic that a slave has worked up."""
+
+    def was_delivered_elsewhere(self, record: StoredMessage, due_ms: int, topic: str) -> bool:
+        """True for a message that a slave has delivered."""
+        log_end, to_ms = self.elsewhere
+        if record.physical_offset >= log_end:
+            return False
+        return self.was_revived_elsewhere(record) if is_of_pop(topic) else due_ms <= to_ms
 
     def go_to(self, slot_ms: int) -> None:
         """Says that everything before a slot was delivered, and nothing in it."""

@@ -73,7 +73,7 @@ class ReviveStore(Protocol):
 
 
 @dataclass(slots=True)
-class _Point:
+class OpenPoint:
     """A check point that was read, and the offsets of its messages that are still to be acknowledged."""
 
     point: PopCheckPoint
@@ -90,13 +90,13 @@ class _Point:
 
 
 @dataclass(slots=True)
-class _Queue:
+class ReviveQueue:
     """One queue of the revive topic."""
 
     queue_id: int
     next_offset: int
-    points: deque[_Point] = field(default_factory=deque)
-    by_key: dict[PointKey, _Point] = field(default_factory=dict)
+    points: deque[OpenPoint] = field(default_factory=deque)
+    by_key: dict[PointKey, OpenPoint] = field(default_factory=dict)
     early: dict[PointKey, set[int]] = field(default_factory=dict)
     seen_ms: int = 0
     """Everything that was due until then has been read."""
@@ -139,8 +139,13 @@ class Reviver:
         self._in_flight = in_flight
         self._records = records
         self._store = store
-        self._queues: dict[int, _Queue] = {}
+        self._queues: dict[int, ReviveQueue] = {}
         self._copies_left = 0
+        self.is_held = False
+        """Nothing is read or revived yet: a slave may have acted for this broker and is asked first."""
+        self.elsewhere = (0, 0)
+        """Check points before this physical offset that are due until this time, in ms, were worked up by a
+        slave that acted for this broker."""
         self.figures = ReviveFigures()
 
     def forget(self) -> None:
@@ -152,6 +157,8 @@ class Reviver:
 
         `settled_ms`: timer messages that are due until then are in their queues already.
         """
+        if self.is_held:
+            return False
         topic = self._records.topic
         config = self._topics.get(topic)
         more = False
@@ -161,7 +168,7 @@ class Reviver:
             if queue is None:
                 committed = self._offsets.get(REVIVE_GROUP, topic, queue_id)
                 first = max(committed + 1, self._store.min_offset(topic, queue_id), 0)
-                queue = self._queues[queue_id] = _Queue(queue_id, first)
+                queue = self._queues[queue_id] = ReviveQueue(queue_id, first)
             if self._wants_more(queue):
                 more = self._read(queue, topic) or more
             if queue.next_offset >= self._store.max_offset(topic, queue_id):
@@ -186,11 +193,11 @@ class Reviver:
         end = self._store.max_offset(self._records.topic, queue_id)
         return max(0, end - (0 if queue is None else queue.next_offset))
 
-    def _wants_more(self, queue: _Queue) -> bool:
+    def _wants_more(self, queue: ReviveQueue) -> bool:
         """True if there is room for more check points, or acknowledgements of the first one may be ahead."""
         return len(queue.points) < MOST_POINTS or queue.seen_ms < queue.points[0].due_ms + ACK_LEAD_MS
 
-    def _read(self, queue: _Queue, topic: str) -> bool:
+    def _read(self, queue: ReviveQueue, topic: str) -> bool:
         """Takes in new records; whether there are more."""
         for _ in range(READS_PER_RUN):
             result = self._store.get(topic, queue.queue_id, queue.next_offset, RECORDS_PER_READ)
@@ -210,7 +217,7 @@ class Reviver:
                 return False
         return queue.next_offset < self._store.max_offset(topic, queue.queue_id)
 
-    def _read_cold(self, queue: _Queue, topic: str) -> bool:
+    def _read_cold(self, queue: ReviveQueue, topic: str) -> bool:
         end = min(
             queue.next_offset + RECORDS_PER_READ * READS_PER_RUN,
             self._store.max_offset(topic, queue.queue_id),
@@ -223,13 +230,15 @@ class Reviver:
             queue.next_offset = following
         return queue.next_offset < self._store.max_offset(topic, queue.queue_id)
 
-    def _take_in(self, queue: _Queue, record: StoredMessage) -> None:
+    def _take_in(self, queue: ReviveQueue, record: StoredMessage) -> None:
         """Takes account of a record: as a whole, or where memory ends so that it can be done again."""
         queue.seen_ms = max(queue.seen_ms, _in_turn_ms(record))
         try:
             match record.tags:
                 case tag if tag == CHECK_POINT_TAG:
-                    self._take_point(queue, PopCheckPoint.from_json(record.body), record.queue_offset)
+                    point = PopCheckPoint.from_json(record.body)
+                    if not self.was_worked_up_elsewhere(point, record.physical_offset):
+                        self._take_point(queue, point, record.queue_offset)
                 case tag if tag == ACK_TAG:
                     ack = AckMsg.from_json(record.body)
                     self._take_ack(queue, ack, [ack.ack_offset])
@@ -245,7 +254,22 @@ class Reviver:
                 "revive queue %d: offset %d cannot be read: %s", queue.queue_id, record.queue_offset, error
             )
 
-    def _take_point(self, queue: _Queue, point: PopCheckPoint, revive_offset: int) -> None:
+    def has_worked_up(self, record: StoredMessage) -> bool:
+        """True if a record in the timer topic is a check point that a slave has worked up."""
+        if record.tags != CHECK_POINT_TAG:
+            return False
+        try:
+            point = PopCheckPoint.from_json(record.body)
+        except MalformedJson:
+            return False
+        return self.was_worked_up_elsewhere(point, record.physical_offset)
+
+    def was_worked_up_elsewhere(self, point: PopCheckPoint, physical_offset: int) -> bool:
+        """True for a check point that a slave has worked up."""
+        log_end, to_ms = self.elsewhere
+        return physical_offset < log_end and point.pop_time + point.invisible_time <= to_ms
+
+    def _take_point(self, queue: ReviveQueue, point: PopCheckPoint, revive_offset: int) -> None:
         if not point.topic or not point.cid:
             return
         self.figures.points += 1
@@ -255,12 +279,12 @@ class Reviver:
         if key in queue.by_key:
             return  # stored once more, where memory ended behind the first time
         early = queue.early.get(key, ())
-        taken = _Point(point, revive_offset, [offset for offset in offsets if offset not in early])
+        taken = OpenPoint(point, revive_offset, [offset for offset in offsets if offset not in early])
         queue.by_key[key] = taken
         queue.points.append(taken)
         queue.early.pop(key, None)
 
-    def _take_ack(self, queue: _Queue, ack: AckMsg, offsets: list[int]) -> None:
+    def _take_ack(self, queue: ReviveQueue, ack: AckMsg, offsets: list[int]) -> None:
         self.figures.acks += 1
         self.figures.read["ACK", ack.consumer_group or "", ack.topic or "", queue.queue_id] += 1
         key = point_key(
@@ -279,7 +303,7 @@ class Reviver:
             if len(queue.early) > EARLY_ACKS:
                 del queue.early[next(iter(queue.early))]
 
-    def _revive(self, queue: _Queue, now: int) -> None:
+    def _revive(self, queue: ReviveQueue, now: int) -> None:
         """Finishes the check points that are due, in order, as far as this run goes."""
         while queue.points:
             first = queue.points[0]
@@ -295,7 +319,7 @@ class Reviver:
             if queue.by_key.get(key) is first:
                 del queue.by_key[key]
 
-    def _revive_one(self, first: _Point, now: int) -> bool:
+    def _revive_one(self, first: OpenPoint, now: int) -> bool:
         """Copies the next message; False if that has to be tried again."""
         point = first.point
         if not first.answers:
@@ -365,7 +389,7 @@ class Reviver:
         except BadRecord:
             return None
 
-    def _commit(self, queue: _Queue, topic: str, now: int) -> None:
+    def _commit(self, queue: ReviveQueue, topic: str, now: int) -> None:
         finished = queue.points[0].revive_offset - 1 if queue.points else queue.next_offset - 1
         if finished > self._offsets.get(REVIVE_GROUP, topic, queue.queue_id):
             self._offsets.commit(REVIVE_GROUP, topic, queue.queue_id, finished, now)

@@ -81,6 +81,8 @@ class CheckBack:
     ) -> None:
         self.keeps_up: Callable[[int], bool] = lambda connection_id: True
         self.may_see: Callable[[Client, str], bool] = lambda client, topic: True
+        self.is_held = False
+        """Nobody is asked yet: a slave may have acted for this broker and is asked first."""
         self._identity = identity
         self._settings = settings
         self._transactions = transactions
@@ -101,6 +103,8 @@ class CheckBack:
 
     def tick(self, now: int) -> bool:
         """Goes on with the round, or begins one when it is time; whether there is more to do at once."""
+        if self.is_held:
+            return False
         transactions = self._transactions
         transactions.note_stored()
         # Before the next copies take the place of those that it asks about.

@@ -171,6 +171,11 @@ def _decided(
     if named is None:
         raise Refused(ResponseCode.SYSTEM_ERROR, NOT_FOUND)
     tables.record_access.check_topic(command, peer, named.topic, PUB)
+    if named.offset < tables.transactions.held_to:
+        raise Refused(
+            ResponseCode.SLAVE_NOT_AVAILABLE,
+            "a slave may have moved this transaction to another broker while this one was away",
+        )
     _refuse_if_too_late(tables, request, named, now)
     _check(request, named)
     live = tables.transactions.live(named)

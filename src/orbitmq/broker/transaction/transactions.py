@@ -139,6 +139,8 @@ class Transactions:
         self.newest: dict[int, int] = {}
         """First half message -> its open copy, for those that were copied."""
         self.figures = TransactionFigures(now)
+        self.held_to = 0
+        """No decision about half messages before this queue offset is taken: a slave may have moved them."""
         self._identity = identity
         self._settings = settings
         self._store = store
@@ -411,6 +413,22 @@ class Transactions:
     def found_ended(self, half: Half, now: int) -> None:
         """Takes note of a half message that turns out to have ended before this start."""
         self._close(half, HalfState.ENDED, now)
+
+    def were_moved(self, halves_to: int, now: int) -> int:
+        """Ends the open half messages before a queue offset, which a slave has moved to another master; gives
+        their number.
+        """
+        ended, at, end = [], self.window.start, min(halves_to, self.end)
+        while (offset := self.window.next_open(at, end)) is not None:
+            at = offset + 1
+            half = self.half(offset)
+            if half is None:
+                self.pass_unreadable(offset)
+                continue
+            self.found_ended(half, now)
+            ended.append(offset)
+        self.write_ops(ended, now)
+        return len(ended)
 
     def pass_unreadable(self, offset: int) -> None:
         """Steps over a half message that is not in the log any more, or damaged."""

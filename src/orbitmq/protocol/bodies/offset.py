@@ -27,6 +27,23 @@ class ConsumerOffsetManager(JsonBody):
 
 
 @dataclass(slots=True)
+class ActedFor(JsonBody):
+    """OrbitMQ's own: work that a slave has done in place of its master. The master does none of it again."""
+
+    is_open: bool = False
+    """The slave has not ended yet: what follows may become more."""
+    log_end: Long = 0
+    """The slave's log ended there: nothing is said of what stands behind."""
+    timers_to: Long = 0
+    """Timer messages that are due until then, in ms, were stored elsewhere."""
+    halves_to: Long = 0
+    """Half messages before this queue offset that were open were moved to another master."""
+    points_to: Long = 0
+    """Messages that were popped, and whose check points are due until then, in ms, were delivered again
+    elsewhere."""
+
+
+@dataclass(slots=True)
 class DelayOffsetSerializeWrapper(JsonBody):
     """Delay level -> next queue offset to deliver, as `delayOffset.json` holds it."""
 
@@ -34,6 +51,7 @@ class DelayOffsetSerializeWrapper(JsonBody):
     data_version: DataVersion | None = None
     delivered_to: Long | None = None
     """OrbitMQ's own, in the file only: what was delivered beyond the table is behind this physical offset."""
+    acted_for: ActedFor | None = None
 
 
 @dataclass(slots=True)

@@ -1,23 +1,28 @@
 """A slave that acts for its master while that is away (enableSlaveActingMaster), and a master's return.
 
 Name servers know which member of a group has the smallest id, and a slave asks them every second. While it
-is the one, clients read, lock and commit at it as they would at the master. It stores nothing itself: what is
-due goes to another master of its topic, by a send like any producer's (enableRemoteEscape). The master that
-comes back delivers nothing until the slave has stopped and has said how far it got.
+is the one, clients read, lock and commit at it as they would at the master. It stores nothing itself: delayed
+messages and timer messages that are due go to another master of their topic, by a send like any producer's,
+and so do half messages that are old enough for their producers to be asked (enableRemoteEscape). The master
+that comes back delivers nothing of before, and decides nothing of it, until the slave has stopped and has
+said how far it got.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
 from ssl import SSLContext
 
 from orbitmq.broker.auth.config_values import own_credentials
 from orbitmq.broker.broker import Broker
+from orbitmq.broker.ha.escape import EscapeStore, moved
 from orbitmq.broker.ha.role import Role
 from orbitmq.net.name_servers import NameServers
 from orbitmq.net.pool import ConnectionPool
+from orbitmq.protocol.bodies.offset import ActedFor
 from orbitmq.protocol.bodies.route import TopicRouteData
 from orbitmq.protocol.codes import PERM_WRITE
 from orbitmq.protocol.errors import OrbitError
@@ -26,11 +31,15 @@ from orbitmq.protocol.requests.offset import GetAllDelayOffset
 from orbitmq.protocol.requests.route import GetRouteinfoByTopic
 from orbitmq.protocol.requests.send import SendMessageV2
 from orbitmq.server.lifecycle.registrar import Registrar
+from orbitmq.server.lifecycle.timer_runner import TimerRunner
 from orbitmq.store import PendingMessage
+from orbitmq.store.timer.check_point import TimerMark
 
 log = logging.getLogger(__name__)
 
 DELIVERY_STEP_SECONDS = 0.1
+ENDING_MS = 10_000
+"""A master that comes back waits so long for a slave to end what it does."""
 TIMEOUT_MS = 3_000
 ROUTE_MS = 1_000
 MAX_ROUTES_KEPT = 1_000
@@ -51,11 +60,26 @@ class ActingMaster:
         name_servers: list[str],
         now: Callable[[], int],
         *,
+        reopen_timers: Callable[[TimerMark | None], Awaitable[None]],
+        after_step: Callable[[int], None],
+        executor: Executor,
         ssl: SSLContext | None = None,
     ) -> None:
+        """`reopen_timers(mark)` has the store open the files of timers anew, `executor` reads the disk."""
         self._broker = broker
         self._registrar = registrar
         self._now = now
+        self._reopen_timers = reopen_timers
+        self._after_step = after_step
+        self._executor = executor
+        self._escape: EscapeStore | None = None
+        """Where timers store what is due, while this slave works for its master."""
+        self._timers: TimerRunner | None = None
+        self._ends = False
+        """This slave is to stop its master's work."""
+        self._idle = asyncio.Event()
+        """This slave does no work of its master."""
+        self._idle.set()
         self._pool = ConnectionPool(ssl=ssl, credentials=own_credentials(broker.settings))
         self._names = NameServers(name_servers, self._pool, TIMEOUT_MS)
         self._said = ""
@@ -90,11 +114,17 @@ class ActingMaster:
             acts = bool(members) and is_slave and min(members or ()) == broker.identity.broker_id
             if acts and not broker.replication.is_acting:
                 log.warning("the master of %s is away: this slave acts for it", broker.identity.name)
-                broker.delay.stop()
-                broker.delay.start()
+                broker.replication.is_acting = True
             elif broker.replication.is_acting and not acts:
+                await self.leave()
+                broker.replication.is_acting = False
                 log.info("this slave does not act for its master any more")
-            broker.replication.is_acting = acts
+
+    async def leave(self) -> None:
+        """Returns once this slave has ended its master's work, and knows how far it got."""
+        self._ends = True
+        await self._idle.wait()
+        self._ends = False
 
     # A slave that acts.
 
@@ -103,18 +133,116 @@ class ActingMaster:
         while True:
             await asyncio.sleep(DELIVERY_STEP_SECONDS)
             try:
-                while self._may_deliver() and await self._deliver_due():
-                    pass
-                self._said = ""
+                if self._may_deliver():
+                    await self._work()
+                elif self._escape is not None:
+                    await self._end_work()
             except (OrbitError, OSError) as error:
-                if str(error) != self._said:
-                    log.warning(
-                        "what is due for the master of %s cannot be sent on: %s", broker.identity.name, error
-                    )
-                self._said = str(error)
+                self._complain(error)
+            except Exception:
+                log.exception("work for the master of %s failed", broker.identity.name)
+
+    def _complain(self, error: Exception) -> None:
+        if str(error) != self._said:
+            log.warning(
+                "what is due for the master of %s cannot be sent on: %s", self._broker.identity.name, error
+            )
+        self._said = str(error)
 
     def _may_deliver(self) -> bool:
-        return self._broker.replication.is_acting and bool(self._broker.settings.enable_remote_escape)
+        settings, replication = self._broker.settings, self._broker.replication
+        return (
+            replication.is_acting
+            and replication.role is Role.SLAVE
+            and not replication.has_master  # name servers may have missed some of its heartbeats
+            and bool(settings.enable_remote_escape)
+            and not self._ends
+        )
+
+    async def _work(self) -> None:
+        """A round of what the master would do now. Raises OrbitError where a message cannot be sent on."""
+        if self._escape is None:
+            await self._begin_work()
+        failed: OrbitError | None = None
+        # One kind that finds no master is not to hold up the others.
+        for step in (self._deliver_due, self._deliver_timers, self._revive, self._move_halves):
+            try:
+                while self._may_deliver() and await step():
+                    pass
+            except OrbitError as error:
+                failed = error
+        if failed is not None:
+            raise failed
+        self._said = ""
+
+    async def _begin_work(self) -> None:
+        broker = self._broker
+        self._escape = escape = EscapeStore(broker.store, broker.take_due_pop)
+        self._idle.clear()
+        await self._reopen_timers(None)
+        for _ in broker.begin_acting(escape, self._now()):
+            await asyncio.sleep(0)
+        self._timers = TimerRunner(broker.timer, self._now, self._after_step, self._executor)
+
+    async def _end_work(self) -> None:
+        """Takes account of what has left, and tells how far this broker got."""
+        broker, timers = self._broker, self._timers
+        try:
+            if timers is not None:
+                timers.run(self._now())
+                timers.stop()
+            await self._reopen_timers(broker.end_acting(self._now()))
+        finally:
+            self._timers = self._escape = None
+            self._idle.set()
+
+    async def _deliver_timers(self) -> bool:
+        """Sends on timer messages that are due; whether there were any. Raises OrbitError."""
+        escape, timers = self._escape, self._timers
+        if escape is None or timers is None:
+            return False
+        timers.run(self._now())
+        found = bool(escape.outbox)
+        while escape.outbox and self._may_deliver():
+            await self._send(escape.outbox[0])
+            escape.sent(escape.outbox[0])
+        return found
+
+    async def _revive(self) -> bool:
+        """Sends on copies of messages that were popped and not acknowledged; whether there were any. Raises
+        OrbitError.
+        """
+        broker = self._broker
+        found = broker.revive_acting(self._now())
+        reviver = broker.acting_reviver
+        while reviver is not None and reviver.outbox and self._may_deliver():
+            copy = reviver.outbox[0]
+            await self._send(copy.message, like=copy.topic)
+            reviver.sent()
+        broker.note_acting()
+        return found
+
+    async def _move_halves(self) -> bool:
+        """Moves the next half message whose producers are to be asked; whether there was one. Raises
+        OrbitError.
+
+        Another master asks. The order is that of the half messages, so that one number says how far it got.
+        """
+        broker = self._broker
+        transactions, acted = broker.transactions, broker.delay.acted
+        if acted is None:
+            return False
+        offset = transactions.window.next_open(acted.halves_to, transactions.end)
+        half = None if offset is None else transactions.half(offset)
+        if offset is None:
+            return False
+        if half is not None:
+            if half.age_ms(self._now()) < broker.settings.transaction_time_out:
+                return False
+            await self._send(moved(half), half.group)
+        acted.halves_to = offset + 1
+        broker.delay.note_acted(acted)
+        return True
 
     async def _deliver_due(self) -> bool:
         """Sends on the next message of each level that is due; whether there was one. Raises OrbitError."""
@@ -123,15 +251,17 @@ class ActingMaster:
         for level, position, message in list(delay.due_elsewhere(self._now())):
             if message is not None:
                 await self._send(message)
-            if not self._may_deliver():
-                return False
             delay.delivered_elsewhere(level, position)
             found = True
+            if not self._may_deliver():
+                break
         return found
 
-    async def _send(self, message: PendingMessage) -> None:
-        """Has another master of the message's topic store it. Raises OrbitError where none does."""
-        body = await self._route(message.topic)
+    async def _send(self, message: PendingMessage, group: str = ESCAPE_GROUP, like: str = "") -> None:
+        """Has another master of the message's topic store it, as sent by a group; with `like` one of that
+        topic, which makes the message's own. Raises OrbitError.
+        """
+        body = await self._route(like or message.topic)
         writable = {
             data.broker_name: data.write_queue_nums
             for data in body.queue_datas or ()
@@ -152,7 +282,7 @@ class ActingMaster:
         for waiting in WAITING_PROPERTIES:
             properties.pop(waiting, None)
         request = SendMessageV2(
-            producer_group=ESCAPE_GROUP,
+            producer_group=group or ESCAPE_GROUP,
             topic=message.topic,
             default_topic="TBW102",
             default_topic_queue_nums=4,
@@ -189,7 +319,7 @@ class ActingMaster:
         except (OrbitError, OSError) as error:
             log.warning("the slave that acted for this master does not say how far it got: %s", error)
         finally:
-            broker.delay.is_held = False
+            broker.go_on()
 
     async def _adopt(self) -> None:
         broker = self._broker
@@ -199,5 +329,14 @@ class ActingMaster:
         # The slave asks the name servers where this master has registered just now.
         await asyncio.sleep(RETURN_PERIODS * broker.settings.sync_broker_member_group_period / 1000)
         address = slaves[min(slaves)]
+        acted = await self._ask_how_far(address)
+        late = self._now() + ENDING_MS
+        while acted is not None and acted.is_open and self._now() < late:
+            await asyncio.sleep(DELIVERY_STEP_SECONDS)
+            acted = await self._ask_how_far(address)
+        if acted is not None:
+            broker.adopt(acted, self._now())
+
+    async def _ask_how_far(self, address: str) -> ActedFor | None:
         body = (await self._pool.call(address, GetAllDelayOffset(), TIMEOUT_MS)).body
-        broker.delay.adopt(bytes(body or b"").decode())
+        return self._broker.delay.adopt(bytes(body or b"").decode())

@@ -74,14 +74,17 @@ class MetadataSync:
             tables.offsets(offsets.body, self._now())
         log_end = store.max_physical
         delay = await call(address, GetAllDelayOffset(), TIMEOUT_MS)
-        if delay.body:
+        # Until this slave has stopped to act for its master, and has said how far it got.
+        is_acting = self._broker.replication.is_acting
+        if delay.body and not is_acting:
             tables.delay(bytes(delay.body).decode(), log_end)
         modes = await call(address, GetAllMessageRequestMode(), TIMEOUT_MS)
         if modes.body is not None:
             tables.modes(modes.body)
         if self._broker.settings.timer_wheel_enable:
             check_point = await call(address, GetTimerCheckPoint(), TIMEOUT_MS)
-            tables.timer_check_point(bytes(check_point.body or b""))
+            if not self._broker.replication.is_acting:
+                tables.timer_check_point(bytes(check_point.body or b""))
             metrics = await call(address, GetTimerMetrics(), TIMEOUT_MS)
             if metrics.body:
                 tables.timer_metrics(bytes(metrics.body).decode())

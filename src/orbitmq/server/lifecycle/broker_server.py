@@ -102,6 +102,7 @@ class BrokerServer:
         self._stopped = False
         self._epoch_file = EpochFile(self._file_of(settings.store_path_epoch_file, "epochFileCheckpoint"))
         self._controller_mode: ControllerMode
+        self._acting: ActingMaster | None = None
         self._closing = False
         """The store is being closed, in a thread: nobody else touches it any more."""
         self._changing_role = asyncio.Lock()
@@ -184,11 +185,12 @@ class BrokerServer:
             if file.is_ours and not file.path.exists():
                 # From now on a file that is missing is one that was lost.
                 broker.dirty_tables.mark(name)
-        broker.delay.is_held = settings.enable_slave_acting_master and not broker.replication.is_slave
         broker.start(now)
         warn_of_gaps(settings, broker.auth.has_users)
         for _ in broker.recover(now):
             await asyncio.sleep(0)
+        if settings.enable_slave_acting_master and not broker.replication.is_slave:
+            broker.hold()
         self._tls = await open_tls(settings, self._threads.periodic)
         handlers, many, fast_paths = broker.bind()
         self.turns = Turns(
@@ -251,8 +253,15 @@ class BrokerServer:
         if settings.enable_controller_mode:
             self._spawn(self._controller_mode.run())
         if settings.enable_slave_acting_master:
-            acting = ActingMaster(
-                broker, self._registrar, addresses, self._clock.now, ssl=client_context(settings)
+            self._acting = acting = ActingMaster(
+                broker,
+                self._registrar,
+                addresses,
+                self._clock.now,
+                reopen_timers=self._reopen_timers,
+                after_step=self._after_turn,
+                executor=self._threads.read,
+                ssl=client_context(settings),
             )
             self._spawn(acting.run())
 
@@ -401,6 +410,9 @@ class BrokerServer:
         broker, now = self.broker, self._clock.now
         was_master = not broker.replication.is_slave
         broker.replication.is_fenced = True
+        if self._acting is not None:
+            await self._acting.leave()
+            broker.replication.is_acting = False
         self.turns.dispatcher.rebind(*broker.bind())
         if not (was_master and change.hands_over):
             self._end_waiting()

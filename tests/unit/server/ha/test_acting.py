@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from pathlib import Path
 
+import pytest
+
+from orbitmq.broker.ha.role import Role, RoleChange
 from orbitmq.broker.options import BROKER_TABLE
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.options import Layer
 from orbitmq.protocol.bodies.queue import LockBatchRequestBody, MessageQueue
 from orbitmq.protocol.bodies.route import TopicRouteData
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.handles.pop import pop_retry_topic
+from orbitmq.protocol.names import HALF_TOPIC
+from orbitmq.protocol.records.message_cy import decode_record
 from orbitmq.protocol.requests.lock import LockBatchMq
+from orbitmq.protocol.requests.pop import AckMessage, PopMessage
 from orbitmq.protocol.requests.route import GetRouteinfoByTopic
+from orbitmq.protocol.requests.transaction import EndTransaction
 from orbitmq.server.lifecycle.broker_server import BrokerServer
 from orbitmq.server.turn.listener import free_ports
 from orbitmq.testing.local_broker import SMALL_SEGMENTS
+from tests.kit.pop import Got, got_of
 from tests.unit.options.running import Running, running
 from tests.unit.server.ha.test_replication import Group, slave_of, until
 from tests.unit.server.ha.test_roles import send_request
@@ -87,6 +98,236 @@ async def test_delayed_messages_of_a_master_that_is_away_come_once_and_it_takes_
             await back.stop()
         await other.stop()
     await pool.close()
+
+
+def bodies(*servers: BrokerServer, topic: str = "T") -> Counter[bytes]:
+    """The messages of a topic at these brokers, each with the number of times that it is there."""
+    found: Counter[bytes] = Counter()
+    for server in servers:
+        for queue_id in range(4):
+            for offset in range(server.store.max_offset(topic, queue_id)):
+                unit = server.store.physical_offset_of(topic, queue_id, offset)
+                record = None if unit is None else server.store.record_at(unit[0])
+                assert record is not None
+                found[decode_record(record).body] += 1
+    return found
+
+
+def timer(due_ms: int) -> str:
+    return f"TIMER_DELIVER_MS\x01{due_ms}\x02"
+
+
+def half(unique_id: str) -> str:
+    return f"TRAN_MSG\x01true\x02PGROUP\x01P\x02UNIQ_KEY\x01{unique_id}\x02"
+
+
+WORKS = {
+    **ACTING,
+    "brokerNotActiveTimeoutMillis": 30_000,
+    "transactionTimeOut": 500,
+    "transactionCheckInterval": 60_000,
+}
+
+
+async def test_timers_and_half_messages_of_a_master_that_is_away_go_to_another_one_once(
+    tmp_path: Path,
+) -> None:
+    pool = ConnectionPool()
+    async with running(tmp_path / "m", {"supportActingMaster": True}, **WORKS) as here:
+        other = another(here, tmp_path / "o", brokerName="broker-b")
+        await other.start()
+        name = here.broker.identity.name
+        async with slave_of(here, tmp_path / "s", **WORKS) as slave:
+            await pool.call(other.address, send_request(b"so that it has the topic"))
+            now = here.broker._clock.now()
+            wanted = {b"soon 1", b"soon 2", b"later", b"decided", b"so that it has the topic"}
+            await here.send(body=b"soon 1", properties=timer(now + 2_000))
+            await here.send(body=b"soon 2", properties=timer(now + 2_500))
+            await here.send(body=b"later", properties=timer(now + 12_000))
+            await here.send(body=b"half 1", properties=half("A"))
+            decided = await here.send(body=b"decided", properties=half("B"))
+            place = int((decided.msg_id or "")[-16:], 16)
+            await here.ask(EndTransaction("P", decided.queue_offset, place, 8, "B", transaction_id="B"))
+            await here.send(body=b"half 2", properties=half("C"))
+            await until(Group(here, slave).is_level)
+            await until(lambda: slave.broker.topics.get("T") is not None)
+            await here.broker.stop()
+            async with asyncio.timeout(60):
+                await until(lambda: {b"soon 1", b"soon 2"} <= set(bodies(other)))
+                await until(lambda: other.store.max_offset(HALF_TOPIC, 0) == 2)
+            assert other.broker.transactions.figures.open_count == 2
+            opened = [other.broker.transactions.half(offset) for offset in range(2)]
+            assert [found and (found.unique_id, found.group, found.topic) for found in opened] == [
+                ("A", "P", "T"),
+                ("C", "P", "T"),
+            ]
+            back = another(
+                here,
+                tmp_path / "m",
+                brokerName=name,
+                listenPort=here.broker.settings.listen_port,
+                **{**WORKS, "transactionCheckInterval": 300},
+            )
+            await back.start()
+            assert back.broker.delay.is_held
+            async with asyncio.timeout(60):
+                await until(lambda: not back.broker.delay.is_held)
+                assert back.broker.transactions.figures.open_count == 0
+                # It works again, and what was in the wheel behind what the slave has delivered comes in time.
+                own = timer(back._clock.now() + 1_000)
+                await pool.call(back.address, send_request(b"new", own))
+                await until(lambda: wanted | {b"new"} <= set(bodies(other, back)))
+                await until(lambda: back.broker.timer.pending_by_topic.total() == 0)
+            assert bodies(other, back) == Counter(wanted | {b"new"})
+            assert back.store.max_offset(HALF_TOPIC, 0) == 3
+            # It goes away once more.
+            await pool.call(back.address, send_request(b"again", timer(back._clock.now() + 2_000)))
+            await until(lambda: slave.store.max_physical == back.store.max_physical)
+            there = bodies(back)
+            await back.stop()
+            async with asyncio.timeout(60):
+                await until(lambda: b"again" in bodies(other))
+            assert bodies(other) + there == Counter(wanted | {b"new", b"again"})
+        await other.stop()
+    await pool.close()
+
+
+async def test_a_slave_that_acts_by_mistake_does_none_of_the_work_of_a_master_that_it_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name server has not heard of the master for a while, which lives."""
+    pool = ConnectionPool()
+    async with running(tmp_path / "m", {"supportActingMaster": True}, **WORKS) as here:
+        other = another(here, tmp_path / "o", brokerName="broker-b")
+        await other.start()
+        await pool.call(other.address, send_request(b"so that it has the topic"))
+        async with slave_of(here, tmp_path / "s", **WORKS) as slave:
+            await until(lambda: not here.broker.broker.delay.is_held)
+            await until(Group(here, slave).is_level)
+
+            async def alone() -> dict[int, str]:
+                return {1: slave.address}
+
+            with monkeypatch.context() as patch:
+                patch.setattr(slave._registrar, "members", alone)
+                await until(lambda: slave.broker.replication.is_acting)
+                now = here.broker._clock.now()
+                await here.send(body=b"timer", properties=timer(now + 1_500))
+                await here.send(body=b"half", properties=half("A"))
+                await until(Group(here, slave).is_level)
+                async with asyncio.timeout(60):
+                    await until(lambda: b"timer" in bodies(here.broker))
+                assert slave.broker.delay.acted is None
+            await until(lambda: not slave.broker.replication.is_acting)
+            assert bodies(other) == Counter([b"so that it has the topic"])
+            await here.send(body=b"behind", properties=timer(here.broker._clock.now() + 3_000))
+            await until(Group(here, slave).is_level)
+            await until(lambda: slave.broker.topics.get("T") is not None)
+            there = bodies(here.broker)
+            await here.broker.stop()
+            async with asyncio.timeout(60):
+                await until(lambda: b"behind" in bodies(other) + there)
+                await until(lambda: other.store.max_offset(HALF_TOPIC, 0) == 1)
+            assert (bodies(other) + there)[b"timer"] == 1
+        await other.stop()
+    await pool.close()
+
+
+async def pop(pool: ConnectionPool, address: str, invisible_ms: int) -> list[Got]:
+    """What group G gets of topic T, for a while."""
+    request = PopMessage("G", "T", -1, 32, invisible_ms, 0, 0, 1, exp_type="TAG", exp="*")
+    return got_of(await pool.call(address, request), "T", "G")
+
+
+async def test_messages_popped_from_a_master_that_is_away_are_delivered_again_elsewhere_once(
+    tmp_path: Path,
+) -> None:
+    pool = ConnectionPool()
+    retry = pop_retry_topic("T", "G", v2=False)
+    async with running(tmp_path / "m", {"supportActingMaster": True}, **WORKS) as here:
+        other = another(here, tmp_path / "o", brokerName="broker-b")
+        await other.start()
+        name, master = here.broker.identity.name, here.broker.address
+        async with slave_of(here, tmp_path / "s", **WORKS) as slave:
+            await pool.call(other.address, send_request(b"so that it has the topic"))
+            await here.send(body=b"acknowledged")
+            (got,) = await pop(pool, master, 3_000)
+            await here.ask(AckMessage("G", "T", 0, got.handle.to_text(), 0))
+            await here.send(body=b"soon")
+            assert [one.body for one in await pop(pool, master, 3_000)] == [b"soon"]
+            await here.send(body=b"later")
+            assert [one.body for one in await pop(pool, master, 12_000)] == [b"later"]
+            await until(Group(here, slave).is_level)
+            await until(lambda: slave.broker.topics.get("T") is not None)
+            await until(lambda: slave.broker.groups.get("G") is not None)
+            await here.broker.stop()
+            async with asyncio.timeout(60):
+                await until(lambda: b"soon" in bodies(other, topic=retry))
+            back = another(
+                here, tmp_path / "m", brokerName=name, listenPort=here.broker.settings.listen_port, **WORKS
+            )
+            await back.start()
+            async with asyncio.timeout(60):
+                await until(lambda: not back.broker.delay.is_held)
+                await pool.call(back.address, send_request(b"new"))
+                assert [one.body for one in await pop(pool, back.address, 1_000)] == [b"new"]
+                await until(lambda: {b"new", b"later"} <= set(bodies(other, back, topic=retry)))
+            assert bodies(other, back, topic=retry) == Counter([b"soon", b"later", b"new"])
+            await back.stop()
+        await other.stop()
+    await pool.close()
+
+
+async def test_a_slave_that_acts_anew_and_becomes_master_delivers_nothing_twice(tmp_path: Path) -> None:
+    pool = ConnectionPool()
+    async with running(tmp_path / "m", {"supportActingMaster": True}, **WORKS) as here:
+        other = another(here, tmp_path / "o", brokerName="broker-b")
+        await other.start()
+        await pool.call(other.address, send_request(b"so that it has the topic"))
+        async with slave_of(here, tmp_path / "s", **WORKS) as slave:
+            now = here.broker._clock.now()
+            await here.send(body=b"soon", properties=timer(now + 1_500))
+            await here.send(body=b"later", properties=timer(now + 8_000))
+            await here.send(body=b"level", properties="DELAY\x011\x02")
+            await here.send(body=b"half", properties=half("A"))
+            await until(Group(here, slave).is_level)
+            await until(lambda: slave.broker.topics.get("T") is not None)
+            await here.broker.stop()
+            async with asyncio.timeout(60):
+                await until(lambda: {b"soon", b"level"} <= set(bodies(other)))
+                await until(lambda: other.store.max_offset(HALF_TOPIC, 0) == 1)
+        async with slave_of(here, tmp_path / "s", **WORKS) as slave:
+            async with asyncio.timeout(60):
+                await until(lambda: slave.broker.replication.is_acting)
+                acted = slave.broker.delay.acted
+                assert acted is not None
+                assert acted.log_end == slave.store.max_physical
+                assert acted.halves_to == 1
+            await slave.change_role(RoleChange(Role.MASTER, 0))
+            assert slave.broker.transactions.figures.open_count == 0
+            async with asyncio.timeout(60):
+                await until(lambda: b"later" in bodies(other, slave))
+                await until(lambda: slave.broker.timer.pending_by_topic.total() == 0)
+            assert bodies(other, slave) == Counter([b"soon", b"later", b"level", b"so that it has the topic"])
+            assert other.store.max_offset(HALF_TOPIC, 0) == 1
+        await other.stop()
+    await pool.close()
+
+
+async def test_decisions_about_what_a_slave_may_have_moved_are_refused_until_it_is_known(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path / "m", {"supportActingMaster": True}, **WORKS) as here:
+        sent = await here.send(body=b"half", properties=half("A"))
+        place = int((sent.msg_id or "")[-16:], 16)
+        decision = EndTransaction("P", sent.queue_offset, place, 8, "A", transaction_id="A")
+        await until(lambda: not here.broker.broker.delay.is_held)
+        here.broker.broker.hold()
+        refused = await here.refusal(decision)
+        assert refused.code == ResponseCode.SLAVE_NOT_AVAILABLE
+        here.broker.broker.go_on()
+        await here.ask(decision)
+        assert bodies(here.broker) == Counter([b"half"])
 
 
 async def test_without_escape_delayed_messages_wait_for_their_master(tmp_path: Path) -> None:
