@@ -205,7 +205,8 @@ class GroupOptions(Settings, owner="BrokerConfig"):
     enable_remote_escape: bool = option(
         False,
         "An acting master sends delayed, timer and half messages, and popped ones that were not "
-        "acknowledged, to another master of their topic when they are due. Without it they wait for their own.",
+        "acknowledged, to another master of their topic when they are due. Without it they wait for their "
+        "own.",
         mutable=True,
     )
     broker_heartbeat_interval: int = option(

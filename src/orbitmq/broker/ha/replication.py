@@ -69,6 +69,8 @@ class Replication:
         """The role is unknown: nothing is stored, and no master is followed."""
         self.is_acting = False
         """This slave acts for its master, which is away."""
+        self.works_for_master = False
+        """This slave does its master's work: what the master says of how far it got does not count."""
         self.epoch = 0
         """The number of the last change of role, where a controller counts them."""
         self.slave_id = 0

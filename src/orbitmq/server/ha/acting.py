@@ -179,6 +179,7 @@ class ActingMaster:
         broker = self._broker
         self._escape = escape = EscapeStore(broker.store, broker.take_due_pop)
         self._idle.clear()
+        broker.replication.works_for_master = True
         await self._reopen_timers(None)
         for _ in broker.begin_acting(escape, self._now()):
             await asyncio.sleep(0)
@@ -194,6 +195,7 @@ class ActingMaster:
             await self._reopen_timers(broker.end_acting(self._now()))
         finally:
             self._timers = self._escape = None
+            broker.replication.works_for_master = False
             self._idle.set()
 
     async def _deliver_timers(self) -> bool:

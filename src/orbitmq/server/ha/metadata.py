@@ -74,16 +74,15 @@ class MetadataSync:
             tables.offsets(offsets.body, self._now())
         log_end = store.max_physical
         delay = await call(address, GetAllDelayOffset(), TIMEOUT_MS)
-        # Until this slave has stopped to act for its master, and has said how far it got.
-        is_acting = self._broker.replication.is_acting
-        if delay.body and not is_acting:
+        replication = self._broker.replication
+        if delay.body and not replication.works_for_master:
             tables.delay(bytes(delay.body).decode(), log_end)
         modes = await call(address, GetAllMessageRequestMode(), TIMEOUT_MS)
         if modes.body is not None:
             tables.modes(modes.body)
         if self._broker.settings.timer_wheel_enable:
             check_point = await call(address, GetTimerCheckPoint(), TIMEOUT_MS)
-            if not self._broker.replication.is_acting:
+            if not replication.works_for_master:
                 tables.timer_check_point(bytes(check_point.body or b""))
             metrics = await call(address, GetTimerMetrics(), TIMEOUT_MS)
             if metrics.body:
