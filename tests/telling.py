@@ -21,9 +21,9 @@ FIRST_FAILURES_AT_MOST = 10
 SECOND_TRY = "second try"
 """The property of a report that tells of a second try within its test."""
 
-FOREIGN_PROGRAMS = frozenset(("java", "go"))
+FOREIGN_PROGRAMS = frozenset(("java", "go", "etcd"))
 PEERS = "tests/peers/"
-CLIENT = "tests/client/"
+CLIENTS_AND_GUIDES = ("tests/client/", "tests/docs/")
 PROMISES = frozenset(
     (
         *("sending", "consuming", "transactions", "resetting", "restarts"),
@@ -40,7 +40,7 @@ def may_be_tried_again(item: pytest.Item) -> bool:
         return False
     if item.nodeid.startswith(PEERS):
         return "judged" not in getattr(item, "fixturenames", ())  # has second tries of its own
-    return item.nodeid.startswith(CLIENT) and _has_foreign_process(item)
+    return item.nodeid.startswith(CLIENTS_AND_GUIDES) and _has_foreign_process(item)
 
 
 def _has_foreign_process(item: pytest.Item) -> bool:

@@ -35,8 +35,8 @@ async def test_the_table_lists_the_threads_of_a_broker_and_their_tasks(tmp_path:
         tasks = [task for task in broker.periodic_tasks if task.in_thread]
     table = rows()
     assert {name for name in pools if name in table} == table.keys() - NOT_POOLS
-    # The name server in this process has threads of the same names.
-    assert all(pools[name] in (count, 2 * count) for name, (count, _) in table.items() if name in pools)
+    # A pool starts its threads as work comes; the name server in this process has some of the same names.
+    assert all(pools[name] <= 2 * count for name, (count, _) in table.items())
     assert set(pools) <= table.keys()
     assert {task.name for task in tasks} >= {"flush", "reserve", "flush timers", "retention"}
     for task in tasks:

@@ -7,8 +7,9 @@ from tests.docs.console import Shell, Step, steps
 ROOT = Path(__file__).parents[2]
 WITH_SPARK = "data-guide.md"
 """Its commands and its Python go together, and need Spark: see tests/spark/guide.py."""
-ELSEWHERE = {WITH_SPARK, "failover.md"}
-"""The latter's commands need its option file: see test_failover.py."""
+WITH_FILES = {"failover.md", "consensus-stores.md", "leaving-dledger.md"}
+"""Their commands need files or servers that the document describes: each has a module of tests to itself."""
+ELSEWHERE = {WITH_SPARK, *WITH_FILES}
 DOCUMENTS = [
     path
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
@@ -24,6 +25,12 @@ def test_commands_do_what_the_document_shows(document: Path, tmp_path: Path) -> 
             shell.run(step)
     finally:
         shell.close()
+
+
+@pytest.mark.parametrize("name", sorted(WITH_FILES))
+def test_a_document_that_needs_files_has_its_own_test(name: str) -> None:
+    module = Path(__file__).with_name(f"test_{name.removesuffix('.md').replace('-', '_')}.py")
+    assert "def test_the_commands_run" in module.read_text()
 
 
 def test_reads_commands_and_their_output() -> None:

@@ -14,7 +14,6 @@ import pytest
 from orbitmq import FIRST_OFFSET, Message, ReceivedMessage
 from orbitmq.sync import Admin, Producer, PushConsumer
 from tests.docs.console import Shell, Step, steps
-from tests.needs import need
 from tests.peers.apache import Apache
 from tests.peers.machine import LOOPBACK, free_port, registered
 
@@ -29,9 +28,9 @@ def wait_for(is_so: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.needs("java", "mvn")
 @pytest.mark.timeout(300)
 def test_the_commands_run_and_every_message_is_consumed(tmp_path: Path) -> None:
-    need("java", "mvn")
     with ExitStack() as stack:
         shell = Shell(tmp_path)
         stack.callback(shell.close)
