@@ -114,6 +114,9 @@ class MemoryStore:
     def min_offset(self, topic: str, queue_id: int) -> int:
         return 0 if (topic, queue_id) in self.queues else -1
 
+    def queue_end(self, topic: str, queue_id: int) -> int:
+        return self.max_offset(topic, queue_id)
+
     def max_offset(self, topic: str, queue_id: int) -> int:
         return len(self.queues.get((topic, queue_id), ()))
 

@@ -322,14 +322,14 @@ class Broker:
         """
         store = self.store
         before = {
-            (group, topic, queue_id): store.max_offset(topic, queue_id)
+            (group, topic, queue_id): store.queue_end(topic, queue_id)
             for group, topic, queues in self.offsets
             for queue_id in queues
         }
         self.timer.close()
         end = store.truncate_to(physical_offset, now)
         for (group, topic, queue_id), last in before.items():
-            cut_to = store.max_offset(topic, queue_id)
+            cut_to = store.queue_end(topic, queue_id)
             if cut_to < last and self.offsets.get(group, topic, queue_id) > cut_to:
                 self.offsets.store(group, topic, queue_id, cut_to, now)
         self.delay.follow_truncation(store.segment_bytes)

@@ -139,6 +139,17 @@ class BrokerGroups:
             self._put(group)
         return group
 
+    def master_began_anew(self, group: BrokerGroup, now: int) -> BrokerGroup:
+        """Ends the reign of a master whose process has begun anew, and elects; gives the group after it.
+
+        It may have lost the end of its log to a power cut, which its slaves have: bytes that it stored now
+        would stand in the place of those, in the same epoch, and nobody could tell the logs apart.
+        """
+        assert group.master_id is not None
+        self._live.connection_lost((group.name, group.master_id))
+        self.elect(group, now, "the master's process has begun anew")
+        return self._groups[group.name]
+
     def alter_sync_state_set(
         self, name: str, master_id: int, master_epoch: int, new: frozenset[int], set_epoch: int
     ) -> BrokerGroup:

@@ -74,6 +74,10 @@ class LiveBrokers:
         """Drops the brokers of a connection that ended, and gives them."""
         return self._drop([m for m, one in self._live.items() if one.connection_id == connection_id])
 
+    def connection_lost(self, member: Member) -> None:
+        """Drops one broker: its process has ended."""
+        self._drop([one for one in self._live if one == member])
+
     def _drop(self, members: list[Member]) -> list[Member]:
         for member in members:
             self._last[member] = self._live.pop(member)

@@ -783,6 +783,13 @@ class MessageStore:
         queue = self._queues.find(topic, queue_id)
         return 0 if queue is None else self._arrivals.end(queue)
 
+    def queue_end(self, topic: str, queue_id: int) -> int:
+        """The queue offset behind the last message, though readers may not see it; 0 for a queue that does
+        not exist.
+        """
+        queue = self._queues.find(topic, queue_id)
+        return 0 if queue is None else queue.max_offset
+
     def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int:
         """When a message was stored, in ms; -1 if it is not there."""
         return self._lookup.store_time(topic, queue_id, queue_offset)
@@ -869,6 +876,12 @@ class MessageStore:
         """Takes over the physical offset up to which enough replicas hold the log; None: none has to."""
         if replicated is not None or self._confirm.replicated is not None:
             self._arrivals.replicas_reached(replicated)
+
+    def hide_all(self) -> None:
+        """Takes back that all of the log counts as confirmed at the start. Readers see nothing of it until
+        `replicas_reached` tells how much of it is; call it first with 0.
+        """
+        self._arrivals.hide_all()
 
     @property
     def visible_physical(self) -> int:

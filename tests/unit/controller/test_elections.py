@@ -31,7 +31,27 @@ def test_the_first_member_that_asks_is_master() -> None:
     reply = first.elect()
     assert (reply.code, reply.master_broker_id, reply.master_epoch) == (0, 1, 1)
     assert reply.body.sync_state_set == {1}
-    assert first.register().master_address == first.address
+    assert StoryBroker(story).register().master_address == first.address
+
+
+def test_a_master_that_has_begun_anew_reigns_in_a_new_epoch_only() -> None:
+    """A power cut may have taken the end of its log, which its slaves have: in the same epoch nobody could
+    tell what it stores now from what it had there before.
+    """
+    story = ControllerStory()
+    first = StoryBroker(story)
+    first.elect()
+    assert first.register().master_address is None
+    first.beat()
+    assert _master(story) == (1, 2)
+
+
+def test_an_in_sync_replica_takes_over_from_a_master_that_has_begun_anew() -> None:
+    story, first, second = _pair()
+    assert first.register().master_address == second.address
+    assert _master(story) == (2, 2)
+    first.beat()
+    assert _master(story) == (2, 2)
 
 
 def test_a_living_master_stays_who_ever_asks() -> None:

@@ -98,6 +98,7 @@ class DelayStore(Protocol):
     def queue_ids(self, topic: str) -> list[int]: ...
     def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int: ...
     def max_offset(self, topic: str, queue_id: int) -> int: ...
+    def queue_end(self, topic: str, queue_id: int) -> int: ...
     def physical_offset_of(
         self, topic: str, queue_id: int, queue_offset: int
     ) -> tuple[int, int, int] | None: ...
@@ -463,8 +464,8 @@ class DelayDelivery:
         is_behind = max(self._saved_to or 0, self._savable.physical_offset) > end
         since_ms = store.last_timestamp_ms - LATE_MS
         for level, position in self.positions.items():
-            first, last = self._range(level)
-            position = min(position, last)
+            first = self._range(level)[0]
+            position = min(position, store.queue_end(SCHEDULE_TOPIC, level - 1))
             while is_behind and position > first:
                 unit = store.physical_offset_of(SCHEDULE_TOPIC, level - 1, position - 1)
                 if unit is not None and unit[2] < since_ms:

@@ -33,6 +33,8 @@ class Following:
         self.reported = -1
         self.received_bytes = 0
         self.bytes_per_second = 0
+        self.is_verified = False
+        """True once the master has sent something that goes on where this log ends."""
         self._pieces = PieceReader()
         self._second = 0
         self._in_second = 0

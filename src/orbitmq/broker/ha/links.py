@@ -45,7 +45,8 @@ class SlaveLink:
         self.greeting: bytes | None = None
         """Bytes to send to the slave before anything else."""
         self.last_heard_ms = now
-        self._last_sent_ms = now
+        self._last_sent_ms = 0
+        """Nothing yet: a slave that is level hears at once that its log goes on here."""
         self._level_at = 0
         self._level_ms = now
         self._reports = ReportReader()

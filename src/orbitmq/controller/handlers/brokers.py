@@ -66,6 +66,8 @@ def register_broker(tables: ControllerTables, call: Call[ControllerRegisterBroke
         _number(request.broker_id, "brokerId"),
         _text(request.broker_address, "brokerAddress"),
     )
+    if group.master_id == request.broker_id:
+        group = tables.groups.master_began_anew(group, now)
     reply = RegisteredReply(group.cluster, group.name, body=_sync_state_set(group))
     if tables.groups.is_live(group, group.master_id):
         reply.master_broker_id = group.master_id

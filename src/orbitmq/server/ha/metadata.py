@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import TypeVar
 
 from orbitmq.broker.broker import Broker
+from orbitmq.broker.ha.following import Following
 from orbitmq.broker.ha.metadata import MasterTables
+from orbitmq.net.errors import NetError
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.errors import BrokerRefused, OrbitError, Refused
 from orbitmq.protocol.requests.admin import GetTimerCheckPoint, GetTimerMetrics
@@ -16,11 +19,13 @@ from orbitmq.protocol.requests.group import GetAllSubscriptiongroupConfig
 from orbitmq.protocol.requests.offset import GetAllConsumerOffset, GetAllDelayOffset
 from orbitmq.protocol.requests.pop import GetAllMessageRequestMode
 from orbitmq.protocol.requests.topic import GetAllTopicConfig
+from orbitmq.protocol.schema.declare import Reply, Request
 
 log = logging.getLogger(__name__)
 
 TIMEOUT_MS = 10_000
 UNKNOWN_MASTER_SECONDS = 0.5
+ReplyT = TypeVar("ReplyT", bound=Reply)
 
 
 class MetadataSync:
@@ -38,10 +43,12 @@ class MetadataSync:
         self._said_of_users = ""
 
     async def run(self) -> None:
-        """One round after another."""
+        """One round after another, while this broker follows the master's log. One that has begun anew with
+        an empty store would have the queues of all topics deleted.
+        """
         while True:
             address = self._broker.replication.master_address
-            if not address:
+            if not address or self._verified() is None:
                 await asyncio.sleep(UNKNOWN_MASTER_SECONDS)
                 continue
             try:
@@ -60,9 +67,23 @@ class MetadataSync:
                 self._said = str(error)
             await asyncio.sleep(self._broker.settings.sync_broker_metadata_period / 1000)
 
+    def _verified(self) -> Following | None:
+        """The connection to a master that goes on where this log ends; None while there is none."""
+        following = self._broker.replication.following
+        return following if following is not None and following.is_verified else None
+
     async def take(self, address: str) -> None:
-        """Takes over all tables once. Raises OrbitError, OSError."""
-        call, tables, store = self._pool.call, self._tables, self._broker.store
+        """Takes over all tables once. Raises OrbitError, OSError; NetError where the connection of the log
+        has ended meanwhile, for another process may have answered.
+        """
+        tables, store, following = self._tables, self._broker.store, self._verified()
+
+        async def call(address: str, request: Request[ReplyT], timeout_ms: float) -> ReplyT:
+            reply = await self._pool.call(address, request, timeout_ms)
+            if self._verified() is not following:
+                raise NetError("the master's log is not followed any more")
+            return reply
+
         topics = await call(address, GetAllTopicConfig(), TIMEOUT_MS)
         if topics.body is not None:
             tables.topics(topics.body)

@@ -146,6 +146,8 @@ class ReplicationRunner:
         """
         promise, following = self._broker.promise, self._broker.replication.following
         promise.held_at = None
+        if following is not None:
+            following.is_verified = True
         if isinstance(following, EpochFollowing):
             promise.master_confirmed = max(promise.master_confirmed, following.confirm_offset)
 

@@ -178,7 +178,13 @@ class BrokerServer:
             broker.epochs = self._epoch_file.read()
             broker.epochs.truncate(self.store.max_physical + 1)
         # Before anything is stored: a SYNC_MASTER's readers see nothing that its slaves lack.
+        if settings.enable_controller_mode:
+            # Another master's log may have overtaken the end of this one, which may never have been
+            # confirmed.
+            broker.promise.held_at = 0
         self.store.replicas_reached(broker.promise.replicated)
+        if settings.enable_controller_mode:
+            self.store.hide_all()
         self.store.takes_messages = not broker.replication.is_slave
         files = self._load_tables(broker)
         for name, file in files.items():
@@ -462,15 +468,15 @@ class BrokerServer:
                 await self._begin_epoch(change.epoch)
             await self.replication.listen()
             await self._reopen_timers(None)
+        self.identity.broker_id = change.broker_id
+        broker.config.note_role(change.broker_role, change.broker_id, now())
+        if change.role is Role.MASTER:
+            await self._confirm_all()
             self.store.takes_messages = True
             for _ in broker.begin_mastership(now()):
                 await asyncio.sleep(0)
-            broker.promise.held_at = None
-        self.identity.broker_id = change.broker_id
-        broker.config.note_role(change.broker_role, change.broker_id, now())
         replication.is_fenced = False
         if change.role is Role.MASTER:
-            self.store.replicas_reached(broker.promise.replicated)
             self._timers = TimerRunner(broker.timer, now, self._after_turn, self._threads.read)
             return
         replication.slave_id = change.broker_id
@@ -478,6 +484,18 @@ class BrokerServer:
         replication.told_ha_address = change.master_ha_address
         settings.ha_master_address = settings.ha_master_address if not change.master_ha_address else None
         await self.replication.start()
+
+    async def _confirm_all(self) -> None:
+        """Counts all of the log as confirmed: it is the group's from now on. Rules that take up what is
+        open see it to its end, or they would deliver anew what was delivered there. Raises FlushFailed.
+        """
+        if self.store.options.sync_flush:
+            await self._flush_all()
+        promise = self.broker.promise
+        promise.held_at = None
+        self.store.replicas_reached(None)
+        log.debug("the log is confirmed up to %d", self.store.confirm_offset)
+        self.store.replicas_reached(promise.replicated)
 
     async def _reopen_timers(self, mark: TimerMark | None) -> None:
         loop = asyncio.get_running_loop()

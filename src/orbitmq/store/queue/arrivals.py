@@ -18,6 +18,10 @@ from orbitmq.store.queue.consume_queue import UNIT_BYTES, ConsumeQueue, QueueTab
 from orbitmq.store.queue.extension import ExtensionFiles
 from orbitmq.store.queue.units_cy import arrivals
 
+MANY_UNITS = 1_000
+"""Units of a queue that were not visible are searched, not looked through one by one, where there are more.
+"""
+
 Arrival: TypeAlias = tuple[str, int, int, int]
 """Topic, queue id, queue offset behind the message, tags code."""
 
@@ -47,6 +51,19 @@ class Arrivals:
         """Follows a log that has been cut: it is confirmed and shown up to there at most."""
         self.confirm.cut_to(physical_offset)
         self._shown_to = min(self._shown_to, physical_offset)
+
+    def hide_all(self) -> None:
+        """Shows nothing of what the log held at the start until it is confirmed anew: a log that another
+        broker's may have overtaken. Call with replicas to wait for.
+        """
+        self.cut_to(0)
+        for queue in self._table.all():
+            if queue.max_offset > queue.min_offset:
+                queue.visible = queue.min_offset
+                queue.announced = queue.max_offset - 1  # the newest message wakes those who wait for any
+                if not queue.dirty:
+                    queue.dirty = True
+                    self.dirty.append(queue)
 
     def replicas_reached(self, replicated: int | None) -> None:
         """Takes over up to where enough replicas hold the log; None: none has to."""
@@ -91,6 +108,8 @@ class Arrivals:
             end = queue.max_offset
             if queue.visible < end and not self._is_confirmed(queue, end - 1, confirmed):
                 end = queue.visible
+                if queue.max_offset - end > MANY_UNITS:
+                    end = max(end, self._table.end_before(queue, confirmed) - 1)
                 while self._is_confirmed(queue, end, confirmed):
                     end += 1
             queue.visible = end
