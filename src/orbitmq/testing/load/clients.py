@@ -17,6 +17,7 @@ from orbitmq.net.connection import Connection
 from orbitmq.net.errors import ConnectFailed, NetError
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.bodies.heartbeat import HeartbeatData, ProducerData
+from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import BrokerRefused, Malformed, MalformedReply
 from orbitmq.protocol.handles.pop import PopHandle, real_topic
 from orbitmq.protocol.records.batch_cy import encode_batch
@@ -147,6 +148,8 @@ class Clients:
         return await self.pool.call(self.address, request, timeout_ms)  # type: ignore[arg-type]
 
     def _took(self, promise: Promise, reply: SendReply) -> None:
+        if reply.code != ResponseCode.SUCCESS:
+            return  # stored, and not as safe as was promised
         place = -1
         with suppress(Malformed):
             place = parse_offset_message_id((reply.msg_id or "").split(",")[0]).physical_offset
@@ -170,6 +173,8 @@ class Clients:
             "", batch=True, body=body,
         )  # fmt: skip
         reply = await self._call(request)
+        if reply.code != ResponseCode.SUCCESS:
+            return
         places = (reply.msg_id or "").split(",")
         for number, promise in enumerate(promises):
             place = -1
@@ -283,17 +288,18 @@ class Clients:
 
     async def _pop_once(self) -> None:
         history = self.history
-        life = history.life
+        life, address = history.life, self.address
         ask = PopMessage(
             self._poppers, self.topics["popped"], -1, 16, INVISIBLE_MS, 300, int(self.now_ms()), 0
         )
-        reply = await self.pool.call(self.address, ask, 5000)
+        asked_ms = self.now_ms()
+        reply = await self.pool.call(address, ask, 5000)
         records, bad = decode_records(reply.body or b"")
         if bad:
             history.break_("invented", f"a pop gave a record that cannot be read: {bad[0].reason}")
         for record in records:
             name = self._told_by(record)
-            if history.life == life:
+            if history.life == life and self._counts_from(address):
                 history.pop(name)
             if not self.over.is_set() and self.chance.random() < 0.3:
                 continue
@@ -303,7 +309,7 @@ class Clients:
                 # It may have been taken; then it never comes again.
                 history.pop_acknowledged(name, in_time=False, life=life)
                 raise
-            in_time = self.now_ms() - reply.pop_time < INVISIBLE_MS / 2
+            in_time = self.now_ms() - asked_ms < INVISIBLE_MS / 2 and self._counts_from(address)
             history.pop_acknowledged(name, in_time=in_time, life=life)
 
     async def _acknowledge(self, record: StoredMessage, reply: PopReply) -> None:
@@ -336,11 +342,24 @@ class Clients:
         name = self._told_by(record)
         return f"{name}#{topic}" if topic in (self.retries, self.dead) else name
 
+    def _reading_address(self) -> str:
+        """The broker that is asked for messages."""
+        return self.address
+
+    def _may_show(self, address: str) -> bool:
+        """True if the messages that a broker has just given are its cluster's."""
+        return True
+
+    def _counts_from(self, address: str) -> bool:
+        """True if the answer that has just come from a broker is one that its cluster stands by."""
+        return True
+
     async def _pull(self, topic: str, queue_id: int, offset: int, hold_ms: int) -> list[StoredMessage]:
         flags = 6 if hold_ms else 4
         pull = PullMessage(self._readers, topic, queue_id, offset, 32, flags, 0, hold_ms, 0, subscription="*")
-        reply = await self.pool.call(self.address, pull, 5000 + hold_ms)
-        if not reply.body:
+        address = self._reading_address()
+        reply = await self.pool.call(address, pull, 5000 + hold_ms)
+        if not reply.body or not self._may_show(address):
             return []
         records, bad = decode_records(reply.body)
         if bad:
@@ -383,15 +402,16 @@ class Clients:
         """Looks how far the group is, and says how far it is now."""
         history, life = self.history, self.history.life
         with suppress(BrokerRefused):  # it has none yet
-            found = await self.pool.call(self.address, QueryConsumerOffset(self._readers, *queue), 5000)
-            if life == history.life:
+            address = self.address
+            found = await self.pool.call(address, QueryConsumerOffset(self._readers, *queue), 5000)
+            if life == history.life and self._counts_from(address):
                 history.offset_found(*queue, found.offset)
-        offset, life = len(history.seen[queue]), history.life
+        offset, life, address = len(history.seen[queue]), history.life, self.address
         history.committed[queue] = max(history.committed[queue], offset)
         is_sure = False
         try:
             await self._call(UpdateConsumerOffset(self._readers, *queue, offset))
-            is_sure = True
+            is_sure = self._counts_from(address)
         finally:
             if life == history.life:
                 history.offset_committed(*queue, offset, is_sure=is_sure)

@@ -1,7 +1,10 @@
 """`python -m orbitmq.testing.simulation`: runs seeds for as long as it is told, and prints those that fail.
 
+With --cluster a seed is a cluster: name servers, broker groups with their slaves, clients, and controllers
+where these decide who is master. A seed that fails is printed with its trace.
+
 Chance is the seed's, but for the order of sets. That of texts is the interpreter's, so it starts itself again
-with PYTHONHASHSEED=0; that of tasks is memory's, so a seed with an orderly stop in it may need some tries.
+with PYTHONHASHSEED=0; that of objects is memory's, so a seed may need some tries.
 """
 
 from __future__ import annotations
@@ -14,55 +17,70 @@ import shlex
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
-from orbitmq.testing.simulation.world import FAULTS, run
+from orbitmq.testing.simulation import cluster, cluster_faults, world
 
 SHOWN = 5
 """So many broken promises of a seed are told."""
+SHOWN_TRACE = 200
+"""So many lines of a trace, the last ones."""
+CLUSTERS: dict[str, bool | None] = {"any": None, "controller": True, "fixed": False}
+"""Who decides which broker of a group is master."""
+LENGTHS = {False: 8.0, True: 20.0}
+"""Virtual seconds with faults, without and with --cluster."""
+
+
+@dataclass(slots=True)
+class Ran:
+    """One seed's result, whichever world it was."""
+
+    broken: list[str]
+    kept: int
+    lost: int
+    faults: Counter[str]
+    about: str
+    trace: list[str] = field(default_factory=list)
 
 
 def main() -> int:
     """Gives 1 if a promise was broken."""
-    parser = argparse.ArgumentParser(prog="python -m orbitmq.testing.simulation", description=__doc__)
-    parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--count", type=int, help="how many seeds; by default as many as there is time for")
-    parser.add_argument("--for", dest="seconds", type=float, default=20.0, help="seconds to run")
-    parser.add_argument("--length", type=float, default=8.0, help="virtual seconds with faults in each run")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the broker"
-    )
-    parser.add_argument("-v", "--verbose", action="store_true", help="a line for every seed")
-    parser.add_argument("--json", action="store_true", help="what it came to as JSON, and nothing else")
-    given = parser.parse_args()
+    given = _parser().parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":
         os.environ["PYTHONHASHSEED"] = "0"
         os.execv(sys.executable, [sys.executable, "-m", "orbitmq.testing.simulation", *sys.argv[1:]])
-    settings: dict[str, object] = dict(pair.split("=", 1) for pair in given.set)
-    same = shlex.join([f"--length={given.length:g}", *(f"--set={pair}" for pair in given.set)])
-    again = f"python -m orbitmq.testing.simulation {same} --count 1 --first"
+    first, count = given.first, given.count
+    if given.seeds:
+        first, last = given.seeds
+        count = last - first + 1
+    length = given.length or LENGTHS[given.cluster is not None]
+    play = _player(given, length)
+    again = f"python -m orbitmq.testing.simulation {_same(given, length)} --count 1 --first"
     began = time.monotonic()
     faults: Counter[str] = Counter()
     ran = kept = lost = 0
     failed: dict[int, list[str]] = {}
-    for seed in itertools.count(given.first):
-        if ran == given.count or (given.count is None and time.monotonic() - began >= given.seconds and ran):
+    for seed in itertools.count(first):
+        if ran == count or (count is None and time.monotonic() - began >= given.seconds and ran):
             break
-        outcome = run(seed, given.length, **settings)
+        one = play(seed)
         ran += 1
-        kept += outcome.kept
-        lost += outcome.lost_to_cuts
-        faults += outcome.faults
-        if outcome.broken:
-            failed[seed] = [str(broken) for broken in outcome.broken[:SHOWN]]
+        kept += one.kept
+        lost += one.lost
+        faults += one.faults
+        if one.broken:
+            failed[seed] = one.broken[:SHOWN]
         if given.json:
             continue
-        if outcome.broken:
-            print(f"seed {seed}: {len(outcome.broken)} broken promises, with {outcome.settings}")
+        if one.broken:
+            print(f"seed {seed}: {len(one.broken)} broken promises, with {one.about}")
+            print(*one.trace[-SHOWN_TRACE:], sep="\n")
             print(
                 *(f"  {broken}" for broken in failed[seed]), f"  again: {again} {seed}", sep="\n", flush=True
             )
         elif given.verbose:
-            print(f"seed {seed}: {outcome.kept} promises kept over {dict(outcome.faults)}", flush=True)
+            print(f"seed {seed}: {one.kept} promises kept over {dict(one.faults)}, {one.about}", flush=True)
     if given.json:
         found = {"seeds": ran, "kept": kept, "lost_to_power_cuts": lost, "failed": failed, "again": again}
         print(json.dumps(found))
@@ -71,10 +89,72 @@ def main() -> int:
     print(
         f"{ran} seeds in {took:.0f} s, {ran / took * 3600:,.0f} an hour; {kept:,} promises kept, "
         f"{len(failed)} seeds failed"
-        f" (ASYNC_FLUSH lost {lost:,} messages to power cuts, as it may)"
+        f" (modes that may lose messages lost {lost:,})"
     )
-    print("faults: " + ", ".join(f"{name} {faults[name]}" for name in sorted(FAULTS)))
+    names = cluster_faults.FAULTS if given.cluster else world.FAULTS
+    print("faults: " + ", ".join(f"{name} {faults[name]}" for name in sorted(names)))
     return 1 if failed else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m orbitmq.testing.simulation", description=__doc__)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--count", type=int, help="how many seeds; by default as many as there is time for")
+    parser.add_argument("--seeds", type=_range, metavar="A..B", help="from this seed to that one")
+    parser.add_argument("--for", dest="seconds", type=float, default=20.0, help="seconds to run")
+    parser.add_argument("--length", type=float, help="virtual seconds with faults in each run")
+    parser.add_argument(
+        "--cluster", nargs="?", const="any", choices=list(CLUSTERS),
+        help="clusters, with masters elected by controllers or fixed, else as the seed has it",
+    )  # fmt: skip
+    parser.add_argument(
+        "--mode", choices=("sync-master", "async-master"), help="of clusters; else the seed's"
+    )
+    parser.add_argument("--flush", choices=("sync", "async"), help="of clusters; else the seed's")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the brokers"
+    )
+    parser.add_argument("-v", "--verbose", action="store_true", help="a line for every seed")
+    parser.add_argument("--json", action="store_true", help="what it came to as JSON, and nothing else")
+    return parser
+
+
+def _range(text: str) -> tuple[int, int]:
+    first, _, last = text.partition("..")
+    return int(first), int(last or first)
+
+
+def _same(given: argparse.Namespace, length: float) -> str:
+    """The arguments that decide what a seed means."""
+    parts = [f"--length={length:g}"]
+    if given.cluster:
+        parts.append(f"--cluster={given.cluster}")
+    parts += [f"--{name}={getattr(given, name)}" for name in ("mode", "flush") if getattr(given, name)]
+    return shlex.join([*parts, *(f"--set={pair}" for pair in given.set)])
+
+
+def _player(given: argparse.Namespace, length: float) -> Callable[[int], Ran]:
+    settings: dict[str, object] = dict(pair.split("=", 1) for pair in given.set)
+
+    def one_broker(seed: int) -> Ran:
+        found = world.run(seed, length, **settings)
+        broken = [str(one) for one in found.broken]
+        return Ran(broken, found.kept, found.lost_to_cuts, found.faults, str(found.settings))
+
+    def a_cluster(seed: int) -> Ran:
+        found = cluster.run(
+            seed,
+            length,
+            has_controller=CLUSTERS[given.cluster],
+            is_sync=None if given.mode is None else given.mode == "sync-master",
+            sync_flush=None if given.flush is None else given.flush == "sync",
+            settings=settings,
+        )
+        broken = [str(one) for one in found.broken]
+        about = f"{found.mode}, {found.elections} elections"
+        return Ran(broken, found.kept, found.lost, found.faults, about, found.trace)
+
+    return a_cluster if given.cluster else one_broker
 
 
 if __name__ == "__main__":

@@ -102,6 +102,8 @@ class MemoryFile:
 
     def sync(self) -> None:
         self._disk.check_alive()
+        if self._disk.is_failing:
+            raise OSError(errno.EIO, "Input/output error")
         if self._disk.forgets_syncs:
             return
         self._content.sync()
@@ -144,6 +146,8 @@ class MemoryDisk:
         self.chance = chance
         self.is_dead = False
         self.is_full = False
+        self.is_failing = False
+        """True while syncs fail."""
         self.forgets_syncs = False
         """Planted by tests of the tests: a sync that does nothing, as if it were missing in the code."""
         self.now_ms: Callable[[], int] = int

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import itertools
 import random
 import time
 from asyncio import events
@@ -45,10 +46,11 @@ NODE: ContextVar[Node | None] = ContextVar("node", default=None)
 
 
 class Node:
-    """One simulated process, which dies as a whole."""
+    """One simulated process, which dies as a whole. `machine` is where it runs, life after life."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, machine: str = "") -> None:
         self.name = name
+        self.machine = machine or name
         self.is_dead = False
         self.stopped_until = 0.0
         """Loop time until which the node does nothing, as behind a SIGSTOP."""
@@ -81,6 +83,19 @@ class _Handle(events.TimerHandle):
         self._callback, self._args = None, ()
 
 
+class _Task(asyncio.Task[Any]):
+    """A task whose hash is its number: sets of tasks, and with them cancellations, repeat their order."""
+
+    _numbers = itertools.count()
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        self._number = next(self._numbers)
+        super().__init__(*arguments, **named)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
 class VirtualLoop(asyncio.BaseEventLoop):
     """Deterministic but for what the code on it leaves to chance."""
 
@@ -94,7 +109,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._scheduled: list[tuple[float, int, _Handle]] = []
         """A heap: timers of one moment go off in the order in which they were set."""
         self._timers_set = 0
+        self.after_step: Callable[[], None] | None = None
+        """Called when everything that was ready has run: an onlooker."""
         self.set_exception_handler(self._note_failure)
+        self.set_task_factory(lambda loop, coroutine, **named: _Task(coroutine, loop=loop, **named))
 
     def time(self) -> float:
         return self.now_seconds
@@ -120,6 +138,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 ready.append(heapq.heappop(timers)[2])
             for _ in range(len(ready)):
                 self._run_handle(ready.popleft())
+            if self.after_step is not None:
+                self.after_step()
             if self._stopping:  # type: ignore[attr-defined]
                 return
 
@@ -144,6 +164,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     # The places where asyncio makes handles.
 
     def _call_soon(self, callback: Any, args: Any, context: Context | None) -> events.Handle:
+        self._check_closed()  # type: ignore[attr-defined]
         handle = _Handle(self.now_seconds, callback, args, self, context)
         self._ready.append(handle)  # type: ignore[attr-defined]
         return handle
@@ -161,6 +182,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return handle
 
     def _set(self, when: float, handle: _Handle) -> None:
+        self._check_closed()  # type: ignore[attr-defined]
         self._timers_set += 1
         heapq.heappush(self._scheduled, (when, self._timers_set, handle))
 

@@ -1,7 +1,9 @@
 """A network in memory: connections are pairs of transports, and bytes are timers of the loop.
 
 Within one direction of a connection bytes keep their order, as with TCP; between connections nothing does.
-Faults are methods of `Network` that act on the connections of an address: a new one is one small function.
+Faults are methods of `Network` that act on the connections of a node, or on the links between machines: a new
+one is one small function. Bytes on a link that is cut are sent again when it is whole, as TCP does, unless
+the connection has ended by then.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from typing import Any
 from orbitmq.testing.simulation.loop import NODE, Node, VirtualLoop, on_node
 
 LATENCY_SECONDS = (0.0001, 0.003)
+CONNECT_AGAIN_SECONDS = 1.0
+"""A machine that does not answer is asked again so often, as long as the caller waits."""
 PIECE_BYTES = 4096
 """Bytes arrive in pieces of at most so many, and now and then in very small ones."""
 
@@ -44,6 +48,13 @@ class SimulatedTransport(asyncio.Transport):
         self._arrives = 0.0
         self._high = 64 << 10
         self._writes_paused = False
+        self._held: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        """What could not leave while the link is cut."""
+
+    @property
+    def machine(self) -> str:
+        """The machine of this end."""
+        return self.node.machine if self.node is not None else ""
 
     # Called by a protocol.
 
@@ -108,13 +119,36 @@ class SimulatedTransport(asyncio.Transport):
     def _later(self, what: Callable[..., None], *args: Any) -> None:
         """In order, behind all that was sent before. Whoever receives it runs it, though the sender dies."""
         network = self.network
+        if self._held or network.is_cut(self.machine, self.other.machine):
+            self._held.append((what, args))
+            return
         seconds = network.chance.uniform(*LATENCY_SECONDS) + self.latency_seconds
+        if network.slow:
+            seconds += network.slow.get((self.machine, self.other.machine), 0.0)
         # Later than what was sent before.
         self._arrives = max(self._arrives + 1e-7, network.loop.time() + seconds)
-        if self.is_silent or self.other._gone:
+        if self.is_silent:
+            return
+        if self.other._gone:
+            self._refused()
             return
         context = (self.other.node or network.nobody).context
         network.loop.call_at(self._arrives, what, *args, context=context)
+
+    def _refused(self) -> None:
+        """Nobody has the other end any more: its machine says so, if it is on and can be heard."""
+        network, there = self.network, self.other.machine
+        if self._gone or there in network.powered_off or network.is_cut(there, self.machine):
+            return
+        reset = ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
+        context = (self.node or network.nobody).context
+        network.loop.call_later(LATENCY_SECONDS[1], self._ended, reset, context=context)
+
+    def release(self) -> None:
+        """The link is whole again: what was held leaves."""
+        held, self._held = self._held, []
+        for what, args in held:
+            self._later(what, *args)
 
     def _own(self, what: Callable[..., None], *args: Any) -> None:
         self.network.loop.call_soon(what, *args, context=(self.node or self.network.nobody).context)
@@ -180,6 +214,14 @@ class Network:
         self.nobody = Node("nobody")
         self.listeners: dict[int, tuple[Node | None, Callable[[], Any]]] = {}
         self.transports: set[SimulatedTransport] = set()
+        self.cuts: dict[tuple[str, str], int] = {}
+        """Links on which nothing arrives, from one machine to another, and how many faults cut each."""
+        self.slow: dict[tuple[str, str], float] = {}
+        """Seconds that bytes take longer from one machine to another."""
+        self.powered_off: set[str] = set()
+        """Machines that answer nothing."""
+        self._homes: dict[int, str] = {}
+        """The machine of each port that was ever listened on."""
         self._ports = itertools.count(40_000)
         loop.network = self
 
@@ -187,19 +229,27 @@ class Network:
         """Takes connections for the node that asks."""
         if port in self.listeners:
             raise OSError(errno.EADDRINUSE, "Address already in use")
-        self.listeners[port] = (NODE.get(), factory)
+        node = NODE.get()
+        self.listeners[port] = (node, factory)
+        self._homes[port] = node.machine if node is not None else ""
         return SimulatedServer(self, ("127.0.0.1", port))
 
     async def connect(self, factory: Callable[[], Any], host: str, port: int) -> tuple[Any, Any]:
         """Connects the node that asks."""
         await asyncio.sleep(self.chance.uniform(*LATENCY_SECONDS))
+        near_node = NODE.get()
+        here, there = near_node.machine if near_node is not None else "", self._homes.get(port, "")
+        while (  # noqa: ASYNC110 (links are cut and mended by faults)
+            there in self.powered_off or self.is_cut(here, there) or self.is_cut(there, here)
+        ):
+            await asyncio.sleep(CONNECT_AGAIN_SECONDS)  # as TCP does
         listener = self.listeners.get(port)
         if listener is None or (listener[0] is not None and listener[0].is_dead):
             raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
         node, accept = listener
-        here, there = ("127.0.0.1", next(self._ports)), ("127.0.0.1", port)
-        near = SimulatedTransport(self, NODE.get(), here, there)
-        far = SimulatedTransport(self, node, there, here)
+        local, remote = ("127.0.0.1", next(self._ports)), ("127.0.0.1", port)
+        near = SimulatedTransport(self, near_node, local, remote)
+        far = SimulatedTransport(self, node, remote, local)
         near.other, far.other = far, near
         self.transports |= {near, far}
         protocol = factory()
@@ -222,15 +272,19 @@ class Network:
             ends, key=lambda end: (end.get_extra_info("peername"), end.get_extra_info("sockname"))
         )
 
-    def died(self, node: Node) -> None:
-        """A process is gone: nothing listens, and the system resets its connections."""
+    def died(self, node: Node, *, is_off: bool = False) -> None:
+        """A process is gone: nothing listens, and the system resets its connections. With `is_off` the
+        machine has no power: nobody is told anything until it is back.
+        """
+        if is_off:
+            self.powered_off.add(node.machine)
         for port in [port for port, (owner, _) in self.listeners.items() if owner is node]:
             del self.listeners[port]
         for end in list(self.of_node(node)):
             end._gone = end._closing = True
             self.transports.discard(end)
             reset = ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
-            if not end.is_silent:
+            if not end.is_silent and not is_off:
                 end._later(end.other._ended, reset)
 
     def some(self, node: Node, share: float = 0.5) -> list[SimulatedTransport]:
@@ -257,3 +311,33 @@ class Network:
         for end in self.some(node):
             end.latency_seconds = self.chance.uniform(0.01, 0.4)
             end.other.latency_seconds = self.chance.uniform(0.01, 0.4)
+
+    # Links between machines.
+
+    def is_cut(self, source: str, target: str) -> bool:
+        """True if nothing arrives from one machine at another."""
+        return bool(self.cuts) and (source, target) in self.cuts
+
+    def cut_link(self, source: str, target: str) -> None:
+        """From now on nothing that one machine sends arrives at another; faults may overlap."""
+        self.cuts[source, target] = self.cuts.get((source, target), 0) + 1
+
+    def mend_link(self, source: str, target: str) -> None:
+        """Ends one fault of a link. What was sent meanwhile arrives, or finds its connection ended."""
+        left = self.cuts[source, target] - 1
+        if left:
+            self.cuts[source, target] = left
+            return
+        del self.cuts[source, target]
+        for end in self.between(source, target):
+            if self.chance.random() < 0.5:
+                end.release()
+            else:
+                end._held.clear()
+                end.other.abort()
+                end.abort()
+
+    def between(self, source: str, target: str) -> list[SimulatedTransport]:
+        """One machine's ends of its connections with another, in the order in which they were made."""
+        ends = [end for end in self.transports if end.machine == source and end.other.machine == target]
+        return sorted(ends, key=lambda end: (end.get_extra_info("peername"), end.get_extra_info("sockname")))

@@ -7,45 +7,29 @@ and undoes what does not go away by itself.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import errno
-import gc
-import logging
 import random
-import sys
-import tempfile
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-from unittest import mock
 
 from orbitmq.broker.options import BROKER_TABLE
 from orbitmq.nameserver.options import NAMESRV_TABLE
 from orbitmq.options import Layer
 from orbitmq.server.lifecycle.broker_server import BrokerServer
-from orbitmq.server.lifecycle.clock import Clock
 from orbitmq.server.lifecycle.namesrv import NamesrvServer
 from orbitmq.store.options import delays_ms
-from orbitmq.store.timer import recovery as timer_recovery
-from orbitmq.store.timer import wheel as timer_wheel
 from orbitmq.testing.load.clients import TOPICS, Clients
 from orbitmq.testing.load.history import Broken, History
 from orbitmq.testing.simulation.disk import MemoryDisk
-from orbitmq.testing.simulation.loop import NODE, START_SECONDS, Node, Stuck, VirtualLoop, on_node
+from orbitmq.testing.simulation.loop import NODE, START_SECONDS, Node, VirtualLoop, on_node
 from orbitmq.testing.simulation.network import Network
+from orbitmq.testing.simulation.running import VirtualClock, play
 
 NAMESRV_PORT, BROKER_PORT = 9876, 10911
-WALL_MS = 1_700_000_000_000
-"""The wall clock when the virtual one began."""
 LONGEST_SECONDS = 3_000
 """Of virtual time: whoever takes longer is stuck."""
 SETTLE_SECONDS = 300
-WHEEL_SLOTS = 8_192
-"""Seconds in a turn of the timer wheel: longer than any run, as the real one's two weeks are. Those have
-38 MB, and every start behind a crash fills them anew.
-"""
 
 DEFAULTS: dict[str, object] = {
     "messageDelayLevel": "1s 2s 3s",
@@ -74,16 +58,6 @@ class Outcome:
     lost_to_cuts: int = 0
     virtual_seconds: float = 0.0
     settings: dict[str, object] = field(default_factory=dict)
-
-
-class VirtualClock(Clock):
-    """The wall clock of a world."""
-
-    def __init__(self, loop: VirtualLoop) -> None:
-        self._loop = loop
-
-    def now(self) -> int:
-        return WALL_MS + int(self._loop.now_seconds * 1000)
 
 
 Fault = Callable[["World"], Awaitable[None]]
@@ -132,6 +106,21 @@ class World:
     def _new_disk(self, disk: MemoryDisk) -> MemoryDisk:
         disk.now_ms = self.clock.now
         return disk
+
+    def break_(self, rule: str, detail: str) -> None:
+        """Notes a breach."""
+        self.history.break_(rule, detail)
+
+    def nodes(self) -> Iterable[Node]:
+        """Everything that may still run."""
+        return self.broker_node, self.namesrv_node, self.client_node, self.network.nobody
+
+    def let_go(self) -> None:
+        """Lets go of the store's lock."""
+        self.disk.is_dead = True
+        store = getattr(getattr(self, "broker", None), "store", None)
+        if store is not None:
+            store._lock.release()
 
     # Processes.
 
@@ -238,8 +227,6 @@ class World:
 
     def outcome(self, seed: int) -> Outcome:
         """The result of the run."""
-        for failure in self.loop.failures:
-            self.history.break_("failed", failure)
         promises = self.history.promises.values()
         return Outcome(
             seed,
@@ -253,84 +240,15 @@ class World:
         )
 
 
-class _Failures(logging.Handler):
-    """Turns what is logged with a traceback into a breach."""
-
-    def __init__(self, history: History) -> None:
-        super().__init__(logging.ERROR)
-        self._history = history
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info and record.exc_info[1] is not None:
-            if getattr(record.exc_info[1], "errno", None) == errno.ENOSPC:
-                return  # what a full disk has to do with it, the log says; promises hold all the same
-            self._history.break_("failed", f"{record.getMessage()}: {record.exc_info[1]!r}")
-
-
 def run(seed: int, seconds: float = 8.0, **settings: object) -> Outcome:
-    """One run. With the same PYTHONHASHSEED a seed does the same again, but for orderly stops."""
-    fast = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(
-        prefix="orbitmq-simulation-", dir=fast if fast.is_dir() else None, ignore_cleanup_errors=True
-    ) as folder:
-        world = World(seed, Path(folder), settings)
-        failures = _Failures(world.history)
-        log = logging.getLogger("orbitmq")
-        before = log.level, log.propagate
-        log.addHandler(failures)
-        log.setLevel(logging.ERROR)
-        log.propagate = False
-        gc.disable()
-        gc.freeze()  # the collection at the end has this run's objects to look at, not the whole program's
-        # Work that a killed process left half done ends where it stands; its `finally` has nobody to tell.
-        hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
-        try:
-            asyncio.set_event_loop(world.loop)
-            with _small_wheel():
-                world.loop.run_until_complete(asyncio.wait_for(world.play(seconds), LONGEST_SECONDS))
-        except (Stuck, TimeoutError) as error:
-            world.history.break_("stuck", f"nothing goes on: {error!r}")
-        except Exception as error:
-            world.history.break_("failed", f"the run ended with {error!r}")
-        finally:
-            outcome = world.outcome(seed)
-            log.removeHandler(failures)
-            _discard(world)
-            del world
-            gc.enable()
-            gc.collect()
-            gc.unfreeze()
-            sys.unraisablehook = hook
-            log.setLevel(before[0])
-            log.propagate = before[1]
+    """One run. With the same PYTHONHASHSEED a seed does the same again."""
+    outcome: Outcome = play(
+        lambda root: World(seed, root, settings),
+        lambda world: world.play(seconds),
+        lambda world: world.outcome(seed),
+        LONGEST_SECONDS,
+    )
     return outcome
-
-
-@contextlib.contextmanager
-def _small_wheel() -> Iterator[None]:
-    with (
-        mock.patch.multiple(timer_wheel, SLOTS=WHEEL_SLOTS, WHEEL_BYTES=WHEEL_SLOTS * timer_wheel.SLOT_BYTES),
-        mock.patch.object(timer_recovery, "LOOK_BACK_MS", WHEEL_SLOTS * 500 - 60_000),
-    ):
-        yield
-
-
-def _discard(world: World) -> None:
-    """Lets go of everything without running any of it."""
-    loop: Any = world.loop
-    world.disk.is_dead = True
-    store = getattr(getattr(world, "broker", None), "store", None)
-    if store is not None:
-        store._lock.release()
-    loop.set_exception_handler(lambda loop, context: None)
-    for task in asyncio.all_tasks(loop):
-        task._log_destroy_pending = False  # type: ignore[attr-defined]
-    for node in (world.broker_node, world.namesrv_node, world.client_node, world.network.nobody):
-        node.is_dead = True
-    loop._ready.clear()
-    loop._scheduled.clear()
-    asyncio.set_event_loop(None)
-    loop.close()
 
 
 # Faults.

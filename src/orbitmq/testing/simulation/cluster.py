@@ -1,0 +1,692 @@
+"""Simulated runs of a cluster: name servers, broker groups, their clients, and controllers if they decide.
+
+`run(seed, ...)` gives what happened, and the trace of it. The programs are the real ones; what may go wrong
+with them is in `cluster_faults`. A `Ledger` for each group looks at all logs after every step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from orbitmq.broker.ha.options import SLAVE
+from orbitmq.broker.ha.role import Role
+from orbitmq.broker.options import BROKER_TABLE
+from orbitmq.controller.group import BrokerGroup
+from orbitmq.controller.groups import GROUP_KEYS
+from orbitmq.controller.options import CONTROLLER_TABLE
+from orbitmq.nameserver.options import NAMESRV_TABLE
+from orbitmq.options import Layer
+from orbitmq.server.controller.server import ControllerServer
+from orbitmq.server.lifecycle.broker_server import BrokerServer
+from orbitmq.server.lifecycle.namesrv import NamesrvServer
+from orbitmq.store.options import delays_ms
+from orbitmq.testing.load.clients import TOPICS
+from orbitmq.testing.load.history import Broken, Promise
+from orbitmq.testing.simulation.cluster_clients import ClusterClients, ClusterHistory
+from orbitmq.testing.simulation.consensus import Consensus, SimulatedStore
+from orbitmq.testing.simulation.disk import MemoryDisk
+from orbitmq.testing.simulation.ledger import Ledger
+from orbitmq.testing.simulation.loop import NODE, START_SECONDS, Node, VirtualLoop, on_node
+from orbitmq.testing.simulation.machines import BrokerMachine, ControllerMachine, Machine, NamesrvMachine
+from orbitmq.testing.simulation.network import Network
+from orbitmq.testing.simulation.running import VirtualClock, play
+from orbitmq.testing.simulation.world import DEFAULTS
+
+NAMESRV_PORT, CONTROLLER_PORT, BROKER_PORT, BROKER_STRIDE = 9876, 9890, 10911, 10
+LONGEST_SECONDS = 6_000
+SETTLE_SECONDS = 200
+WHOLE_SECONDS = 200
+"""Virtual seconds within which a cluster without faults is whole again."""
+CLOCK_RATE = 0.01
+"""Clocks run faster or slower by so much at most."""
+JUMP_MS = 3_600_000
+
+SETTINGS: dict[str, object] = {
+    **DEFAULTS,
+    "haSendHeartbeatInterval": 1000,
+    "haHousekeepingInterval": 5000,
+    "syncBrokerMetadataPeriod": 1000,
+    "registerNameServerPeriod": 10_000,
+    "slaveReadEnable": "true",
+}
+HEARTBEAT_TIMEOUT_MS = 3_000
+CONTROLLED: dict[str, object] = {
+    "enableControllerMode": "true",
+    "brokerRole": "SYNC_MASTER",
+    "controllerHeartBeatTimeoutMills": HEARTBEAT_TIMEOUT_MS,
+    "checkSyncStateSetPeriod": 500,
+    "syncControllerMetadataPeriod": 2000,
+    "haMaxTimeSlaveNotCatchup": 3000,
+}
+
+
+@dataclass(slots=True, frozen=True)
+class Mode:
+    """The shape of a cluster, and when it acknowledges."""
+
+    has_controller: bool
+    is_sync: bool
+    """A message is acknowledged once all brokers have it that may be master, or two where nobody elects."""
+    sync_flush: bool
+
+    def __str__(self) -> str:
+        return (
+            f"{'controller' if self.has_controller else 'fixed roles'}, "
+            f"{'sync' if self.is_sync else 'async'} master, {'sync' if self.sync_flush else 'async'} flush"
+        )
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The result of a run."""
+
+    seed: int
+    mode: Mode
+    broken: list[Broken]
+    trace: list[str]
+    promises: int = 0
+    kept: int = 0
+    lost: int = 0
+    elections: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    virtual_seconds: float = 0.0
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """One broker group, and all who watch it."""
+
+    name: str
+    members: list[BrokerMachine]
+    history: ClusterHistory
+    ledger: Ledger
+    master: BrokerMachine
+    """By the last election, or by the operator's word."""
+    decided: BrokerGroup | None = None
+    """What the consensus store holds of it."""
+    clients: ClusterClients | None = None
+    elections: int = 0
+
+
+Fault = Callable[["Cluster"], Awaitable[None]]
+
+
+class Cluster:
+    """The parts, and what faults act on."""
+
+    def __init__(
+        self,
+        seed: int,
+        root: Path,
+        settings: dict[str, object],
+        *,
+        has_controller: bool | None = None,
+        is_sync: bool | None = None,
+        sync_flush: bool | None = None,
+        faults: dict[str, Fault] | None = None,
+        script: Fault | None = None,
+    ) -> None:
+        self.chance = chance = random.Random(seed)
+        drawn = [chance.random() < share for share in (0.7, 0.7, 0.6)]
+        self.mode = mode = Mode(
+            drawn[0] if has_controller is None else has_controller,
+            drawn[1] if is_sync is None else is_sync,
+            drawn[2] if sync_flush is None else sync_flush,
+        )
+        self.loop = VirtualLoop(chance)
+        self.network = Network(self.loop, chance)
+        self.root = root
+        self.trace: list[str] = []
+        self.faults: Counter[str] = Counter()
+        self._to_play = faults
+        self._script = script
+        self.client_node = Node("clients")
+        self.clock = VirtualClock(self.loop)
+        """That of the clients, which is right."""
+        self._errors_ms = [0, 0]
+        """By how much a broker's clock was behind and ahead, at most."""
+        self.consensus = Consensus(self.loop, chance, self._rate())
+        self.consensus.on_change = self._decided
+        self._first_broken: list[Broken] = []
+        self.settings: dict[str, object] = {**SETTINGS, **self._drawn(), **settings}
+        self.settings["flushDiskType"] = "SYNC_FLUSH" if mode.sync_flush else "ASYNC_FLUSH"
+        self.name_servers = [
+            NamesrvMachine(f"namesrv-{n}", NAMESRV_PORT + n, root / f"namesrv-{n}", self._clock())
+            for n in range(chance.choice((1, 2)))
+        ]
+        self.controllers = [
+            ControllerMachine(f"controller-{n}", CONTROLLER_PORT + n, root / f"controller-{n}", self._clock())
+            for n in range(chance.choice((2, 3)) if mode.has_controller else 0)
+        ]
+        self.groups: list[Group] = []
+        replicas = chance.choice((2, 3, 3))
+        for number in range(1 if chance.random() < 0.85 else 2):
+            self.groups.append(self._group(number, replicas))
+        levels = dict(enumerate(delays_ms(str(self.settings["messageDelayLevel"])), start=1))
+        self._levels = {level: ms for level, ms in levels.items() if ms <= 10_000}
+        self.loop.after_step = self.observe
+
+    def _rate(self) -> float:
+        return self.chance.choice((1.0, 1.0, self.chance.uniform(1 - CLOCK_RATE, 1 + CLOCK_RATE)))
+
+    def _clock(self) -> VirtualClock:
+        offset = self.chance.choice((0, 0, self.chance.randint(-2000, 2000)))
+        return VirtualClock(self.loop, offset, self._rate())
+
+    def _drawn(self) -> dict[str, object]:
+        chance = self.chance
+        return {
+            "mappedFileSizeCommitLog": chance.choice((64 << 10, 256 << 10, 1 << 20)),
+            "enabledAppendPropCRC": chance.choice(("true", "false")),
+            "flushCommitLogLeastPages": chance.choice((0, 4)),
+            "timerWheelEnable": chance.choice(("true", "false", "false")),
+            "haTransferBatchSize": chance.choice((32_768, 1_000)),
+        }
+
+    def _group(self, number: int, replicas: int) -> Group:
+        name = f"broker-{chr(ord('a') + number)}"
+        members = []
+        for index in range(replicas):
+            place = number * replicas + index
+            own = f"{name}-{index}"
+            members.append(
+                BrokerMachine(
+                    own, BROKER_PORT + BROKER_STRIDE * place, self.root / own, self._clock(),
+                    disk=MemoryDisk(self.chance), number=index,
+                )
+            )  # fmt: skip
+        for member in members:
+            member.disk.now_ms = member.clock.now
+        group = Group(
+            name, members, ClusterHistory(lambda promise: self._acknowledged(group, promise), self.spread_ms),
+            Ledger(name, self.break_), members[0],
+        )  # fmt: skip
+        return group
+
+    def spread_ms(self) -> float:
+        """By how much any two clocks ever differed: one broker notes when a message is due, another one
+        looks.
+        """
+        for broker in self.brokers:
+            error = broker.clock.now() - self.clock.now()
+            self._errors_ms = [min(error, self._errors_ms[0]), max(error, self._errors_ms[1])]
+        return self._errors_ms[1] - self._errors_ms[0]
+
+    # Told of.
+
+    def tell(self, what: str) -> None:
+        """A line of the trace."""
+        self.trace.append(f"{self.loop.now_seconds - START_SECONDS:9.3f} {what}")
+
+    def break_(self, rule: str, detail: str) -> None:
+        """Notes a breach."""
+        self.tell(f"BROKEN {rule}: {detail}")
+        self._first_broken.append(Broken(rule, detail))
+
+    @property
+    def is_broken(self) -> bool:
+        """True once a promise was broken."""
+        return bool(self._first_broken) or any(group.history.broken for group in self.groups)
+
+    @property
+    def brokers(self) -> list[BrokerMachine]:
+        """The brokers of all groups."""
+        return [member for group in self.groups for member in group.members]
+
+    @property
+    def machines(self) -> list[Machine]:
+        """Everything that may be hit."""
+        return [*self.name_servers, *self.controllers, *self.brokers]
+
+    def group_of(self, broker: BrokerMachine) -> Group:
+        """A broker's group."""
+        return next(group for group in self.groups if broker in group.members)
+
+    def nodes(self) -> Iterable[Node]:
+        """Everything that may still run."""
+        return (
+            *(machine.node for machine in self.machines),
+            self.client_node, self.network.nobody, self.consensus.node,
+        )  # fmt: skip
+
+    def let_go(self) -> None:
+        """Lets go of the stores' locks."""
+        self.loop.after_step = None
+        for broker in self.brokers:
+            broker.disk.is_dead = True
+            broker.unlock()
+
+    # The onlooker.
+
+    def observe(self) -> None:
+        """Looks at every broker whose state has changed."""
+        for group in self.groups:
+            for broker in group.members:
+                store = broker.store
+                if store is None or not broker.is_ready:
+                    continue
+                assert broker.server is not None
+                replication = broker.server.broker.replication
+                end = store.max_physical
+                state = end, store.confirm_offset, replication.role, replication.epoch
+                if state != broker.seen:
+                    if broker.seen[2:] != state[2:]:
+                        self.tell(f"{broker.name} is {replication.role.value}, epoch {replication.epoch}")
+                    broker.seen = state
+                    broker.reached = max(broker.reached, end)
+                    self._look_at(group, broker, replication.role, replication.epoch)
+
+    def _look_at(self, group: Group, broker: BrokerMachine, role: Role, epoch: int) -> None:
+        server, mode = broker.server, self.mode
+        assert server is not None
+        if not mode.has_controller:
+            # A slave that does not follow may have what its master lost; an operator sees to it.
+            if broker is group.master or server.broker.replication.following is not None:
+                group.ledger.observe(broker, may_lead=broker is group.master)
+            return
+        in_epoch = server.broker.epochs.last == group.ledger.epoch
+        if mode.is_sync or in_epoch:
+            may_lead = role is Role.MASTER or mode.is_sync
+            group.ledger.observe(broker, may_lead=may_lead)
+        if role is Role.MASTER and server._controller_mode.may_answer:
+            group.ledger.writes(broker, epoch)
+
+    def _acknowledged(self, group: Group, promise: Promise) -> None:
+        """A client has got an answer: those who have to hold the message do."""
+        if promise.place < 0 or not self.mode.is_sync:
+            return
+        self.observe()
+        members, strict = group.members, self.mode.sync_flush
+        if not self.mode.has_controller:
+            ends = {one.name: one.reached for one in members}
+            group.ledger.acknowledged(promise.place, ends, 2)
+            return
+        if group.decided is None:
+            return
+        ends = {}
+        for broker_id in group.decided.sync_state_set:
+            address = group.decided.replicas[broker_id].address
+            broker = next(one for one in members if one.address == address)
+            if broker_id not in broker.gone_ids:
+                ends[broker.name] = broker.held_end(on_disk=True) if strict else broker.reached
+        group.ledger.acknowledged(promise.place, ends, len(ends))
+
+    def _decided(self, key: str, before: str | None, after: str | None) -> None:
+        """The consensus store has taken a change."""
+        if not key.startswith(GROUP_KEYS) or after is None:
+            return
+        group = next(one for one in self.groups if GROUP_KEYS + one.name == key)
+        now = BrokerGroup.from_text(after)
+        then = None if before is None else BrokerGroup.from_text(before)
+        group.decided = now
+        if then is not None and now.master_epoch < then.master_epoch:
+            self.break_("epochs", f"{group.name}: epoch {now.master_epoch} came behind {then.master_epoch}")
+        if then is None or now.master_epoch != then.master_epoch:
+            if now.master_id is not None:
+                self._elected(group, now, then)
+        elif now.sync_state_set != then.sync_state_set:
+            self.tell(f"{group.name}: in sync {sorted(now.sync_state_set)}")
+            group.ledger.changed_set(now.sync_state_set_epoch)
+
+    def _elected(self, group: Group, now: BrokerGroup, then: BrokerGroup | None) -> None:
+        address = now.master_address
+        master = next(one for one in group.members if one.address == address)
+        was_in_sync = then is None or now.master_id in then.sync_state_set
+        self.tell(f"{group.name}: {master.name} is elected in epoch {now.master_epoch}")
+        group.ledger.elected(now.master_epoch, master.name, was_in_sync, now.sync_state_set_epoch)
+        group.master = master
+        group.elections += 1
+        if now.master_epoch > 1:
+            self.life_ended(group, None if self.mode.is_sync else master.held_end(on_disk=False))
+
+    def life_ended(self, group: Group, durable: int | None, kind: str = "kill") -> None:
+        """A master's reign is over. What lies behind `durable` may be lost by the mode's promise."""
+        now = self.clock.now()
+        group.history.life_ended("cut" if durable is not None else kind, now, durable)
+        if durable is not None:
+            self.tell(f"{group.name}: what lies behind {durable} may be lost")
+            group.ledger.forget_from(durable, group.members)
+
+    # Processes.
+
+    async def start(self, machine: Machine) -> None:
+        """Starts the process of a machine on what its last life left."""
+        self.tell(f"{machine.name} starts")
+        self.network.powered_off.discard(machine.name)
+        node = machine.next_node()
+        life = machine.life
+        try:
+            await on_node(node, lambda: self.loop.create_task(self._begin(machine)))
+        except Exception as error:
+            if machine.life == life and not node.is_dead:
+                if not getattr(getattr(machine, "disk", None), "is_full", False):
+                    self.break_("stuck", f"{machine.name} does not start: {error!r}")
+                self.kill(machine)
+            return
+
+    async def _begin(self, machine: Machine) -> None:
+        if isinstance(machine, NamesrvMachine):
+            settings = NAMESRV_TABLE.load([Layer("the simulation", {"listenPort": machine.port})])
+            machine.server = NamesrvServer(settings, data_dir=machine.root, clock=machine.clock)
+            await machine.server.start()
+        elif isinstance(machine, ControllerMachine):
+            values = {"listenPort": machine.port, "storeLeaseSeconds": 2, "controllerId": machine.name}
+            store = SimulatedStore(self.consensus, machine.name)
+            given = CONTROLLER_TABLE.load([Layer("the simulation", values)])
+            machine.server = ControllerServer(given, store, clock=machine.clock)
+            await machine.server.start()
+        else:
+            assert isinstance(machine, BrokerMachine)
+            await self._begin_broker(machine)
+
+    async def _begin_broker(self, broker: BrokerMachine) -> None:
+        group = self.group_of(broker)
+        values = {
+            **self.settings,
+            "storePathRootDir": str(broker.root),
+            "listenPort": broker.port,
+            "namesrvAddr": ";".join(one.address for one in self.name_servers),
+            "brokerName": group.name,
+            "bindAddress": "127.0.0.1",
+        }
+        if self.mode.has_controller:
+            values |= CONTROLLED
+            values["controllerAddr"] = ";".join(one.address for one in self.controllers)
+            values["allAckInSyncStateSet"] = str(self.mode.is_sync).lower()
+        else:
+            is_master = broker is group.master
+            values["brokerId"] = 0 if is_master else broker.number + 1
+            values["brokerRole"] = (
+                SLAVE if not is_master else "SYNC_MASTER" if self.mode.is_sync else "ASYNC_MASTER"
+            )
+            values["inSyncReplicas"] = 2 if self.mode.is_sync else 1
+        settings = BROKER_TABLE.load([Layer("the simulation", values)])
+        broker.seen = ()
+        broker.is_ready = False
+        broker.checked = 0
+        broker.server = BrokerServer(settings, clock=broker.clock, disk=broker.disk)
+        await broker.server.start()
+        broker.is_ready = True
+
+    def kill(self, machine: Machine, *, power_cut: bool = False) -> None:
+        """Ends a process between two of its steps; with `power_cut` its disk loses what was not synced, and
+        its peers are not told.
+        """
+        if not machine.is_up:
+            return
+        self.tell(f"{machine.name} {'loses power' if power_cut else 'is killed'}")
+        self.observe()
+        if isinstance(machine, BrokerMachine):
+            self._end_broker(machine, power_cut=power_cut)
+        machine.is_up = False
+        machine.node.is_dead = True
+        self.network.died(machine.node, is_off=power_cut)
+
+    def _end_broker(self, broker: BrokerMachine, *, power_cut: bool) -> None:
+        group = self.group_of(broker)
+        durable = broker.held_end(on_disk=True) if broker.is_ready else broker.end
+        broker.end = broker.held_end(on_disk=power_cut) if broker.is_ready else broker.end
+        broker.unlock()
+        disk = broker.disk.reopened(power_cut=power_cut)
+        disk.now_ms = broker.clock.now
+        broker.disk = disk
+        if power_cut and not self.mode.sync_flush and (self.mode.has_controller or broker is group.master):
+            # It may have acknowledged it to its clients, or to its master.
+            self.life_ended(group, durable)
+        elif broker is group.master:
+            self.life_ended(group, None)
+
+    async def stop(self, machine: Machine) -> None:
+        """An orderly stop."""
+        self.tell(f"{machine.name} stops")
+        server: Any = machine.server  # type: ignore[attr-defined]
+        node = machine.node
+        await on_node(node, lambda: self.loop.create_task(server.stop()))
+        if node.is_dead:
+            return
+        if isinstance(machine, BrokerMachine):
+            group = self.group_of(machine)
+            broker_end = machine.store
+            machine.end = broker_end.max_physical if broker_end is not None else machine.end
+            if machine is group.master:
+                # What it has saved is not what a successor has.
+                self.life_ended(group, None, "kill" if self.mode.has_controller else "stop")
+        machine.is_up = False
+        machine.node.is_dead = True
+        self.network.died(machine.node)
+
+    # Waiting.
+
+    async def until(self, is_so: Callable[[], bool], seconds: float = WHOLE_SECONDS) -> bool:
+        """Waits until something is so; False where it does not come to that."""
+        end = self.loop.time() + seconds
+        while not is_so():
+            if self.loop.time() >= end or self.is_broken:
+                return False
+            await asyncio.sleep(0.05)
+        return True
+
+    def has_master(self, group: Group) -> bool:
+        """True if the member that should be master is, and takes messages."""
+        master = group.master
+        if master.store is None or not master.is_ready:
+            return False
+        assert master.server is not None
+        replication = master.server.broker.replication
+        return replication.role is Role.MASTER and (
+            not self.mode.has_controller or replication.epoch == group.ledger.epoch
+        )
+
+    def is_whole(self, group: Group) -> bool:
+        """True if all members run, follow the master and have all of its log."""
+        if not self.has_master(group) or not all(one.is_up and one.is_ready for one in group.members):
+            return False
+        end = group.master.held_end(on_disk=False)
+        if any(one.held_end(on_disk=False) != end for one in group.members):
+            return False
+        if not self.mode.has_controller:
+            assert group.master.server is not None
+            return len(group.master.server.broker.promise.links.all) == len(group.members) - 1
+        return group.decided is not None and len(group.decided.sync_state_set) == len(group.members)
+
+    async def make_whole(self) -> None:
+        """Waits until every group is whole; an operator sees to slaves that refuse to follow."""
+        for group in self.groups:
+            if not await self.until(lambda group=group: self._is_mended(group)) and not self.is_broken:  # type: ignore[misc]
+                states = [f"{one.name} {one.seen}, up {one.is_up}" for one in group.members]
+                said = [
+                    one.server.broker.replication.refusal for one in group.members if one.server is not None
+                ]
+                self.break_("stuck", f"{group.name} does not become whole: {states} {said} {group.decided}")
+
+    def _is_mended(self, group: Group) -> bool:
+        if not self.mode.has_controller:
+            for slave in group.members:
+                refusal = self._refusal_of(group, slave)
+                if refusal:
+                    self.tell(f"{slave.name} is refused, and begins anew: {refusal}")
+                    self.kill(slave)
+                    self.wipe(slave)
+                    slave.is_busy = True
+                    self.loop.create_task(self._back(slave))
+        return self.is_whole(group)
+
+    def _refusal_of(self, group: Group, slave: BrokerMachine) -> str:
+        if slave is group.master or not slave.is_ready or slave.store is None or slave.is_busy:
+            return ""
+        assert slave.server is not None
+        replication = slave.server.broker.replication
+        return "" if replication.following is not None else replication.refusal
+
+    async def _back(self, machine: Machine) -> None:
+        await self.start(machine)
+        machine.is_busy = False
+
+    def wipe(self, broker: BrokerMachine) -> None:
+        """Puts an empty disk into the machine of a broker that does not run."""
+        self.tell(f"{broker.name} has an empty disk")
+        mode = getattr(broker.server, "_controller_mode", None)
+        if mode is not None:
+            broker.gone_ids.add(mode._id)
+        disk = MemoryDisk(self.chance)
+        disk.now_ms = broker.clock.now
+        broker.wipe(disk)
+
+    # The run.
+
+    async def play(self, seconds: float) -> None:
+        """Faults for so long, then quiet, then the reckoning."""
+        from orbitmq.testing.simulation.cluster_faults import FAULTS
+
+        NODE.set(self.client_node)
+        await self._start_all()
+        for group in self.groups:
+            group.clients = self._clients(group)
+        clients = [group.clients for group in self.groups if group.clients is not None]
+        try:
+            for one in clients:
+                await one.make_topics()
+            await asyncio.sleep(2.5)  # slaves take over topics
+            for one in clients:
+                one.start()
+            if self._script is not None:
+                await self._script(self)
+            else:
+                await self._play_faults(self._to_play or FAULTS, seconds)
+            self.tell("quiet")
+            await self.make_whole()
+            if self.is_broken:
+                return
+            for one in clients:
+                await one.settle(SETTLE_SECONDS)
+            await self.make_whole()
+            if not self.is_broken:
+                await self._last_change()
+            for group in self.groups:
+                if group.clients is None or self.is_broken:
+                    break
+                group.history.check(await group.clients.everything())
+                error = group.clients.failed()
+                if error is not None:
+                    self.break_("failed", f"a client ended with {error!r}")
+        finally:
+            for one in clients:
+                await one.stop()
+
+    async def _start_all(self) -> None:
+        for machine in (*self.name_servers, *self.controllers):
+            await self.start(machine)
+        for group in self.groups:
+            await self.start(group.members[0])
+            if not await self.until(lambda group=group: self.has_master(group), 60):  # type: ignore[misc]
+                self.break_("stuck", f"{group.name} gets no master")
+            for member in group.members[1:]:
+                await self.start(member)
+        await self.make_whole()
+
+    def _clients(self, group: Group) -> ClusterClients:
+        kinds = tuple(
+            kind
+            for kind in TOPICS
+            if self.settings["timerWheelEnable"] == "true" or kind not in ("timed", "popped")
+        )
+        return ClusterClients(
+            group.master.address,
+            group.history,
+            self.clock.now,
+            self.chance,
+            name_servers=[one.address for one in self.name_servers],
+            is_master=lambda address: address == group.master.address,
+            is_sync=self.mode.is_sync,
+            reads_at_slaves=self.mode.is_sync and self.mode.has_controller,
+            levels_ms=self._levels,
+            kinds=kinds,
+            queues=self.chance.choice((1, 2)),
+            pause_seconds=self.chance.choice((0.5, 2.0)),
+            most_in_batch=8,
+            hold_ms=2_000,
+            broker_name=group.name,
+            suffix="" if len(self.groups) == 1 else f"-{group.name}",
+        )
+
+    async def _play_faults(self, faults: dict[str, Fault], seconds: float) -> None:
+        names = sorted(
+            name
+            for name, one in faults.items()
+            if self.mode.has_controller or not getattr(one, "needs_controller", False)
+        )
+        ends = self.loop.time() + seconds
+        under_way: list[asyncio.Task[None]] = []
+        while self.loop.time() < ends and not self.is_broken:
+            await asyncio.sleep(self.chance.uniform(0.1, seconds / 5))
+            name = self.chance.choice(names)
+            self.faults[name] += 1
+            self.tell(f"fault {name}")
+            under_way.append(self.loop.create_task(self._one_fault(faults[name])))
+        await asyncio.gather(*under_way)
+
+    async def _one_fault(self, fault: Fault) -> None:
+        await fault(self)
+
+    async def _last_change(self) -> None:
+        """Every master ends, and what its successor holds is what counts."""
+        for group in self.groups:
+            await self._end_master(group)
+        await self.make_whole()
+        for group in self.groups:
+            clients = group.clients
+            assert clients is not None
+            clients.address = group.master.address
+
+    async def _end_master(self, group: Group) -> None:
+        master = group.master
+        elections = group.elections
+        self.kill(master, power_cut=self.mode.sync_flush)
+        if self.mode.has_controller:
+            await self.until(lambda: group.elections > elections and self.has_master(group))
+        await self.start(master)
+        if not await self.until(lambda: self.has_master(group)) and not self.is_broken:
+            self.break_("stuck", f"{group.name} gets no master any more")
+
+    def outcome(self, seed: int) -> Outcome:
+        """The result of the run."""
+        histories = [group.history for group in self.groups]
+        promises = [one for history in histories for one in history.promises.values()]
+        broken = self._first_broken + [one for history in histories for one in history.broken]
+        return Outcome(
+            seed, self.mode, broken, self.trace, len(promises),
+            sum(one.acknowledged for one in promises),
+            sum(history.loss.messages for history in histories),
+            sum(group.elections for group in self.groups),
+            self.faults, self.loop.now_seconds - START_SECONDS,
+        )  # fmt: skip
+
+
+def run(
+    seed: int,
+    seconds: float = 20.0,
+    *,
+    has_controller: bool | None = None,
+    is_sync: bool | None = None,
+    sync_flush: bool | None = None,
+    faults: dict[str, Fault] | None = None,
+    script: Fault | None = None,
+    settings: Mapping[str, object] | None = None,
+) -> Outcome:
+    """One run; what is not given of the mode is the seed's. A script takes the place of drawn faults."""
+
+    def make(root: Path) -> Cluster:
+        return Cluster(
+            seed, root, dict(settings or {}), has_controller=has_controller, is_sync=is_sync,
+            sync_flush=sync_flush, faults=faults, script=script, )  # fmt: skip
+
+    outcome: Outcome = play(
+        make, lambda cluster: cluster.play(seconds), lambda cluster: cluster.outcome(seed), LONGEST_SECONDS
+    )
+    return outcome

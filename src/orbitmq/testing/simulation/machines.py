@@ -1,0 +1,106 @@
+"""Machines of a simulated cluster: each has a name, a clock and a disk, and runs one process at a time."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from orbitmq.server.controller.server import ControllerServer
+from orbitmq.server.lifecycle.broker_server import BrokerServer
+from orbitmq.server.lifecycle.clock import Clock
+from orbitmq.server.lifecycle.namesrv import NamesrvServer
+from orbitmq.store import MessageStore
+from orbitmq.store import lock as store_lock
+from orbitmq.testing.simulation.disk import MemoryDisk
+from orbitmq.testing.simulation.loop import Node
+
+
+@dataclass(slots=True, eq=False)
+class Machine:
+    """One machine. Its process is the newest of several lives."""
+
+    name: str
+    port: int
+    root: Path
+    clock: Clock
+    node: Node = field(default_factory=lambda: Node("none yet"))
+    life: int = 0
+    is_up: bool = False
+    """True from the start of its process until its end."""
+    is_busy: bool = False
+    """True while a fault acts on it."""
+
+    @property
+    def address(self) -> str:
+        """Where its process listens."""
+        return f"127.0.0.1:{self.port}"
+
+    def next_node(self) -> Node:
+        """The process of its next life."""
+        self.life += 1
+        self.node = Node(f"{self.name}, life {self.life}", self.name)
+        self.is_up = True
+        return self.node
+
+
+@dataclass(slots=True, eq=False)
+class NamesrvMachine(Machine):
+    """The machine of a name server."""
+
+    server: NamesrvServer | None = None
+
+
+@dataclass(slots=True, eq=False)
+class ControllerMachine(Machine):
+    """The machine of a controller."""
+
+    server: ControllerServer | None = None
+
+
+@dataclass(slots=True, eq=False)
+class BrokerMachine(Machine):
+    """The machine of a broker."""
+
+    disk: MemoryDisk = field(kw_only=True)
+    number: int = 0
+    server: BrokerServer | None = None
+    is_ready: bool = False
+    """True once its broker has started."""
+    checked: int = 0
+    end: int = 0
+    """Where its log ended when its last life did: what is there for sure."""
+    reached: int = 0
+    """The furthest that its log ever went."""
+    gone_ids: set[int] = field(default_factory=set)
+    """Ids that a controller gave it, and that it has forgotten with its disk."""
+    seen: tuple[object, ...] = ()
+    """Its state at the last look."""
+
+    @property
+    def store(self) -> MessageStore | None:
+        """The store of its broker, while that runs."""
+        return getattr(self.server, "store", None) if self.is_up else None
+
+    def held_end(self, *, on_disk: bool) -> int:
+        """Where its log ends: that which a power cut leaves, or that which the death of its process does."""
+        store = self.store
+        if store is None:
+            return self.end
+        return store.durable_offset if on_disk else store.max_physical
+
+    def unlock(self) -> None:
+        """Lets the next life have the data folder, though the last one died amid its start."""
+        path = self.root / "lock"
+        if path.exists():
+            found = path.stat()
+            store_lock._locked.discard((found.st_dev, found.st_ino))
+        store = getattr(self.server, "store", None)
+        if store is not None:
+            store._lock.release()
+
+    def wipe(self, disk: MemoryDisk) -> None:
+        """Puts an empty disk in."""
+        shutil.rmtree(self.root, ignore_errors=True)
+        self.disk = disk
+        self.end = self.checked = 0

@@ -1,0 +1,184 @@
+"""One run of a world, from the loop's first step to its last: the same for one broker and for clusters."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import gc
+import logging
+import sys
+import tempfile
+import traceback
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+from unittest import mock
+
+from orbitmq.server.lifecycle.clock import Clock
+from orbitmq.store import FlushFailed, StoreUnavailable
+from orbitmq.store.timer import recovery as timer_recovery
+from orbitmq.store.timer import wheel as timer_wheel
+from orbitmq.testing.simulation.loop import Node, Stuck, VirtualLoop
+
+WALL_MS = 1_700_000_000_000
+"""The wall clock when the virtual one began."""
+WHEEL_SLOTS = 8_192
+"""Seconds in a turn of the timer wheel: longer than any run, as the real one's two weeks are. Those have
+38 MB, and every start behind a crash fills them anew.
+"""
+ENDS_TRIED = 8
+FAILURES_OF_DISKS = (errno.ENOSPC, errno.EIO)
+"""Errors of a disk that a broker may log with a traceback: promises hold all the same."""
+
+
+class Playable(Protocol):
+    """A world that can be played."""
+
+    loop: VirtualLoop
+
+    def break_(self, rule: str, detail: str) -> None:
+        """Notes a breach."""
+
+    def nodes(self) -> Iterable[Node]:
+        """Everything that may still run."""
+
+    def let_go(self) -> None:
+        """Drops what the process holds for the world: locks."""
+
+
+WorldT = TypeVar("WorldT", bound=Playable)
+OutcomeT = TypeVar("OutcomeT")
+
+
+class VirtualClock(Clock):
+    """The wall clock of a machine: set wrong by `offset_ms`, and of its own speed."""
+
+    def __init__(self, loop: VirtualLoop, offset_ms: int = 0, rate: float = 1.0) -> None:
+        self._loop = loop
+        self._began = loop.now_seconds
+        self._offset_ms = offset_ms
+        self._rate = rate
+
+    def jump(self, ms: int) -> None:
+        """Somebody sets the clock while nothing runs that had read it."""
+        self._offset_ms += ms
+
+    def now(self) -> int:
+        passed = self._began + (self._loop.now_seconds - self._began) * self._rate
+        return WALL_MS + self._offset_ms + int(passed * 1000)
+
+
+class _Failures(logging.Handler):
+    """Turns what is logged with a traceback into a breach."""
+
+    def __init__(self, break_: Callable[[str, str], None]) -> None:
+        super().__init__(logging.ERROR)
+        self._break = break_
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.exc_info[1] is not None:
+            error = record.exc_info[1]
+            is_disk = isinstance(error, FlushFailed | StoreUnavailable)
+            if is_disk or getattr(error, "errno", None) in FAILURES_OF_DISKS:
+                return
+            frames = traceback.extract_tb(error.__traceback__)[-3:]
+            where = " < ".join(f"{Path(one.filename).name}:{one.lineno}" for one in reversed(frames))
+            self._break("failed", f"{record.getMessage()}: {error!r} at {where}")
+
+
+def play(
+    make: Callable[[Path], WorldT],
+    play_it: Callable[[WorldT], Awaitable[None]],
+    outcome_of: Callable[[WorldT], OutcomeT],
+    longest_seconds: float,
+) -> OutcomeT:
+    """Makes a world over a temporary folder, plays it, and gives its outcome; nothing of it is left then."""
+    gc.disable()
+    gc.freeze()  # the collection at the end has this run's objects to look at, not the whole program's
+    # Work that a killed process left half done ends where it stands; its `finally` has nobody to tell.
+    hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
+    log = logging.getLogger("orbitmq")
+    before = log.level, log.propagate
+    log.propagate = False
+    try:
+        return _play(make, play_it, outcome_of, longest_seconds)
+    finally:
+        gc.enable()
+        for _ in range(3):  # what is closed leaves something behind
+            gc.collect()
+        gc.unfreeze()
+        sys.unraisablehook = hook
+        log.setLevel(before[0])
+        log.propagate = before[1]
+
+
+def _play(
+    make: Callable[[Path], WorldT],
+    play_it: Callable[[WorldT], Awaitable[None]],
+    outcome_of: Callable[[WorldT], OutcomeT],
+    longest_seconds: float,
+) -> OutcomeT:
+    fast = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(
+        prefix="orbitmq-simulation-", dir=fast if fast.is_dir() else None, ignore_cleanup_errors=True
+    ) as folder:
+        world = make(Path(folder))
+        failures = _Failures(world.break_)
+        log = logging.getLogger("orbitmq")
+        log.addHandler(failures)
+        log.setLevel(logging.ERROR)
+        try:
+            asyncio.set_event_loop(world.loop)
+            with _small_wheel():
+                world.loop.run_until_complete(asyncio.wait_for(play_it(world), longest_seconds))
+        except (Stuck, TimeoutError) as error:
+            world.break_("stuck", f"nothing goes on: {error!r}")
+        except Exception as error:
+            world.break_("failed", f"the run ended with {error!r}")
+        finally:
+            for failure in world.loop.failures:
+                world.break_("failed", failure)
+            log.removeHandler(failures)
+            outcome = outcome_of(world)
+            log.setLevel(logging.CRITICAL + 1)
+            _discard(world)
+    return outcome
+
+
+@contextlib.contextmanager
+def _small_wheel() -> Iterator[None]:
+    with (
+        mock.patch.multiple(timer_wheel, SLOTS=WHEEL_SLOTS, WHEEL_BYTES=WHEEL_SLOTS * timer_wheel.SLOT_BYTES),
+        mock.patch.object(timer_recovery, "LOOK_BACK_MS", WHEEL_SLOTS * 500 - 60_000),
+    ):
+        yield
+
+
+def _discard(world: Playable) -> None:
+    """Lets go of everything without running any of it."""
+    loop: Any = world.loop
+    world.let_go()
+    loop.set_exception_handler(lambda loop, context: None)
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+    for node in world.nodes():
+        node.is_dead = True
+    loop._ready.clear()
+    loop._scheduled.clear()
+    asyncio.set_event_loop(None)
+    loop.close()
+    for task in tasks:
+        _end(task)
+
+
+def _end(task: asyncio.Task[Any]) -> None:
+    """Ends a task's coroutine where it stands. On a closed loop its `finally` fails sooner or later."""
+    coroutine: Any = task.get_coro()
+    for _ in range(ENDS_TRIED):
+        try:
+            coroutine.close()
+            return
+        except BaseException:  # of a process that is dead
+            continue

@@ -1,0 +1,160 @@
+"""Findings of simulated clusters, each told as the story that showed it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from orbitmq.broker.broker import Broker
+from orbitmq.protocol.requests.controller import ControllerAlterSyncStateSet
+from orbitmq.server.ha.controller_client import ControllerClient
+from orbitmq.testing.simulation.cluster import Cluster, Fault, run
+from orbitmq.testing.simulation.machines import BrokerMachine
+from tests.kit.store import message
+
+SEED = 1
+
+
+def play(script: Fault, **mode: Any) -> None:
+    """Plays a script to its end, which raises what it finds. Nothing counts of what happens behind it."""
+    found: list[BaseException | None] = []
+
+    async def to_the_end(cluster: Cluster) -> None:
+        try:
+            await script(cluster)
+            found.append(None)
+        except AssertionError as error:
+            found.append(error)
+        cluster.break_("failed", "the script is over")
+
+    outcome = run(SEED, script=to_the_end, **mode)
+    assert found, outcome.broken
+    if found[0] is not None:
+        raise found[0]
+
+
+def members(cluster: Cluster) -> tuple[BrokerMachine, BrokerMachine]:
+    """The master, and a slave of its group."""
+    group = cluster.groups[0]
+    return group.master, next(one for one in group.members if one is not group.master)
+
+
+def store_of(broker: BrokerMachine) -> Any:
+    assert broker.store is not None
+    return broker.store
+
+
+def in_sync(cluster: Cluster) -> int:
+    decided = cluster.groups[0].decided
+    return 0 if decided is None else len(decided.sync_state_set)
+
+
+@pytest.mark.parametrize("has_controller", [False, True])
+def test_a_master_that_comes_back_empty_takes_no_topics_from_its_slaves(has_controller: bool) -> None:
+    """Slaves took over its table of topics, and deleted the queues of all that it did not know any more."""
+
+    async def script(cluster: Cluster) -> None:
+        master, slave = members(cluster)
+        await asyncio.sleep(3)
+        cluster.consensus.has_majority = False  # nobody is elected meanwhile
+        before = store_of(slave).topics()
+        clients = cluster.groups[0].clients
+        assert clients is not None
+        await clients.stop()
+        cluster.kill(master)
+        cluster.wipe(master)
+        await cluster.start(master)
+        await asyncio.sleep(5)
+        assert set(store_of(slave).topics()) >= set(before)
+
+    play(script, has_controller=has_controller, is_sync=False, sync_flush=False)
+
+
+def test_a_message_waits_for_a_member_that_is_about_to_join(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was stored between the master's wish to have it in the set and the end of that turn was
+    acknowledged at once: all of the log counted as confirmed there.
+    """
+    real = ControllerClient.call
+
+    async def script(cluster: Cluster) -> None:
+        master, _ = members(cluster)
+        others = [one for one in cluster.groups[0].members if one is not master]
+        for one in others:
+            await cluster.stop(one)
+        assert await cluster.until(lambda: in_sync(cluster) == 1)
+        server, store = master.server, store_of(master)
+        assert server is not None
+        confirmed: list[tuple[int, int]] = []
+
+        async def call(self: ControllerClient, request: Any) -> Any:
+            if (
+                isinstance(request, ControllerAlterSyncStateSet)
+                and len(request.body.sync_state_set or ()) > 1
+            ):
+                before = store.max_physical
+                store.append(message(1, topic="T"), master.clock.now())
+                server._after_turn(master.clock.now())
+                confirmed.append((before, store.confirm_offset))
+            return await real(self, request)
+
+        monkeypatch.setattr(ControllerClient, "call", call)
+        for one in others:
+            await cluster.start(one)
+        assert await cluster.until(lambda: bool(confirmed))
+        assert confirmed[0][1] <= confirmed[0][0], "those who join have not got it yet"
+
+    play(script, has_controller=True, is_sync=True, sync_flush=False)
+
+
+def test_a_broker_that_was_started_anew_shows_nothing_that_was_never_confirmed() -> None:
+    """All that it found in its log counted as confirmed, and its group's next master has other messages
+    there.
+    """
+
+    async def script(cluster: Cluster) -> None:
+        master, _ = members(cluster)
+        await asyncio.sleep(2)
+        for one in cluster.groups[0].members:
+            if one is not master:
+                one.node.stopped_until = cluster.loop.time() + 1_000
+        await asyncio.sleep(1.5)
+        confirmed, end = store_of(master).confirm_offset, store_of(master).max_physical
+        assert confirmed < end
+        for controller in cluster.controllers:
+            cluster.kill(controller)
+        cluster.kill(master)
+        await cluster.start(master)
+        assert store_of(master).max_physical == end
+        assert store_of(master).visible_physical <= confirmed
+        assert all(store_of(master).max_offset(topic, 0) == 0 for topic in store_of(master).topics())
+
+    play(script, has_controller=True, is_sync=True, sync_flush=False)
+
+
+@pytest.mark.parametrize("sync_flush", [False, True])
+def test_a_new_master_takes_up_its_work_from_all_of_the_log(
+    sync_flush: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looked no further than its last master had confirmed or its disk had, and delivered delayed
+    messages and published transactions a second time that were delivered there.
+    """
+    real = Broker.begin_mastership
+    seen: list[tuple[int, int]] = []
+
+    def begin(broker: Broker, now: int) -> Iterator[None]:
+        seen.append((broker.store.confirm_offset, broker.store.max_physical))
+        return real(broker, now)
+
+    async def script(cluster: Cluster) -> None:
+        master, _ = members(cluster)
+        await asyncio.sleep(3)
+        monkeypatch.setattr(Broker, "begin_mastership", begin)
+        cluster.kill(master)
+        assert await cluster.until(lambda: bool(seen))
+        confirmed, end = seen[0]
+        assert confirmed == end > 0
+
+    play(script, has_controller=True, is_sync=True, sync_flush=sync_flush)

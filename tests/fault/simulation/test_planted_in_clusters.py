@@ -1,0 +1,85 @@
+"""Defects planted into clusters, one at a time: a suite that finds none of them finds nothing.
+
+Each is a line or two that somebody could have written. A few seeds have to be enough to find it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from orbitmq.broker.ha.in_sync import InSyncSet
+from orbitmq.broker.ha.links import Links
+from orbitmq.controller import groups
+from orbitmq.controller.election import Choice
+from orbitmq.server.ha.controller_mode import ControllerMode
+from orbitmq.testing.simulation.cluster import run
+from orbitmq.testing.simulation.cluster_faults import FAULTS
+
+MOST_SEEDS = 8
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+DEFECTS: dict[str, tuple[Plant, tuple[str, ...], tuple[str, ...], dict[str, Any]]] = {}
+"""By name: how it is planted, the faults that show it, the rules it may break, and the mode."""
+
+
+def defect(rules: str, faults: str, **mode: Any) -> Callable[[Plant], Plant]:
+    def add(plant: Plant) -> Plant:
+        DEFECTS[plant.__name__] = (plant, tuple(faults.split()), tuple(rules.split(", ")), mode)
+        return plant
+
+    return add
+
+
+SAFE: dict[str, Any] = {"has_controller": True, "is_sync": True, "sync_flush": True}
+
+
+@defect("replicas, lost", "slow_link cut_off kill", **SAFE)
+def answers_do_not_wait_for_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(InSyncSet, "replicated", lambda in_sync, links: None)
+
+
+@defect("replicas, lost", "slow_link kill", has_controller=False, is_sync=True, sync_flush=True)
+def answers_do_not_wait_for_slaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Links, "reached_by", lambda links, slaves: 1 << 60)
+
+
+@defect("epochs, lost", "cut_off freeze", **SAFE)
+def a_master_goes_on_behind_its_lease_in_any_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another master's epoch is taken for its own."""
+    monkeypatch.setattr(ControllerMode, "may_answer", property(lambda mode: True))
+    real = ControllerMode._take
+
+    async def take(mode: ControllerMode, elected: Any) -> None:
+        if mode._broker.replication.epoch == 0 or elected.master_id == mode._id:
+            await real(mode, elected)
+        else:
+            await real(mode, elected._replace(master_id=mode._id, master_address="here"))
+
+    monkeypatch.setattr(ControllerMode, "_take", take)
+
+
+@defect("epochs, lost, replicas", "cut_off kill slow_link", **SAFE)
+def anybody_who_lives_is_elected(monkeypatch: pytest.MonkeyPatch) -> None:
+    def choose(group: Any, live: Any, *, first: int | None = None, **_: Any) -> Choice | None:
+        if group.was_never_elected and first is not None:
+            return Choice(first)
+        if group.master_id in live:
+            return Choice(group.master_id)
+        return Choice(max(live)) if live else None
+
+    monkeypatch.setattr(groups, "choose", choose)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", DEFECTS)
+def test_a_planted_defect_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant, faults, rules, mode = DEFECTS[name]
+    plant(monkeypatch)
+    chosen = {fault: FAULTS[fault] for fault in faults}
+    for seed in range(1, MOST_SEEDS + 1):
+        if any(broken.rule in rules for broken in run(seed, faults=chosen, **mode).broken):
+            return
+    pytest.fail(f"{MOST_SEEDS} seeds, and nobody noticed")
