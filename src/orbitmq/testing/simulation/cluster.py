@@ -269,8 +269,8 @@ class Cluster:
         for group in self.groups:
             for broker in group.members:
                 store = broker.store
-                if store is None or not broker.is_ready:
-                    continue
+                if store is None or not hasattr(broker.server, "broker"):
+                    continue  # a broker serves before its start has ended
                 assert broker.server is not None
                 replication = broker.server.broker.replication
                 end = store.max_physical
@@ -430,8 +430,8 @@ class Cluster:
 
     def _end_broker(self, broker: BrokerMachine, *, power_cut: bool) -> None:
         group = self.group_of(broker)
-        durable = broker.held_end(on_disk=True) if broker.is_ready else broker.end
-        broker.end = broker.held_end(on_disk=power_cut) if broker.is_ready else broker.end
+        durable = broker.held_end(on_disk=True)
+        broker.end = broker.held_end(on_disk=power_cut)
         broker.unlock()
         disk = broker.disk.reopened(power_cut=power_cut)
         disk.now_ms = broker.clock.now
