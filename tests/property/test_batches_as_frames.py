@@ -124,6 +124,19 @@ def test_frames_come_to_the_same_as_requests(brokers, batches, damage) -> None: 
     assert known(first) == known(second)
 
 
+def test_a_header_that_cannot_be_read_is_refused_alike_alone_and_among_others(
+    brokers: tuple[RealBroker, RealBroker],
+) -> None:
+    data = encode_command(batch([(0, b"x", b"")], born_timestamp=1 << 63).to_command(opaque=1))
+    other = encode_command(batch([(0, b"y", b"")]).to_command(opaque=2))
+    alone, among = (
+        broker.read(data + other, NOW + 1, at_once=at_once)
+        for broker, at_once in zip(brokers, (False, True), strict=True)
+    )
+    assert alone == among
+    assert alone[1][1] == {}
+
+
 @pytest.mark.parametrize(
     "properties",
     [

@@ -31,6 +31,7 @@ BESIDE_THE_CLASS = {
     ("PULL_MESSAGE", "orbitmqBulk"),
     ("LITE_PULL_MESSAGE", "orbitmqBulk"),
     ("CHECK_TRANSACTION_STATE", "bname"),
+    ("VIEW_MESSAGE_BY_ID", "orbitmqUnconfirmed"),
     ("QUERY_MESSAGE", "_UNIQUE_KEY_QUERY"),
     ("HEART_BEAT", "IS_SUPPORT_HEART_BEAT_V2"),
     ("HEART_BEAT", "IS_SUB_CHANGE"),

@@ -16,7 +16,7 @@ from orbitmq.options import (
     refused,
     without_effect,
 )
-from orbitmq.store.options import delays_ms
+from orbitmq.protocol.delay_levels import delays_ms
 
 _OWNER = "MessageStoreConfig"
 

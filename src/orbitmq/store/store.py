@@ -13,6 +13,7 @@ from collections.abc import Callable, Container, Generator, Iterable, Iterator, 
 from concurrent.futures import Executor
 from pathlib import Path
 
+from orbitmq.protocol.delay_levels import delays_ms
 from orbitmq.protocol.names import TIMER_TOPIC
 from orbitmq.protocol.records.message import BLANK_BYTES, StoredMessage
 from orbitmq.protocol.records.properties_cy import tags_code
@@ -37,7 +38,7 @@ from orbitmq.store.log.messages import (
 from orbitmq.store.log.raw_append import QueueFollower, RawAppend
 from orbitmq.store.log.retention import Retention
 from orbitmq.store.metrics import StoreFigures
-from orbitmq.store.options import StoreOptions, delays_ms
+from orbitmq.store.options import StoreOptions
 from orbitmq.store.periodic import PeriodicTask
 from orbitmq.store.queue.arrivals import Arrival, Arrivals
 from orbitmq.store.queue.consume_queue import UNIT, UNIT_BYTES, ConsumeQueue, QueueTable, due_time

@@ -13,12 +13,12 @@ from orbitmq.admin.commands.broker_status import broker_status
 from orbitmq.admin.commands.messages import page
 from orbitmq.protocol.bodies.metrics import TimerMetricsSerializeWrapper
 from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.delay_levels import DEFAULT_DELAY_LEVELS, delays_ms
 from orbitmq.protocol.errors import BrokerRefused, Malformed, OrbitError
 from orbitmq.protocol.names import SCHEDULE_TOPIC
 from orbitmq.protocol.requests.admin import GetTimerMetrics
 from orbitmq.protocol.requests.offset import SearchOffsetByTimestamp
 from orbitmq.protocol.requests.topic import GetTopicStatsInfo
-from orbitmq.store.options import DEFAULT_DELAY_LEVELS, delays_ms
 
 SLOT_MS = 900_000
 """Width of a calendar's slot: a quarter of an hour is a part of an hour in every time zone."""

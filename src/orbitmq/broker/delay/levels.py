@@ -21,6 +21,7 @@ from orbitmq.broker.metadata.snapshots import Snapshot
 from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.protocol.bodies.offset import ActedFor, DelayOffsetSerializeWrapper
 from orbitmq.protocol.bodies.version import DataVersion
+from orbitmq.protocol.delay_levels import DEFAULT_DELAY_LEVELS, delays_ms
 from orbitmq.protocol.names import SCHEDULE_TOPIC
 from orbitmq.protocol.records.message import PROPERTY_CRC_NAME, StoredMessage
 from orbitmq.protocol.records.message_cy import crc32
@@ -28,7 +29,6 @@ from orbitmq.protocol.records.properties import find_property
 from orbitmq.protocol.schema.json_body import require_member
 from orbitmq.store import Appended, PendingMessage, PutStatus
 from orbitmq.store.log.log_writer import LogWriter
-from orbitmq.store.options import DEFAULT_DELAY_LEVELS, delays_ms
 
 log = logging.getLogger(__name__)
 

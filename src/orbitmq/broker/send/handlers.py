@@ -40,13 +40,8 @@ _CODES = {
 @handlers(SendMessage, SendMessageV2, SendBatchMessage)
 def send(tables: SendTables, call: Call[AnySend], now: int) -> Result:
     """Stores one send that came by itself."""
-    try:
-        fixed = fixed_parts(tables)
-        taken = accept(tables, call, fixed.own_properties, now)
-    except Refused as refused:
-        refused.extra = extra_fields(tables)
-        raise
-    (result,) = _results(tables, [taken], now)
+    incoming = _accept(tables, call, fixed_parts(tables).own_properties, now)
+    (result,) = _results(tables, [incoming], now)
     if isinstance(result, Exception):
         raise result
     return result
@@ -61,13 +56,21 @@ def send_many(
     for command in commands:
         try:
             call: Call[AnySend] = Call(_REQUESTS[command.code].from_command(command), command, peer)
-            accepted.append(accept(tables, call, own, now))
-        except Refused as refused:
-            refused.extra = extra_fields(tables)
-            accepted.append(refused)
+            accepted.append(_accept(tables, call, own, now))
         except Exception as error:
             accepted.append(error)
     return _results(tables, accepted, now)
+
+
+def _accept(tables: SendTables, call: Call[AnySend], own: bytes, now: int) -> Incoming:
+    """Accepts a send whose header could be read. A refusal has the fields of answers to sends; that of a header
+    has none.
+    """
+    try:
+        return accept(tables, call, own, now)
+    except Refused as refused:
+        refused.extra = extra_fields(tables)
+        raise
 
 
 def _results(

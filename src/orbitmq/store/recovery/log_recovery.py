@@ -15,12 +15,13 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
+from orbitmq.protocol.delay_levels import delays_ms
 from orbitmq.protocol.records.message import INNER_BATCH, BadRecord
 from orbitmq.protocol.records.message_cy import FIXED_BYTES, ScannedRecord, Stop, decode_record, scan_records
 from orbitmq.store.errors import StoreCorrupt
 from orbitmq.store.files import segment_name
 from orbitmq.store.log.commit_log import CommitLog, Segment
-from orbitmq.store.options import StoreOptions, delays_ms
+from orbitmq.store.options import StoreOptions
 from orbitmq.store.queue.consume_queue import (
     BLANK_UNIT,
     UNIT,

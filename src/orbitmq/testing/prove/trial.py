@@ -19,9 +19,9 @@ from orbitmq.broker.auth.config_values import first_user
 from orbitmq.broker.options import BROKER_TABLE, BrokerSettings
 from orbitmq.nameserver.options import NAMESRV_TABLE
 from orbitmq.options import from_assignments, from_environment, read_file
+from orbitmq.protocol.delay_levels import delays_ms
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.protocol.remoting.signing import Credentials
-from orbitmq.store.options import delays_ms
 from orbitmq.testing.load.clients import LOST, TOPICS, Clients
 from orbitmq.testing.load.history import RULES, History
 from orbitmq.testing.prove.brokers import ApacheBroker, DoesNotStart, Given, Killable, OurBroker

@@ -22,10 +22,10 @@ from orbitmq.controller.groups import GROUP_KEYS
 from orbitmq.controller.options import CONTROLLER_TABLE
 from orbitmq.nameserver.options import NAMESRV_TABLE
 from orbitmq.options import Layer
+from orbitmq.protocol.delay_levels import delays_ms
 from orbitmq.server.controller.server import ControllerServer
 from orbitmq.server.lifecycle.broker_server import BrokerServer
 from orbitmq.server.lifecycle.namesrv import NamesrvServer
-from orbitmq.store.options import delays_ms
 from orbitmq.testing.load.clients import TOPICS
 from orbitmq.testing.load.history import Broken, Promise
 from orbitmq.testing.simulation.cluster_clients import ClusterClients, ClusterHistory

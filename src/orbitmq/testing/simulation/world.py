@@ -16,9 +16,9 @@ from pathlib import Path
 from orbitmq.broker.options import BROKER_TABLE
 from orbitmq.nameserver.options import NAMESRV_TABLE
 from orbitmq.options import Layer
+from orbitmq.protocol.delay_levels import delays_ms
 from orbitmq.server.lifecycle.broker_server import BrokerServer
 from orbitmq.server.lifecycle.namesrv import NamesrvServer
-from orbitmq.store.options import delays_ms
 from orbitmq.testing.load.clients import TOPICS, Clients
 from orbitmq.testing.load.history import Broken, History
 from orbitmq.testing.simulation.disk import MemoryDisk
