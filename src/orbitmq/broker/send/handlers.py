@@ -63,8 +63,8 @@ def send_many(
 
 
 def _accept(tables: SendTables, call: Call[AnySend], own: bytes, now: int) -> Incoming:
-    """Accepts a send whose header could be read. A refusal has the fields of answers to sends; that of a header
-    has none.
+    """Accepts a send whose header could be read. Its refusal has the fields of answers to sends; a header's has
+    none.
     """
     try:
         return accept(tables, call, own, now)
