@@ -63,9 +63,7 @@ def send_many(
 
 
 def _accept(tables: SendTables, call: Call[AnySend], own: bytes, now: int) -> Incoming:
-    """Accepts a send whose header could be read. Its refusal has the fields of answers to sends; a header's has
-    none.
-    """
+    """Accepts a send. Its refusal has the fields of answers to sends, as that of its header has not."""
     try:
         return accept(tables, call, own, now)
     except Refused as refused:
