@@ -221,8 +221,8 @@ def test_a_broker_that_could_not_flush_acknowledges_nothing_until_it_is_started_
             await senders.until(lambda: senders.refused.total() >= refused + 200)
             assert senders.acknowledged == last
             assert last <= set(names(await everything(broker.broker))), "reads go on"
-        assert senders.refused.keys() == {
-            ResponseCode.FLUSH_DISK_TIMEOUT,  # those who waited for the flush that failed
+        assert senders.refused.keys() <= {
+            ResponseCode.FLUSH_DISK_TIMEOUT,  # those who waited for the flush that failed, if any did
             ResponseCode.SERVICE_NOT_AVAILABLE,
         }
         assert not senders.failed
