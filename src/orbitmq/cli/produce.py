@@ -142,7 +142,8 @@ def produce(
 
     async def run() -> int:
         # A broker that is started again costs a pipe nothing: messages are tried for as long as in programs.
-        async with Producer(group, namesrv, **access.options) as producer:
+        # Each message is a send of its own: they spread over the queues, as those of applications do in time.
+        async with Producer(group, namesrv, join_sends=False, **access.options) as producer:
             return await _send_all(
                 producer,
                 (message(content) async for content in _paced(bodies, rate)),
