@@ -7,9 +7,7 @@ time; after a failure the next one is.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import uuid
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,11 +30,10 @@ from orbitmq.server.controller.consensus import (
     StoreWiped,
     parts,
 )
+from orbitmq.server.controller.identity import IDENTITY_KEY, PrefixIdentity
 
 log = logging.getLogger(__name__)
 
-IDENTITY_KEY = "identity"
-"""Says whose prefix it is, and tells a store that was wiped from one that never held anything."""
 MAX_CHANGES = 100
 """Changes of one transaction; etcd takes 128 operations."""
 MAX_BYTES = 1 << 20
@@ -87,43 +84,31 @@ class EtcdStore:
     ) -> None:
         self._endpoints = list(endpoints)
         self._prefix = f"{prefix}/"
-        self._group = group
         self._timeout = timeout_ms / 1000
         self._tls = tls
         self._channel: Any = None
         self._cluster_id = 0
-        self._identity = ""
+        self._identity = PrefixIdentity(
+            group,
+            store="etcd",
+            prefix=self._prefix,
+            key=f"key {self._prefix}{IDENTITY_KEY}",
+            if_new=f"the keys below {self._prefix} in etcd are new: restart this controller",
+        )
 
     async def open(self) -> None:
         """Checks the store; the first controller writes to whom the prefix belongs."""
         response = await self._call("KV", "Range", self._range(IDENTITY_KEY))
         if not response.kvs:
-            if self._identity:
+            if self._identity.text:
                 raise StoreWiped(
                     f"etcd at {self._names} has lost what controllers wrote below {self._prefix}: restore "
                     "its backup; or, to begin anew, stop all brokers of the groups, remove brokerIdentity "
                     "from their folders, and restart the controllers"
                 )
-            text = json.dumps({"group": self._group, "id": uuid.uuid4().hex})
-            await self._call("KV", "Txn", self._create(IDENTITY_KEY, text, 0))
+            await self._call("KV", "Txn", self._create(IDENTITY_KEY, self._identity.new_text(), 0))
             response = await self._call("KV", "Range", self._range(IDENTITY_KEY))
-        self._check_identity(response.kvs[0].value.decode())
-
-    def _check_identity(self, text: str) -> None:
-        try:
-            group = json.loads(text)["group"]
-        except (ValueError, KeyError, TypeError):
-            raise ForeignStore(
-                f"the key {self._prefix}{IDENTITY_KEY} in etcd is not of a controller"
-            ) from None
-        if group != self._group:
-            raise ForeignStore(
-                f"the prefix {self._prefix} in etcd belongs to the controllers of {group!r}, not of "
-                f"{self._group!r}: set storePrefix or controllerGroup"
-            )
-        if self._identity and text != self._identity:
-            raise StoreWiped(f"the keys below {self._prefix} in etcd are new: restart this controller")
-        self._identity = text
+        self._identity.check(response.kvs[0].value.decode())
 
     async def read(self, prefix: str = "") -> dict[str, str]:
         """All keys below a prefix with their texts."""

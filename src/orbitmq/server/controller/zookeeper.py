@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import uuid
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from typing import Any
 from urllib.parse import quote, unquote
@@ -35,10 +33,9 @@ from orbitmq.server.controller.consensus import (
     StoreWiped,
     parts,
 )
+from orbitmq.server.controller.identity import IDENTITY_KEY, PrefixIdentity
 from orbitmq.server.controller.zookeeper_client import Ensemble, Operation, ZooKeeperClient, ZooKeeperTls
 
-IDENTITY_KEY = "identity"
-"""Says whose prefix it is, and tells a store that was wiped from one that never held anything."""
 MAX_CHANGES = 100
 MAX_BYTES = 512 << 10
 """Size of one transaction; ZooKeeper takes 1 MiB (jute.maxbuffer)."""
@@ -73,10 +70,16 @@ class ZooKeeperStore:
     ) -> None:
         self._ensemble = Ensemble(tuple(endpoints), timeout_ms / 1000, tls)
         self._prefix = f"/{prefix.strip('/')}"
-        self._group = group
         self._base: ZooKeeperClient | None = None
         self._leases: dict[int, ZooKeeperClient] = {}
-        self._identity = ""
+        self._identity = PrefixIdentity(
+            group,
+            store="ZooKeeper",
+            prefix=self._prefix,
+            key=f"node {self._path(IDENTITY_KEY)}",
+            if_new=f"the nodes below {self._prefix} in ZooKeeper are new, or of another ensemble: check "
+            "storeAddress, and restart this controller",
+        )
         self._nodes: set[str] = set()
         """Names of nodes that were there when last looked: they are set, others are created."""
 
@@ -94,7 +97,7 @@ class ZooKeeperStore:
     async def _open(self, client: ZooKeeperClient) -> None:
         text = await self._read_identity(client)
         if text is None:
-            if self._identity:
+            if self._identity.text:
                 raise StoreWiped(
                     f"{self._ensemble} has lost what controllers wrote below {self._prefix}, or one of these "
                     "addresses is of another ensemble: correct storeAddress, or restore a backup; or, to "
@@ -102,12 +105,12 @@ class ZooKeeperStore:
                     "and restart the controllers"
                 )
             await self._make_prefix(client)
-            own = json.dumps({"group": self._group, "id": uuid.uuid4().hex}).encode()
+            own = self._identity.new_text().encode()
             with contextlib.suppress(NodeExistsError):
                 await client.call(lambda zk: zk.create_async(self._path(IDENTITY_KEY), own))
             text = await self._read_identity(client) or ""
-        is_first = not self._identity
-        self._check_identity(text)
+        is_first = not self._identity.text
+        self._identity.check(text)
         if is_first and len(self._ensemble.endpoints) > 1:
             await asyncio.gather(*(self._check_member(one) for one in self._ensemble.endpoints))
 
@@ -126,25 +129,6 @@ class ZooKeeperStore:
             with contextlib.suppress(NodeExistsError):
                 await client.transact([_create(path, "")])
 
-    def _check_identity(self, text: str) -> None:
-        try:
-            group = json.loads(text)["group"]
-        except (ValueError, KeyError, TypeError):
-            raise ForeignStore(
-                f"the node {self._path(IDENTITY_KEY)} in ZooKeeper is not of a controller"
-            ) from None
-        if group != self._group:
-            raise ForeignStore(
-                f"the prefix {self._prefix} in ZooKeeper belongs to the controllers of {group!r}, not of "
-                f"{self._group!r}: set storePrefix or controllerGroup"
-            )
-        if self._identity and text != self._identity:
-            raise StoreWiped(
-                f"the nodes below {self._prefix} in ZooKeeper are new, or of another ensemble: check "
-                "storeAddress, and restart this controller"
-            )
-        self._identity = text
-
     async def _check_member(self, endpoint: str) -> None:
         """ZooKeeper has no id of an ensemble: its members are known by holding the same identity."""
         alone = Ensemble((endpoint,), self._ensemble.timeout_seconds, self._ensemble.tls)
@@ -153,7 +137,7 @@ class ZooKeeperStore:
         except (StoreUnreachable, NoMajority):
             return  # it may be down; when it is up it may be in the minority, and serves nobody
         try:
-            if await self._read_identity(client) != self._identity:
+            if await self._read_identity(client) != self._identity.text:
                 raise ForeignStore(f"{self._ensemble}: its members are of two ensembles")
         except (StoreUnreachable, NoMajority):
             return
@@ -198,7 +182,7 @@ class ZooKeeperStore:
             text = await self._read_identity(client)
             if text is None:
                 raise StoreWiped(f"there is no {self._path(IDENTITY_KEY)} in ZooKeeper")
-            self._check_identity(text)
+            self._identity.check(text)
         except BaseException:
             client.close_soon()
             raise
