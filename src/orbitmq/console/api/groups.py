@@ -18,8 +18,10 @@ from orbitmq.admin.commands.reset_offset import (
     reset_offset,
 )
 from orbitmq.admin.diagnosis.evidence import Member
+from orbitmq.admin.diagnosis.failures import Failure, last_failures
 from orbitmq.admin.diagnosis.gathering import gather, members_of
 from orbitmq.admin.diagnosis.rules import diagnose
+from orbitmq.admin.reading.unread import oldest_unread
 from orbitmq.console.api.endpoint import Call, endpoint
 from orbitmq.console.api.problems import ApiError
 from orbitmq.console.security.roles import Role
@@ -51,6 +53,18 @@ class Groups(msgspec.Struct, rename="camel"):
     errors: list[str]
 
 
+class LastError(msgspec.Struct, rename="camel"):
+    """The newest failure of a topic's handlers, from dead letters and messages that come again."""
+
+    at_ms: int
+    exception: str
+    """The class; empty where the client tells none."""
+    text: str
+    attempts: int
+    dead_letter: bool
+    """False: the message comes again."""
+
+
 class GroupQueue(msgspec.Struct, rename="camel"):
     """One queue that a group reads."""
 
@@ -65,6 +79,12 @@ class GroupQueue(msgspec.Struct, rename="camel"):
     """Store time of the message consumed last."""
     owner: str | None
     """The member that reads it, if members tell."""
+    oldest_ms: int | None
+    """Store time of the next message; null without a backlog, and beyond the 64 queues with the largest."""
+    handler_ms: float | None
+    """Mean time that its member takes for a message of the topic, over the last minute."""
+    last_error: LastError | None
+    """The newest failure on its topic."""
 
 
 class MemberState(msgspec.Struct, rename="camel"):
@@ -190,7 +210,9 @@ async def get_group(call: Call[None, None]) -> GroupDetail:
     members = await members_of(admin, group, brokers, sorted(connections))
     if not progress.queues and not members and group not in await admin.groups():
         raise ApiError(404, "GROUP_NOT_EXIST", f"no group {group} is known", "Check the name.")
-    owners = {queue: one.client_id for one in members for queue in one.held}
+    owners = {queue: one for one in members for queue in one.held}
+    oldest = await oldest_unread(admin, progress.queues)
+    failures = await last_failures(admin, group)
     kinds = {tuple(sorted(one.subscriptions.items())) for one in members if one.answered}
     return GroupDetail(
         group,
@@ -208,7 +230,10 @@ async def get_group(call: Call[None, None]) -> GroupDetail:
                 one.broker_offset - one.consumer_offset,
                 one.pull_offset - one.consumer_offset,
                 one.last_timestamp,
-                owners.get(queue),
+                owners[queue].client_id if queue in owners else None,
+                oldest.get(queue),
+                _handler_ms(owners.get(queue), queue.topic),
+                _last_error(failures.get(queue.topic)),
             )
             for queue, one in progress.queues.items()
         ],
@@ -267,6 +292,19 @@ async def copy_group(call: Call[None, Clone]) -> Cloned:
     topics = await clone_group(call.cluster.admin, call.path["group"], name)
     call.after["topics"] = topics
     return Cloned(name, topics)
+
+
+def _handler_ms(member: Member | None, topic: str) -> float | None:
+    handling = None if member is None else member.handling.get(topic)
+    if handling is None or not (handling.ok_tps or handling.failed_tps):
+        return None
+    return handling.handler_ms
+
+
+def _last_error(found: Failure | None) -> LastError | None:
+    if found is None:
+        return None
+    return LastError(found.at_ms, found.exception, found.text, found.attempts, found.is_dead_letter)
 
 
 def _moment(to: Target) -> int:

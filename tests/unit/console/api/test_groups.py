@@ -1,9 +1,10 @@
 import asyncio
+from typing import Any
 
 import httpx
 import pytest
 
-from orbitmq import Admin, Message, Producer
+from orbitmq import FIRST_OFFSET, Admin, Message, Producer, PushConsumer, ReceivedMessage, Retry
 from orbitmq.admin.commands.group_create import create_group
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.bodies.queue import MessageQueue
@@ -37,6 +38,44 @@ def test_the_list_and_the_group_agree_with_the_broker(api: httpx.Client) -> None
         (3, 10, None)
     ]
     assert detail["members"] == []
+    [queue] = detail["queues"]
+    assert 0 < queue["oldestMs"] <= detail["atMs"]
+    assert (queue["handlerMs"], queue["lastError"]) == (None, None)
+
+
+def test_a_queue_tells_its_handler_time_and_last_error(
+    api: httpx.Client, console_broker: LocalBroker
+) -> None:
+    topic, group = "billed", "bills"
+    console_broker.create_topic(topic, 1)
+    handled = asyncio.Event()
+
+    async def handle(message: ReceivedMessage) -> None:
+        if message.body == b"bad":
+            raise Retry(delay_level=-1) from ValueError("no such customer")
+        handled.set()
+
+    async def told() -> dict[str, Any]:
+        while True:
+            queues = (await asyncio.to_thread(api.get, f"/api/clusters/here/groups/{group}")).json()["queues"]
+            own = [one for one in queues if one["topic"] == topic and one["lastError"]]
+            if own and own[0]["handlerMs"] is not None:
+                return dict(own[0])
+
+    async def fail_and_look() -> dict[str, Any]:
+        namesrv = console_broker.namesrv
+        async with PushConsumer(group, namesrv, consume_from_where=FIRST_OFFSET) as consumer:
+            consumer.subscribe(topic, "*", handle)
+            async with Producer("p", namesrv) as producer:
+                await producer.send_all([Message(topic, b"good"), Message(topic, b"bad")])
+            await asyncio.wait_for(handled.wait(), 60)
+            return await asyncio.wait_for(told(), 60)
+
+    queue = asyncio.run(fail_and_look())
+    assert queue["handlerMs"] >= 0
+    error = queue["lastError"]
+    assert (error["exception"], error["text"]) == ("ValueError", "no such customer")
+    assert (error["deadLetter"], error["attempts"]) == (True, 1)
 
 
 def test_the_cause_of_its_backlog_is_told(api: httpx.Client) -> None:

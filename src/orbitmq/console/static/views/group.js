@@ -49,10 +49,19 @@ function Queues({ group }) {
     { key: "end", title: t("Broker offset"), align: "number", hide: "narrow", cell: (one) => number(one.brokerOffset) },
     { key: "lag", title: t("Lag"), align: "number", cell: (one) => number(one.lag) },
     { key: "share", title: t("Share"), hide: "narrow", cell: (one) => html`<span class="bar"><progress max=${most} value=${one.lag} aria-label=${t("Share")}></progress></span>` },
+    { key: "oldest", title: t("Oldest waits"), align: "number", cell: (one) => html`<span title=${time(one.oldestMs)}>${one.oldestMs > 0 ? ago(one.oldestMs) : "–"}</span>` },
     { key: "age", title: t("Read up to"), align: "number", hide: "narrow", cell: (one) => html`<span title=${time(one.lastMs)}>${one.lastMs > 0 ? t("{age} ago", { age: ago(one.lastMs) }) : "–"}</span>` },
+    { key: "handler", title: t("Handler, ms"), align: "number", hide: "narrow", cell: (one) => rate(one.handlerMs) },
+    { key: "error", title: t("Last error"), hide: "narrow", cell: (one) => (one.lastError ? html`<${LastError} of=${one.lastError} />` : "–") },
     { key: "owner", title: t("Member"), hide: "narrow", cell: (one) => html`<span class="mono">${one.owner ?? "–"}</span>` },
   ];
   return html`<${Table} label=${t("Queues")} rows=${group.queues} rowKey=${(one) => `${one.topic} ${one.broker} ${one.queueId}`} columns=${columns} empty=${html`<${Empty} title=${t("No offsets yet")}>${t("The group has consumed nothing so far.")}<//>`} />`;
+}
+
+function LastError({ of }) {
+  const what = of.exception ? `${of.exception}${of.text ? `: ${of.text}` : ""}` : t("not told by its client");
+  const when = of.deadLetter ? t("dead letter {age} ago", { age: ago(of.atMs) }) : t("comes again, {age} ago", { age: ago(of.atMs) });
+  return html`<span class="last-error" title=${`${what} · ${time(of.atMs)}`}>${what.length > 60 ? `${what.slice(0, 59)}…` : what}</span><div class="quiet">${when} · ${t("tries: {count}", { count: number(of.attempts) })}</div>`;
 }
 
 function Members({ group }) {

@@ -1,6 +1,8 @@
 // Simplified Chinese. A test holds that every text of the pages is here.
 export default {
   "The console does not answer": "控制台无响应", "Check that it runs.": "请确认它正在运行。",
+  "Oldest waits": "最早未消费", "Last error": "最近错误", "not told by its client": "客户端未提供", "dead letter {age} ago": "{age} 前成为死信",
+  "comes again, {age} ago": "{age} 前，将重试", "tries: {count}": "尝试 {count} 次",
   "No such page": "没有此页面", "Skip to the content": "跳到正文", "Cluster": "集群", "Pages": "页面", "Language": "语言",
   "Log out": "退出登录", "No such cluster": "没有此集群", "This console knows: {names}": "本控制台的集群：{names}",
   "Cancel": "取消", "Working…": "处理中…", "name": "名称", "value": "值", "Try again": "重试", "Loading": "加载中",
