@@ -10,6 +10,7 @@ from typing import Any, Self
 import httpx
 
 from orbitmq.access import Access
+from orbitmq.console.security.single_sign_on import Provider
 from orbitmq.console.server import ConsoleServer
 from orbitmq.console.settings import ConsoleSettings
 
@@ -20,10 +21,20 @@ class RunningConsole:
     """`url` is its address; `client()` has the CSRF token of a first look at the session."""
 
     def __init__(
-        self, data_dir: Path, sample_seconds: float = 0.2, access: Access | None = None, **clusters: str
+        self,
+        data_dir: Path,
+        sample_seconds: float = 0.2,
+        access: Access | None = None,
+        provider: Provider | None = None,
+        **clusters: str,
     ) -> None:
         self._settings = ConsoleSettings(
-            clusters, data_dir, port=0, sample_seconds=sample_seconds, access=access or Access()
+            clusters,
+            data_dir,
+            port=0,
+            sample_seconds=sample_seconds,
+            access=access or Access(),
+            provider=provider,
         )
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)

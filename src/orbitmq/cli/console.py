@@ -15,6 +15,8 @@ from orbitmq.cli.flags import PORT, clear_ready_file
 from orbitmq.cli.logs import FORMATS, LEVELS, set_up
 
 if TYPE_CHECKING:
+    from orbitmq.console.security.roles import Role
+    from orbitmq.console.security.single_sign_on import Provider
     from orbitmq.console.server import ConsoleServer
     from orbitmq.console.settings import ConsoleSettings
     from orbitmq.server.lifecycle.broker_server import BrokerServer
@@ -103,7 +105,8 @@ Examples:
   orbitmq console --namesrv 127.0.0.1:9876
   orbitmq console --cluster east=ns1:9876 --cluster "west=ns2:9876;ns3:9876" --port 8081
   orbitmq console set-user ann --role operator
-  orbitmq console --listen 0.0.0.0 --https-cert cert.pem --https-key key.pem""",
+  orbitmq console --listen 0.0.0.0 --https-cert cert.pem --https-key key.pem
+  orbitmq console --oidc-issuer https://login.example --oidc-client-id mq --oidc-secret-file secret.txt""",
 )
 @access_flags
 @click.option(
@@ -131,6 +134,40 @@ Examples:
     help="Folder for users and the audit log.",
 )
 @click.option(
+    "--oidc-issuer",
+    metavar="URL",
+    help="OpenID Connect provider at which users log in; needs the extra oidc. Its address of the console is "
+    "URL-OF-THE-CONSOLE/api/sign-on/callback.",
+)
+@click.option("--oidc-client-id", metavar="ID", help="The console's id at the provider.")
+@click.option(
+    "--oidc-secret-file",
+    type=click.Path(path_type=Path),
+    help="File with the console's secret at the provider.",
+)
+@click.option(
+    "--oidc-role-claim",
+    metavar="NAME",
+    default="roles",
+    show_default=True,
+    help="Claim that gives the role: a text or a list; dots go into objects, as in realm_access.roles.",
+)
+@click.option(
+    "--oidc-role",
+    "oidc_roles",
+    metavar="VALUE=ROLE",
+    multiple=True,
+    help="A value of the claim, and its role: viewer, operator or admin. Repeatable; without it the "
+    "values are the names of roles.",
+)
+@click.option(
+    "--oidc-name-claim",
+    metavar="NAME",
+    default="preferred_username",
+    show_default=True,
+    help="Claim with the user's name; email or sub where it is missing.",
+)
+@click.option(
     "--ready-file", type=click.Path(path_type=Path), help="File that exists while the console is ready."
 )
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
@@ -146,6 +183,12 @@ def console(
     https_cert: Path | None,
     https_key: Path | None,
     data_dir: Path,
+    oidc_issuer: str | None,
+    oidc_client_id: str | None,
+    oidc_secret_file: Path | None,
+    oidc_role_claim: str,
+    oidc_roles: tuple[str, ...],
+    oidc_name_claim: str,
     ready_file: Path | None,
     log_level: str,
     log_format: str,
@@ -163,7 +206,21 @@ def console(
         clusters = {"default": namesrv, **clusters}
     server = console_server(
         ConsoleSettings(
-            clusters, data_dir.expanduser(), listen, port, _file(https_cert), _file(https_key), access
+            clusters,
+            data_dir.expanduser(),
+            listen,
+            port,
+            _file(https_cert),
+            _file(https_key),
+            access,
+            _provider(
+                oidc_issuer,
+                oidc_client_id,
+                _file(oidc_secret_file),
+                oidc_role_claim,
+                _roles(oidc_roles),
+                oidc_name_claim,
+            ),
         )
     )
     run(serve(server, ready_line="ready: console {server.url}", ready_file=ready_file))
@@ -212,6 +269,43 @@ def _clusters(named: tuple[str, ...]) -> dict[str, str]:
             raise click.UsageError(f"--cluster {name} is given twice")
         clusters[name] = namesrv
     return clusters
+
+
+def _provider(
+    issuer: str | None,
+    client_id: str | None,
+    secret_file: Path | None,
+    role_claim: str,
+    roles: dict[str, Role],
+    name_claim: str,
+) -> Provider | None:
+    from orbitmq.console.security.single_sign_on import Provider
+
+    if not issuer:
+        if client_id or secret_file or roles:
+            raise click.UsageError("--oidc-client-id, --oidc-secret-file and --oidc-role need --oidc-issuer")
+        return None
+    if not client_id or secret_file is None:
+        raise click.UsageError("--oidc-issuer needs --oidc-client-id and --oidc-secret-file")
+    secret = secret_file.read_text().strip()
+    if not secret:
+        raise click.UsageError(f"{secret_file} is empty")
+    return Provider(issuer, client_id, secret, role_claim, roles, name_claim)
+
+
+def _roles(given: tuple[str, ...]) -> dict[str, Role]:
+    from orbitmq.console.security.roles import parse_role
+
+    roles = {}
+    for text in given:
+        value, equals, role = text.rpartition("=")
+        if not equals or not value:
+            raise click.UsageError(f"--oidc-role {text}: expected VALUE=ROLE")
+        try:
+            roles[value] = parse_role(role)
+        except ValueError as error:
+            raise click.UsageError(f"--oidc-role {text}: {error}") from None
+    return roles
 
 
 def _file(path: Path | None) -> Path | None:

@@ -32,6 +32,7 @@ from orbitmq.console.api.endpoint import ENDPOINTS, Endpoint, Identity, answer, 
 from orbitmq.console.api.openapi import describe
 from orbitmq.console.api.problems import Problem
 from orbitmq.console.api.session import cookie_name
+from orbitmq.console.api.sign_on import sign_on_routes
 from orbitmq.console.console import Console
 from orbitmq.console.security.guard import Guard
 from orbitmq.console.security.roles import Role
@@ -61,6 +62,7 @@ def create_app(console: Console) -> Starlette:
 
     routes = [
         Route("/api/openapi.json", openapi),
+        *(sign_on_routes(console, console.sign_on) if console.sign_on else []),
         *(Route(one.path, _serve(console, one), methods=[one.method]) for one in ENDPOINTS),
         Route("/api/{rest:path}", unknown, methods=["GET", "POST", "PUT", "PATCH", "DELETE"]),
         Mount("/static", _Files(directory=STATIC)),
@@ -77,8 +79,12 @@ def identify(console: Console, request: Request) -> Identity | None:
         return Identity("local", Role.ADMIN, address, console.open_csrf_token)
     token = request.cookies.get(cookie_name(request.url.port), "")
     found = console.sessions.find(token, time.monotonic())
-    user = None if found is None else console.users.users.get(found.user)
-    if found is None or user is None:
+    if found is None:
+        return None
+    if found.external:
+        return Identity(found.user, found.role, address, found.csrf_token, token)
+    user = console.users.users.get(found.user)
+    if user is None:
         return None
     # The file of users may have changed since the login: the role is the one that stands there now.
     return Identity(user.name, user.role, address, found.csrf_token, token)

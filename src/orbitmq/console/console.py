@@ -11,6 +11,7 @@ from orbitmq.console.schemas import Schemas
 from orbitmq.console.security.audit import AuditLog
 from orbitmq.console.security.login_limit import LoginLimit
 from orbitmq.console.security.sessions import Sessions
+from orbitmq.console.security.single_sign_on import SingleSignOn
 from orbitmq.console.security.users import UserFile
 from orbitmq.console.settings import ConsoleSettings
 
@@ -22,6 +23,7 @@ class Console:
         self.settings = settings
         self.users = UserFile(settings.users_file)
         self.sessions = Sessions()
+        self.sign_on = SingleSignOn(settings.provider) if settings.provider else None
         self.login_limit = LoginLimit()
         self.hashing = asyncio.Semaphore(2)
         """A hash takes 16 MiB: so many at a time."""
@@ -36,7 +38,17 @@ class Console:
     @property
     def wants_login(self) -> bool:
         """True if users have to log in: there are some, or were at the start."""
-        return not self.settings.is_loopback or self._began_with_users or bool(self.users.users)
+        return (
+            not self.settings.is_loopback
+            or self.sign_on is not None
+            or self._began_with_users
+            or bool(self.users.users)
+        )
+
+    @property
+    def takes_passwords(self) -> bool:
+        """True if there are users with passwords, or nobody else could log in."""
+        return self.sign_on is None or bool(self.users.users)
 
     @property
     def uses_tls(self) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from orbitmq.access import Access
+from orbitmq.console.security.single_sign_on import Provider
 from orbitmq.options import OptionError
 
 DEFAULT_PORT = 8080
@@ -30,6 +31,8 @@ class ConsoleSettings:
     tls_key: Path | None = None
     access: Access = field(default_factory=Access)
     """The user and the TLS settings with which brokers are asked."""
+    provider: Provider | None = None
+    """The OpenID Connect provider at which users log in."""
     sample_seconds: float = 10.0
     """Interval between points of the charts."""
 
@@ -45,10 +48,10 @@ class ConsoleSettings:
             raise OptionError("a key needs its certificate: --https-cert")
         if self.is_loopback:
             return
-        if not self.users_file.exists():
+        if self.provider is None and not self.users_file.exists():
             raise OptionError(
                 f"a console on {self.listen} needs users: orbitmq console set-user NAME --role admin "
-                f"--data-dir {self.data_dir}"
+                f"--data-dir {self.data_dir}; or a provider: --oidc-issuer"
             )
         if self.tls_cert is None:
             raise OptionError(f"a console on {self.listen} needs TLS: --https-cert FILE --https-key FILE")

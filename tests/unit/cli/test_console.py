@@ -84,6 +84,18 @@ def test_a_port_that_is_taken_is_code_3(tmp_path: Path, capsys: pytest.CaptureFi
         (["--listen", "0.0.0.0"], "needs users: orbitmq console set-user"),
         (["--https-cert", "nothing.pem"], "is no file"),
         (["set-user", "ann"], "--role"),
+        (["--oidc-issuer", "https://login.example"], "needs --oidc-client-id and --oidc-secret-file"),
+        (["--oidc-client-id", "mq"], "need --oidc-issuer"),
+        (["--oidc-role", "admins"], "expected VALUE=ROLE"),
+        (["--oidc-role", "admins=root"], "viewer, operator or admin"),
+        (
+            [
+                *("--oidc-issuer", "http://login.example", "--oidc-client-id", "mq"),
+                "--oidc-secret-file",
+                __file__,
+            ],
+            "has to be https",
+        ),
     ],
 )
 def test_starts_that_are_refused_say_what_to_do(

@@ -25,6 +25,10 @@ class SessionState(msgspec.Struct, rename="camel"):
     """Goes with every change, in the header X-CSRF-Token."""
     clusters: list[str]
     version: str
+    password_login: bool = True
+    """Users of the console's own file may log in."""
+    sign_on: str | None = None
+    """The host of the OpenID Connect provider at which users may log in."""
 
 
 class Login(msgspec.Struct, rename="camel"):
@@ -52,6 +56,8 @@ async def get_session(call: Call[None, None]) -> SessionState:
         who.csrf_token if who else None,
         list(console.clusters) if who else [],
         __version__ if who else "",
+        console.takes_passwords,
+        console.sign_on.provider.host if console.sign_on else None,
     )
 
 
@@ -79,7 +85,7 @@ async def log_in(call: Call[None, Login]) -> SessionState:
     for one in subjects:
         console.login_limit.succeeded(one)
     token, session = console.sessions.open(user.name, user.role, time.monotonic())
-    call.headers["Set-Cookie"] = _cookie(console, call.request.url.port, token)
+    call.headers["Set-Cookie"] = session_cookie(console, call.request.url.port, token)
     return SessionState(
         True, user.name, user.role.title, session.csrf_token, list(console.clusters), __version__
     )
@@ -90,7 +96,7 @@ async def log_out(call: Call[None, None]) -> None:
     """End the session."""
     if call.who is not None and call.who.session is not None:
         call.console.sessions.close(call.who.session)
-    call.headers["Set-Cookie"] = _cookie(call.console, call.request.url.port, "") + "; Max-Age=0"
+    call.headers["Set-Cookie"] = session_cookie(call.console, call.request.url.port, "") + "; Max-Age=0"
 
 
 @endpoint("GET", "/api/audit", Role.ADMIN, rows=("entries",))
@@ -104,6 +110,7 @@ def cookie_name(port: int | None) -> str:
     return f"orbitmq_session_{port or 'default'}"
 
 
-def _cookie(console: Console, port: int | None, token: str) -> str:
+def session_cookie(console: Console, port: int | None, token: str) -> str:
+    """The header that gives a browser its session."""
     secure = "; Secure" if console.uses_tls else ""
     return f"{cookie_name(port)}={token}; Path=/; HttpOnly; SameSite=Strict{secure}"

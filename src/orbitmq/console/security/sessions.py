@@ -22,6 +22,8 @@ class Session:
     csrf_token: str
     began: float
     used: float
+    external: bool = False
+    """The role is a provider's of the time of the login, and not of the file of users."""
 
 
 class Sessions:
@@ -30,10 +32,10 @@ class Sessions:
     def __init__(self) -> None:
         self._sessions: OrderedDict[str, Session] = OrderedDict()
 
-    def open(self, user: str, role: Role, now: float) -> tuple[str, Session]:
+    def open(self, user: str, role: Role, now: float, *, external: bool = False) -> tuple[str, Session]:
         """A new session and its token; the one unused for longest ends where there are too many."""
         token = secrets.token_urlsafe(32)
-        session = Session(user, role, secrets.token_urlsafe(32), now, now)
+        session = Session(user, role, secrets.token_urlsafe(32), now, now, external)
         self._sessions[token] = session
         while len(self._sessions) > MAX_SESSIONS:
             self._sessions.popitem(last=False)

@@ -35,6 +35,7 @@ def test_nothing_is_told_before_the_login(guarded: RunningConsole) -> None:
     client = guarded.client()
     assert client.get("/api/session").json() == {
         "wantsLogin": True, "user": None, "role": None, "csrfToken": None, "clusters": [], "version": "",
+        "passwordLogin": True, "signOn": None,
     }  # fmt: skip
     for path in ("/api/clusters/here/overview", "/api/clusters/here/topics", "/api/audit"):
         answer = client.get(path)
