@@ -283,6 +283,21 @@ async def test_a_store_without_a_majority_decides_nothing_until_it_is_back(kind:
             assert info.next_broker_id == 2, "what was decided before is there"
 
 
+async def test_a_watch_of_etcd_ends_where_requests_go_to_another_member(tmp_path: Path) -> None:
+    with _servers("etcd", tmp_path, members=3) as servers:
+        async with (
+            _store(servers, "/p", store_timeout_ms=1_000) as store,
+            contextlib.aclosing(store.watch("members/")) as changes,
+            asyncio.timeout(LIMIT_SECONDS),
+        ):
+            await anext(changes)
+            servers.signal(signal.SIGSTOP)
+            with pytest.raises(NoMajority):
+                await store.read()
+            with pytest.raises(StoreUnreachable):
+                await anext(changes)
+
+
 async def test_a_member_that_does_not_answer_is_passed_over(servers: Servers, prefix: str) -> None:
     dead = f"127.0.0.1:{free_ports()}"
     settings = _settings(servers, prefix)

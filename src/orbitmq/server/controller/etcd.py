@@ -195,6 +195,10 @@ class EtcdStore:
         except rpc.AioRpcError as error:
             await self._next_member(channel)
             raise self._explain(error) from None
+        except asyncio.CancelledError:
+            if self._left(channel):
+                raise self._closed() from None
+            raise
         finally:
             stream.cancel()
 
@@ -256,10 +260,9 @@ class EtcdStore:
                 errors.append(self._explain(error))
                 await self._next_member(channel)
             except asyncio.CancelledError:
-                # A closed channel cancels its calls.
-                if self._channel is channel or (task := asyncio.current_task()) is None or task.cancelling():
+                if not self._left(channel):
                     raise
-                errors.append(StoreUnreachable(f"the connection to etcd at {self._names} was closed"))
+                errors.append(self._closed())
         # A member that answers tells more than one that does not.
         raise next((one for one in errors if not isinstance(one, StoreUnreachable)), errors[0])
 
@@ -268,6 +271,14 @@ class EtcdStore:
             self._channel = None
             self._endpoints.append(self._endpoints.pop(0))
             await channel.close()
+
+    def _left(self, channel: Any) -> bool:
+        """True if a call was cancelled since its channel was closed for the next member, and not its task."""
+        task = asyncio.current_task()
+        return self._channel is not channel and task is not None and not task.cancelling()
+
+    def _closed(self) -> StoreUnreachable:
+        return StoreUnreachable(f"the connection to etcd at {self._names} was closed")
 
     def _check_cluster(self, response: Any) -> None:
         cluster_id = response.header.cluster_id
