@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from typing import Any
 
 from orbitmq.controller.controller import Controller, Notice
 from orbitmq.controller.leadership import Leadership
@@ -16,6 +14,7 @@ from orbitmq.protocol.errors import OrbitError
 from orbitmq.server.controller.consensus import ConsensusError, ConsensusStore
 from orbitmq.server.controller.metrics import ControllerMetrics
 from orbitmq.server.controller.session import RETRY_SECONDS, Session
+from orbitmq.server.lifecycle.background import BackgroundTasks
 from orbitmq.server.lifecycle.clock import Clock
 from orbitmq.server.lifecycle.periodic import PeriodicTaskRunner
 from orbitmq.server.lifecycle.threads import Threads
@@ -56,7 +55,7 @@ class ControllerServer:
         self._clock = clock or Clock()
         self._threads = Threads()
         self._health = Health()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = BackgroundTasks()
         self._stopped = False
         self.controller: Controller
         self.session: Session
@@ -123,7 +122,7 @@ class ControllerServer:
         )
         self._metrics = ControllerMetrics(controller)
         self._health.http.pages["/metrics"] = self._metrics_page
-        self._running = asyncio.create_task(self.session.run(), name="session with the consensus store")
+        self._background.start(self.session.run(), "session with the consensus store")
         self._runner = PeriodicTaskRunner(self._clock.now, self._threads.for_periodic_tasks)
         interval_ms = settings.scan_not_active_broker_interval
         self._runner.start(PeriodicTask("check brokers", interval_ms, self._check))
@@ -145,7 +144,7 @@ class ControllerServer:
         self.turns.waits.durable(journal.committed)
         if journal.committed >= journal.version:
             for notice in self.controller.take_notices():
-                self._spawn(self._tell(notice))
+                self._background.start(self._tell(notice), "notice to a broker")
 
     def _connection_closed(self, connection_id: int) -> None:
         if not self._stopped:
@@ -159,11 +158,6 @@ class ControllerServer:
 
     def _close_idle(self, now: int) -> None:
         self.turns.listener.close_idle(self._settings.server_channel_max_idle_time_seconds)
-
-    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _tell(self, notice: Notice) -> None:
         try:
@@ -179,10 +173,7 @@ class ControllerServer:
         self._health.stopping()
         self.turns.dispatcher.going_away = True
         await self._runner.stop()
-        tasks = [self._running, *self._tasks]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._background.stop()
         await self.session.stop()
         await self.turns.stop()
         await self._pool.close()

@@ -80,6 +80,9 @@ class Session:
                 if str(error) != self.error:
                     log.error("no decisions until the consensus store is back: %s", error)
                 self.error = str(error)
+            except Exception as error:
+                log.exception("the session with the consensus store failed, and begins anew")
+                self.error = f"{type(error).__name__}: {error}"
             finally:
                 self._step_down()
             await asyncio.sleep(RETRY_SECONDS)
@@ -106,6 +109,8 @@ class Session:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         for task in ended:
+            if task.cancelled():  # nobody here did it: the store's client gave the request up
+                raise ConsensusError(f"{task.get_name()}: the request was given up")
             task.result()
 
     async def _give_back(self) -> None:

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import os
 import secrets
-from collections.abc import Callable, Container, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from ssl import SSLContext
@@ -32,6 +32,7 @@ from orbitmq.server.ha.controller_mode import ControllerMode
 from orbitmq.server.ha.identity import EpochFile, IdentityFile
 from orbitmq.server.ha.runner import ReplicationRunner
 from orbitmq.server.lifecycle.auth_file import load_auth
+from orbitmq.server.lifecycle.background import BackgroundTasks
 from orbitmq.server.lifecycle.broker_tasks import BrokerTasks
 from orbitmq.server.lifecycle.clock import Clock
 from orbitmq.server.lifecycle.periodic import PeriodicTaskRunner
@@ -95,7 +96,7 @@ class BrokerServer:
         self._threads = Threads()
         self._runner = PeriodicTaskRunner(self._clock.now, self._threads.for_periodic_tasks)
         self._reports = Reports(settings)
-        self._background: set[asyncio.Task[Any]] = set()
+        self._background = BackgroundTasks()
         self._flushing = False
         self._tells_later = False
         self._pushes_later = False
@@ -253,11 +254,11 @@ class BrokerServer:
             asyncio.get_running_loop().run_in_executor(self._threads.periodic, load_parser)
         broker.topics.drain_changed()
         self._reports.serve(broker, self.turns, self._clock.now)
-        first = self._spawn(self._registrar.register())
+        first = self._background.start(self._registrar.register(), "registration")
         # A name server that does not answer holds nobody up: it hears of us when it is back.
         await asyncio.wait({first}, timeout=FIRST_REGISTRATION_SECONDS)
         if settings.enable_controller_mode:
-            self._spawn(self._controller_mode.run())
+            self._background.start(self._controller_mode.run(), "controller mode")
         if settings.enable_slave_acting_master:
             self._acting = acting = ActingMaster(
                 broker,
@@ -269,7 +270,7 @@ class BrokerServer:
                 executor=self._threads.read,
                 ssl=client_context(settings),
             )
-            self._spawn(acting.run())
+            self._background.start(acting.run(), "the work of the master")
 
     async def _start_replication(self, ssl: SSLContext | None) -> None:
         self.replication = ReplicationRunner(
@@ -291,7 +292,7 @@ class BrokerServer:
             raise
 
     def _log_diverged(self, common_end: int) -> None:
-        self._spawn(self._controller_mode.cut_to(common_end))
+        self._background.start(self._controller_mode.cut_to(common_end), "cut of the log")
 
     def _file_of(self, option: str | None, name: str) -> Path:
         return Path(option or f"{self.settings.store_path_root_dir}/{name}").expanduser()
@@ -327,7 +328,7 @@ class BrokerServer:
             self.turns,
             now=self._clock.now,
             after_step=self._after_turn,
-            spawn=self._spawn,
+            start=self._background.start,
         )
         refresh_routes = PeriodicTask(
             "refresh routes",
@@ -389,7 +390,7 @@ class BrokerServer:
                 if not self._stopped:
                     self._start_periodic_tasks()
             if change.role is not Role.UNKNOWN:
-                self._spawn(self._registrar.register())
+                self._background.start(self._registrar.register(), "registration")
             self._after_turn(self._clock.now())
 
     async def truncate(self, physical_offset: int) -> int:
@@ -551,12 +552,6 @@ class BrokerServer:
 
         return taken
 
-    def _spawn(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        task = asyncio.get_running_loop().create_task(coroutine)
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
-        return task
-
     # The turn.
 
     def _after_turn(self, now: int) -> None:
@@ -583,7 +578,9 @@ class BrokerServer:
                 broker.held_notices.arrived(arrivals)
         self._wake()
         while broker.role_requests.pending:
-            self._spawn(self._change_as_asked(broker.role_requests.pending.popleft()))
+            self._background.start(
+                self._change_as_asked(broker.role_requests.pending.popleft()), "change of role"
+            )
         if broker.role_requests.has_news:
             broker.role_requests.has_news = False
             self._controller_mode.wake()
@@ -632,7 +629,7 @@ class BrokerServer:
             self._after_turn(self._clock.now())
 
         if topics:
-            self._spawn(ask())
+            self._background.start(ask(), "routes asked of name servers")
 
     def _saved(self, tables: Iterable[str]) -> None:
         names = list(tables)
@@ -697,10 +694,7 @@ class BrokerServer:
     async def _end_work(self) -> None:
         """Ends what comes round, what runs in the background and replication, and waits for it."""
         await self._runner.stop()
-        background = list(self._background)
-        for task in background:
-            task.cancel()
-        await asyncio.gather(*background, return_exceptions=True)
+        await self._background.stop()
         if hasattr(self, "replication"):
             await self.replication.stop()
 

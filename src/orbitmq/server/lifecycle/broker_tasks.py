@@ -34,7 +34,7 @@ CHECK_PAUSE_SECONDS = 0.005
 class BrokerTasks:
     """The periodic tasks of one broker.
 
-    `after_step(now)` is called behind each step that may have stored something or woken somebody, `spawn`
+    `after_step(now)` is called behind each step that may have stored something or woken somebody, `start`
     starts what has to be waited for.
     """
 
@@ -47,7 +47,7 @@ class BrokerTasks:
         *,
         now: Callable[[], int],
         after_step: Callable[[int], None],
-        spawn: Callable[[Coroutine[Any, Any, Any]], object],
+        start: Callable[[Coroutine[Any, Any, Any]], object],
     ) -> None:
         self._broker = broker
         self._table_writer = table_writer
@@ -55,7 +55,7 @@ class BrokerTasks:
         self._turns = turns
         self._now = now
         self._after_step = after_step
-        self._spawn = spawn
+        self._start = start
         self._stopped = False
 
     def stop(self) -> None:
@@ -138,10 +138,10 @@ class BrokerTasks:
         return run
 
     def _saving(self, table: str) -> Callable[[int], object]:
-        return lambda now: self._spawn(self._table_writer.save(table))
+        return lambda now: self._start(self._table_writer.save(table))
 
     def _register(self, now: int) -> None:
-        self._spawn(self._registrar.register(force=self._broker.settings.force_register))
+        self._start(self._registrar.register(force=self._broker.settings.force_register))
 
     def _run_pop_timers(self, now: int) -> None:
         self._broker.run_pop_timers(now)
@@ -149,7 +149,7 @@ class BrokerTasks:
 
     def _tend_filters(self, now: int) -> None:
         self._broker.filters.tend(self._broker.clients, now)
-        self._spawn(self._table_writer.save(self._broker.filters.NAME))
+        self._start(self._table_writer.save(self._broker.filters.NAME))
 
     def _expire_clients(self, now: int) -> None:
         settings = self._broker.settings

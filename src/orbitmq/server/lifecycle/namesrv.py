@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
 
 from orbitmq.nameserver.handlers.config import OPTIONS_FILE
 from orbitmq.nameserver.kv import KVConfig
@@ -17,6 +15,7 @@ from orbitmq.net.address import format_address
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.server.errors import StartError
+from orbitmq.server.lifecycle.background import BackgroundTasks
 from orbitmq.server.lifecycle.clock import Clock
 from orbitmq.server.lifecycle.periodic import PeriodicTaskRunner
 from orbitmq.server.lifecycle.table_writer import TableFile, TableWriter, load_table, made_at_once
@@ -66,7 +65,7 @@ class NamesrvServer:
         self._clock = clock or Clock()
         self._threads = Threads()
         self._health = Health()
-        self._telling: set[asyncio.Task[None]] = set()
+        self._background = BackgroundTasks()
         self._stopped = False
         self.nameserver: NameServer
         self.turns: Turns
@@ -142,7 +141,7 @@ class NamesrvServer:
     def _after_turn(self, now: int) -> None:
         self._table_writer.notice()
         for notice in self.nameserver.take_notices():
-            self._spawn(self._tell(notice))
+            self._background.start(self._tell(notice), "notice to a broker")
         self._pool.close_idle()
 
     def _connection_closed(self, connection_id: int) -> None:
@@ -159,11 +158,6 @@ class NamesrvServer:
     def _close_idle(self, now: int) -> None:
         self.turns.listener.close_idle(self._settings.server_channel_max_idle_time_seconds)
 
-    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(coroutine)
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
-
     async def _tell(self, notice: Notice) -> None:
         try:
             await self._pool.send_oneway(notice.address, notice.request)
@@ -178,10 +172,7 @@ class NamesrvServer:
         self._health.stopping()
         self.turns.dispatcher.going_away = True
         await self._runner.stop()
-        telling = list(self._telling)
-        for task in telling:
-            task.cancel()
-        await asyncio.gather(*telling, return_exceptions=True)
+        await self._background.stop()
         await self._table_writer.save_dirty()
         await self.turns.stop()
         await self._pool.close()

@@ -17,6 +17,7 @@ from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.protocol.requests.ha import BrokerHeartbeat
 from orbitmq.protocol.requests.route import GetBrokerMemberGroup, RegisterBroker
+from orbitmq.server.lifecycle.background import BackgroundTasks
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ class Registrar:
         self._timeout_ms = broker.settings.register_broker_timeout_mills
         self._pool = ConnectionPool(ssl=ssl, credentials=own_credentials(broker.settings))
         self._names = NameServers(addresses, self._pool, self._timeout_ms)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = BackgroundTasks()
         self._stopped = False
         self._unreachable: set[str] = set()
         settings = broker.settings
@@ -140,9 +141,7 @@ class Registrar:
             self._heartbeat_timeout_ms,
         )
         for address in self._addresses:
-            task = asyncio.create_task(self._tell(address, request), name=f"tell {address} of topics")
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._background.start(self._tell(address, request), f"notice of topics to {address}")
 
     async def _tell(self, address: str, request: RegisterBroker) -> None:
         try:
@@ -162,10 +161,7 @@ class Registrar:
         await self._pool.close()
 
     async def _leave(self) -> None:
-        telling = list(self._tasks)
-        for task in telling:
-            task.cancel()
-        await asyncio.gather(*telling, return_exceptions=True)
+        await self._background.stop()
         request = registration.unregister(self._broker.identity)
 
         async def leave(address: str) -> None:
