@@ -24,6 +24,8 @@ class MemoryStore:
     durable_offset: int = 0
     timers: None = None
     """There are no files for timer messages."""
+    visible: dict[tuple[str, int], int] = field(default_factory=dict)
+    """The ends of queues of which readers do not see all."""
     is_pressed: bool = False
     refuse: PutStatus | None = None
     """Status that every append is refused with, if any."""
@@ -115,10 +117,10 @@ class MemoryStore:
         return 0 if (topic, queue_id) in self.queues else -1
 
     def queue_end(self, topic: str, queue_id: int) -> int:
-        return self.max_offset(topic, queue_id)
+        return len(self.queues.get((topic, queue_id), ()))
 
     def max_offset(self, topic: str, queue_id: int) -> int:
-        return len(self.queues.get((topic, queue_id), ()))
+        return self.visible.get((topic, queue_id), self.queue_end(topic, queue_id))
 
     def queue_ids(self, topic: str) -> list[int]:
         return sorted(queue_id for name, queue_id in self.queues if name == topic)

@@ -332,7 +332,7 @@ class Broker:
             cut_to = store.queue_end(topic, queue_id)
             if cut_to < last and self.offsets.get(group, topic, queue_id) > cut_to:
                 self.offsets.store(group, topic, queue_id, cut_to, now)
-        self.delay.follow_truncation(store.segment_bytes)
+        self.delay.follow_truncation()
         self.dirty_tables.mark(self.offsets.NAME)
         return end
 

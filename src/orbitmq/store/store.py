@@ -263,14 +263,16 @@ class MessageStore:
         first = max(0, self.min_offset(TIMER_TOPIC, 0))
 
         def physical_of(queue_offset: int) -> int:
-            unit = self._lookup.unit(TIMER_TOPIC, 0, max(first, queue_offset))
+            queue = self._queues.find(TIMER_TOPIC, 0)
+            unit = None if queue is None else self._queues.unit(queue, max(first, queue_offset))
             return self._log.max_physical if unit is None else unit[0]
 
         self.timers = TimerFiles.open(
             self.options,
             self._disk,
             self._log,
-            queue_range=(first, self.max_offset(TIMER_TOPIC, 0)),
+            # A replica has messages that its readers do not see yet, and they wait like the others.
+            queue_range=(first, self.queue_end(TIMER_TOPIC, 0)),
             physical_of=physical_of,
             clean=clean,
             now_ms=now_ms,
@@ -560,7 +562,7 @@ class MessageStore:
         """Opens the files of timers anew, without what they know of messages that are not in the log."""
         timers = self.timers
         assert timers is not None
-        timers.go_back(self._log, self.max_offset(TIMER_TOPIC, 0))
+        timers.go_back(self._log, self.queue_end(TIMER_TOPIC, 0))
         timers.close(None)
         self._open_timers(False, now_ms)
 
@@ -758,6 +760,12 @@ class MessageStore:
     def records_from(self, physical_offset: int) -> Iterator[StoredMessage]:
         """The records of the log from a physical offset on. Reads the disk: for the start."""
         return self._log.records(physical_offset)
+
+    def segment_before(self, time_ms: int) -> int:
+        """The start of the last segment whose first record was stored before a time; of the first one if
+        none was. Everything stored at that time or later stands behind it.
+        """
+        return self._log.segment_before(time_ms)
 
     def physical_offset_of(self, topic: str, queue_id: int, queue_offset: int) -> tuple[int, int, int] | None:
         """(physical offset, size, tags code) of a message, None if the queue does not have it."""

@@ -105,6 +105,7 @@ class DelayStore(Protocol):
     def units(self, topic: str, queue_id: int, queue_offset: int, count: int) -> bytes: ...
     def message_at(self, physical_offset: int, size: int) -> StoredMessage | None: ...
     def records_from(self, physical_offset: int) -> Iterable[StoredMessage]: ...
+    def segment_before(self, time_ms: int) -> int: ...
     def append_many(
         self, messages: Sequence[PendingMessage], now_ms: int, answers: list[Appended]
     ) -> list[Appended]: ...
@@ -115,12 +116,12 @@ class DelayStore(Protocol):
 
 @dataclass(slots=True)
 class Progress:
-    """Positions that may be saved once the log is on the disk up to `physical_offset`.
+    """Positions, and the part of the log in which deliveries tell of them."""
 
-    Whatever was delivered beyond them stands behind it.
-    """
-
-    physical_offset: int
+    physical_offset: int | None
+    """Whatever was delivered beyond the positions stands behind it; None where nobody knows."""
+    log_end: int
+    """Whatever was delivered up to the positions stands before it: a log that ends earlier lacks some."""
     positions: dict[int, int]
 
 
@@ -176,9 +177,10 @@ class DelayDelivery:
         self._store = store
         self._dirty_tables = dirty_tables
         self._saved_to: int | None = None
-        self._savable = Progress(0, {})
+        self._savable = Progress(0, 0, {})
         self._progress: Progress | None = None
         self._delivered_to = 0
+        self._is_started = False
         self._put: _Put | None = None
         self._known: Counter[Identity] = Counter()
         self._known_to_ms = 0
@@ -191,6 +193,7 @@ class DelayDelivery:
         self._settle_progress()
         self._put = self._progress = None
         self._known.clear()
+        self._is_started = False
         self.positions = dict(self._savable.positions)
         self._saved_to = self._savable.physical_offset
 
@@ -199,6 +202,7 @@ class DelayDelivery:
         behind them. Call after `load_text`, and to go on after `stop`.
         """
         self._delivered_to = self._store.max_physical
+        self._is_started = True
         if self._saved_to is None and not self.positions:
             # There is no file, and it may be that it could never be written: on a disk that was full.
             self._saved_to = 0
@@ -208,22 +212,29 @@ class DelayDelivery:
                     self._known[_identity(record.topic, record.queue_id, record)] += 1
                     self._known_to_ms = record.store_timestamp
         for level in self._all_levels():
-            first, end = self._range(level)
+            first, end = self._range(level)[0], self._end(level)
             position = self.positions.get(level)
             if position is not None:
                 self.positions[level] = min(max(position, first), end)
-        self._savable = self._here()
+        progress = self._all_delivered()
+        self._savable = replace(progress, physical_offset=self._saved_to) if self._known else progress
         # The next start has to find out from where on to look, even if it comes before the first saving.
         self._dirty_tables.mark(self.NAME)
 
     def _has_waiting(self) -> bool:
         """True if messages are behind a position: no others are delivered from now on, or a second time."""
-        return any(self.positions.get(level, 0) < self._range(level)[1] for level in self._all_levels())
+        return any(self.positions.get(level, 0) < self._end(level) for level in self._all_levels())
 
     def _here(self) -> Progress:
-        """Progress so far. A record known from before the start counts until it was met."""
-        known = self._saved_to if self._known else None
-        return Progress(self._delivered_to if known is None else known, dict(self.positions))
+        """Progress as of now."""
+        if not self._is_started:
+            return self._savable
+        # While known deliveries are to be met, only the positions before all of them go with a place in the
+        # log: of messages that nobody can tell apart, one that was met would count for the next once more.
+        return self._savable if self._known else self._all_delivered()
+
+    def _all_delivered(self) -> Progress:
+        return Progress(self._delivered_to, self._delivered_to, dict(self.positions))
 
     def deliver_due(self, now: int, limit: int = MESSAGES_PER_SCAN) -> bool:
         """Delivers what is due, at most `limit` messages; whether more is due at once.
@@ -241,10 +252,14 @@ class DelayDelivery:
             caught_up = caught_up and taken
             if limit <= 0:
                 break
-        if caught_up and limit > 0 and now >= self._known_to_ms:
+        if caught_up and limit > 0 and now >= self._known_to_ms and self._sees_all():
             self._known.clear()
         self._note_progress()
         return limit <= 0
+
+    def _sees_all(self) -> bool:
+        """True if no message waits that readers do not see yet: a known one may be among those."""
+        return all(self._range(level)[1] == self._end(level) for level in self._all_levels())
 
     def _all_levels(self) -> list[int]:
         """The levels there are, and those that are gone from the options but still have messages."""
@@ -271,9 +286,11 @@ class DelayDelivery:
         position = self.positions.get(level, 0)
         if end == 0 and level not in self.positions:
             return 0, True
-        if not first <= position <= end:
-            log.warning("delay level %d: position %d is outside [%d, %d]", level, position, first, end)
-            position = min(max(position, first), end)
+        if not first <= position <= self._end(level):
+            log.warning(
+                "delay level %d: position %d is outside [%d, %d]", level, position, first, self._end(level)
+            )
+            position = min(max(position, first), self._end(level))
         start = self.positions[level] = position
         taken = True
         batch: list[PendingMessage] = []
@@ -389,8 +406,10 @@ class DelayDelivery:
         """Moves on to a position; the message before it may be one that was recognised, which counts once."""
         left = 0 if known is None else self._known[known] - 1
         self.positions[level] = position
-        if known is not None:
-            self._known[known] = left
+        if left:
+            self._known[known] = left  # type: ignore[index]
+        elif known is not None:
+            del self._known[known]
 
     def _waiting_message(self, level: int, physical_offset: int, size: int) -> PendingMessage | None:
         record = self._store.message_at(physical_offset, size)
@@ -417,6 +436,10 @@ class DelayDelivery:
             max(0, self._store.max_offset(SCHEDULE_TOPIC, queue_id)),
         )
 
+    def _end(self, level: int) -> int:
+        """The end of a level's queue, though readers may not see all of it."""
+        return self._store.queue_end(SCHEDULE_TOPIC, level - 1)
+
     def _moved(self, now: int) -> None:
         self._updates += 1
         if self._updates % self._updates_per_version == 0:
@@ -426,19 +449,21 @@ class DelayDelivery:
     def _note_progress(self) -> None:
         if self._settle_progress():
             self._dirty_tables.mark(self.NAME, soon=False)
-        if self._progress is None and self._savable.positions != self.positions:
-            self._progress = self._here()
+        if self._progress is None and not self._known and self._savable.positions != self.positions:
+            self._progress = self._all_delivered()
 
     def _settle_progress(self) -> bool:
         """Takes over the noted positions once their deliveries are on the disk; whether it did."""
         progress = self._progress
-        if progress is None or self._store.durable_offset < progress.physical_offset:
+        if progress is None or self._store.durable_offset < progress.log_end:
             return False
         self._savable, self._progress = progress, None
         return True
 
-    def follow(self, text: str, log_end: int, keeps_own: bool = False) -> None:
-        """Takes over a master's positions, beyond which it has delivered nothing before `log_end`.
+    def follow(self, text: str, asked_at: int, log_end: int, keeps_own: bool = False) -> None:
+        """Takes over a master's positions once this log is on the disk up to `log_end`, where the master's
+        ended behind them. A master that does not say from where on deliveries beyond them stand has done
+        none of these before `asked_at`, where this log ended when it was asked.
 
         With `keeps_own` positions that are ahead stay: this broker has acted for the master. Raises
         MalformedJson.
@@ -446,22 +471,24 @@ class DelayDelivery:
         before, acted = dict(self.positions), self.acted
         self.load_text(text)
         self.acted = acted
+        if self._saved_to is None:
+            self._saved_to = asked_at
         if keeps_own:
             self._go_forward(before)
-        self._saved_to, self._progress = log_end, None
-        self._savable = Progress(log_end, dict(self.positions))
+        self._progress = None
+        self._savable = Progress(self._saved_to, log_end, dict(self.positions))
         if before != self.positions:
             self._dirty_tables.mark(self.NAME, soon=False)
 
-    def follow_truncation(self, segment_bytes: int) -> None:
+    def follow_truncation(self) -> None:
         """Goes back with a log that was cut: what was delivered behind its end is to be delivered again.
 
         Messages due up to a minute before the end may have been delivered behind it; the next `start`
-        recognises in the log's last segment what was not.
+        recognises in that minute of the log what was not.
         """
         store = self._store
         end = store.max_physical
-        is_behind = max(self._saved_to or 0, self._savable.physical_offset) > end
+        is_behind = max(self._saved_to or 0, self._savable.log_end) > end
         since_ms = store.last_timestamp_ms - LATE_MS
         for level, position in self.positions.items():
             first = self._range(level)[0]
@@ -475,9 +502,10 @@ class DelayDelivery:
         if self.acted is not None:
             self.acted.log_end = min(self.acted.log_end, end)
         if is_behind:
-            self._saved_to = max(0, end - 1) // segment_bytes * segment_bytes
+            self._saved_to = store.segment_before(since_ms)
+        self._saved_to = min(self._saved_to or 0, end)
         self._progress = None
-        self._savable = Progress(min(self._saved_to or 0, end), dict(self.positions))
+        self._savable = Progress(self._saved_to, end, dict(self.positions))
         self._dirty_tables.mark(self.NAME)
 
     def adopt(self, text: str) -> ActedFor | None:
@@ -520,7 +548,7 @@ class DelayDelivery:
     def delivered_elsewhere(self, level: int, position: int) -> None:
         """Notes that a message was stored by another master."""
         self.positions[level] = position + 1
-        self._savable = Progress(self._savable.physical_offset, dict(self.positions))
+        self._savable = replace(self._savable, positions=dict(self.positions))
         self._dirty_tables.mark(self.NAME, soon=False)
 
     def oldest_waiting(self) -> int | None:
@@ -538,8 +566,9 @@ class DelayDelivery:
 
     def to_body(self) -> DelayOffsetSerializeWrapper:
         """The positions as they go over the wire."""
+        here = self._here()
         return DelayOffsetSerializeWrapper(
-            data_version=self.version, offset_table=dict(self.positions), acted_for=self.acted
+            dict(here.positions), self.version, here.physical_offset, self.acted, self._store.max_physical
         )
 
     def snapshot(self) -> Snapshot:
@@ -548,7 +577,7 @@ class DelayDelivery:
         savable = self._savable
         acted = None if self.acted is None else replace(self.acted)
         return DelayOffsetSerializeWrapper(
-            dict(savable.positions), self.version.copy(), savable.physical_offset, acted
+            dict(savable.positions), self.version.copy(), savable.physical_offset, acted, savable.log_end
         ).to_pretty_json
 
     def load_text(self, text: str) -> None:
@@ -556,7 +585,9 @@ class DelayDelivery:
         require_member(text, "offsetTable")
         wrapper = DelayOffsetSerializeWrapper.from_json(text)
         self.positions = dict(wrapper.offset_table)
-        self._saved_to = wrapper.delivered_to
+        self._saved_to = saved_to = wrapper.delivered_to
+        log_end = wrapper.log_end if wrapper.log_end is not None else saved_to or 0
+        self._savable = Progress(saved_to, log_end, dict(self.positions))
         self.acted = wrapper.acted_for
         if self.acted is not None:
             self.acted.is_open = False  # whoever did it is gone

@@ -252,7 +252,8 @@ class Timers:
         is_settled = not (self._intake.has_known or self._intake.is_halfway)
         if self._candidate is None and here != self._proposed and is_settled:
             self._proposed = here
-            self._candidate = TimerMark(*here, state.mark_from(self._started_ms))
+            physical_offset = state.mark_from(self._started_ms)
+            self._candidate = TimerMark(*here, physical_offset, state.files.start.passed_to)
             self._durable_needed = state.durable_needed
         mark = None
         if self._candidate is not None and self._store.durable_offset >= self._durable_needed:

@@ -127,7 +127,9 @@ class Delivery:
         if now < time_ms:
             return None
         wheel, timer_log = state.files.wheel, state.files.log
-        if now - time_ms > FAR_BEHIND_SLOTS * state.precision_ms and not state.overdue:
+        is_far = now - time_ms > FAR_BEHIND_SLOTS * state.precision_ms
+        # A broker that was just elected has an empty wheel, and all messages still to take in.
+        if is_far and not state.overdue and self._has_taken_in_all():
             time_ms = wheel.next_time(time_ms, now - state.precision_ms)
         if time_ms != state.read_ms:
             state.go_to(time_ms)
@@ -160,6 +162,12 @@ class Delivery:
             state.queue_offset < self._needed_offset
             and slot.time_ms >= state.caught_up_ms
             and not state.settings.timer_stop_enqueue
+        )
+
+    def _has_taken_in_all(self) -> bool:
+        state = self._state
+        return state.settings.timer_stop_enqueue or (
+            state.queue_offset >= state.store.max_offset(TIMER_TOPIC, 0)
         )
 
     def _close(self) -> None:

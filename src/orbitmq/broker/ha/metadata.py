@@ -7,6 +7,8 @@ their master is away: at first the larger one counts, later whatever the master 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from orbitmq.broker.auth.handlers import policies_of, users_of
 from orbitmq.broker.broker import Broker
 from orbitmq.protocol.bodies.auth import AclInfo, UserInfo
@@ -14,7 +16,19 @@ from orbitmq.protocol.bodies.group import SubscriptionGroupWrapper
 from orbitmq.protocol.bodies.offset import ConsumerOffsetSerializeWrapper
 from orbitmq.protocol.bodies.pop import MessageRequestModeSerializeWrapper
 from orbitmq.protocol.bodies.topic import TopicConfigAndMappingSerializeWrapper
-from orbitmq.store.timer.check_point import decode_fields
+from orbitmq.store.timer.check_point import TimerFields
+
+
+class MasterProgress(NamedTuple):
+    """How far a master has delivered messages that waited."""
+
+    timers: TimerFields | None
+    delay: str
+    """Its positions in the delay levels, in JSON; empty where it has none."""
+    asked_at: int
+    """The end of the slave's log before the master was asked."""
+    log_end: int
+    """The end of the master's log when it had answered."""
 
 
 class MasterTables:
@@ -24,10 +38,16 @@ class MasterTables:
         self._broker = broker
         self._seen: dict[tuple[str, str, int], int] = {}
         """Offsets that the master had at the last look."""
+        self._held: MasterProgress | None = None
 
     def lost(self) -> None:
         """Notes that the master was not reached: it may come back with offsets of before."""
         self._seen.clear()
+        self._held = None
+
+    def forget_progress(self) -> None:
+        """Forgets what a master said that may not be this one."""
+        self._held = None
 
     def topics(self, body: TopicConfigAndMappingSerializeWrapper) -> None:
         """Replaces the topics; the queues of those that are gone go with them."""
@@ -36,7 +56,7 @@ class MasterTables:
             return
         before = set(broker.topics.by_name)
         broker.topics.replace(body.to_json_text())
-        for topic in before - set(broker.topics.by_name):
+        for topic in sorted(before - set(broker.topics.by_name)):
             broker.store.delete_queues(topic)
 
     def groups(self, body: SubscriptionGroupWrapper) -> None:
@@ -63,12 +83,41 @@ class MasterTables:
                     if mine < offset or (before is not None and mine != offset):
                         offsets.store(group, topic, queue_id, offset, now)
 
-    def delay(self, text: str, log_end: int) -> None:
-        """Replaces the positions of the delay levels. `log_end` is where this log ended before they were
-        asked for: whatever the master delivers beyond them stands behind it.
+    def progress(self, told: MasterProgress) -> None:
+        """Takes over how far the master has delivered, or what it said of that the last time.
+
+        What it said counts once this log holds all that the master's did then: a broker that is elected
+        earlier goes on from what it knew before, and finds in its log what was delivered since. Raises
+        MalformedJson, OSError.
         """
-        acting = self._broker.settings.enable_slave_acting_master
-        self._broker.delay.follow(text, log_end, keeps_own=acting)
+        self.settle()
+        self._held = told
+        self.settle()
+
+    def settle(self) -> bool:
+        """Takes over what is held back, if that counts by now; false where it still does not. Raises
+        MalformedJson, OSError.
+        """
+        held = self._held
+        if held is None:
+            return True
+        if not self._holds(held.log_end):
+            return False
+        self._held = None
+        self._follow(held)
+        return True
+
+    def _holds(self, log_end: int) -> bool:
+        store = self._broker.store
+        return min(store.durable_offset, store.max_physical) >= log_end
+
+    def _follow(self, told: MasterProgress) -> None:
+        timers = self._broker.store.timers
+        if timers is not None and told.timers is not None:
+            timers.follow(told.timers)
+        if told.delay:
+            acting = self._broker.settings.enable_slave_acting_master
+            self._broker.delay.follow(told.delay, told.asked_at, told.log_end, keeps_own=acting)
 
     def modes(self, body: MessageRequestModeSerializeWrapper) -> None:
         """Replaces the modes in which groups read."""
@@ -86,12 +135,6 @@ class MasterTables:
         if found:  # a master without any has no access control: this broker's users stay
             auth.replace_all(found, policies_of(acls))
         return unusable
-
-    def timer_check_point(self, data: bytes) -> None:
-        """Notes how far the master has delivered timer messages. Raises OSError."""
-        timers = self._broker.store.timers
-        if timers is not None:
-            timers.follow(decode_fields(data))
 
     def timer_metrics(self, text: str) -> None:
         """Takes over the counts of timer messages that wait."""

@@ -40,7 +40,7 @@ class HeldCalls:
         """(topic, group) -> queue id -> calls, the oldest first."""
         self._watched: dict[str, dict[tuple[str, str, int], int]] = {}
         """Topic -> who waits for it (topic, group, kind of topic), with the number of their calls."""
-        self._by_connection: dict[int, set[Held]] = {}
+        self._by_connection: dict[int, dict[Held, None]] = {}
         self.woken: list[Signal] = []
         """The signals of those woken since the last `drain_woken`."""
         self.count = 0
@@ -61,7 +61,7 @@ class HeldCalls:
             return None
         held = Held(key, connection_id, wants)
         calls[held] = None
-        self._by_connection.setdefault(connection_id, set()).add(held)
+        self._by_connection.setdefault(connection_id, {})[held] = None
         for name, kind in _watched_topics(topic, group):
             watchers = self._watched.setdefault(name, {})
             watcher = (topic, group, kind)
@@ -80,7 +80,7 @@ class HeldCalls:
         self._drop_empty(topic, group, queue_id)
         mine = self._by_connection.get(held.connection_id)
         if mine is not None:
-            mine.discard(held)
+            mine.pop(held, None)
             if not mine:
                 del self._by_connection[held.connection_id]
         for name, kind in _watched_topics(topic, group):

@@ -50,8 +50,10 @@ class DelayOffsetSerializeWrapper(JsonBody):
     offset_table: dict[int, Long] = field(default_factory=dict)
     data_version: DataVersion | None = None
     delivered_to: Long | None = None
-    """OrbitMQ's own, in the file only: what was delivered beyond the table is behind this physical offset."""
+    """OrbitMQ's own: what was delivered beyond the table is behind this physical offset."""
     acted_for: ActedFor | None = None
+    log_end: Long | None = None
+    """OrbitMQ's own: what was delivered up to the table is before this physical offset."""
 
 
 @dataclass(slots=True)

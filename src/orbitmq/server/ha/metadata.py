@@ -9,23 +9,33 @@ from typing import TypeVar
 
 from orbitmq.broker.broker import Broker
 from orbitmq.broker.ha.following import Following
-from orbitmq.broker.ha.metadata import MasterTables
+from orbitmq.broker.ha.metadata import MasterProgress, MasterTables
 from orbitmq.net.errors import NetError
 from orbitmq.net.pool import ConnectionPool
+from orbitmq.protocol.bodies.offset import DelayOffsetSerializeWrapper
 from orbitmq.protocol.errors import BrokerRefused, OrbitError, Refused
-from orbitmq.protocol.requests.admin import GetTimerCheckPoint, GetTimerMetrics
+from orbitmq.protocol.requests.admin import GetBrokerRuntimeInfo, GetTimerCheckPoint, GetTimerMetrics
 from orbitmq.protocol.requests.auth import AuthListAcl, AuthListUser
 from orbitmq.protocol.requests.group import GetAllSubscriptiongroupConfig
 from orbitmq.protocol.requests.offset import GetAllConsumerOffset, GetAllDelayOffset
 from orbitmq.protocol.requests.pop import GetAllMessageRequestMode
 from orbitmq.protocol.requests.topic import GetAllTopicConfig
 from orbitmq.protocol.schema.declare import Reply, Request
+from orbitmq.store.timer.check_point import decode_fields
 
 log = logging.getLogger(__name__)
 
 TIMEOUT_MS = 10_000
 UNKNOWN_MASTER_SECONDS = 0.5
+SETTLE_SECONDS = 0.2
 ReplyT = TypeVar("ReplyT", bound=Reply)
+
+
+def log_end_of(delay: str) -> int | None:
+    """The end of the log of a master that tells it with its positions, as OrbitMQ's do. Raises
+    MalformedJson.
+    """
+    return DelayOffsetSerializeWrapper.from_json(delay).log_end if delay else None
 
 
 class MetadataSync:
@@ -41,6 +51,8 @@ class MetadataSync:
         self._tables = MasterTables(broker)
         self._said = ""
         self._said_of_users = ""
+        self._followed: Following | None = None
+        """The connection on which the tables were taken over the last time."""
 
     async def run(self) -> None:
         """One round after another, while this broker follows the master's log. One that has begun anew with
@@ -65,7 +77,19 @@ class MetadataSync:
                         exc_info=None if known else error,
                     )
                 self._said = str(error)
-            await asyncio.sleep(self._broker.settings.sync_broker_metadata_period / 1000)
+            await self._pause(self._broker.settings.sync_broker_metadata_period / 1000)
+
+    async def _pause(self, seconds: float) -> None:
+        """Waits until the next round; meanwhile the log may reach what the master has said of itself."""
+        time, following = asyncio.get_running_loop().time, self._verified()
+        until = time() + seconds
+        while (left := until - time()) > 0:
+            try:
+                is_settled = self._verified() is not following or self._tables.settle()
+            except (OrbitError, OSError) as error:
+                log.warning("positions of the master cannot be taken over: %s", error)
+                is_settled = True
+            await asyncio.sleep(left if is_settled else min(left, SETTLE_SECONDS))
 
     def _verified(self) -> Following | None:
         """The connection to a master that goes on where this log ends; None while there is none."""
@@ -77,6 +101,9 @@ class MetadataSync:
         has ended meanwhile, for another process may have answered.
         """
         tables, store, following = self._tables, self._broker.store, self._verified()
+        if following is not self._followed:
+            tables.forget_progress()
+            self._followed = following
 
         async def call(address: str, request: Request[ReplyT], timeout_ms: float) -> ReplyT:
             reply = await self._pool.call(address, request, timeout_ms)
@@ -93,18 +120,22 @@ class MetadataSync:
         offsets = await call(address, GetAllConsumerOffset(), TIMEOUT_MS)
         if offsets.body is not None:
             tables.offsets(offsets.body, self._now())
-        log_end = store.max_physical
-        delay = await call(address, GetAllDelayOffset(), TIMEOUT_MS)
-        replication = self._broker.replication
-        if delay.body and not replication.works_for_master:
-            tables.delay(bytes(delay.body).decode(), log_end)
+        asked_at = store.max_physical
+        timers = None
+        if self._broker.settings.timer_wheel_enable:
+            check_point = await call(address, GetTimerCheckPoint(), TIMEOUT_MS)
+            timers = decode_fields(bytes(check_point.body or b""))
+        delay = bytes((await call(address, GetAllDelayOffset(), TIMEOUT_MS)).body or b"").decode()
+        log_end = log_end_of(delay)
+        if log_end is None:
+            info = (await call(address, GetBrokerRuntimeInfo(), TIMEOUT_MS)).body
+            log_end = int((info.table or {}).get("commitLogMaxOffset", 0))
+        if not self._broker.replication.works_for_master:
+            tables.progress(MasterProgress(timers, delay, asked_at, log_end))
         modes = await call(address, GetAllMessageRequestMode(), TIMEOUT_MS)
         if modes.body is not None:
             tables.modes(modes.body)
         if self._broker.settings.timer_wheel_enable:
-            check_point = await call(address, GetTimerCheckPoint(), TIMEOUT_MS)
-            if not replication.works_for_master:
-                tables.timer_check_point(bytes(check_point.body or b""))
             metrics = await call(address, GetTimerMetrics(), TIMEOUT_MS)
             if metrics.body:
                 tables.timer_metrics(bytes(metrics.body).decode())

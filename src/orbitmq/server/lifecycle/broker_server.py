@@ -625,7 +625,7 @@ class BrokerServer:
 
     def _ask_routes(self, topics: set[str]) -> None:
         async def ask() -> None:
-            await self._route_asker.ask(topics)
+            await self._route_asker.ask(sorted(topics))
             self._after_turn(self._clock.now())
 
         if topics:

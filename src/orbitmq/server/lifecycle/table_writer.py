@@ -119,7 +119,7 @@ class TableWriter:
         try:
             snapshots = [
                 (self._files[table].path, self._files[table].snapshot(), self._files[table].mode)
-                for table in tables
+                for table in sorted(tables)
                 if table in self._files
             ]
             await asyncio.get_running_loop().run_in_executor(self._executor, _write_all, snapshots)
@@ -130,7 +130,7 @@ class TableWriter:
             return False
         # A table that changed again while it was written is told of after its next write: who waits for it
         # may have made just that change.
-        self._on_saved([table for table in tables if not self._dirty_tables.is_due(table)])
+        self._on_saved([table for table in sorted(tables) if not self._dirty_tables.is_due(table)])
         return True
 
     async def save_dirty(self) -> None:

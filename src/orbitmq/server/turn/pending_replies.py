@@ -89,7 +89,7 @@ class PendingReply:
         """Ends work beside the loop, while it is under way."""
         self.timer: asyncio.TimerHandle | None = None
         """The end of a short wait."""
-        self.step: set[PendingReply] | None = None
+        self.step: dict[PendingReply, None] | None = None
         """Those who end together, of a long one."""
 
 
@@ -98,18 +98,18 @@ def _is_poll(wait: Wait) -> bool:
     return any(isinstance(condition, DataAt | Signal) for condition in wait.on)
 
 
-class _Held(set[PendingReply]):
+class _Held(dict[PendingReply, None]):
     """Calls that are held of one peer."""
 
     calls = 0
 
     def enter(self, waiting: PendingReply) -> None:
-        self.add(waiting)
+        self[waiting] = None
         self.calls += waiting.calls
 
     def leave(self, waiting: PendingReply) -> None:
         if waiting in self:
-            self.remove(waiting)
+            del self[waiting]
             self.calls -= waiting.calls
 
 
@@ -147,7 +147,7 @@ class PendingReplies:
         self._saved: dict[str, list[PendingReply]] = {}
         self._signals: dict[Signal, PendingReply] = {}
         self._by_connection: dict[int, _Held] = {}
-        self._steps: dict[int, set[PendingReply]] = {}
+        self._steps: dict[int, dict[PendingReply, None]] = {}
         """Long waits by the step of time in which they end."""
         self._to_check: deque[PendingReply] = deque()
         """Calls whose peers may have lost the right to the reply."""
@@ -219,9 +219,9 @@ class PendingReplies:
         number = waiting.wait.deadline // STEP_MS + 1
         step = self._steps.get(number)
         if step is None:
-            step = self._steps[number] = set()
+            step = self._steps[number] = {}
             self._loop.call_later((number * STEP_MS - now) / 1000, self._end_step, number)
-        step.add(waiting)
+        step[waiting] = None
         waiting.step = step
 
     def _end_step(self, number: int) -> None:
@@ -322,7 +322,7 @@ class PendingReplies:
 
     def _stop_clock(self, waiting: PendingReply) -> None:
         if waiting.step is not None:
-            waiting.step.discard(waiting)
+            waiting.step.pop(waiting, None)
         elif waiting.timer is not None:
             waiting.timer.cancel()
 

@@ -24,6 +24,7 @@ from orbitmq.protocol.records.message_cy import (
     ScannedRecord,
     decode_record,
     encode_blank,
+    read_header,
     scan_records,
 )
 from orbitmq.store import failpoints
@@ -207,6 +208,22 @@ class CommitLog:
             return None
         index = (physical_offset - segments[0].start) // self.segment_bytes
         return segments[index] if 0 <= index < len(segments) else None
+
+    def stored_ms(self, physical_offset: int) -> int | None:
+        """When the record at a physical offset was stored; None if none is there."""
+        size = int.from_bytes(self.read(physical_offset, 4), "big", signed=True)
+        try:
+            return int(read_header(self.read(physical_offset, max(0, size)))[6])
+        except BadRecord:
+            return None
+
+    def segment_before(self, time_ms: int) -> int:
+        """See `MessageStore.segment_before`."""
+        for segment in reversed(self.segments):
+            first = self.stored_ms(segment.start)
+            if first is not None and first < time_ms:
+                return segment.start
+        return self.min_physical
 
     def next_segment_start(self, physical_offset: int) -> int:
         """The start of the segment after the one that holds a byte."""

@@ -19,8 +19,11 @@ from orbitmq.store.files import Disk, StoreFile
 CHECK_BYTES = 4096
 
 _FIELDS = Struct(">qqqqqqq")
-_MARK = Struct(">4sqqqqqqi")
-_SIGN = b"OMQT"
+_MARK = Struct(">4sqqqqqqqi")
+_SIGN = b"OMQ2"
+_OLD_MARK = Struct(">4sqqqqqqi")
+_OLD_SIGN = b"OMQT"
+"""Of before there was `passed_to`."""
 _CRC = Struct(">I")
 
 
@@ -55,6 +58,8 @@ class TimerMark(NamedTuple):
     """The end of the timer log."""
     physical_offset: int
     """Everything delivered since stands behind this in the commit log."""
+    passed_to: int = 0
+    """Messages before this queue offset are being taken in anew; those whose time is over were delivered."""
 
 
 class TimerCheck:
@@ -86,11 +91,13 @@ class TimerCheck:
         if fields.read_ms <= 0:
             return check
         check.fields = fields
-        body, crc = data[: _FIELDS.size + _MARK.size], data[_FIELDS.size + _MARK.size :]
-        if len(crc) == _CRC.size and _CRC.unpack(crc)[0] == zlib.crc32(body):
-            sign, *values, precision = _MARK.unpack_from(body, _FIELDS.size)
-            if sign == _SIGN and precision == precision_ms:
-                check.mark = TimerMark(*values)
+        for sign, form in ((_SIGN, _MARK), (_OLD_SIGN, _OLD_MARK)):
+            size = _FIELDS.size + form.size
+            body, crc = data[:size], data[size : size + _CRC.size]
+            if len(crc) == _CRC.size and _CRC.unpack(crc)[0] == zlib.crc32(body):
+                written, *values, precision = form.unpack_from(body, _FIELDS.size)
+                if written == sign and precision == precision_ms:
+                    check.mark = TimerMark(*values)
         return check
 
     def write(self, fields: TimerFields, mark: TimerMark) -> bool:

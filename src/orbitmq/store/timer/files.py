@@ -39,7 +39,8 @@ class TimerFiles:
         """No unit of the timer log before this position waits; the message of the one there that does, if it
         was looked for."""
         self._wanted: TimerMark | None = None
-        self._flushed: TimerMark | None = check.mark
+        # Where messages are taken in anew, the log is not the one that the mark tells of.
+        self._flushed: TimerMark | None = check.mark if start.passed_to <= start.queue_offset else None
         self._counter = 0 if check.fields is None else check.fields.counter
         self._is_check_unsynced = False
         self._last: tuple[int, int] = (-1, -1)
@@ -96,8 +97,9 @@ class TimerFiles:
             # Nothing was ever flushed: begin where this process began.
             start = self.start
             flushed = self._flushed = TimerMark(
-                start.read_ms, start.due_ms, start.position, start.queue_offset, self.log.end, 0
-            )
+                start.read_ms, start.due_ms, start.position, start.queue_offset, self.log.end, 0,
+                start.passed_to,
+            )  # fmt: skip
         progress = (fields.read_ms, fields.master_queue_offset)
         if progress != self._last:
             self._last = progress
@@ -131,8 +133,8 @@ class TimerFiles:
             master_queue_offset=min(fields.master_queue_offset, queue_end),
         )
         if mark is not None and mark.physical_offset <= commit_log.max_physical:
-            queue_offset = min(mark.queue_offset, queue_end)
-            self.check.write(fields, mark._replace(queue_offset=queue_offset, log_end=0))
+            queue_offset, passed_to = min(mark.queue_offset, queue_end), min(mark.passed_to, queue_end)
+            self.check.write(fields, mark._replace(queue_offset=queue_offset, log_end=0, passed_to=passed_to))
         else:
             read_ms = min(fields.read_ms, delivered_to_ms(commit_log))
             self.check.write_fields(fields._replace(read_ms=read_ms))

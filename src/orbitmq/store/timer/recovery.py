@@ -136,7 +136,9 @@ class TimerRecovery:
         precision = self.wheel.precision_ms
         fields, mark = self.check.fields, self.check.mark
         if mark is not None:
-            return TimerStart(mark.read_ms, mark.due_ms, mark.position, mark.queue_offset)
+            return TimerStart(
+                mark.read_ms, mark.due_ms, mark.position, mark.queue_offset, passed_to=mark.passed_to
+            )
         if fields is not None and fields.read_ms > now_ms + self.wheel.span_ms:
             log.warning("config/timercheck speaks of a time that is not near: it is not relied on")
             fields = self.check.fields = None
@@ -149,7 +151,9 @@ class TimerRecovery:
             return TimerStart(read_ms, read_ms, NO_UNIT, 0, passed_to=self.queue_max)
         # Messages that nobody has taken in yet go through the wheel, so that their order and recalls count.
         first_ms = (
-            self._stored_ms(self.physical_of(self.queue_min)) if self.queue_min < self.queue_max else None
+            self.commit_log.stored_ms(self.physical_of(self.queue_min))
+            if self.queue_min < self.queue_max
+            else None
         )
         read_ms = min(now_ms, now_ms if first_ms is None else first_ms) // precision * precision
         return TimerStart(read_ms, read_ms, NO_UNIT, self.queue_min)
@@ -249,15 +253,11 @@ class TimerRecovery:
         since_ms = 0
         if physical_offset is None:
             if self.check.fields is None:
-                start.delivered_from = commit_log.max_physical
-                return
-            since_ms = start.read_ms
-            physical_offset = commit_log.min_physical
-            for segment in reversed(commit_log.segments):
-                first = self._stored_ms(segment.start)
-                if first is not None and first < since_ms:
-                    physical_offset = segment.start
-                    break
+                # Of a replica that its master has told nothing yet, for instance.
+                physical_offset = self.physical_of(self.queue_min)
+            else:
+                since_ms = start.read_ms
+                physical_offset = commit_log.segment_before(since_ms)
         found = start.delivered
         position = start.delivered_from = max(physical_offset, commit_log.min_physical)
         end = commit_log.max_physical
@@ -295,10 +295,3 @@ class TimerRecovery:
             return
         key = identity(record.topic, record.queue_id, properties, record.born_timestamp, len(record.body))
         found[key] += 1
-
-    def _stored_ms(self, physical_offset: int) -> int | None:
-        size = int.from_bytes(self.commit_log.read(physical_offset, 4), "big", signed=True)
-        try:
-            return read_header(self.commit_log.read(physical_offset, max(0, size)))[6]
-        except BadRecord:
-            return None

@@ -86,10 +86,8 @@ class _Handle(events.TimerHandle):
 class _Task(asyncio.Task[Any]):
     """A task whose hash is its number: sets of tasks, and with them cancellations, repeat their order."""
 
-    _numbers = itertools.count()
-
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        self._number = next(self._numbers)
+    def __init__(self, number: int, *arguments: Any, **named: Any) -> None:
+        self._number = number
         super().__init__(*arguments, **named)
 
     def __hash__(self) -> int:
@@ -109,10 +107,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._scheduled: list[tuple[float, int, _Handle]] = []
         """A heap: timers of one moment go off in the order in which they were set."""
         self._timers_set = 0
+        self._task_numbers = itertools.count()
         self.after_step: Callable[[], None] | None = None
         """Called when everything that was ready has run: an onlooker."""
         self.set_exception_handler(self._note_failure)
-        self.set_task_factory(lambda loop, coroutine, **named: _Task(coroutine, loop=loop, **named))
+        self.set_task_factory(self._make_task)
+
+    def _make_task(self, loop: asyncio.AbstractEventLoop, coroutine: Any, **named: Any) -> _Task:
+        return _Task(next(self._task_numbers), coroutine, loop=loop, **named)
 
     def time(self) -> float:
         return self.now_seconds

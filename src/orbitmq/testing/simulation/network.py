@@ -183,7 +183,7 @@ class SimulatedTransport(asyncio.Transport):
     def _lost(self, error: Exception | None) -> None:
         if not self._gone:
             self._gone = True
-            self.network.transports.discard(self)
+            self.network.transports.pop(self, None)
             self._protocol.connection_lost(error)
 
 
@@ -213,7 +213,7 @@ class Network:
         self.chance = chance
         self.nobody = Node("nobody")
         self.listeners: dict[int, tuple[Node | None, Callable[[], Any]]] = {}
-        self.transports: set[SimulatedTransport] = set()
+        self.transports: dict[SimulatedTransport, None] = {}
         self.cuts: dict[tuple[str, str], int] = {}
         """Links on which nothing arrives, from one machine to another, and how many faults cut each."""
         self.slow: dict[tuple[str, str], float] = {}
@@ -251,7 +251,7 @@ class Network:
         near = SimulatedTransport(self, near_node, local, remote)
         far = SimulatedTransport(self, node, remote, local)
         near.other, far.other = far, near
-        self.transports |= {near, far}
+        self.transports |= {near: None, far: None}
         protocol = factory()
         near.set_protocol(protocol)
 
@@ -282,7 +282,7 @@ class Network:
             del self.listeners[port]
         for end in list(self.of_node(node)):
             end._gone = end._closing = True
-            self.transports.discard(end)
+            self.transports.pop(end, None)
             reset = ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
             if not end.is_silent and not is_off:
                 end._later(end.other._ended, reset)

@@ -7,9 +7,11 @@ import contextlib
 import errno
 import gc
 import logging
+import random
 import sys
 import tempfile
 import traceback
+import uuid
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -17,6 +19,7 @@ from unittest import mock
 
 from orbitmq.server.lifecycle.clock import Clock
 from orbitmq.store import FlushFailed, StoreUnavailable
+from orbitmq.store.queue import reader as queue_reader
 from orbitmq.store.timer import recovery as timer_recovery
 from orbitmq.store.timer import wheel as timer_wheel
 from orbitmq.testing.simulation.loop import Node, Stuck, VirtualLoop
@@ -27,6 +30,7 @@ WHEEL_SLOTS = 8_192
 """Seconds in a turn of the timer wheel: longer than any run, as the real one's two weeks are. Those have
 38 MB, and every start behind a crash fills them anew.
 """
+PROCESS_ID = 4711
 ENDS_TRIED = 8
 FAILURES_OF_DISKS = (errno.ENOSPC, errno.EIO)
 """Errors of a disk that a broker may log with a traceback: promises hold all the same."""
@@ -130,7 +134,7 @@ def _play(
         log.setLevel(logging.ERROR)
         try:
             asyncio.set_event_loop(world.loop)
-            with _small_wheel():
+            with _small_wheel(), _nothing_by_chance(world.loop):
                 world.loop.run_until_complete(asyncio.wait_for(play_it(world), longest_seconds))
         except (Stuck, TimeoutError) as error:
             world.break_("stuck", f"nothing goes on: {error!r}")
@@ -151,6 +155,34 @@ def _small_wheel() -> Iterator[None]:
     with (
         mock.patch.multiple(timer_wheel, SLOTS=WHEEL_SLOTS, WHEEL_BYTES=WHEEL_SLOTS * timer_wheel.SLOT_BYTES),
         mock.patch.object(timer_recovery, "LOOK_BACK_MS", WHEEL_SLOTS * 500 - 60_000),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def _nothing_by_chance(loop: VirtualLoop) -> Iterator[None]:
+    """Has the programs take time, process ids and random numbers from the run: its seed repeats it."""
+    chance = random.Random(loop.chance.getrandbits(64))
+
+    def monotonic() -> float:
+        return loop.now_seconds
+
+    def unique() -> uuid.UUID:
+        return uuid.UUID(int=chance.getrandbits(128), version=4)
+
+    with (
+        mock.patch("time.monotonic", monotonic),
+        mock.patch.object(queue_reader, "monotonic", monotonic),
+        mock.patch("os.getpid", return_value=PROCESS_ID),
+        mock.patch("secrets.randbits", chance.getrandbits),
+        mock.patch("secrets.token_bytes", chance.randbytes),
+        mock.patch("secrets.token_hex", lambda size=32: chance.randbytes(size).hex()),
+        mock.patch("uuid.uuid4", unique),
+        mock.patch("random.random", chance.random),
+        mock.patch("random.uniform", chance.uniform),
+        mock.patch("random.choice", chance.choice),
+        mock.patch("random.getrandbits", chance.getrandbits),
+        mock.patch("random.shuffle", chance.shuffle),
     ):
         yield
 

@@ -330,6 +330,61 @@ def test_a_crash_at_any_moment_repeats_nothing_and_skips_nothing(seed: int) -> N
     assert world.delivered() == sent
 
 
+def followed(world: World) -> DelayDelivery:
+    """A replica with the same log, once its master has told it how far it has got."""
+    again = DelayDelivery(world.levels, world.store, DirtyTables(), NOW)
+    again.follow(world.delay.to_body().to_json_text(), world.store.end, world.store.end)
+    return again
+
+
+def test_a_replica_repeats_nothing_that_its_master_recognised_after_a_crash_of_its_own() -> None:
+    world = World("1s 5s")
+    world.delay.start()
+    file = world.delay.snapshot()()
+    world.put(1, 2)
+    world.put(2)
+    world.delay.deliver_due(NOW + 1000)
+    world.delay = DelayDelivery(world.levels, world.store, DirtyTables(), NOW)
+    world.delay.load_text(file)
+    world.delay.start()  # it knows two deliveries, and has met none of them when it is asked
+    again = followed(world)
+    again.start()
+    again.deliver_due(NOW + 9000)
+    assert world.delivered() == 3
+
+
+def test_a_replica_goes_on_from_what_it_was_told_however_much_came_since() -> None:
+    world = World("1s 5s")
+    world.delay.start()
+    world.put(1, 2)
+    world.put(2, 2)
+    world.delay.deliver_due(NOW + 1000)
+    again = followed(world)
+    world.put(1, now=NOW + 2000)
+    world.delay.deliver_due(NOW + 4000)
+    assert world.delivered() == 3
+    again.start()
+    again.deliver_due(NOW + 9000)
+    assert world.delivered() == 5
+
+
+def test_known_deliveries_count_until_readers_see_all_that_waits() -> None:
+    """A new master's readers see less than its log has, until its own slaves have it."""
+    world = World("1s")
+    world.delay.start()
+    file = world.delay.snapshot()()
+    world.put(1, 2)
+    world.delay.deliver_due(NOW + 1000)
+    again = DelayDelivery(world.levels, world.store, DirtyTables(), NOW)
+    again.load_text(file)
+    again.start()
+    world.store.visible[SCHEDULE, 0] = 0
+    again.deliver_due(NOW + 5000)
+    del world.store.visible[SCHEDULE, 0]
+    again.deliver_due(NOW + 5000)
+    assert world.delivered() == 2
+
+
 def test_a_clock_that_was_set_back_over_a_crash_repeats_nothing() -> None:
     world = World()
     world.delay.start()

@@ -1,0 +1,66 @@
+"""Tables that a slave takes over."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from orbitmq.broker.ha.metadata import MasterProgress, MasterTables
+from orbitmq.store.timer.check_point import TimerFields
+
+
+class Slave:
+    """A broker whose log ends, and is on its disk, at places of the test's own."""
+
+    def __init__(self, end: int, durable: int) -> None:
+        self.taken: list[tuple[str, Any]] = []
+        self.store = SimpleNamespace(
+            max_physical=end,
+            durable_offset=durable,
+            timers=SimpleNamespace(follow=lambda fields: self.taken.append(("timers", fields))),
+        )
+        self.delay = SimpleNamespace(
+            follow=lambda text, asked_at, log_end, keeps_own: self.taken.append((text, asked_at))
+        )
+        self.settings = SimpleNamespace(enable_slave_acting_master=False)
+
+    def tables(self) -> MasterTables:
+        return MasterTables(self)  # type: ignore[arg-type]
+
+
+def progress(text: str, log_end: int) -> MasterProgress:
+    return MasterProgress(TimerFields(read_ms=log_end), text, 10, log_end)
+
+
+def test_positions_count_once_all_that_they_tell_of_is_in_the_log_and_on_the_disk() -> None:
+    """A broker that is elected before lacks deliveries, and would pass over their messages."""
+    slave = Slave(end=90, durable=50)
+    tables = slave.tables()
+    tables.progress(progress("first", 100))
+    slave.store.max_physical = 100
+    assert not tables.settle()
+    assert not slave.taken
+    slave.store.durable_offset = 100
+    assert tables.settle()
+    assert slave.taken == [("timers", TimerFields(read_ms=100)), ("first", 10)]
+    assert tables.settle()
+    assert len(slave.taken) == 2
+
+
+def test_what_was_said_before_counts_while_the_log_is_behind_what_was_said_last() -> None:
+    slave = Slave(end=90, durable=90)
+    tables = slave.tables()
+    tables.progress(progress("first", 100))
+    slave.store.max_physical = slave.store.durable_offset = 110
+    tables.progress(progress("second", 120))
+    assert [one for one, _ in slave.taken] == ["timers", "first"]
+
+
+def test_positions_of_another_master_are_forgotten() -> None:
+    slave = Slave(end=90, durable=90)
+    tables = slave.tables()
+    tables.progress(progress("first", 100))
+    tables.forget_progress()
+    slave.store.max_physical = slave.store.durable_offset = 110
+    assert tables.settle()
+    assert not slave.taken
