@@ -32,6 +32,8 @@ class HeldQueue:
     cached: int = 0
     """Messages pulled and not finished."""
     cached_mib: int = 0
+    first_cached: int = 0
+    """Queue offset of the first of them."""
     locked: bool = True
     """For ordered consumers: the broker lets it read."""
     last_pull_ms: int = 0

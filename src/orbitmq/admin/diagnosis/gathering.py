@@ -43,14 +43,15 @@ async def gather(admin: Admin, group: str, between_seconds: float = BETWEEN_SECO
         found.get(group) for found in await admin.each(there, lambda one: groups_on(admin, one.address))
     ]
     known = [one for one in settings if one is not None]
-    topics = {queue.topic for queue in second.queues}
+    fresh = _without_offset(second, members)
+    topics = {queue.topic for queue in (*second.queues, *fresh)}
     offsets, unreadable = await _topics(admin, topics)
     dead = await _count(admin, DLQ_PREFIX + group)
     return Evidence(
         group,
         _now_ms(),
         seconds,
-        _queues(first, second, offsets),
+        [*_queues(first, second, offsets), *_waiting(fresh, offsets)],
         members,
         known=bool(known),
         enabled=all(one.consume_enable for one in known),
@@ -83,6 +84,30 @@ def _queues(
                 now.last_timestamp,
             )
         )
+    return found
+
+
+def _without_offset(progress: Progress, members: list[Member]) -> dict[MessageQueue, HeldQueue]:
+    """Queues of which brokers know no offset yet, where a member shows that it wants to read them: it holds
+    messages, or waits for the lock. Others may begin at the end, and have no backlog.
+    """
+    return {
+        queue: held
+        for member in members
+        for queue, held in member.held.items()
+        if queue not in progress.queues and (held.cached or not held.locked)
+    }
+
+
+def _waiting(
+    fresh: dict[MessageQueue, HeldQueue], offsets: dict[MessageQueue, TopicOffset]
+) -> list[QueueEvidence]:
+    found = []
+    for queue, held in fresh.items():
+        if (ends := offsets.get(queue)) is not None:
+            begin = max(ends.min_offset, held.first_cached if held.cached else 0)
+            lag = max(0, ends.max_offset - begin)
+            found.append(QueueEvidence(queue, lag, consumer_offset=begin, min_offset=ends.min_offset))
     return found
 
 
@@ -140,6 +165,7 @@ def member_of(client_id: str, info: ConsumerRunningInfo) -> Member:
             queue: HeldQueue(
                 one.cached_msg_count,
                 one.cached_msg_size_in_mib,
+                one.cached_msg_min_offset,
                 one.locked or info.properties.get("PROP_CONSUMEORDERLY") != "true",
                 one.last_pull_timestamp,
                 one.last_consume_timestamp,

@@ -178,6 +178,7 @@ def ordered_not_locked(evidence: Evidence) -> Finding | None:
         for queue, held in member.held.items()
         if not held.locked and _of(evidence, queue) and _of(evidence, queue).lag  # type: ignore[union-attr]
     ]
+    waiting += _never_locked(evidence)
     if not waiting:
         return None
     return Finding(
@@ -187,6 +188,20 @@ def ordered_not_locked(evidence: Evidence) -> Finding | None:
         tuple(f"{_text(queue)} waits at {client}" for client, queue in waiting[:5]),
         "A lock of a dead client falls after 60 s; a live one has to give the queue back.",
     )
+
+
+def _never_locked(evidence: Evidence) -> list[tuple[str, MessageQueue]]:
+    """Queues that nobody reads in a group of ordered members: clients take a queue with its lock alone."""
+    if not evidence.members or not all(one.answered and one.ordered for one in evidence.members):
+        return []
+    held = {queue for member in evidence.members for queue in member.held}
+    wanted = {topic for member in evidence.members for topic in member.subscriptions}
+    return [
+        ("the group", one.queue)
+        for one in evidence.queues
+        if one.lag and not one.consumed and one.queue.topic in wanted and one.queue not in held
+        if not one.queue.topic.startswith(RETRY_PREFIX)
+    ]
 
 
 def paused(evidence: Evidence) -> Finding | None:
@@ -345,10 +360,8 @@ def filter_drops_all(evidence: Evidence) -> Finding | None:
         for topic, text in member.subscriptions.items()
         if text not in ("", "*")
         and not topic.startswith(RETRY_PREFIX)
-        and topic in member.handling
-        and not member.handling[topic].ok_tps
-        and not member.handling[topic].failed_tps
-        and not member.handling[topic].pull_tps
+        and any(queue.topic == topic for queue in member.held)
+        and not _handled(member, topic)
         and any(one.arrived or one.consumed for one in evidence.queues if one.queue.topic == topic)
     ]
     if not silent:
@@ -360,6 +373,12 @@ def filter_drops_all(evidence: Evidence) -> Finding | None:
         tuple(f"{member.client_id}: 0 messages in the last minute" for member, _, _ in silent[:5]),
         "Compare it with the tags and properties of messages in the topic.",
     )
+
+
+def _handled(member: Member, topic: str) -> bool:
+    """True if messages of a topic have come to a member; some clients tell of topics only once they have."""
+    handling = member.handling.get(topic)
+    return handling is not None and bool(handling.ok_tps or handling.failed_tps or handling.pull_tps)
 
 
 def deleted_before_read(evidence: Evidence) -> Finding | None:

@@ -95,8 +95,10 @@ CASES: Mapping[str, tuple[Evidence, Evidence]] = {
         evidence(members=[member(held={QUEUES[0]: FRESH}), member("c2", held={QUEUES[1]: FRESH})]),
     ),
     "FILTER_DROPS_ALL": (
-        evidence(members=[member(subscriptions={"orders": "old"}, handling={"orders": Handling()})]),
-        evidence(members=[member(handling={"orders": Handling()})]),
+        evidence(members=[member(subscriptions={"orders": "old"}, handling={})]),
+        evidence(
+            members=[member(subscriptions={"orders": "old"}, handling={"orders": Handling(5, ok_tps=1)})]
+        ),
     ),
     "DELETED_BEFORE_READ": (
         evidence(queues=[queue(min_offset=150), queue(1)]),
@@ -124,3 +126,12 @@ def test_every_rule_has_a_case() -> None:
 def test_a_group_without_backlog_is_not_behind_and_one_that_no_rule_explains_says_so() -> None:
     assert [one.cause for one in diagnose(evidence(queues=[queue(lag=0)]))] == ["NOT_BEHIND"]
     assert [one.cause for one in diagnose(evidence(queues=STILL))] == ["NOT_FOUND"]
+
+
+def test_an_ordered_queue_that_nobody_got_is_locked_and_one_of_another_client_is_not_judged() -> None:
+    ordered = member(ordered=True, held={QUEUES[0]: FRESH})
+    still = [queue(), queue(1, consumed=0)]
+    assert diagnose(evidence(queues=still, members=[ordered]))[0].cause == "LOCKED_BY_ANOTHER"
+    silent = member("c2", answered=False)
+    causes = [one.cause for one in diagnose(evidence(queues=still, members=[ordered, silent]))]
+    assert "LOCKED_BY_ANOTHER" not in causes
