@@ -7,11 +7,17 @@ import pkgutil
 
 import click
 
-from orbitmq.admin import commands
+from orbitmq.admin import commands, diagnosis, migration, reading, waiting
 from orbitmq.admin.face import ALONE, COMMANDS, FIRST_EXAMPLES, SUBJECTS, epilog
 
-for _module in pkgutil.iter_modules(commands.__path__):
-    importlib.import_module(f"{commands.__name__}.{_module.name}")
+# Commands register themselves when their module is imported. Those of a subject with rules of its own stand
+# with it, in a module `…commands`.
+for _module in pkgutil.iter_modules(commands.__path__, f"{commands.__name__}."):
+    importlib.import_module(_module.name)
+for _room in (diagnosis, migration, reading, waiting):
+    for _module in pkgutil.iter_modules(_room.__path__, f"{_room.__name__}."):
+        if _module.name.endswith("commands"):
+            importlib.import_module(_module.name)
 
 
 @click.group(

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, cast
 
 import orbitmq.broker as broker_package
-from orbitmq.broker.admin.config import BrokerConfig
+from orbitmq.broker.acting.escape import EscapeStore
 from orbitmq.broker.assignment.request_modes import RequestModes
 from orbitmq.broker.auth.config_values import first_user, own_credentials
 from orbitmq.broker.auth.gate import guard
@@ -21,11 +21,11 @@ from orbitmq.broker.auth.table import AuthTable
 from orbitmq.broker.client.clients import ClientTable
 from orbitmq.broker.client.locks import QueueLocks
 from orbitmq.broker.client.outbox import Outbox
+from orbitmq.broker.config import BrokerConfig
 from orbitmq.broker.delay.levels import DelayDelivery, DelayLevels
 from orbitmq.broker.delay.timer import Timers
 from orbitmq.broker.filter.filters import FilterTable
 from orbitmq.broker.ha.epochs import Epochs
-from orbitmq.broker.ha.escape import EscapeStore
 from orbitmq.broker.ha.links import Links
 from orbitmq.broker.ha.promise import Promise
 from orbitmq.broker.ha.replication import REFUSED_BY_SLAVES, Replication, flow_control

@@ -39,9 +39,9 @@ PLACES = {
     "produce": ("orbitmq.cli.produce:produce", "Send messages"),
     "consume": ("orbitmq.cli.consume:consume", "Read messages"),
     "admin": ("orbitmq.admin.app:admin", "Inspect and change brokers, topics, groups, messages"),
-    "why": ("orbitmq.admin.commands.group_why:show", "Tell why a consumer group is behind"),
+    "why": ("orbitmq.admin.diagnosis.commands:show", "Tell why a consumer group is behind"),
     "migrate": (
-        "orbitmq.admin.commands.migrate:migrate",
+        "orbitmq.admin.migration.commands:migrate",
         "Move a live cluster from Apache RocketMQ to OrbitMQ, or back",
     ),
     "console": ("orbitmq.cli.console:console", "Web pages to see and change clusters"),

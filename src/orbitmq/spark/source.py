@@ -36,7 +36,7 @@ class DefaultSource(DataSource):
     def schema(self) -> str | StructType:
         """All columns, or those of the option `columns`; asked for only when the user gives no schema."""
         if "provider" in self.options:
-            from orbitmq.spark.read.tables import schema_of_new
+            from orbitmq.spark.tables import schema_of_new
 
             table = schema_of_new(self.options)
             if table is not None:
@@ -99,13 +99,13 @@ def _reads_files(options: Mapping[str, str]) -> bool:
 
 
 def _read_options(given: Mapping[str, str], schema: StructType) -> Mapping[str, str]:
-    from orbitmq.spark.read.tables import read_options
+    from orbitmq.spark.tables import read_options
 
     return read_options(given, schema)
 
 
 def _write_options(given: Mapping[str, str], schema: StructType) -> Mapping[str, str]:
-    from orbitmq.spark.read.tables import write_options
+    from orbitmq.spark.tables import write_options
 
     return write_options(given, schema)
 

@@ -35,7 +35,6 @@ from orbitmq.store.log.messages import (
     PutStatus,
     QueryResult,
 )
-from orbitmq.store.log.raw_append import QueueFollower, RawAppend
 from orbitmq.store.log.retention import Retention
 from orbitmq.store.metrics import StoreFigures
 from orbitmq.store.options import StoreOptions
@@ -53,7 +52,8 @@ from orbitmq.store.queue.writer import QueueWriter
 from orbitmq.store.recovery.checkpoint import Checkpoint
 from orbitmq.store.recovery.log_recovery import Recovered, Recovery
 from orbitmq.store.recovery.queue_checkpoint import QueueCheckpoint
-from orbitmq.store.recovery.truncation import boundary, completed, intend, intended, truncate
+from orbitmq.store.replica.raw_append import QueueFollower, RawAppend
+from orbitmq.store.replica.truncation import boundary, completed, intend, intended, truncate
 from orbitmq.store.timer.check_point import TimerMark
 from orbitmq.store.timer.files import TimerFiles
 

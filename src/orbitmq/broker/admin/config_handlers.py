@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from orbitmq.broker.admin.config import BrokerConfig
+from orbitmq.broker.config import BrokerConfig
 from orbitmq.broker.ha.options import ASYNC_MASTER, SLAVE, SYNC_MASTER
 from orbitmq.broker.ha.replication import Replication
 from orbitmq.broker.ha.role import CHANGE_TIMEOUT_MS, Role, RoleChange, RoleRequests

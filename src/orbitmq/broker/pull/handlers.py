@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from orbitmq.broker.admin.config import BrokerConfig
 from orbitmq.broker.client.clients import ClientTable
+from orbitmq.broker.config import BrokerConfig
 from orbitmq.broker.filter.filters import FilterTable
 from orbitmq.broker.filter.subscription import is_tag_type, not_supported, tag_codes
 from orbitmq.broker.ha.replication import Replication, flow_control

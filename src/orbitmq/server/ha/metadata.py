@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from orbitmq.broker.broker import Broker
 from orbitmq.broker.ha.following import Following
-from orbitmq.broker.ha.metadata import MasterProgress, MasterTables
+from orbitmq.broker.master_tables import MasterProgress, MasterTables
 from orbitmq.net.errors import NetError
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.bodies.offset import DelayOffsetSerializeWrapper

@@ -27,10 +27,10 @@ from orbitmq.protocol.epoch_replication import Epoch
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.protocol.records.ids import UniqueIds, pack_host
 from orbitmq.server.errors import CannotListen
-from orbitmq.server.ha.acting import ActingMaster
 from orbitmq.server.ha.controller_mode import ControllerMode
 from orbitmq.server.ha.identity import EpochFile, IdentityFile
 from orbitmq.server.ha.runner import ReplicationRunner
+from orbitmq.server.lifecycle.acting import ActingMaster
 from orbitmq.server.lifecycle.auth_file import load_auth
 from orbitmq.server.lifecycle.background import BackgroundTasks
 from orbitmq.server.lifecycle.broker_tasks import BrokerTasks

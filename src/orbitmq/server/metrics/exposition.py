@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from orbitmq.broker.metrics import Distribution
 from orbitmq.broker.stats.metric_families import COUNTER, FAMILIES, HISTOGRAM, Family
-from orbitmq.broker.stats.metrics import Distribution
 
 TEXT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 OPEN_METRICS_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"

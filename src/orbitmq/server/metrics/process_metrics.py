@@ -9,7 +9,7 @@ import resource
 import threading
 from collections.abc import Iterator
 
-from orbitmq.broker.stats.metrics import Sample
+from orbitmq.broker.metrics import Sample
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 

@@ -16,9 +16,9 @@ from http import HTTPStatus
 
 from orbitmq import __version__
 from orbitmq.broker.broker import Broker
+from orbitmq.broker.metrics import AgeOf, Position, Sample, samples
 from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.stats.metric_families import FAMILIES
-from orbitmq.broker.stats.metrics import AgeOf, Position, Sample, samples
 from orbitmq.broker.stats.options import parse_labels
 from orbitmq.server.metrics.exposition import (
     OPEN_METRICS_TYPE,

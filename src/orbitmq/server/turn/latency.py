@@ -7,8 +7,8 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from orbitmq.broker.metrics import Distribution, Sample
 from orbitmq.broker.stats.metric_families import CREATE_BOUNDS_MS, RPC_BOUNDS_MS
-from orbitmq.broker.stats.metrics import Distribution, Sample
 from orbitmq.handling.call import DataAt, Outcome, Signal, Wait
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.names import is_system_topic

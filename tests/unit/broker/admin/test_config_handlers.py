@@ -1,6 +1,6 @@
 from dataclasses import dataclass
 
-from orbitmq.broker.admin.config import BrokerConfig
+from orbitmq.broker.config import BrokerConfig
 from orbitmq.handling.call import Saved
 from orbitmq.options.declare import Settings, option
 from orbitmq.options.table import OptionTable

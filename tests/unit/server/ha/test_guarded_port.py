@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from orbitmq.broker.ha.role import Role, RoleChange
+from orbitmq.broker.metrics import samples
 from orbitmq.broker.options import BROKER_TABLE
-from orbitmq.broker.stats.metrics import samples
 from orbitmq.options import Layer, OptionError
 from orbitmq.protocol.replication import encode_report
 from orbitmq.protocol.replication_sign_in import OPENING, Claim, encode_claim

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from orbitmq.broker.ha.links import LogGrowth
+from orbitmq.broker.metrics import samples
 from orbitmq.broker.options import BROKER_TABLE
-from orbitmq.broker.stats.metrics import samples
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.options import Layer
 from orbitmq.protocol.bodies.auth import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo

@@ -5,8 +5,8 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open_metrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from orbitmq.broker.metrics import Distribution
 from orbitmq.broker.stats.metric_families import FAMILIES
-from orbitmq.broker.stats.metrics import Distribution
 from orbitmq.server.metrics.exposition import Exposition, wants_open_metrics
 
 COMMON = {"cluster": "C", "node_id": "b", "node_type": "broker"}

@@ -1,6 +1,6 @@
 import pytest
 
-from orbitmq.broker.metadata.topic_handlers import TEXTS_PER_TURN
+from orbitmq.broker.admin.topic_handlers import TEXTS_PER_TURN
 from orbitmq.handling.call import Saved, Wait
 from orbitmq.protocol.bodies.topic import CreateTopicListRequestBody, TopicConfig, TopicFilterType
 from orbitmq.protocol.codes import ResponseCode

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from orbitmq.store import GetStatus, MessageStore, StoreUnavailable, failpoints
 from orbitmq.store.errors import CannotTruncate, StoreCorrupt
-from orbitmq.store.recovery.truncation import FILE_NAME
+from orbitmq.store.replica.truncation import FILE_NAME
 from tests.fault.recorded_disk import RecordedDisk
 from tests.kit.store import NOW, SEGMENT, bodies, crash, filled, message, opened, options
 

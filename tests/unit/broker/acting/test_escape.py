@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
-from orbitmq.broker.ha.escape import EscapeStore, moved
+from orbitmq.broker.acting.escape import EscapeStore, moved
 from orbitmq.broker.transaction.records import copied
 from orbitmq.protocol.names import TIMER_TOPIC
 from orbitmq.protocol.records.properties import decode_properties

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from orbitmq.broker.ha.metadata import MasterProgress, MasterTables
+from orbitmq.broker.master_tables import MasterProgress, MasterTables
 from orbitmq.store.timer.check_point import TimerFields
 
 

@@ -16,9 +16,9 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from ssl import SSLContext
 
+from orbitmq.broker.acting.escape import EscapeStore, moved
 from orbitmq.broker.auth.config_values import own_credentials
 from orbitmq.broker.broker import Broker
-from orbitmq.broker.ha.escape import EscapeStore, moved
 from orbitmq.broker.ha.role import Role
 from orbitmq.net.name_servers import NameServers
 from orbitmq.net.pool import ConnectionPool
