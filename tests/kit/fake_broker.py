@@ -115,7 +115,8 @@ class FakeBroker:
         answering = self._answers.get(kind)
         answer = answering(request) if answering else Refused(3, f"{kind.__name__} is not served")
         if answer is not None and not command.is_oneway:
-            reply = answer.to_command(command.opaque)
+            refused = isinstance(answer, Refused)
+            reply = Command.refusal(answer, command.opaque) if refused else answer.to_command(command.opaque)
             reply.version = self.version
             connection.send(reply)
 

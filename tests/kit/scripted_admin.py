@@ -48,4 +48,6 @@ class Scripted:
         answer = self.answers.get(type(request), Refused(3, f" request type {command.code} not supported"))
         if callable(answer) and not isinstance(answer, (Reply, Refused)):
             answer = answer(request)
+        if isinstance(answer, Refused):
+            return Command.refusal(answer, command.opaque)
         return answer.to_command(command.opaque)

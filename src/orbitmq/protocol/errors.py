@@ -12,7 +12,8 @@
     │   └── BodyTooLong      a body longer than its request may have
     └── BrokerRefused        raised at the caller: the peer answered with an error; one subclass per code
 
-`Refused` travels from a handler to the process around it, which answers with `to_command()`.
+`Refused` travels from a handler to the process around it, which answers with
+`Command.refusal()`.
 `broker_refused()` turns such an answer into the caller's exception.
 """
 
@@ -21,7 +22,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orbitmq.protocol.codes import ResponseCode
-from orbitmq.protocol.remoting.command import FLAG_RESPONSE, Command
 
 
 class OrbitError(Exception):
@@ -55,10 +55,6 @@ class Refused(OrbitError):
 
     def __str__(self) -> str:
         return f"{code_name(self.code)}: {self.remark}"
-
-    def to_command(self, opaque: int = 0) -> Command:
-        """The answer that says so."""
-        return Command(self.code, opaque, FLAG_RESPONSE, self.extra, None, self.remark)
 
 
 class MissingField(Refused):

@@ -199,38 +199,6 @@ async def show_all(
     )
 
 
-@face(
-    "acl",
-    "explain",
-    "orbitmq admin acl explain ann --resource Topic:orders --action pub\n"
-    "orbitmq admin acl explain ann --resource Group:billing --action sub --source-ip 10.0.0.7",
-)
-@click.argument("user")
-@click.option("--resource", required=True, help="Topic:NAME, Group:NAME or Cluster:NAME.")
-@click.option(
-    "--action",
-    type=click.Choice(["pub", "sub", "create", "update", "delete", "get", "list"]),
-    required=True,
-    help="The action on it. Sending needs pub on the topic; consuming sub on topic and group.",
-)
-@click.option("--source-ip", "source", default="", help="Address from which the user comes.")
-async def explain(admin: Admin, user: str, resource: str, action: str, source: str) -> Rows:
-    """Explain for every broker if USER may do something, and which rule decides."""
-    from orbitmq.admin.diagnosis.access import explain_access  # it needs the functions of this module
-
-    found = await explain_access(admin, user, resource, action, source)
-    return Rows(
-        (
-            Column("broker", "Broker"),
-            Column("allowed", "Allowed"),
-            Column("cause", "Cause"),
-            Column("sentence", "Reason"),
-            Column("advice", "Advice"),
-        ),
-        [(one.broker, one.allowed, one.cause, one.sentence, one.advice) for one in found],
-    )
-
-
 @face("acl", "copy", "orbitmq admin acl copy 10.0.0.1:10911 10.0.0.2:10911")
 @click.argument("source")
 @click.argument("target")

@@ -227,27 +227,6 @@ async def by_key(admin: Admin, topic: str, key: str, max_count: int, begin: int,
     )
 
 
-@face("message", "life", "orbitmq admin message life flights 7F000001C4D818B4AAC20B5A7E3C0000")
-@click.argument("topic")
-@click.argument("unique_id")
-async def by_life(admin: Admin, topic: str, unique_id: str) -> Rows:
-    """Tell the life of a message of TOPIC: sent, stored, delivered, retried, given up, sent again."""
-    from orbitmq.admin.reading.life import life_of  # it needs the functions of this module
-
-    life = await life_of(admin, topic, unique_id)
-    return Rows(
-        (
-            Column("at", "Time", is_time=True),
-            Column("step", "Step"),
-            Column("sentence", "What happened"),
-            Column("source", "Known from"),
-            Column("messageId", "Message id"),
-        ),
-        [(one.at_ms or 0, one.step, one.sentence, one.source, one.message_id or None) for one in life.events],
-        "\n".join(life.missing),
-    )
-
-
 @face("message", "list", "orbitmq admin message list flights --from 2026-01-31T06:00 --max 10")
 @click.argument("topic")
 @click.option("--from", "from_ms", type=Moment(), default=0, help="Stored at this time or later.")

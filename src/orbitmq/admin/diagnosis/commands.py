@@ -1,4 +1,6 @@
-"""`orbitmq why`, which is `orbitmq admin group why`, too: the reason for a group's backlog."""
+"""Commands that give reasons: `orbitmq why`, which is `orbitmq admin group why`, too, for a group's backlog,
+and `orbitmq admin acl explain` for what a user may do.
+"""
 
 from __future__ import annotations
 
@@ -30,4 +32,36 @@ async def show(admin: Admin, group: str) -> Rows:
         [(one.cause, one.sentence, list(one.evidence), one.advice) for one in diagnose(evidence)],
         f"lag {evidence.lag}, {counted(len(evidence.members), 'member')}, "
         f"{counted(len(evidence.queues), 'queue')}",
+    )
+
+
+@face(
+    "acl",
+    "explain",
+    "orbitmq admin acl explain ann --resource Topic:orders --action pub\n"
+    "orbitmq admin acl explain ann --resource Group:billing --action sub --source-ip 10.0.0.7",
+)
+@click.argument("user")
+@click.option("--resource", required=True, help="Topic:NAME, Group:NAME or Cluster:NAME.")
+@click.option(
+    "--action",
+    type=click.Choice(["pub", "sub", "create", "update", "delete", "get", "list"]),
+    required=True,
+    help="The action on it. Sending needs pub on the topic; consuming sub on topic and group.",
+)
+@click.option("--source-ip", "source", default="", help="Address from which the user comes.")
+async def explain(admin: Admin, user: str, resource: str, action: str, source: str) -> Rows:
+    """Explain for every broker if USER may do something, and which rule decides."""
+    from orbitmq.admin.diagnosis.access import explain_access  # only this command needs a broker's rules
+
+    found = await explain_access(admin, user, resource, action, source)
+    return Rows(
+        (
+            Column("broker", "Broker"),
+            Column("allowed", "Allowed"),
+            Column("cause", "Cause"),
+            Column("sentence", "Reason"),
+            Column("advice", "Advice"),
+        ),
+        [(one.broker, one.allowed, one.cause, one.sentence, one.advice) for one in found],
     )

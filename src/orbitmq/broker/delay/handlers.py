@@ -1,9 +1,10 @@
-"""Answers to slaves and operators about timers."""
+"""Answers to slaves and operators about delay levels and timers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from orbitmq.broker.delay.levels import DelayDelivery
 from orbitmq.broker.delay.timer import Timers
 from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
@@ -11,6 +12,7 @@ from orbitmq.handling.call import Call
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.admin import GetTimerCheckPoint, GetTimerMetrics, SwitchTimerEngine
+from orbitmq.protocol.requests.offset import GetAllDelayOffset
 from orbitmq.protocol.schema.declare import Blob, Reply, Void
 from orbitmq.store.timer.check_point import TimerFields, encode_fields
 
@@ -19,11 +21,24 @@ ROCKSDB_TIMELINE = "R"
 
 
 @dataclass(slots=True)
+class DelayTables:
+    """Tables that answers about delay levels look at."""
+
+    delay: DelayDelivery
+
+
+@dataclass(slots=True)
 class TimerTables:
     """Tables that answers about timers look at."""
 
     settings: BrokerSettings
     timer: Timers
+
+
+@handlers(GetAllDelayOffset)
+def get_all_delay_offset(tables: DelayTables, call: Call[GetAllDelayOffset], now: int) -> Reply:
+    """Progress of the delay levels."""
+    return Blob(tables.delay.to_body().to_json())
 
 
 @handlers(GetTimerCheckPoint)

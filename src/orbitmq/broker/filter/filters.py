@@ -8,9 +8,8 @@ it stay valid for a group that comes back.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from orbitmq.broker.client.clients import ClientTable
 from orbitmq.broker.filter.bloom import BitLayout, has_all
 from orbitmq.broker.filter.sql92 import BadExpression, SqlFilter, compile_filter
 from orbitmq.broker.filter.subscription import TYPE_SQL92, is_tag_type, not_supported, parse_failed, tag_codes
@@ -236,12 +235,15 @@ class FilterTable:
         for groups in self._by_topic.values():
             yield from groups.values()
 
-    def tend(self, clients: ClientTable, now: int) -> None:
-        """Notes whose group is gone, and forgets those that are dead for too long. Call every 10 s."""
+    def tend(self, subscription_of: Callable[[str, str], SubscriptionData | None], now: int) -> None:
+        """Notes whose group is gone, and forgets those that are dead for too long. Call every 10 s.
+
+        `subscription_of` gives the present subscription of a group to a topic.
+        """
         for known in list(self):
             data = known.data
             if not known.is_dead:
-                subscription = clients.subscription(data.consumer_group, data.topic)
+                subscription = subscription_of(data.consumer_group, data.topic)
                 if subscription is None or is_tag_type(subscription.expression_type):
                     data.dead_time = max(now, data.born_time)
                     self._mark()

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from orbitmq.broker.client.clients import ClientTable
 from orbitmq.broker.client.outbox import Outbox
-from orbitmq.broker.delay.levels import DelayDelivery
 from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.topics import TopicTable
@@ -34,7 +33,6 @@ from orbitmq.protocol.requests.offset import (
     ConsumerStatusReply,
     CorrectionOffsetReply,
     GetAllConsumerOffset,
-    GetAllDelayOffset,
     GetConsumerStatusFromClient,
     GetEarliestMsgStoretime,
     GetMaxOffset,
@@ -70,7 +68,6 @@ class OffsetTables:
     groups: GroupTable
     clients: ClientTable
     offsets: OffsetTable
-    delay: DelayDelivery
     store: MessageStore
     outbox: Outbox
     dirty_tables: DirtyTables
@@ -170,12 +167,6 @@ def search_offset_by_timestamp(tables: OffsetTables, call: Call[SearchOffsetByTi
 def get_all_consumer_offset(tables: OffsetTables, call: Call[GetAllConsumerOffset], now: int) -> Reply:
     """The offsets of all groups."""
     return Blob(tables.offsets.to_body().to_json())
-
-
-@handlers(GetAllDelayOffset)
-def get_all_delay_offset(tables: OffsetTables, call: Call[GetAllDelayOffset], now: int) -> Reply:
-    """Progress of the delay levels."""
-    return Blob(tables.delay.to_body().to_json())
 
 
 @handlers(InvokeBrokerToResetOffset)

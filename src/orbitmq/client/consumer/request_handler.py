@@ -62,9 +62,9 @@ class Serving:
         try:
             answer = await self._answer(command)
         except Refused as refused:
-            reply = refused.to_command(command.opaque)
+            reply = Command.refusal(refused, command.opaque)
         except Malformed as error:
-            reply = Refused(ResponseCode.SYSTEM_ERROR, str(error)).to_command(command.opaque)
+            reply = Command.refusal(Refused(ResponseCode.SYSTEM_ERROR, str(error)), command.opaque)
         else:
             if answer is None:
                 return

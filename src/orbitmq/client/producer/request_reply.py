@@ -74,9 +74,9 @@ class Questions:
                 )
             self._take(PushReplyMessageToClient.from_command(command))
         except Refused as refused:
-            return refused.to_command(command.opaque)
+            return Command.refusal(refused, command.opaque)
         except (Malformed, OrbitError) as error:
-            return Refused(ResponseCode.SYSTEM_ERROR, str(error)).to_command(command.opaque)
+            return Command.refusal(Refused(ResponseCode.SYSTEM_ERROR, str(error)), command.opaque)
         return Void().to_command(command.opaque)
 
     def _take(self, push: PushReplyMessageToClient) -> None:

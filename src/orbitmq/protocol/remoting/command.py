@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from orbitmq.protocol.errors import Refused
+
 FLAG_RESPONSE = 1
 FLAG_ONEWAY = 2
 
@@ -66,6 +68,11 @@ class Command:
         self.language = language
         self.version = version
         self.serialize = serialize
+
+    @classmethod
+    def refusal(cls, refused: Refused, opaque: int = 0) -> Command:
+        """The answer with an error's code and remark."""
+        return cls(refused.code, opaque, FLAG_RESPONSE, refused.extra, None, refused.remark)
 
     @property
     def is_response(self) -> bool:

@@ -148,7 +148,7 @@ class BrokerTasks:
         self._after_step(now)
 
     def _tend_filters(self, now: int) -> None:
-        self._broker.filters.tend(self._broker.clients, now)
+        self._broker.filters.tend(self._broker.clients.subscription, now)
         self._start(self._table_writer.save(self._broker.filters.NAME))
 
     def _expire_clients(self, now: int) -> None:

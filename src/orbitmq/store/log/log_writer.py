@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from orbitmq.store.queue.consume_queue import ConsumeQueue
+from typing import Any
 
 HOT_BYTES = 64 << 20
 """Bytes that this process wrote within this distance of the end of the log are assumed to be in the page
@@ -35,8 +32,9 @@ class LogWriter:
         "view",
     )
 
-    def __init__(self, queues: dict[str, dict[int, ConsumeQueue]]) -> None:
+    def __init__(self, queues: dict[str, dict[int, Any]]) -> None:
         self.queues = queues
+        """Consume queues by topic and queue id, for those who write: the log knows nothing of them."""
         self.dirty: list[Any] = []
         self.view = memoryview(b"")
         self.position = 0

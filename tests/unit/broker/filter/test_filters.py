@@ -93,25 +93,25 @@ def test_a_filter_dies_with_its_group_and_is_kept_for_a_day() -> None:
     filters, clients, world = table(), ClientTable(Outbox()), World()
     consumer(clients, world, sql("a > 3"))
     filters.register("G2", [sql("a > 3")], NOW)
-    filters.tend(clients, NOW + 10)
+    filters.tend(clients.subscription, NOW + 10)
     known = filters.get("T1", "G2")
     assert known is not None
     assert not known.is_dead
     clients.connection_closed(1)
-    filters.tend(clients, NOW + 20)
+    filters.tend(clients.subscription, NOW + 20)
     assert known.is_dead
     assert known.data.dead_time == NOW + 20
-    filters.tend(clients, NOW + 20 + DAY_MS - 1)
+    filters.tend(clients.subscription, NOW + 20 + DAY_MS - 1)
     assert len(filters) == 1
-    filters.tend(clients, NOW + 20 + DAY_MS)
+    filters.tend(clients.subscription, NOW + 20 + DAY_MS)
     assert len(filters) == 0
 
 
 def test_the_time_for_which_a_dead_filter_is_kept_is_an_option() -> None:
     filters, clients = table(filter_data_clean_time_span=1000), ClientTable(Outbox())
     filters.register("G2", [sql("a > 3")], NOW)
-    filters.tend(clients, NOW)
-    filters.tend(clients, NOW + 1000)
+    filters.tend(clients.subscription, NOW)
+    filters.tend(clients.subscription, NOW + 1000)
     assert len(filters) == 0
 
 
@@ -119,14 +119,14 @@ def test_a_filter_dies_when_its_group_wants_something_else() -> None:
     filters, clients, world = table(), ClientTable(Outbox()), World()
     filters.register("G2", [sql("a > 3"), sql("b = 1", topic="T2")], NOW)
     consumer(clients, world, SubscriptionData("T1", "*", "TAG", sub_version=2), sql("b = 1", topic="T2"))
-    filters.tend(clients, NOW + 10)
+    filters.tend(clients.subscription, NOW + 10)
     assert [known.data.topic for known in filters if known.is_dead] == ["T1"]
 
 
 def test_a_group_that_comes_back_revives_its_filter() -> None:
     filters, clients = table(), ClientTable(Outbox())
     filters.register("G2", [sql("a > 3", 5)], NOW)
-    filters.tend(clients, NOW + 10)
+    filters.tend(clients.subscription, NOW + 10)
     filters.register("G2", [sql("a > 3", 5)], NOW + 20)
     known = filters.get("T1", "G2")
     assert known is not None
@@ -224,7 +224,7 @@ def test_there_is_an_end_to_the_filters_of_a_topic(monkeypatch: pytest.MonkeyPat
         "G2",
     ]
     clients = ClientTable(Outbox())
-    filters.tend(clients, NOW + 10)
+    filters.tend(clients.subscription, NOW + 10)
     filters.register("G1", [sql("a > 3")], NOW + 20)
     filters.register("G9", [sql("a > 3")], NOW + 20)
     left = {known.data.consumer_group for known in filters if known.data.topic == "T1"}

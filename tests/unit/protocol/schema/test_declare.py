@@ -284,6 +284,6 @@ def test_equality_and_printing() -> None:
 
 
 def test_refused_is_an_answer() -> None:
-    command = Refused(17, "no such topic", {"a": "b"}).to_command(4)
+    command = Command.refusal(Refused(17, "no such topic", {"a": "b"}), 4)
     assert (command.code, command.remark, command.opaque, command.flag) == (17, "no such topic", 4, 1)
     assert command.ext == {"a": "b"}
