@@ -7,7 +7,6 @@ import click
 from orbitmq.admin.admin import Admin
 from orbitmq.admin.face import face
 from orbitmq.admin.output import Column, Rows
-from orbitmq.admin.reading.life import life_of
 
 
 @face("message", "life", "orbitmq admin message life flights 7F000001C4D818B4AAC20B5A7E3C0000")
@@ -15,6 +14,8 @@ from orbitmq.admin.reading.life import life_of
 @click.argument("unique_id")
 async def by_life(admin: Admin, topic: str, unique_id: str) -> Rows:
     """Tell the life of a message of TOPIC: sent, stored, delivered, retried, given up, sent again."""
+    from orbitmq.admin.reading.life import life_of  # only this command needs the letters, and their filters
+
     life = await life_of(admin, topic, unique_id)
     return Rows(
         (
