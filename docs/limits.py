@@ -210,7 +210,9 @@ LIMITS: dict[str, list[Limit]] = {
             "protocol.epoch_replication:MAX_EPOCHS",
             "the slave does not follow; the broker does not become master",
         ),
-        Limit("routes that an acting master keeps", "server.lifecycle.acting:MAX_ROUTES_KEPT", "asked for anew"),
+        Limit(
+            "routes that an acting master keeps", "server.lifecycle.acting:MAX_ROUTES_KEPT", "asked for anew"
+        ),
         Limit(
             "piece of the log from a master, in memory until it is whole",
             "protocol.replication:MAX_PIECE_BYTES",
