@@ -122,7 +122,7 @@ def _named(wanted: Any) -> str:
     if origin is Callable:
         return "a function"
     if origin is Sequence:
-        return f"a list of {_named(typing.get_args(wanted)[0])}"
+        return f"a list, each {_named(typing.get_args(wanted)[0])}"
     if wanted is types.NoneType:
         return "None"
     if issubclass(wanted, Enum):

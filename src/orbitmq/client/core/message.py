@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from orbitmq.client.core.checking import check_number, check_texts, shown
 from orbitmq.client.core.errors import DeserializationFailed, IllegalMessage, InvalidArgument
+from orbitmq.client.core.names import check_topic_to_send
 from orbitmq.client.core.namespaces import unwrap
 from orbitmq.client.core.serializer import CONTENT_TYPE, Serializer
 from orbitmq.protocol.bodies.queue import MessageQueue
@@ -26,7 +27,7 @@ from orbitmq.protocol.names import (
 )
 from orbitmq.protocol.records.ids import host_text
 from orbitmq.protocol.records.message import StoredMessage
-from orbitmq.protocol.records.properties import find_property
+from orbitmq.protocol.records.properties import BadProperty, check_property, find_property
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
@@ -38,6 +39,10 @@ V = TypeVar("V")
 
 MAX_DELAY_LEVEL = 18
 """The last delay level that brokers have, as they come."""
+MAX_CHECKED_TOPICS = 10_000
+
+_checked_topics: set[str] = set()
+"""Topics whose names are legal: the rule is looked at once for each."""
 
 
 class Message:
@@ -105,13 +110,15 @@ class Message:
         return cls(topic, serializer.serialize(value, properties), properties=properties, **fields)
 
     def check(self) -> None:
-        """Raises IllegalMessage for a field that no message can have. A send checks again."""
+        """Raises IllegalMessage or IllegalName for a field that no message can have. A send checks again."""
         tags, sharding_key, level, flag = self.tags, self.sharding_key, self.delay_level, self.flag
         # One look at what nearly all messages are; the rest finds out what is wrong, if anything is.
         if (
             type(self.topic) is str
-            and (tags is None or type(tags) is str)
-            and (sharding_key is None or type(sharding_key) is str)
+            and self.topic in _checked_topics
+            and self.body
+            and (tags is None or (type(tags) is str and tags.isprintable()))
+            and (sharding_key is None or (type(sharding_key) is str and sharding_key.isprintable()))
             and type(level) is int
             and 0 <= level <= MAX_DELAY_LEVEL
             and type(flag) is int
@@ -122,7 +129,7 @@ class Message:
             and self.deliver_at_ms is None
         ):
             for key in self.keys:
-                if type(key) is not str:
+                if type(key) is not str or not key.isprintable():
                     break
             else:
                 return
@@ -131,6 +138,11 @@ class Message:
     def _check_each(self) -> None:
         if not isinstance(self.topic, str):
             raise IllegalMessage(f"Message: topic has to be a text, not {shown(self.topic)}")
+        check_topic_to_send(self.topic)
+        if len(_checked_topics) < MAX_CHECKED_TOPICS:
+            _checked_topics.add(self.topic)
+        if not self.body:
+            raise IllegalMessage("a message has to have a body of at least one byte")
         if self.tags is not None and not isinstance(self.tags, str):
             raise IllegalMessage(f"Message: tags has to be one text or None, not {shown(self.tags)}")
         for key in self.keys:
@@ -138,6 +150,7 @@ class Message:
                 raise IllegalMessage(f"Message: keys have to be texts, not {shown(key)}")
         if self.sharding_key is not None and not isinstance(self.sharding_key, str):
             raise IllegalMessage(f"Message: sharding_key has to be a text, not {shown(self.sharding_key)}")
+        self._check_separators()
         level = self.delay_level
         if type(level) is not int or not 0 <= level <= MAX_DELAY_LEVEL:
             raise IllegalMessage(
@@ -153,14 +166,40 @@ class Message:
         if self.properties or self.delay_ms is not None or self.deliver_at_ms is not None:
             self._check_rare()
 
+    def _check_separators(self) -> None:
+        try:
+            for name, value in ((TAGS, self.tags), (SHARDING_KEY, self.sharding_key)):
+                if value is not None:
+                    check_property(name, value)
+            for key in self.keys:
+                check_property(KEYS, key)
+        except BadProperty as error:
+            raise IllegalMessage(f"Message: {error}") from None
+
     def _check_rare(self) -> None:
+        if bool(self.delay_level) + (self.deliver_at_ms is not None) + (self.delay_ms is not None) > 1:
+            raise IllegalMessage("a message has one of delay_level, deliver_at_ms and delay_ms")
         try:
             check_texts("Message", "properties", self.properties)
+            self._check_properties()
             for name in ("delay_ms", "deliver_at_ms"):
                 if getattr(self, name) is not None:
                     check_number("Message", name, getattr(self, name), 0, 2**63 - 1)
         except InvalidArgument as error:
             raise IllegalMessage(str(error)) from None
+
+    def _check_properties(self) -> None:
+        own = self.properties
+        if not RESERVED_PROPERTIES.isdisjoint(own):
+            taken = ", ".join(sorted(RESERVED_PROPERTIES.intersection(own)))
+            raise IllegalMessage(f"properties {taken} are RocketMQ's own: choose another name")
+        if "" in own or "" in own.values():
+            raise IllegalMessage("a property has neither an empty name nor an empty value")
+        try:
+            for name, value in own.items():
+                check_property(name, value)
+        except BadProperty as error:
+            raise IllegalMessage(f"Message: {error}") from None
 
     @property
     def is_delayed(self) -> bool:
@@ -168,16 +207,8 @@ class Message:
         return bool(self.delay_level) or self.deliver_at_ms is not None or self.delay_ms is not None
 
     def wire_properties(self, unique_id: str) -> dict[str, str]:
-        """Every property that travels with it. Raises IllegalMessage for names that are not the user's."""
-        own = self.properties
-        result: dict[str, str] = {}
-        if own:
-            if not RESERVED_PROPERTIES.isdisjoint(own):
-                taken = ", ".join(sorted(RESERVED_PROPERTIES.intersection(own)))
-                raise IllegalMessage(f"properties {taken} are RocketMQ's own: choose another name")
-            if "" in own or "" in own.values():
-                raise IllegalMessage("a property has neither an empty name nor an empty value")
-            result.update(own)
+        """Every property that travels with it, once it is checked."""
+        result: dict[str, str] = dict(self.properties)
         if self.keys:
             result[KEYS] = KEY_SEPARATOR.join(self.keys)
         if self.tags:
@@ -188,8 +219,6 @@ class Message:
             result[TIMER_DELIVER_MS] = str(int(self.deliver_at_ms))
         if self.delay_ms is not None:
             result[TIMER_DELAY_MS] = str(int(self.delay_ms))
-        if bool(self.delay_level) + (self.deliver_at_ms is not None) + (self.delay_ms is not None) > 1:
-            raise IllegalMessage("a message has one of delay_level, deliver_at_ms and delay_ms")
         if self.sharding_key:
             result[SHARDING_KEY] = self.sharding_key
         result[UNIQ_KEY] = unique_id

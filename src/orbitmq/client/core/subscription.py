@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from orbitmq.client.core.checking import shown
+from orbitmq.client.core.errors import InvalidArgument
 from orbitmq.client.core.instance import ClientInstance
 from orbitmq.client.core.routes import address_to_read
 from orbitmq.protocol.bodies.heartbeat import CheckClientRequestBody, SubscriptionData
@@ -30,8 +32,10 @@ class Sql:
     expression: str
 
     def __post_init__(self) -> None:
+        if not isinstance(self.expression, str):
+            raise InvalidArgument(f"Sql: expression has to be a text, not {shown(self.expression)}")
         if not self.expression.strip():
-            raise ValueError("an empty expression chooses nothing")
+            raise InvalidArgument("Sql: an empty expression chooses nothing")
 
 
 Wanted: TypeAlias = str | Iterable[str] | Sql | None
@@ -44,14 +48,14 @@ def tags_of(expression: str | None) -> list[str]:
         return []
     tags = [tag for part in expression.split("||") if (tag := part.strip())]
     if not tags:
-        raise ValueError(f"{expression!r} names no tag; for every message say '*'")
+        raise InvalidArgument(f"{shown(expression)} names no tag; for every message say '*'")
     return tags
 
 
 def subscription(topic: str, wanted: Wanted, version_ms: int) -> SubscriptionData:
     """The row for brokers; a newer `version_ms` replaces an older.
 
-    Raises IllegalName for the topic, ValueError where the text names no tag.
+    Raises IllegalName for the topic, InvalidArgument for what names no tag.
     """
     check_topic(topic)
     if isinstance(wanted, Sql):
@@ -68,9 +72,14 @@ def subscription(topic: str, wanted: Wanted, version_ms: int) -> SubscriptionDat
 
 
 def _joined(tags: Iterable[str]) -> str:
-    expression = " || ".join(tags)
+    if not isinstance(tags, Iterable) or isinstance(tags, bytes):
+        raise InvalidArgument(f"tags has to be a text, several or Sql, not {shown(tags)}")
+    listed = list(tags)
+    if wrong := [tag for tag in listed if not isinstance(tag, str)]:
+        raise InvalidArgument(f"tags have to be texts, not {shown(wrong[0])}")
+    expression = " || ".join(listed)
     if not expression:
-        raise ValueError("no tag of an empty list is in any message; for every message say '*'")
+        raise InvalidArgument("no tag of an empty list is in any message; for every message say '*'")
     return expression
 
 

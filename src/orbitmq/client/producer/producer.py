@@ -10,11 +10,19 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from orbitmq.client.core.checking import check_number, check_route
-from orbitmq.client.core.errors import ClientError, IllegalMessage, NotRunning, RequestTimeout, SendFailed
+from orbitmq.client.core.checking import check_number, check_queue, check_route
+from orbitmq.client.core.errors import (
+    ClientError,
+    IllegalMessage,
+    InvalidArgument,
+    NotRunning,
+    RequestTimeout,
+    SendFailed,
+)
 from orbitmq.client.core.instance import ClientInstance, now_ms
 from orbitmq.client.core.message import Message, ReceivedMessage, SendResult, check_message
 from orbitmq.client.core.names import INNER_PRODUCER_GROUP
+from orbitmq.client.core.namespaces import wrap
 from orbitmq.client.core.option_help import documented
 from orbitmq.client.core.options import ProducerOptions
 from orbitmq.client.core.telemetry import Sending, observed
@@ -196,6 +204,8 @@ class Producer(ProducerOptions):
         """
         self._running()
         check_route("send", queue, selector, sharding_key, timeout_ms)
+        if queue is not None:
+            self._check_queue("send", message, queue)
         if self.telemetry is None:
             return await self._send(message, queue, selector, sharding_key, timeout_ms)
         check_message(message)
@@ -277,6 +287,8 @@ class Producer(ProducerOptions):
         """
         self._running()
         check_route("submit", queue, None, sharding_key)
+        if queue is not None:
+            self._check_queue("submit", message, queue)
         if self.telemetry is None:
             taken = self._submitter.take(message, queue, sharding_key)
             delivery = taken or await self._submitter.submit(message, queue, sharding_key)
@@ -315,6 +327,8 @@ class Producer(ProducerOptions):
         """
         instance, sender, preparation = self._running()
         check_route("request", queue, selector, sharding_key, timeout_ms)
+        if queue is not None:
+            self._check_queue("request", message, queue)
         check_message(message)
         timeout_ms = timeout_ms or self.send_msg_timeout_ms
         properties, reply = self._questions.ask(instance.client_id, timeout_ms)
@@ -354,6 +368,8 @@ class Producer(ProducerOptions):
         """
         _, sender, preparation = self._running()
         check_route("send_oneway", queue, selector, sharding_key)
+        if queue is not None:
+            self._check_queue("send_oneway", message, queue)
         request, _ = preparation.single(message, now_ms())
         key = sharding_key or message.sharding_key
         if queue is None and (selector is not None or key is not None):
@@ -381,6 +397,8 @@ class Producer(ProducerOptions):
         listed = list(messages)
         if not listed:
             return []
+        if queue is not None:
+            self._check_queue("send_batch", listed[0], queue)
         if self.telemetry is None:
             return await self._send_batch(listed, queue, sharding_key, timeout_ms)
         for message in listed:
@@ -491,9 +509,20 @@ class Producer(ProducerOptions):
     async def _pick(self, message: Message, selector: QueueSelector | None, key: str | None) -> MessageQueue:
         queues = await self._running()[1].queues(message.topic)
         if selector is not None:
-            return selector(queues, message)
+            chosen = selector(queues, message)
+            self._check_queue("selector", message, chosen)
+            return chosen
         assert key is not None
         return queue_of_key(queues, key)
+
+    def _check_queue(self, owner: str, message: Message, queue: MessageQueue) -> None:
+        """Raises InvalidArgument for a queue of another topic: the message would not be in it."""
+        check_message(message)
+        check_queue(owner, queue)
+        if queue.topic not in (message.topic, wrap(self.namespace, message.topic)):
+            raise InvalidArgument(
+                f"{owner}: the queue is one of topic {queue.topic}, the message is for {message.topic}"
+            )
 
 
 def _tell(sending: Sending, outcome: SendResult | BaseException) -> None:

@@ -150,6 +150,8 @@ class TransactionProducer(Producer):
         """
         instance, sender, preparation = self._running()
         check_route("send_half", queue, selector, sharding_key, timeout_ms)
+        if queue is not None:
+            self._check_queue("send_half", message, queue)
         more = {PREPARED: "true", PRODUCER_GROUP: self.group}
         request, unique_id = preparation.single(message, now_ms(), more)
         if message.is_delayed:

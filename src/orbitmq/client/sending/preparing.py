@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from orbitmq.client.core.errors import IllegalMessage, MessageTooLarge
 from orbitmq.client.core.message import Message, check_message
-from orbitmq.client.core.names import check_topic_to_send
 from orbitmq.client.core.namespaces import wrap
 from orbitmq.client.core.options import Compression, ProducerOptions
 from orbitmq.protocol.names import KEY_SEPARATOR, KEYS, RETRY_PREFIX, SHARDING_KEY, TAGS, UNIQ_KEY, WAIT
@@ -38,7 +37,6 @@ class Preparation:
     def __init__(self, options: ProducerOptions, ids: UniqueIds) -> None:
         self._options = options
         self._ids = ids
-        self._checked_topics: set[str] = set()
         self._max_size = options.max_message_size_bytes
 
     def check(self, message: Message) -> None:
@@ -46,14 +44,8 @@ class Preparation:
         if not isinstance(message, Message):
             check_message(message)
         message.check()
-        if message.topic not in self._checked_topics:
-            check_topic_to_send(message.topic)
-            if len(self._checked_topics) < 10_000:
-                self._checked_topics.add(message.topic)
         size = len(message.body)
-        if not 0 < size <= self._max_size:
-            if not size:
-                raise IllegalMessage("a message has to have a body of at least one byte")
+        if size > self._max_size:
             raise MessageTooLarge(size, self._max_size)
 
     def single(

@@ -16,6 +16,7 @@ from orbitmq.protocol.records.properties_cy import (
 __all__ = [
     "SEPARATOR_IN_PROPERTY",
     "BadProperty",
+    "check_property",
     "decode_properties",
     "encode_properties",
     "find_property",
@@ -27,10 +28,20 @@ __all__ = [
 NAME_VALUE_SEPARATOR = "\x01"
 PROPERTY_SEPARATOR = "\x02"
 SEPARATOR_IN_PROPERTY = "a property holds a separator (0x02) or a zero byte"
+SEPARATOR_IN_NAME = "the name of a property holds a separator (0x01)"
 
 
 class BadProperty(Malformed):
     """A name or value that cannot stand in a property string."""
+
+
+def check_property(name: str, value: str) -> None:
+    """Raises BadProperty for a name or value that cannot stand in a property string."""
+    if "\x02" in name or "\x02" in value or "\x00" in name or "\x00" in value:
+        raise BadProperty(SEPARATOR_IN_PROPERTY)
+    # Values may hold 0x01 (reading stops at the first one); names may not.
+    if "\x01" in name:
+        raise BadProperty(SEPARATOR_IN_NAME)
 
 
 def encode_properties(properties: Mapping[str, str | None]) -> bytes:
@@ -41,9 +52,9 @@ def encode_properties(properties: Mapping[str, str | None]) -> bytes:
     """
     entries = [f"{name}\x01{value}\x02" for name, value in properties.items() if value is not None]
     text = "".join(entries)
-    # Values may hold 0x01 (reading stops at the first one); names may not, and neither may hold 0x02.
+    # As in check_property, for all of them at once.
     if text.count("\x02") != len(entries) or "\x00" in text:
         raise BadProperty(SEPARATOR_IN_PROPERTY)
     if text.count("\x01") != len(entries) and any("\x01" in name for name in properties):
-        raise BadProperty("the name of a property holds a separator (0x01)")
+        raise BadProperty(SEPARATOR_IN_NAME)
     return text.encode("utf-8", "replace")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import orbitmq.errors
-from orbitmq import FIRST_OFFSET, Producer, PullConsumer, PushConsumer, sync
+from orbitmq import FIRST_OFFSET, Producer, PullConsumer, PushConsumer, Sql, sync
 from orbitmq.client.consumer.handlers import RETRY, Reply, Retry
 from orbitmq.client.core.errors import ClientError, IllegalMessage, InvalidArgument, NotRunning
 from orbitmq.client.core.message import Message, SendStatus
@@ -17,6 +17,7 @@ from orbitmq.client.producer.transactions import TransactionProducer, Transactio
 from orbitmq.net.errors import BadAddress, NetError
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.errors import BrokerRefused, OrbitError
+from orbitmq.protocol.names import IllegalName
 from orbitmq.protocol.requests.send import SendMessageV2, SendReply
 from tests.kit.client_messages import received
 from tests.kit.fake_broker import FakeBroker
@@ -88,11 +89,32 @@ def test_several_name_servers_may_be_a_list_and_a_url_is_none() -> None:
         {"sharding_key": 17},
         {"flag": 1 << 31},
         {"wait_store_ok": "no"},
+        {"body": b""},
+        {"tags": "a\x02KEYS\x01b"},
+        {"keys": ["good", "a\x00"]},
+        {"sharding_key": "a\x02"},
+        {"properties": {"UNIQ_KEY": "1"}},
+        {"properties": {"a": ""}},
+        {"properties": {"a": "b\x02TAGS\x01c"}},
+        {"properties": {"a\x01": "b"}},
+        {"delay_level": 3, "delay_ms": 5},
+        {"delay_ms": 5, "deliver_at_ms": 5},
     ],
 )
 def test_a_field_that_no_message_can_have(fields: dict[str, Any]) -> None:
     with pytest.raises(IllegalMessage):
         Message(**{"topic": "T", "body": b"x", **fields})
+
+
+@pytest.mark.parametrize("topic", ["", " ", "a b", "T" * 128, "SCHEDULE_TOPIC_XXXX"])
+def test_a_topic_that_no_message_can_be_sent_to(topic: str) -> None:
+    with pytest.raises(IllegalName):
+        Message(topic, b"x")
+
+
+def test_texts_of_all_languages_are_taken() -> None:
+    made = Message("T", b"x", tags="\u00fc\n", keys=["\u4e2d", "a\tb"], properties={"a": "\x01\u2028"})
+    assert (made.tags, made.keys) == ("\u00fc\n", ("\u4e2d", "a\tb"))
 
 
 async def test_what_a_send_is_given(broker: FakeBroker) -> None:
@@ -124,6 +146,40 @@ async def test_what_a_send_is_given(broker: FakeBroker) -> None:
         with pytest.raises(InvalidArgument, match="batch_size"):
             await producer.send_all([good], batch_size=0)
         assert (await producer.send(good)).status is SendStatus.SEND_OK
+
+
+async def test_a_queue_of_another_topic_is_none_of_a_message(broker: FakeBroker) -> None:
+    broker.topic("T", 1)
+    broker.on(SendMessageV2, lambda _: SendReply("0" * 32, 0, 0))
+    message = Message("T", b"x")
+    other = MessageQueue("U", "broker-a", 0)
+    async with Producer("g", broker.address) as producer:
+        for send in (producer.send, producer.submit, producer.request, producer.send_oneway):
+            with pytest.raises(InvalidArgument, match="topic U, the message is for T"):
+                await send(message, queue=other)  # type: ignore[operator]
+        with pytest.raises(InvalidArgument, match=r"send_batch: .* topic U"):
+            await producer.send_batch([message], queue=other)
+        for chosen in (other, None):
+            with pytest.raises(InvalidArgument, match="selector: "):
+                await producer.send(message, selector=lambda _, __, chosen=chosen: chosen)  # type: ignore[misc]
+        [own] = await producer.queues("T")
+        assert (await producer.send(message, queue=own)).queue == own
+    async with Producer("g", broker.address, namespace="N") as producer:
+        broker.topic("N%T", 1)
+        for queue in (MessageQueue("T", "broker-a", 0), *await producer.queues("T")):
+            assert (await producer.send(message, queue=queue)).status is SendStatus.SEND_OK
+
+
+@pytest.mark.parametrize("tags", [4, ["a", 5], b"a", [], "||", {}])
+def test_tags_that_name_none(tags: Any) -> None:
+    with pytest.raises(InvalidArgument, match="tag"):
+        PushConsumer("g").subscribe("T", tags, print)
+
+
+@pytest.mark.parametrize("expression", [4, None, "", " "])
+def test_an_expression_that_is_none(expression: Any) -> None:
+    with pytest.raises(InvalidArgument, match="Sql"):
+        Sql(expression)
 
 
 async def test_what_a_subscription_and_a_pull_are_given(broker: FakeBroker) -> None:

@@ -173,7 +173,8 @@ async def test_an_illegal_message_fails_its_own_send_alone(broker: FakeBroker) -
     broker.topic("T", 1)
     storing(broker)
     async with Producer("g", broker.address) as producer:
-        bad = Message("T", b"x", keys="a\x02b")
+        bad = Message("T", b"x")
+        bad.keys = ("a\x02b",)
         good = [producer.send(Message("T", b"x")) for _ in range(3)]
         outcomes = await asyncio.gather(*good, producer.send(bad), return_exceptions=True)
     assert isinstance(outcomes[-1], IllegalMessage)
