@@ -9,6 +9,7 @@ which make their choices by the input.
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import subprocess
 import sys
@@ -27,11 +28,13 @@ def fuzz(
 
     A `seed` of 0 is another one each time.
     """
+    # Guided modules run interpreted: a sanitizer would only keep their memory for long.
+    plain = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
     limits = ["-timeout=60", "-rss_limit_mb=1500", "-malloc_limit_mb=512", "-max_len=4096", "-verbosity=0"]
     return subprocess.run(
         [sys.executable, "-m", "tests.fuzz.child", name, str(found / name), str(corpus / name),
          f"-max_total_time={seconds:.0f}", f"-seed={seed}", "-print_final_stats=1", *limits],
-        check=False, text=True, capture_output=capture,
+        check=False, text=True, capture_output=capture, env=plain,
     )  # fmt: skip
 
 

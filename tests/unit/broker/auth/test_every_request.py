@@ -402,7 +402,7 @@ def bobs_part(here: Running) -> dict[str, Any]:
         "config": broker.config.properties(),
         "modes": [mode for mode in picture(broker.modes.to_body()) if "other" in str(mode)],
         "replies": [broker.store.max_offset("DefaultCluster_REPLY_TOPIC", 0)],
-        "in flight": [each for each in picture(broker.in_flight) if "others" in str(each)],
+        "in flight": {key: dict(each) for key, each in broker.in_flight.by_group.items() if "others" in key},
     }
 
 
