@@ -1,4 +1,7 @@
-"""One fuzzer: `python -m tests.fuzz.child TARGET FOUND CORPUS [libFuzzer's options]`.
+"""One fuzzer: `python -m tests.fuzz.child TARGET FOUND CORPUS[:INTO] [libFuzzer's options]`.
+
+With INTO and `-merge=1` those inputs of CORPUS go there which together reach as much. libFuzzer starts itself
+for that; such a child has `-` for CORPUS, and all folders and options behind it.
 
 OrbitMQ is imported with its branches counted. The hot modules run interpreted here, for counted branches are
 Python's; what is found is tried compiled as well by `test_fuzz.py`.
@@ -9,6 +12,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import logging
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from importlib.abc import MetaPathFinder
@@ -19,8 +23,7 @@ from typing import Any
 
 import atheris
 
-KEPT = Path(__file__).parent / "corpus"
-"""Inputs that reach what the seeds do not: small, and in the repository."""
+from tests.fuzz.kept import kept
 
 
 class _Interpreted(MetaPathFinder):
@@ -64,14 +67,26 @@ def main() -> None:
         from tests.fuzz.guided import GUIDED
         from tests.fuzz.targets import TARGETS
     target = TARGETS.get(name) or GUIDED.get(name) or _all(TARGETS)
+    if corpus == "-":
+        atheris.Setup([sys.argv[0], *options], target.run)
+        atheris.Fuzz()
+    corpus, _, into = corpus.partition(":")
     folder = Path(corpus)
     folder.mkdir(parents=True, exist_ok=True)
-    kept = KEPT / name
     Path(found).mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(target.seeds()):
         (folder / f"seed-{number}").write_bytes(seed)
-    folders = [corpus, str(kept)] if kept.is_dir() else [corpus]
-    atheris.Setup([sys.argv[0], *folders, f"-artifact_prefix={found}/", *options], target.run)
+    for number, data in enumerate(kept(name)):
+        (folder / f"kept-{number}").write_bytes(data)
+    own = sys.argv[0]
+    if into:
+        Path(into).mkdir()
+        own = f"{into}.sh"
+        command = [sys.executable, "-m", "tests.fuzz.child", name, found, "-"]
+        Path(own).write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
+        Path(own).chmod(0o700)
+    folders = [into, corpus] if into else [corpus]
+    atheris.Setup([own, *folders, f"-artifact_prefix={found}/", *options], target.run)
     atheris.Fuzz()
 
 

@@ -7,6 +7,7 @@ well-formed input from which the fuzzer starts.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import functools
 import random
@@ -23,14 +24,18 @@ from orbitmq.broker.auth.policies import BadResource, parse_network, parse_resou
 from orbitmq.broker.broker import Broker
 from orbitmq.broker.filter.sql92 import BadExpression, compile_filter
 from orbitmq.broker.filter.subscription import tag_codes
+from orbitmq.broker.ha.epochs import BadEpochs, Epochs
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.options import BROKER_TABLE
+from orbitmq.console.decoding import Schema, UndecodableBody, decoder_of
 from orbitmq.net.address import parse_addresses
 from orbitmq.net.errors import BadAddress
 from orbitmq.options import OptionError
 from orbitmq.options.properties import parse_properties, update_properties
 from orbitmq.options.sources import read_file
+from orbitmq.protocol import epoch_replication, replication
 from orbitmq.protocol.bodies.registration import decode_compressed
+from orbitmq.protocol.epoch_replication import Epoch, MasterReader, SlaveReader
 from orbitmq.protocol.errors import Malformed, MalformedFrame, MalformedJson, Refused
 from orbitmq.protocol.handles.pop import PopHandle
 from orbitmq.protocol.handles.recall import RecallHandle
@@ -53,11 +58,21 @@ from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.remoting.frame import MAX_FRAME_BYTES, FrameSplitter, encode_command
 from orbitmq.protocol.remoting.header_cy import decode_frames
 from orbitmq.protocol.remoting.signing import Credentials, is_signed_with
+from orbitmq.protocol.replication import BadStream, PieceReader, ReportReader
+from orbitmq.protocol.replication_sign_in import (
+    Claim,
+    SignInReader,
+    Verdict,
+    encode_challenge,
+    encode_claim,
+    encode_verdict,
+)
 from orbitmq.protocol.requests import every as _every  # noqa: F401 (it fills REQUESTS)
 from orbitmq.protocol.schema import fastjson
 from orbitmq.protocol.schema.declare import REQUESTS
 from orbitmq.server.metrics.http import BadRequest, parse_head
 from orbitmq.store import MessageStore, StoreError
+from orbitmq.store.errors import NotTheMasters
 from orbitmq.testing.simulation.disk import MemoryDisk
 from tests.fault.recorded_broker import with_small_wheel
 from tests.kit.store import NOW, crash, message, options, read_queue
@@ -321,6 +336,115 @@ def compressed(data: bytes) -> None:
             assert len(inflate(data[1:], (data[0] & 7) << 8, INFLATED_LIMIT)) <= INFLATED_LIMIT
 
 
+# The HA port.
+
+
+def _replicated() -> Iterator[bytes]:
+    epochs = [Epoch(1, 0), Epoch(3, 700)]
+    piece = replication.encode_header(4096, 5) + b"bytes" + replication.encode_header(4101, 0)
+    yield b"\0" + replication.encode_report(0) + replication.encode_report(1 << 40)
+    yield b"\1" + piece
+    yield b"\2" + epoch_replication.encode_handshake(2) + epoch_replication.encode_report(900)
+    answer = epoch_replication.encode_answer(900, epochs)
+    yield b"\3" + answer + epoch_replication.encode_header(900, 5, epochs[1], 800) + b"bytes"
+    yield b"\4" + encode_challenge(b"n" * 32) + encode_challenge(b"m" * 32)
+    yield b"\5" + encode_claim(Claim("ann", b"n" * 32, b"p" * 32))
+    yield b"\6" + encode_verdict(Verdict(None, "no such user"))
+    yield b"\6" + encode_verdict(Verdict(b"p" * 32))
+
+
+class _SignIn:
+    """One message after the other out of a sign-in."""
+
+    def __init__(self, name: str) -> None:
+        self._reader = SignInReader()
+        self._take = getattr(self._reader, name)
+
+    def feed(self, data: bytes) -> list[Any]:
+        found = []
+        for at in range(len(data)):
+            self._reader.feed(data[at : at + 1])
+            if (message := self._take()) is not None:
+                found.append(message)
+        return found
+
+
+_HA_READERS: tuple[Callable[[], Any], ...] = (
+    ReportReader,
+    PieceReader,
+    SlaveReader,
+    MasterReader,
+    functools.partial(_SignIn, "challenge"),
+    functools.partial(_SignIn, "claim"),
+    functools.partial(_SignIn, "verdict"),
+)
+
+
+def _heard(reader: Any, pieces: Iterable[bytes]) -> list[Any] | None:
+    """All that a reader makes of bytes; None where it refuses them."""
+    found: list[Any] = []
+    try:
+        for piece in pieces:
+            one = reader.feed(piece)
+            found += one if isinstance(one, list) else [] if one is None else [one]
+    except BadStream:
+        return None
+    return found
+
+
+@target(_replicated)
+def replication_streams(data: bytes) -> None:
+    """The HA port of both kinds, and its sign-in: however the bytes are cut, the same is read."""
+    if not data:
+        return
+    make = _HA_READERS[data[0] % len(_HA_READERS)]
+    data = data[1:]
+    whole = _heard(make(), [data])
+    cut = _heard(make(), (data[at : at + 7] for at in range(0, len(data), 7)))
+    if make in (ReportReader, SlaveReader):  # they tell the newest of a read alone
+        assert (whole is None) == (cut is None)
+        whole, cut = (whole or [])[-1:], (cut or [])[-1:]
+    assert whole == cut
+
+
+def _master_logs() -> Iterator[bytes]:
+    disk, root = MemoryDisk(random.Random(0)), Path(tempfile.mkdtemp(dir=_fast_folder()))
+    store = _opened(disk, root)
+    for number in range(6):
+        store.append(message(number, queue_id=number % 2, keys="k", tag="t", body=b"x" * 60), NOW + number)
+    log = bytes(store.read_log(0, store.max_physical))
+    crash(store)
+    shutil.rmtree(root)
+    yield bytes(2) + log
+    yield b"\x01\x40" + log
+    for at in (0, 4, 20, 28, 80):
+        yield bytes(2) + log[:at] + b"\xff" * 8 + log[at + 8 :]
+
+
+@target(_master_logs)
+def followed_logs(data: bytes) -> None:
+    """Bytes that a slave is sent as its master's log, cut anywhere: stored as whole records, or refused with
+    a word. The first two bytes tell the segment that it begins with.
+    """
+
+    def run(root: Path) -> None:
+        disk = MemoryDisk(random.Random(0))
+        store = _opened(disk, root)
+        begin = int.from_bytes(data[:2], "big") * store.options.mapped_file_size_commit_log
+        log, step = data[2:], max(37, len(data) // 9)
+        with contextlib.suppress(NotTheMasters, StoreError):
+            for at in range(0, len(log), step):
+                store.append_raw(begin + at, log[at : at + step])
+        for topic in store.topics():
+            for queue_id in store.queue_ids(topic):
+                first, end = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
+                assert end - first <= begin + len(log)
+                store.get(topic, queue_id, first, 32, 1 << 20)
+        crash(store)
+
+    _in_folder(run)
+
+
 # Texts.
 
 
@@ -434,6 +558,49 @@ def toml_file(data: bytes) -> None:
             read_file(path)
 
     _in_folder(read)
+
+
+@target(lambda: [Epochs([Epoch(1, 0), Epoch(3, 700)]).to_text().encode()])
+def epoch_file(data: bytes) -> None:
+    """`epochFileCheckpoint`: what is read can be written, and read again."""
+    with contextlib.suppress(BadEpochs):
+        found = Epochs.from_text(_text(data))
+        assert Epochs.from_text(found.to_text()).entries == found.entries
+
+
+_AVRO = Schema(
+    "avro",
+    '{"type":"record","name":"R","fields":[{"name":"a","type":"string"},{"name":"b","type":["null","long"]},'
+    '{"name":"c","type":{"type":"array","items":"double"}},{"name":"d","type":{"type":"map","values":"bytes"}}]}',
+)
+
+
+@functools.cache
+def _protobuf_schema() -> Schema:
+    """Of messages that hold messages of their own kind."""
+    from google.protobuf import descriptor_pb2
+
+    files = descriptor_pb2.FileDescriptorSet()
+    file = files.file.add(name="a.proto", syntax="proto3")
+    kind = file.message_type.add(name="M")
+    of = descriptor_pb2.FieldDescriptorProto
+    kind.field.add(name="text", number=1, type=of.TYPE_STRING, label=of.LABEL_OPTIONAL)
+    kind.field.add(name="numbers", number=2, type=of.TYPE_DOUBLE, label=of.LABEL_REPEATED)
+    kind.field.add(name="inner", number=3, type=of.TYPE_MESSAGE, type_name=".M", label=of.LABEL_REPEATED)
+    return Schema("protobuf", base64.b64encode(files.SerializeToString()).decode(), "M")
+
+
+@functools.cache
+def _decoder(number: int) -> Callable[[bytes], str]:
+    return decoder_of(_protobuf_schema() if number else _AVRO)
+
+
+@target(lambda: [b"\0\x04ab\x02\x06\x02" + bytes(8) + b"\0\x02\x02k\x02v\0", b"\1\x0a\x02ab\x1a\x02\x1a\0"])
+def schema_bodies(data: bytes) -> None:
+    """Bodies of messages by a schema of their topic, as the console shows them: JSON, or a word."""
+    if data:
+        with contextlib.suppress(UndecodableBody):
+            assert isinstance(_decoder(data[0] & 1)(data[1:]), str)
 
 
 def _tables() -> Iterator[bytes]:

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz.__main__ import FOUND, fuzz
+from tests.fuzz.__main__ import FOUND, fuzz, minimise
+from tests.fuzz.kept import MAX_BYTES, MAX_INPUTS, keep, kept
 from tests.fuzz.targets import TARGETS
 
 SECONDS = float(os.environ.get("ORBITMQ_FUZZ_SECONDS", "6"))
@@ -59,10 +60,10 @@ def changed(seeds: list[bytes], chance: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_well_formed_input_and_what_was_found_once(name: str) -> None:
+def test_well_formed_input_what_is_kept_and_what_was_found_once(name: str) -> None:
     target = TARGETS[name]
     target.run(b"")
-    for data in target.seeds():
+    for data in (*target.seeds(), *kept(name)):
         target.run(data)
     for path in sorted((FOUND / name).glob("*")):
         target.run(path.read_bytes())
@@ -89,3 +90,27 @@ def test_input_that_was_changed(name: str) -> None:
 def test_guided_by_coverage(tmp_path: Path) -> None:
     done = fuzz("all", SECONDS, tmp_path / "corpus", tmp_path / "found", seed=SEED, capture=True)
     assert done.returncode == 0, done.stderr[-6000:]
+
+
+@pytest.mark.needs("atheris")
+def test_a_corpus_is_made_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.fuzz.kept.FOLDER", tmp_path / "kept")
+    corpus = tmp_path / "corpus" / "batch"
+    corpus.mkdir(parents=True)
+    for number in range(50):
+        (corpus / str(number)).write_bytes(bytes(number))
+    assert 0 < minimise("batch", tmp_path / "corpus", tmp_path / "found") < 20
+    assert len(kept("batch")) < 20
+
+
+def test_no_more_is_kept_than_is_small_and_the_same_makes_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.fuzz.kept.FOLDER", tmp_path)
+    assert keep("a", (b"%d" % number for number in range(1000))) == MAX_INPUTS
+    before = (tmp_path / "a.zip").read_bytes()
+    keep("a", (b"%d" % number for number in reversed(range(1000))))
+    assert (tmp_path / "a.zip").read_bytes() == before
+    assert keep("a", [bytes(MAX_BYTES // 2), bytes(MAX_BYTES // 2), bytes(MAX_BYTES), b"x"]) == 2
+    assert kept("a") == [b"x", bytes(MAX_BYTES // 2)]
+    assert kept("b") == []

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.fuzz.episodes import EPISODES
 from tests.fuzz.guided import GUIDED, PREFIX, Chance
-
-KEPT = Path(__file__).parent / "corpus"
+from tests.fuzz.kept import kept
 
 
 def test_the_same_bytes_make_the_same_choices_and_others_others() -> None:
@@ -40,5 +37,5 @@ def test_behind_the_input_choices_go_on() -> None:
 def test_an_episode_runs_by_its_seed_and_by_what_is_kept(name: str) -> None:
     target = GUIDED[PREFIX + name]
     target.run(next(iter(target.seeds())))
-    for path in sorted((KEPT / (PREFIX + name)).glob("*")):
-        target.run(path.read_bytes())
+    for data in kept(PREFIX + name):
+        target.run(data)
