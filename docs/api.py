@@ -19,6 +19,9 @@ CONSTANTS = {
     "CONTENT_TYPE": "The property that names the format of a body: `contentType`.",
     "TIMESTAMP": "For `consume_from_where`: a new group begins at `consume_timestamp_ms`.",
     "RETRY": "A handler's result that has the message delivered again: `Retry()`.",
+    "Outcome": "Type of a handler's result: None, True, a `Retry` or a `Reply`.",
+    "SendNext": "Type of `call_next` in `Middleware.send`: an async function that returns results.",
+    "HandleNext": "Type of `call_next` in `Middleware.handle`: an async function that returns an `Outcome`.",
     "__version__": "The version of this package.",
 }
 
@@ -48,6 +51,6 @@ def markdown() -> str:
         parts.append(f"## {module}\n\n{about}\n")
         rows = [f"| `{name}` | {CONSTANTS[name]} |" for name in names if name in CONSTANTS]
         if rows:
-            parts.append("| constant | meaning |\n| --- | --- |\n" + "\n".join(rows) + "\n")
+            parts.append("| name | meaning |\n| --- | --- |\n" + "\n".join(rows) + "\n")
         parts += [_directive(module, name) for name in names if name not in CONSTANTS]
     return "\n".join(parts)

@@ -44,7 +44,7 @@ consumer = PushConsumer(
     ["127.0.0.1:9876"],
     dead_letter_policy=DeadLetterPolicy(max_attempts=5, dead_letter_on=(DeserializationFailed,)),
     max_in_flight_per_key=1,
-    telemetry=OpenTelemetry(),
+    middleware=[OpenTelemetry()],
 )
 
 

@@ -1,7 +1,6 @@
 """Producers and consumers for every RocketMQ cluster, asyncio-native; `orbitmq.sync` is their other face."""
 
 from orbitmq.client.consumer.consumer import PushConsumer
-from orbitmq.client.consumer.handlers import RETRY, BatchHandler, Handler, Reply, Retry
 from orbitmq.client.consumer.pull_consumer import PullConsumer, Pulled
 from orbitmq.client.core.dead_letter_policy import DeadLetterPolicy
 from orbitmq.client.core.errors import (
@@ -21,7 +20,9 @@ from orbitmq.client.core.errors import (
     WrongEventLoop,
 )
 from orbitmq.client.core.events import ClientEvent, ClientEventKind
+from orbitmq.client.core.handlers import RETRY, BatchHandler, Handler, Outcome, Reply, Retry
 from orbitmq.client.core.message import Message, ReceivedMessage, SendResult, SendStatus
+from orbitmq.client.core.middleware import HandleNext, HandlerCall, Middleware, SendCall, SendNext
 from orbitmq.client.core.options import (
     FIRST_OFFSET,
     LAST_OFFSET,
@@ -61,7 +62,9 @@ __all__ = [
     "DeadLetterPolicy",
     "Delivery",
     "DeserializationFailed",
+    "HandleNext",
     "Handler",
+    "HandlerCall",
     "HandlerTimeout",
     "IllegalMessage",
     "IllegalName",
@@ -70,9 +73,11 @@ __all__ = [
     "Message",
     "MessageQueue",
     "MessageTooLarge",
+    "Middleware",
     "NoNameServer",
     "NoPermission",
     "NotRunning",
+    "Outcome",
     "Producer",
     "ProducerOptions",
     "PullConsumer",
@@ -83,7 +88,9 @@ __all__ = [
     "RequestTimeout",
     "Retry",
     "SeekFailed",
+    "SendCall",
     "SendFailed",
+    "SendNext",
     "SendResult",
     "SendStatus",
     "Sql",

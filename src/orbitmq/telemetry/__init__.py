@@ -2,8 +2,8 @@
 
     from orbitmq.telemetry import OpenTelemetry
 
-    producer = Producer("shop", telemetry=OpenTelemetry())
-    consumer = PushConsumer("billing", telemetry=OpenTelemetry())
+    producer = Producer("shop", middleware=[OpenTelemetry()])
+    consumer = PushConsumer("billing", middleware=[OpenTelemetry()])
 
 The trace goes on from the sender to the handler: its context travels in the properties `traceparent` and
 `tracestate` of messages. Only OpenTelemetry's API is needed; the program brings an SDK and exporters, and
@@ -12,14 +12,15 @@ without them nothing is measured.
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from orbitmq import __version__
 from orbitmq.client.core.errors import InvalidArgument
-from orbitmq.client.core.message import Message, ReceivedMessage, SendResult
+from orbitmq.client.core.handlers import Outcome, Retry
+from orbitmq.client.core.message import SendResult
+from orbitmq.client.core.middleware import HandleNext, HandlerCall, Middleware, SendCall, SendNext
 
 try:
     from opentelemetry import context, metrics, propagate, trace
@@ -34,11 +35,11 @@ SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 1
 """Limits of the buckets of durations, after OpenTelemetry's conventions."""
 
 
-class OpenTelemetry:
+class OpenTelemetry(Middleware):
     """Spans and metrics by OpenTelemetry's conventions for messaging.
 
-    `send TOPIC` (`submit`, `send_batch`) is a span of kind PRODUCER, from the call until the broker's answer;
-    `send_all` has one for each batch.
+    `send TOPIC` is a span of kind PRODUCER, from the call until the broker's answer; its name is that of the
+    producer's method (`submit TOPIC`, `send_batch TOPIC`, ...). `send_all` has one for each batch.
     `process TOPIC`, of kind CONSUMER, is the call of a handler, and a child of the send of its message; the
     span of a handler of batches has a link to each send in place of a parent.
 
@@ -46,7 +47,7 @@ class OpenTelemetry:
     `messaging.client.sent.messages`, `messaging.process.duration`, `messaging.client.consumed.messages`.
 
     `tracer_provider` and `meter_provider` are the program's, else the global ones. Several clients may share
-    one object. `send_oneway`, `request` and transactions are not observed.
+    one object. Put it first in `middleware`, so that spans cover the other middleware too.
     """
 
     def __init__(
@@ -75,23 +76,40 @@ class OpenTelemetry:
             "messaging.client.consumed.messages", "{message}", "Messages that handlers got."
         )
 
-    def sending(self, operation: str, messages: Sequence[Message]) -> Sending:
-        """A send begins."""
-        topic = messages[0].topic if messages else ""
-        about = _about(topic, operation, "send")
+    async def send(self, call: SendCall, call_next: SendNext) -> Sequence[SendResult]:
+        """Make a span of a send."""
+        topic = call.messages[0].topic
+        about = _about(topic, call.operation, "send")
         span = self._tracer.start_span(
-            f"{operation} {topic}",
+            f"{call.operation} {topic}",
             kind=SpanKind.PRODUCER,
-            attributes=_of_span(about, [len(message.body) for message in messages]),
+            attributes=_of_span(about, [len(message.body) for message in call.messages]),
         )
         carrier: dict[str, str] = {}
         propagate.inject(carrier, trace.set_span_in_context(span))
-        carried = [_with_properties(message, carrier) for message in messages] if carrier else messages
-        return Sending(self, span, about, carried)
+        if carrier:
+            call.add_properties(carrier)
+        count, began = len(call.messages), time.perf_counter()
+        try:
+            results = await call_next()
+        except BaseException as error:
+            about["error.type"] = _set_error(span, error)
+            raise
+        else:
+            if len(results) == 1:
+                span.set_attribute("messaging.message.id", results[0].message_id)
+                span.set_attribute("messaging.destination.partition.id", str(results[0].queue.queue_id))
+            return results
+        finally:
+            span.end()
+            self._send_seconds.record(time.perf_counter() - began, about)
+            self._sent.add(count, about)
 
-    def processing(self, group: str, messages: Sequence[ReceivedMessage]) -> Processing:
-        """A handler is called."""
-        about = {**_about(messages[0].topic, "process", "process"), "messaging.consumer.group.name": group}
+    async def handle(self, call: HandlerCall, call_next: HandleNext) -> Outcome:
+        """Make a span of a handler's call; it is the current one while the handler runs."""
+        messages = call.messages
+        topic = messages[0].topic
+        about = {**_about(topic, "process", "process"), "messaging.consumer.group.name": call.group}
         senders = [propagate.extract(message.properties) for message in messages]
         attributes = _of_span(about, [message.size_bytes for message in messages])
         parent, links = None, None
@@ -105,84 +123,32 @@ class OpenTelemetry:
         else:
             spans = [trace.get_current_span(sender).get_span_context() for sender in senders]
             links = [Link(one) for one in spans if one.is_valid]
-        span = self._tracer.start_span(
-            f"process {messages[0].topic}", parent, SpanKind.CONSUMER, attributes, links
-        )
-        return Processing(self, span, about, len(messages))
-
-    def measure_send(self, about: Mapping[str, str], began: float, count: int) -> None:
-        """Counts a send that has ended."""
-        self._send_seconds.record(time.perf_counter() - began, about)
-        self._sent.add(count, about)
-
-    def measure_process(self, about: Mapping[str, str], began: float, count: int) -> None:
-        """Counts a handler's call that has ended."""
-        self._process_seconds.record(time.perf_counter() - began, about)
-        self._consumed.add(count, about)
-
-
-class Sending:
-    """The span of one send."""
-
-    def __init__(
-        self,
-        telemetry: OpenTelemetry,
-        span: trace.Span,
-        about: Mapping[str, str],
-        messages: Sequence[Message],
-    ) -> None:
-        self._telemetry = telemetry
-        self._span = span
-        self._about = about
-        self._began = time.perf_counter()
-        self.messages = messages
-
-    def sent(self, results: Sequence[SendResult]) -> None:
-        """Every message is stored."""
-        if len(results) == 1:
-            result = results[0]
-            self._span.set_attribute("messaging.message.id", result.message_id)
-            self._span.set_attribute("messaging.destination.partition.id", str(result.queue.queue_id))
-        self._end(self._about)
-
-    def failed(self, error: BaseException) -> None:
-        """The send ended with an exception."""
-        kind = type(error).__qualname__
-        self._span.record_exception(error)
-        self._span.set_status(Status(StatusCode.ERROR, str(error)))
-        self._span.set_attribute("error.type", kind)
-        self._end({**self._about, "error.type": kind})
-
-    def _end(self, about: Mapping[str, str]) -> None:
-        self._span.end()
-        self._telemetry.measure_send(about, self._began, len(self.messages))
+        span = self._tracer.start_span(f"process {topic}", parent, SpanKind.CONSUMER, attributes, links)
+        began = time.perf_counter()
+        token = context.attach(trace.set_span_in_context(span))
+        try:
+            outcome = await call_next()
+        except BaseException as error:
+            about["error.type"] = _set_error(span, error)
+            raise
+        else:
+            if isinstance(outcome, Retry) and outcome.messages != ():
+                about["error.type"] = _set_error(span, outcome.__cause__ or outcome)
+            return outcome
+        finally:
+            context.detach(token)
+            span.end()
+            self._process_seconds.record(time.perf_counter() - began, about)
+            self._consumed.add(len(messages), about)
 
 
-class Processing:
-    """The span of one call of a handler; it is the current one while the handler runs."""
-
-    def __init__(
-        self, telemetry: OpenTelemetry, span: trace.Span, about: Mapping[str, str], count: int
-    ) -> None:
-        self._telemetry = telemetry
-        self._span = span
-        self._about = about
-        self._count = count
-        self._began = time.perf_counter()
-        self._token = context.attach(trace.set_span_in_context(span))
-
-    def processed(self, retried: int, error: BaseException | None) -> None:
-        """The handler has ended."""
-        context.detach(self._token)
-        about = dict(self._about)
-        if retried:
-            about["error.type"] = type(error).__qualname__ if error is not None else "Retry"
-            if error is not None:
-                self._span.record_exception(error)
-            self._span.set_attribute("error.type", about["error.type"])
-            self._span.set_status(Status(StatusCode.ERROR, str(error or "the handler asked for a retry")))
-        self._span.end()
-        self._telemetry.measure_process(about, self._began, self._count)
+def _set_error(span: trace.Span, error: BaseException) -> str:
+    """Mark the span as failed; gives the kind of the error."""
+    kind = type(error).__qualname__
+    span.record_exception(error)
+    span.set_status(Status(StatusCode.ERROR, str(error)))
+    span.set_attribute("error.type", kind)
+    return kind
 
 
 def _about(topic: str, name: str, kind: str) -> dict[str, str]:
@@ -201,10 +167,3 @@ def _of_span(about: Mapping[str, str], sizes: Sequence[int]) -> dict[str, Any]:
     if len(sizes) > 1:
         attributes["messaging.batch.message_count"] = len(sizes)
     return attributes
-
-
-def _with_properties(message: Message, more: Mapping[str, str]) -> Message:
-    """A copy with more properties: the program's message stays as it is."""
-    carried = copy.copy(message)
-    carried.properties = {**message.properties, **more}
-    return carried

@@ -57,12 +57,14 @@ def seen() -> Seen:
 
 @pytest.fixture
 async def producer(rocketmq_isolated: Isolated, seen: Seen) -> AsyncIterator[Producer]:
-    async with Producer("telemetry", rocketmq_isolated.namesrv, telemetry=seen.telemetry) as started:
+    async with Producer("telemetry", rocketmq_isolated.namesrv, middleware=[seen.telemetry]) as started:
         yield started
 
 
 def consumer_of(mine: Isolated, seen: Seen) -> PushConsumer:
-    return PushConsumer(mine.group(), mine.namesrv, consume_from_where=FIRST_OFFSET, telemetry=seen.telemetry)
+    return PushConsumer(
+        mine.group(), mine.namesrv, consume_from_where=FIRST_OFFSET, middleware=[seen.telemetry]
+    )
 
 
 async def test_the_trace_goes_on_from_the_sender_to_the_handler(
@@ -153,7 +155,7 @@ async def test_a_handler_that_fails_is_an_error_with_its_kind(
 async def test_a_send_that_fails_is_an_error_with_its_kind(rocketmq_isolated: Isolated, seen: Seen) -> None:
     topic = rocketmq_isolated.topic()
     async with Producer(
-        "telemetry", rocketmq_isolated.namesrv, telemetry=seen.telemetry, delivery_timeout_ms=0
+        "telemetry", rocketmq_isolated.namesrv, middleware=[seen.telemetry], delivery_timeout_ms=0
     ) as producer:
         with pytest.raises(Exception) as failed:  # noqa: PT011 - whatever it is
             await producer.send(Message(topic, b"1"), queue=MessageQueue(topic, "nowhere", 0))

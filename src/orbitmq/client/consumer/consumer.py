@@ -14,7 +14,6 @@ from orbitmq.client.consumer.assignment import Assignment, offsets_of, sharing_o
 from orbitmq.client.consumer.closing import Closers
 from orbitmq.client.consumer.consuming import ConcurrentConsumption, Consumption, Handling
 from orbitmq.client.consumer.context import Session, Subscription
-from orbitmq.client.consumer.handlers import BatchHandler, Handler, Reply, Retry
 from orbitmq.client.consumer.local_offsets import LocalOffsetTable
 from orbitmq.client.consumer.offsets import OffsetTable
 from orbitmq.client.consumer.ordering import OrderedConsumption, QueueLocks
@@ -24,6 +23,7 @@ from orbitmq.client.consumer.stats import SLOT_MS
 from orbitmq.client.core.calling import is_async, waiting_task
 from orbitmq.client.core.checking import check_number, check_queue, shown
 from orbitmq.client.core.errors import CannotIterate, InvalidArgument, NotRunning
+from orbitmq.client.core.handlers import BatchHandler, Handler, Reply, Retry
 from orbitmq.client.core.instance import ClientInstance, now_ms
 from orbitmq.client.core.message import ReceivedMessage
 from orbitmq.client.core.names import INNER_PRODUCER_GROUP

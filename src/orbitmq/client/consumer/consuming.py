@@ -14,14 +14,15 @@ from orbitmq.client.consumer.closable_queue import Ready
 from orbitmq.client.consumer.closing import Closers
 from orbitmq.client.consumer.context import Session, Subscription
 from orbitmq.client.consumer.gathering import Gathering, Taken, parts
-from orbitmq.client.consumer.handlers import Reply, Retry, checked
 from orbitmq.client.consumer.process_queue import ProcessQueue
 from orbitmq.client.consumer.replying import send_reply
 from orbitmq.client.consumer.sending_back import SendBack
 from orbitmq.client.core.calling import LET_OUT, call, is_cancelled
 from orbitmq.client.core.errors import HandlerTimeout
+from orbitmq.client.core.handlers import Outcome, Reply, Retry, checked
 from orbitmq.client.core.instance import now_ms
 from orbitmq.client.core.message import ReceivedMessage
+from orbitmq.client.core.middleware import HandlerCall, handle_through
 from orbitmq.client.trace.records import Handled
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.protocol.names import KEY_SEPARATOR
@@ -48,7 +49,7 @@ class Handling:
             not subscription.is_async
             or subscription.timeout_ms is not None
             or session.tracer is not None
-            or session.options.telemetry is not None
+            or session.options.middleware
         ):
             return (await self.handle(subscription, [message]))[0]
         handler: Callable[[Any], Any] | None = subscription.handler
@@ -101,21 +102,12 @@ class Handling:
         tracer = session.tracer
         traced = None if tracer is None else [tracer.handling(message) for message in messages]
         raised = False
-        telemetry = session.options.telemetry
-        processing = None if telemetry is None else telemetry.processing(session.group, messages)
         try:
             outcome = await self.call(subscription, messages)
         except Exception as error:
             outcome, raised = Retry(), True
             outcome.__cause__ = error
-        except BaseException as error:
-            if processing is not None:
-                processing.processed(len(messages), error)
-            raise
         outcomes = _of_each(outcome, messages)
-        if processing is not None:
-            cause = outcome.__cause__ if isinstance(outcome, Retry) else None
-            processing.processed(len(messages) - outcomes.count(None), cause)
         if isinstance(outcome, Retry) and isinstance(outcome.__cause__, Exception):
             failed = [message for message, retry in zip(messages, outcomes, strict=True) if retry is not None]
             self._report(failed or messages, outcome.__cause__)
@@ -158,10 +150,33 @@ class Handling:
     async def call(
         self, subscription: Subscription, messages: Sequence[ReceivedMessage]
     ) -> Retry | Reply | None:
-        """Calls the handler and gives its result, a `Retry` that it raised included.
+        """Calls the handler, through the middleware, and gives its result, a `Retry` that it raised included.
 
-        Raises what the handler raises, InvalidResult for a result that is none.
+        Raises what they raise, InvalidResult for a result that is none.
         """
+        middleware = self._session.options.middleware
+        if not middleware:
+            return await self._call(subscription, messages)
+
+        async def handle() -> Outcome:
+            return await self._call(subscription, messages)
+
+        try:
+            outcome = await handle_through(
+                middleware, HandlerCall(self._session.options.shown_group, messages), handle
+            )
+        except Retry as retry:
+            outcome = _unshared(retry)
+        except asyncio.CancelledError:
+            if is_cancelled():
+                raise
+            raise RuntimeError(LET_OUT) from None
+        return checked(outcome, messages, batch=subscription.max_messages is not None)
+
+    async def _call(
+        self, subscription: Subscription, messages: Sequence[ReceivedMessage]
+    ) -> Retry | Reply | None:
+        """The same without middleware."""
         handler: Callable[[Any], Any] | None = subscription.handler
         assert handler is not None
         if subscription.serializer is not None:

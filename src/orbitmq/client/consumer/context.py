@@ -7,9 +7,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from orbitmq.client.consumer.handlers import BatchHandler, Handler, Retry
 from orbitmq.client.consumer.offsets import OffsetTable
 from orbitmq.client.consumer.stats import TopicStats
+from orbitmq.client.core.handlers import BatchHandler, Handler, Retry
 from orbitmq.client.core.instance import ClientInstance
 from orbitmq.client.core.message import ReceivedMessage
 from orbitmq.client.core.options import ConsumerOptions

@@ -6,7 +6,7 @@ as it is. So a client sends the dead letter itself, by way of the retry topic.
 
 from __future__ import annotations
 
-from orbitmq.client.consumer.handlers import Retry
+from orbitmq.client.core.handlers import Retry
 
 EXCEPTION = "exception"
 """The class of what the handler raised, with its module unless that is Python's or OrbitMQ's."""

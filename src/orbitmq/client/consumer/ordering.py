@@ -16,9 +16,9 @@ from collections.abc import Iterable
 from orbitmq.client.consumer.closing import Closers
 from orbitmq.client.consumer.consuming import Handling
 from orbitmq.client.consumer.context import Session
-from orbitmq.client.consumer.handlers import Retry
 from orbitmq.client.consumer.process_queue import ProcessQueue
 from orbitmq.client.consumer.sending_back import SendBack
+from orbitmq.client.core.handlers import Retry
 from orbitmq.client.core.instance import now_ms
 from orbitmq.client.core.message import ReceivedMessage
 from orbitmq.protocol.bodies.queue import LockBatchRequestBody, MessageQueue, UnlockBatchRequestBody

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from orbitmq.client.consumer.context import Session
-from orbitmq.client.consumer.handlers import Reply
 from orbitmq.client.core.errors import IllegalMessage
+from orbitmq.client.core.handlers import Reply
 from orbitmq.client.core.instance import now_ms
 from orbitmq.client.core.message import ReceivedMessage
 from orbitmq.client.core.names import INNER_PRODUCER_GROUP

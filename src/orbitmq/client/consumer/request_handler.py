@@ -9,7 +9,7 @@ import io
 import time
 from typing import TYPE_CHECKING, Any
 
-from orbitmq.client.consumer.handlers import Retry
+from orbitmq.client.core.handlers import Retry
 from orbitmq.client.core.instance import now_ms
 from orbitmq.client.core.namespaces import unwrap
 from orbitmq.client.core.reading import read_messages

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orbitmq.client.consumer.context import Session
 from orbitmq.client.consumer.dead_letters import reason_of
-from orbitmq.client.consumer.handlers import Retry
+from orbitmq.client.core.handlers import Retry
 from orbitmq.client.core.instance import now_ms
 from orbitmq.client.core.message import ReceivedMessage
 from orbitmq.client.core.names import INNER_PRODUCER_GROUP

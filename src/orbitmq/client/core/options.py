@@ -20,10 +20,10 @@ from orbitmq.client.core.dead_letter_policy import DeadLetterPolicy
 from orbitmq.client.core.errors import InvalidArgument
 from orbitmq.client.core.events import ClientEvent
 from orbitmq.client.core.identity import own_ip
+from orbitmq.client.core.middleware import Middleware
 from orbitmq.client.core.names import check_group
 from orbitmq.client.core.namespaces import wrap
 from orbitmq.client.core.rebalance import STRATEGIES, Strategy
-from orbitmq.client.core.telemetry import Telemetry
 from orbitmq.net.address import default_namesrv, parse_addresses
 from orbitmq.protocol.bodies.heartbeat import ConsumeFromWhere
 from orbitmq.protocol.bodies.queue import MessageQueue
@@ -68,8 +68,9 @@ class ClientOptions:
     """True if each message is recorded in `trace_topic`, as Java's client does."""
     trace_topic: str = TRACE_TOPIC
     """Topic of trace records. Brokers create RMQ_SYS_TRACE_TOPIC if `traceTopicEnable` is set."""
-    telemetry: Telemetry | None = None
-    """An observer of sends and handlers: `orbitmq.telemetry.OpenTelemetry()` makes traces and metrics."""
+    middleware: Sequence[Middleware] = ()
+    """Code around every send and every handler, the outermost first. With `orbitmq.telemetry.OpenTelemetry()`
+    the client makes traces and metrics."""
     on_event: Callable[[ClientEvent], None] | None = None
     """Called when a connection opens, ends or is restored, and when no server answers, or one answers again.
     It must not raise or block."""

@@ -8,12 +8,12 @@ that of messages with one sharding key, also when a batch has to be sent again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Callable, Iterable, Sequence
+import functools
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from orbitmq.client.core.errors import SendFailed
 from orbitmq.client.core.message import Message, SendResult, check_message
-from orbitmq.client.core.telemetry import Telemetry, observed
 from orbitmq.client.sending.attempts import Sender
 from orbitmq.client.sending.preparing import Preparation
 from orbitmq.client.sending.queue_choice import queue_of_key
@@ -23,6 +23,9 @@ from orbitmq.protocol.requests.send import SendBatchMessage, SendReply
 
 OnSent: TypeAlias = Callable[[list[SendResult]], None]
 Traced: TypeAlias = Callable[[list[Message], list[SendResult], int, SendReply], None]
+SendBatch: TypeAlias = Callable[[list[Message]], Awaitable[list[SendResult]]]
+Through: TypeAlias = Callable[[list[Message], SendBatch], Awaitable[list[SendResult]]]
+"""The middleware around the send of a batch."""
 
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 2.0
@@ -43,7 +46,7 @@ class BulkSend:
         timeout_ms: float,
         on_sent: OnSent | None,
         traced: Traced | None = None,
-        telemetry: Telemetry | None = None,
+        middleware: Through | None = None,
     ) -> None:
         self._sender = sender
         self._preparation = preparation
@@ -54,7 +57,7 @@ class BulkSend:
         self._timeout_ms = timeout_ms
         self._on_sent = on_sent
         self._traced = traced
-        self._telemetry = telemetry
+        self._middleware = middleware
         self._senders: dict[MessageQueue, _QueueSender] = {}
         self._queues: dict[str, Sequence[MessageQueue]] = {}
         self._turns: dict[str, int] = {}
@@ -136,11 +139,10 @@ class BulkSend:
 
     async def send(self, queue: MessageQueue, messages: list[Message]) -> None:
         """Sends what a sender held; all of it, in as many batches as the size limit asks for."""
-        if self._telemetry is None:
+        if self._middleware is None:
             await self._send(queue, messages)
-        else:
-            with observed(self._telemetry, "send_all", messages) as sending:
-                sending.sent(await self._send(queue, list(sending.messages)))
+            return
+        await self._middleware(messages, functools.partial(self._send, queue))
 
     async def _send(self, queue: MessageQueue, messages: list[Message]) -> list[SendResult]:
         """The results too, where anybody wants them."""
@@ -150,7 +152,7 @@ class BulkSend:
             reply = await self._send_until_stored(request, queue)
             part, messages = messages[: len(unique_ids)], messages[len(unique_ids) :]
             self.sent += len(unique_ids)
-            if self._on_sent is None and self._traced is None and self._telemetry is None:
+            if self._on_sent is None and self._traced is None and self._middleware is None:
                 continue
             results = batch_results(reply, queue, unique_ids)
             everything += results

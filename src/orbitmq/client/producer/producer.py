@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -21,11 +21,11 @@ from orbitmq.client.core.errors import (
 )
 from orbitmq.client.core.instance import ClientInstance, now_ms
 from orbitmq.client.core.message import Message, ReceivedMessage, SendResult, check_message
+from orbitmq.client.core.middleware import SendCall, send_through
 from orbitmq.client.core.names import INNER_PRODUCER_GROUP
 from orbitmq.client.core.namespaces import wrap
 from orbitmq.client.core.option_help import documented
 from orbitmq.client.core.options import ProducerOptions
-from orbitmq.client.core.telemetry import Sending, observed
 from orbitmq.client.producer.bulk import BulkSend
 from orbitmq.client.producer.request_reply import Questions
 from orbitmq.client.producer.submitting import Delivery, Submitter
@@ -206,14 +206,27 @@ class Producer(ProducerOptions):
         check_route("send", queue, selector, sharding_key, timeout_ms)
         if queue is not None:
             self._check_queue("send", message, queue)
-        if self.telemetry is None:
+        if not self.middleware:
             return await self._send(message, queue, selector, sharding_key, timeout_ms)
+
+        async def send(one: Message) -> SendResult:
+            return await self._send(one, queue, selector, sharding_key, timeout_ms)
+
+        return await self._send_through("send", message, send)
+
+    async def _send_through(
+        self, operation: str, message: Message, send: Callable[[Message], Awaitable[SendResult]]
+    ) -> SendResult:
+        """The result of one message's send, through the middleware if there is any."""
+        if not self.middleware:
+            return await send(message)
         check_message(message)
-        with observed(self.telemetry, "send", [message]) as sending:
-            [message] = sending.messages
-            result = await self._send(message, queue, selector, sharding_key, timeout_ms)
-            sending.sent([result])
-            return result
+
+        async def send_all(messages: list[Message]) -> list[SendResult]:
+            return [await send(one) for one in messages]
+
+        call = SendCall(operation, self.shown_group, [message])
+        return (await send_through(self.middleware, call, send_all))[0]
 
     async def _send(
         self,
@@ -289,14 +302,15 @@ class Producer(ProducerOptions):
         check_route("submit", queue, None, sharding_key)
         if queue is not None:
             self._check_queue("submit", message, queue)
-        if self.telemetry is None:
+        if not self.middleware:
             taken = self._submitter.take(message, queue, sharding_key)
             delivery = taken or await self._submitter.submit(message, queue, sharding_key)
         else:
             check_message(message)
-            with observed(self.telemetry, "submit", [message]) as sending:
-                delivery = await self._submitter.submit(sending.messages[0], queue, sharding_key)
-                delivery.when_done(functools.partial(_tell, sending))
+            through = functools.partial(
+                send_through, self.middleware, SendCall("submit", self.shown_group, [message])
+            )
+            delivery = await self._submitter.submit_through(through, message, queue, sharding_key)
         if on_delivery is not None:
             delivery.add_done_callback(on_delivery)
         return delivery
@@ -332,22 +346,27 @@ class Producer(ProducerOptions):
         check_message(message)
         timeout_ms = timeout_ms or self.send_msg_timeout_ms
         properties, reply = self._questions.ask(instance.client_id, timeout_ms)
+
+        async def send(one: Message) -> SendResult:
+            request, unique_id = preparation.single(one, now_ms(), properties)
+            # The broker has to know to whom the reply goes before it comes.
+            brokers = {row.broker_name for row in await sender.queues(one.topic)}
+            masters = (instance.routes.master(name) for name in brokers)
+            await instance.introduce([address for address in masters if address is not None])
+            chosen, key = queue, sharding_key or one.sharding_key
+            if chosen is None and (selector is not None or key is not None):
+                chosen = await self._pick(one, selector, key)
+            began_ms = now_ms()
+            chosen, stored = await self._courier.deliver(request, chosen, timeout_ms)
+            result = single_result(stored, chosen, unique_id)
+            if self._tracer is not None:
+                took_ms = now_ms() - began_ms
+                self._tracer.sent([one], [result], [len(request.body)], took_ms, stored.extra)
+            return result
+
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                request, unique_id = preparation.single(message, now_ms(), properties)
-                # The broker has to know to whom the reply goes before it comes.
-                brokers = {row.broker_name for row in await sender.queues(message.topic)}
-                masters = (instance.routes.master(name) for name in brokers)
-                await instance.introduce([address for address in masters if address is not None])
-                key = sharding_key or message.sharding_key
-                if queue is None and (selector is not None or key is not None):
-                    queue = await self._pick(message, selector, key)
-                began_ms = now_ms()
-                chosen, stored = await self._courier.deliver(request, queue, timeout_ms)
-                if self._tracer is not None:
-                    result = single_result(stored, chosen, unique_id)
-                    took_ms = now_ms() - began_ms
-                    self._tracer.sent([message], [result], [len(request.body)], took_ms, stored.extra)
+                await self._send_through("request", message, send)
                 return await reply
         except TimeoutError:
             raise RequestTimeout(f"no reply from {message.topic} within {timeout_ms:g} ms") from None
@@ -370,11 +389,18 @@ class Producer(ProducerOptions):
         check_route("send_oneway", queue, selector, sharding_key)
         if queue is not None:
             self._check_queue("send_oneway", message, queue)
-        request, _ = preparation.single(message, now_ms())
-        key = sharding_key or message.sharding_key
-        if queue is None and (selector is not None or key is not None):
-            queue = await self._pick(message, selector, key)
-        await sender.send_oneway(request, queue)
+
+        async def send(messages: list[Message]) -> list[SendResult]:
+            for one in messages:
+                request, _ = preparation.single(one, now_ms())
+                chosen, key = queue, sharding_key or one.sharding_key
+                if chosen is None and (selector is not None or key is not None):
+                    chosen = await self._pick(one, selector, key)
+                await sender.send_oneway(request, chosen)
+            return []
+
+        check_message(message)
+        await send_through(self.middleware, SendCall("send_oneway", self.shown_group, [message]), send)
 
     async def send_batch(
         self,
@@ -399,14 +425,15 @@ class Producer(ProducerOptions):
             return []
         if queue is not None:
             self._check_queue("send_batch", listed[0], queue)
-        if self.telemetry is None:
+        if not self.middleware:
             return await self._send_batch(listed, queue, sharding_key, timeout_ms)
         for message in listed:
             check_message(message)
-        with observed(self.telemetry, "send_batch", listed) as sending:
-            results = await self._send_batch(list(sending.messages), queue, sharding_key, timeout_ms)
-            sending.sent(results)
-            return results
+
+        async def send(these: list[Message]) -> list[SendResult]:
+            return await self._send_batch(these, queue, sharding_key, timeout_ms)
+
+        return await send_through(self.middleware, SendCall("send_batch", self.shown_group, listed), send)
 
     async def _send_batch(
         self,
@@ -485,9 +512,14 @@ class Producer(ProducerOptions):
             timeout_ms=timeout_ms or BULK_TIMEOUT_MS,
             on_sent=on_sent,
             traced=self._trace_batch if self._tracer is not None else None,
-            telemetry=self.telemetry,
+            middleware=self._batch_through if self.middleware else None,
         )
         return await bulk.run(messages)
+
+    async def _batch_through(
+        self, messages: list[Message], send: Callable[[list[Message]], Awaitable[list[SendResult]]]
+    ) -> list[SendResult]:
+        return await send_through(self.middleware, SendCall("send_all", self.shown_group, messages), send)
 
     async def recall(self, recall_handle: str, *, timeout_ms: float | None = None) -> str:
         """Recall a delayed message before its delivery, and return its id.
@@ -523,11 +555,3 @@ class Producer(ProducerOptions):
             raise InvalidArgument(
                 f"{owner}: the queue is one of topic {queue.topic}, the message is for {message.topic}"
             )
-
-
-def _tell(sending: Sending, outcome: SendResult | BaseException) -> None:
-    """Tells telemetry what became of a submitted message."""
-    if isinstance(outcome, BaseException):
-        sending.failed(outcome)
-    else:
-        sending.sent([outcome])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, TypeAlias
 
 from orbitmq.client.core.message import Message, SendResult
@@ -28,6 +28,9 @@ MAX_UNSEEN = 1000
 """Failed deliveries that nobody awaited, kept for `flush`; of more than that only the first are."""
 
 Traced: TypeAlias = Callable[[list[Message], list[SendResult], int, SendReply], None]
+SendOn: TypeAlias = Callable[[list[Message]], Awaitable[list[SendResult]]]
+Through: TypeAlias = Callable[[SendOn], Awaitable[list[SendResult]]]
+"""The middleware around one send: given what sends at last, the results."""
 
 
 class Delivery:
@@ -145,6 +148,8 @@ class Submitter:
         self._senders: dict[tuple[str, MessageQueue | int], _QueueSender] = {}
         self._turns: dict[str, int] = {}
         self._unseen: list[Delivery] = []
+        self._wrapped: set[asyncio.Task[None]] = set()
+        """Sends that pass middleware, and have not ended there."""
 
     def take(self, message: Message, queue: MessageQueue | None, sharding_key: str | None) -> Delivery | None:
         """Takes a message in; None where that needs a look-up, or room that is not there yet.
@@ -174,6 +179,53 @@ class Submitter:
         size = len(message.body)
         await self._room.enter(size)
         return self._put(message, size, queue, queues, sharding_key)
+
+    async def submit_through(
+        self,
+        through: Through,
+        message: Message,
+        queue: MessageQueue | None,
+        sharding_key: str | None,
+    ) -> Delivery:
+        """The same through middleware: returns once the message is taken in, or the middleware has ended.
+
+        The delivery has the outcome that the middleware gives. Raises what it raises before the message is
+        taken in.
+        """
+        taken_in = asyncio.Event()
+        outer = Delivery(message)
+
+        async def send(messages: list[Message]) -> list[SendResult]:
+            deliveries = [await self.submit(one, queue, sharding_key) for one in messages]
+            outer.unique_id, outer.properties = deliveries[0].unique_id, deliveries[0].properties
+            taken_in.set()
+            return [await one for one in deliveries]
+
+        async def work() -> None:
+            try:
+                outer.settle((await through(send))[0])
+            except asyncio.CancelledError:
+                outer.settle(RuntimeError("the send was cancelled in middleware"))
+                raise
+            except Exception as error:
+                outer.settle(error)
+                if taken_in.is_set() and outer.is_unseen and len(self._unseen) < MAX_UNSEEN:
+                    self._unseen.append(outer)
+            finally:
+                taken_in.set()
+
+        task = asyncio.create_task(work(), name="submitted message in middleware")
+        self._wrapped.add(task)
+        task.add_done_callback(self._wrapped.discard)
+        try:
+            await taken_in.wait()
+        except asyncio.CancelledError:
+            if not outer.unique_id:
+                task.cancel()
+            raise
+        if not outer.unique_id and outer.done():
+            outer.result()
+        return outer
 
     def _put(
         self,
@@ -207,7 +259,7 @@ class Submitter:
 
     async def flush(self) -> None:
         """Returns when nothing is under way. Raises the first failure of deliveries that nobody awaited."""
-        await self._room.emptied()
+        await self.emptied()
         unseen = [delivery for delivery in self._unseen if delivery.is_unseen]
         self._unseen.clear()
         if unseen:
@@ -221,12 +273,15 @@ class Submitter:
 
     async def emptied(self) -> None:
         """Returns when nothing is under way."""
+        if self._wrapped:
+            await asyncio.wait(tuple(self._wrapped))
         await self._room.emptied()
 
     async def ended(self) -> None:
         """Returns when every sender has come to its end, after the client was closed."""
-        if tasks := [sender.task for sender in self._senders.values() if sender.task is not None]:
-            await asyncio.wait(tasks)
+        tasks = [sender.task for sender in self._senders.values() if sender.task is not None]
+        if tasks or self._wrapped:
+            await asyncio.wait([*tasks, *self._wrapped])
 
     # Called by senders.
 

@@ -153,24 +153,28 @@ class TransactionProducer(Producer):
         if queue is not None:
             self._check_queue("send_half", message, queue)
         more = {PREPARED: "true", PRODUCER_GROUP: self.group}
-        request, unique_id = preparation.single(message, now_ms(), more)
-        if message.is_delayed:
-            raise IllegalMessage("a message of a transaction cannot be delayed")
-        request.sys_flag |= TRANSACTION_PREPARED
-        # Brokers ask producers they know: none should first have to wait for a heartbeat.
-        brokers = {row.broker_name for row in await sender.queues(message.topic)}
-        masters = (instance.routes.master(name) for name in brokers)
-        await instance.introduce([address for address in masters if address is not None])
-        size = len(request.body)
-        await self._in_flight.enter(size)
-        try:
-            key = sharding_key or message.sharding_key
-            if queue is None and (selector is not None or key is not None):
-                queue = await self._pick(message, selector, key)
-            chosen, reply = await self._courier.deliver(request, queue, timeout_ms)
-        finally:
-            self._in_flight.leave(size)
-        return single_result(reply, chosen, unique_id)
+
+        async def send(one: Message) -> SendResult:
+            request, unique_id = preparation.single(one, now_ms(), more)
+            if one.is_delayed:
+                raise IllegalMessage("a message of a transaction cannot be delayed")
+            request.sys_flag |= TRANSACTION_PREPARED
+            # Brokers ask producers they know: none should first have to wait for a heartbeat.
+            brokers = {row.broker_name for row in await sender.queues(one.topic)}
+            masters = (instance.routes.master(name) for name in brokers)
+            await instance.introduce([address for address in masters if address is not None])
+            size = len(request.body)
+            await self._in_flight.enter(size)
+            try:
+                chosen, key = queue, sharding_key or one.sharding_key
+                if chosen is None and (selector is not None or key is not None):
+                    chosen = await self._pick(one, selector, key)
+                chosen, reply = await self._courier.deliver(request, chosen, timeout_ms)
+            finally:
+                self._in_flight.leave(size)
+            return single_result(reply, chosen, unique_id)
+
+        return await self._send_through("send_half", message, send)
 
     async def settle(self, sent: SendResult, state: TransactionState) -> TransactionResult:
         """Tells the broker what became of a half message, and waits for its word where it gives one.

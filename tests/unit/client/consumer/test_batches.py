@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from orbitmq.client.consumer.consumer import PushConsumer
-from orbitmq.client.consumer.handlers import Reply, Retry
 from orbitmq.client.core.errors import InvalidArgument, InvalidResult
+from orbitmq.client.core.handlers import Reply, Retry
 from orbitmq.client.core.message import ReceivedMessage
 from orbitmq.client.core.options import FIRST_OFFSET
 from orbitmq.protocol.requests.client import NotifyConsumerIdsChanged

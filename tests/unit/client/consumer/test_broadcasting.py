@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from orbitmq.client.consumer.consumer import PushConsumer
-from orbitmq.client.consumer.handlers import Retry
 from orbitmq.client.consumer.local_offsets import read_offsets
+from orbitmq.client.core.handlers import Retry
 from orbitmq.client.core.message import ReceivedMessage
 from orbitmq.client.core.options import FIRST_OFFSET, LAST_OFFSET, ConsumerOptions
 from orbitmq.protocol.bodies.offset import ResetOffsetBody

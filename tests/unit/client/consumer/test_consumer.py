@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from orbitmq.client.consumer.consumer import PushConsumer
-from orbitmq.client.consumer.handlers import RETRY, Retry
 from orbitmq.client.consumer.offsets import OffsetTable
 from orbitmq.client.core.errors import NotRunning
+from orbitmq.client.core.handlers import RETRY, Retry
 from orbitmq.client.core.message import ReceivedMessage
 from orbitmq.client.core.options import FIRST_OFFSET, LAST_OFFSET, TIMESTAMP
 from orbitmq.protocol.bodies.offset import ResetOffsetBody

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from orbitmq.client.consumer.consumer import PushConsumer
-from orbitmq.client.consumer.handlers import Retry
 from orbitmq.client.core.dead_letter_policy import DeadLetterPolicy
+from orbitmq.client.core.handlers import Retry
 from orbitmq.client.core.message import ReceivedMessage
 from orbitmq.client.core.options import FIRST_OFFSET
 from orbitmq.protocol.names import MAX_RECONSUME_TIMES

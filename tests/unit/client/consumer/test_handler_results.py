@@ -10,8 +10,8 @@ import pytest
 
 from orbitmq.client.consumer.consumer import PushConsumer
 from orbitmq.client.consumer.dead_letters import MAX_TEXT_CHARACTERS, reason_of
-from orbitmq.client.consumer.handlers import RETRY, Handler, Retry
 from orbitmq.client.core.errors import CannotIterate, InvalidResult, WrongEventLoop
+from orbitmq.client.core.handlers import RETRY, Handler, Retry
 from orbitmq.client.core.message import Message, ReceivedMessage
 from orbitmq.client.core.options import FIRST_OFFSET
 from orbitmq.client.producer.producer import Producer

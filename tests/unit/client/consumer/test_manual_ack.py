@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from orbitmq.client.consumer.consumer import PushConsumer
-from orbitmq.client.consumer.handlers import Retry
 from orbitmq.client.core.errors import InvalidArgument
+from orbitmq.client.core.handlers import Retry
 from orbitmq.client.core.message import ReceivedMessage
 from orbitmq.client.core.options import FIRST_OFFSET
 from orbitmq.protocol.requests.send import ConsumerSendMsgBack

@@ -10,8 +10,8 @@ import pytest
 
 import orbitmq.errors
 from orbitmq import FIRST_OFFSET, Producer, PullConsumer, PushConsumer, Sql, sync
-from orbitmq.client.consumer.handlers import RETRY, Reply, Retry
 from orbitmq.client.core.errors import ClientError, IllegalMessage, InvalidArgument, NotRunning
+from orbitmq.client.core.handlers import RETRY, Reply, Retry
 from orbitmq.client.core.message import Message, SendStatus
 from orbitmq.client.producer.transactions import TransactionProducer, TransactionState
 from orbitmq.net.errors import BadAddress, NetError

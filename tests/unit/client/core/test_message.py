@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from orbitmq.client.consumer.handlers import Reply
 from orbitmq.client.core.errors import IllegalMessage
+from orbitmq.client.core.handlers import Reply
 from orbitmq.client.core.message import Message
 from tests.kit.client_messages import received
 

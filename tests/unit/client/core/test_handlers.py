@@ -4,8 +4,8 @@ from functools import partial
 
 import pytest
 
-from orbitmq.client.consumer.handlers import RETRY, Handler, Retry
 from orbitmq.client.core.calling import is_async
+from orbitmq.client.core.handlers import RETRY, Handler, Retry
 from orbitmq.client.core.message import ReceivedMessage
 
 
