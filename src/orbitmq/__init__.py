@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from orbitmq.net.errors import CallTimeout, ConnectFailed, ConnectionLost, NetError
     from orbitmq.protocol.errors import BrokerRefused, OrbitError
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 __all__ = [
     "FIRST_OFFSET",
