@@ -29,7 +29,7 @@ class SendCall:
         self.group = group
         """The producer group."""
         self.messages = messages
-        """The messages to send. Middleware may replace them, as many, for the same topics."""
+        """The messages to send. Middleware may replace them by as many others for the same topics."""
 
     def add_properties(self, properties: Mapping[str, str]) -> None:
         """Add properties to every message. The caller's own messages stay as they are."""

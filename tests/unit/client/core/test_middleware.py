@@ -358,5 +358,5 @@ async def test_middleware_may_say_which_of_a_batch_come_again(rocketmq_isolated:
 
 
 async def test_a_list_of_something_else_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match="middleware has to be a list of a Middleware"):
+    with pytest.raises(InvalidArgument, match="middleware has to be a list, each a Middleware"):
         Producer("p", middleware=[print])  # type: ignore[list-item]
