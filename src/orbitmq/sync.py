@@ -283,7 +283,7 @@ class Delivery:
         return self._done.done()
 
     def result(self, timeout_seconds: float | None = None) -> SendResult:
-        """Where the message went. Raises why it was not stored; TimeoutError while that is unknown."""
+        """The message's place. Raises the reason of a failure; TimeoutError while that is unknown."""
         self._core.watch()
         return self._done.result(timeout_seconds)
 

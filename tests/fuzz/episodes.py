@@ -1,7 +1,7 @@
 """Hostile input for the compiled modules, an episode at a time: everything in it follows from its chance.
 
 Sends, batches, acknowledgements and pulls go to two brokers that are alike: one takes frames, the other goes
-the ordinary way with just as much. Records that are taken have to come to the same.
+the general path with just as much. Records that are taken have to come to the same.
 """
 
 from __future__ import annotations

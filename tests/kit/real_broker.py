@@ -98,7 +98,7 @@ class RealBroker:
         """Answers to sends that one read brings as frames: an answer each, or what was raised.
 
         `at_once` offers them to what takes frames first, and the rest together, as connections do; else each
-        goes the general way by itself.
+        takes the general path by itself.
         """
         taken = self.handle_sends(data, peer, now) if at_once else None
         answers: list[Any] = [] if taken is None else FrameSplitter().feed(taken.answers)
@@ -112,7 +112,7 @@ class RealBroker:
         return answers
 
     def by_rules(self, command: Command, now: int = NOW, peer: Peer = PEER) -> Any:
-        """The result of a request, or what it raises, the general way: by none of those that are shorter."""
+        """The result of a request, or what it raises, the general path: by none of those that are shorter."""
         try:
             request = REQUESTS[command.code].from_command(command)
             return self._handlers[command.code](Call(request, command, peer), now)
@@ -125,7 +125,7 @@ class RealBroker:
         """The answers to the sends, ends of transactions and acknowledgements of one read, by opaque: code,
         fields, remark.
 
-        `at_once` offers it to what takes frames first, as connections do; else each goes the general way by
+        `at_once` offers it to what takes frames first, as connections do; else each takes the general path by
         itself.
         """
         begin = data[8:23]

@@ -17,7 +17,7 @@ Damage: TypeAlias = tuple[int, int] | None
 def without_repeats(properties: str) -> str:
     """The properties, each name once.
 
-    Of a name that is there twice the general way stores the last entry alone, as Apache does; the short ways
+    Of a name that is there twice the general path stores the last entry alone, as Apache does; the fast paths
     store what was sent, which readers take for the same.
     """
     seen: set[str] = set()

@@ -26,7 +26,7 @@ from tests.kit.real_broker import NOW, PEER, RealBroker, two_brokers
 from tests.property.reads import damaged, damages, on_lasting_brokers
 
 IS_COMPILED = not acks_cy.__file__.endswith(".py")
-compiled_only = pytest.mark.skipif(not IS_COMPILED, reason="interpreted, all go the ordinary way")
+compiled_only = pytest.mark.skipif(not IS_COMPILED, reason="interpreted, all take the general path")
 
 MESSAGES = 40
 POPS = (

@@ -163,7 +163,7 @@ def test_properties_before_a_checksum(brokers: tuple[RealBroker, RealBroker], pr
     assert first == second
 
 
-@pytest.mark.skipif(not IS_COMPILED, reason="interpreted, every batch goes the ordinary way")
+@pytest.mark.skipif(not IS_COMPILED, reason="interpreted, every batch takes the general path")
 def test_the_batches_of_apaches_client_are_plain(brokers: tuple[RealBroker, RealBroker]) -> None:
     body = encode_batch([(0, b"one", b"UNIQ_KEY\x0100\x02WAIT\x01true\x02")] * 2)
     [sent] = [request for request in REQUESTS if request["code"] == SendBatchMessage.CODE]
@@ -178,7 +178,7 @@ def test_the_batches_of_apaches_client_are_plain(brokers: tuple[RealBroker, Real
     brokers[1].handle_batches(data, PEER, NOW + 2)
 
 
-@pytest.mark.skipif(not IS_COMPILED, reason="interpreted, every batch goes the ordinary way")
+@pytest.mark.skipif(not IS_COMPILED, reason="interpreted, every batch takes the general path")
 def test_plain_batches_are_taken_with_all_that_are_behind_them(
     brokers: tuple[RealBroker, RealBroker],
 ) -> None:

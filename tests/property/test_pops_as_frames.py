@@ -151,7 +151,7 @@ def acks_since(broker: RealBroker, begin: int) -> Any:
     return points, acknowledged(broker, begin, but=b'"reviveTime"')
 
 
-@pytest.mark.skipif(not IS_COMPILED, reason="interpreted, acknowledgements go the ordinary way")
+@pytest.mark.skipif(not IS_COMPILED, reason="interpreted, acknowledgements take the general path")
 def test_acknowledgements_around_pops_are_taken_with_them(brokers) -> None:  # type: ignore[no-untyped-def]
     broker = brokers[0]
     broker.read(frame(0, {"handle": POPS[0], "offset": 0}), at_once=False)  # the timers' queue is there

@@ -116,7 +116,7 @@ def test_that_needs_something(): pass
 
 def test_that_skips_itself(): pytest.skip("no such luck")
 
-def test_that_is_excused(): pytest.skip("interpreted, all go the ordinary way")
+def test_that_is_excused(): pytest.skip("interpreted, all take the general path")
 
 @pytest.mark.xfail
 def test_that_is_known_to_fail(): assert False
@@ -138,7 +138,7 @@ def test_what_is_not_run_fails_where_it_has_to_run(
         result.assert_outcomes(passed=1, skipped=3, xfailed=1)
         result.stdout.fnmatch_lines(["NOT RUN for want of a thing: 1"])
     why = EXCUSED["^interpreted"]
-    assert f"not run: 1 (interpreted, all go the ordinary way): {why}" in report
+    assert f"not run: 1 (interpreted, all take the general path): {why}" in report
 
 
 def test_a_file_that_is_skipped_fails_where_it_has_to_run(
@@ -156,6 +156,6 @@ def test_every_excuse_has_its_reason_and_covers_something() -> None:
     for pattern, why in EXCUSED.items():
         assert why
         assert len(texts.split(pattern.lstrip("^").split(" ")[0].split("\\")[0])) > 2, pattern
-    assert excuse("interpreted, every send goes the ordinary way")
+    assert excuse("interpreted, every send takes the general path")
     assert excuse(MISSING + NEEDS["container"][0])
     assert excuse(MISSING + NEEDS["openssl"][0]) is None

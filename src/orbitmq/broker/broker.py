@@ -393,7 +393,7 @@ class Broker:
     def drain_woken(self) -> Sequence[Signal]:
         """The signals of held calls that may go on. Cheap: asked after every turn."""
         pops, notices, routes = self.held_pops, self.held_notices, self.routes
-        if not (pops.woken or notices.woken or routes.told):
+        if not (pops.woken or notices.woken or routes.woken):
             return ()
         return pops.drain_woken() + notices.drain_woken() + routes.drain_notified()
 

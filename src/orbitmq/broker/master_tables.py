@@ -20,7 +20,7 @@ from orbitmq.store.timer.check_point import TimerFields
 
 
 class MasterProgress(NamedTuple):
-    """How far a master has delivered messages that waited."""
+    """Progress of a master's deliveries of messages that waited."""
 
     timers: TimerFields | None
     delay: str

@@ -28,16 +28,16 @@ class Jobs(LazyGroup):
         try:
             return super().get_command(ctx, cmd_name)
         except ModuleNotFoundError as error:
-            raise _told(cmd_name, error) from None
+            raise _missing_package(cmd_name, error) from None
 
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except ModuleNotFoundError as error:
-            raise _told(ctx.invoked_subcommand or "NAME", error) from error
+            raise _missing_package(ctx.invoked_subcommand or "NAME", error) from error
 
 
-def _told(name: str, error: ModuleNotFoundError) -> Exception:
+def _missing_package(name: str, error: ModuleNotFoundError) -> Exception:
     missing = (error.name or "").partition(".")[0]
     return SparkMissing(name, missing) if missing in NEEDED else error
 

@@ -35,14 +35,14 @@ class Answer:
 
     kind: str
     address: str
-    told: str
+    detail: str
     values: Mapping[str, object]
     """Values of the answer, for programs."""
     took_ms: float
 
     def as_line(self) -> str:
         """For people."""
-        return f"{self.kind} {self.address} is healthy: {self.told}, {self.took_ms:.1f} ms"
+        return f"{self.kind} {self.address} is healthy: {self.detail}, {self.took_ms:.1f} ms"
 
     def as_json(self) -> str:
         """For programs."""

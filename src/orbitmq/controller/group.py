@@ -72,7 +72,7 @@ class BrokerGroup:
 
     @property
     def master_address(self) -> str | None:
-        """Where the master is, if there is one."""
+        """Address of the master, if there is one."""
         return None if self.master_id is None else self.replicas[self.master_id].address
 
     @property

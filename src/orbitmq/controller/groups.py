@@ -21,7 +21,7 @@ from orbitmq.protocol.errors import Refused
 log = logging.getLogger(__name__)
 
 GROUP_KEYS = "groups/"
-"""Where groups are in the consensus store, below the prefix of the controllers."""
+"""Key of groups in the consensus store, below the prefix of the controllers."""
 MAX_GROUPS = 10_000
 """Broker groups of one controller; a further one is refused."""
 MAX_REPLICAS = 64

@@ -54,7 +54,7 @@ class NameServers:
         raise NoNameServer(failures)
 
     async def route(self, topic: str) -> TopicRouteData | None:
-        """Where a topic's queues are, None if nowhere. Raises NoNameServer, BrokerRefused, Closed."""
+        """The route of a topic, None without one. Raises NoNameServer, BrokerRefused, Closed."""
         try:
             # Standard JSON can be asked for, and is read faster; name servers before 4.9.4 do not know it.
             return (await self.ask(GetRouteinfoByTopic(topic, True))).body

@@ -25,7 +25,7 @@ from orbitmq.protocol.codes import ResponseCode
 
 
 class OrbitError(Exception):
-    """Whatever OrbitMQ raises on purpose."""
+    """Base of all errors that OrbitMQ raises on purpose."""
 
 
 class Malformed(OrbitError, ValueError):

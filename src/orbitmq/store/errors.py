@@ -19,7 +19,7 @@ from orbitmq.protocol.errors import OrbitError
 
 
 class StoreError(OrbitError):
-    """Whatever the store raises on purpose."""
+    """Base of all errors that the store raises on purpose."""
 
 
 class StoreLocked(StoreError):

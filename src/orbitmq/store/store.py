@@ -249,7 +249,7 @@ class MessageStore:
         self._last_thorough = self._last_queue_sync = now_ms
         self._queues_synced_to = self._log.max_physical if clean else self._log.min_physical
         if not self._log.segments:
-            self._log.make_room(0)
+            self._log.ensure_space(0)
         self._log.reserve_ahead()
         if self.options.timer_wheel_enable:
             self._open_timers(clean, now_ms)
@@ -395,7 +395,7 @@ class MessageStore:
             if not needed:
                 break
             try:
-                segment = commit_log.make_room(needed)
+                segment = commit_log.ensure_space(needed)
             except DiskStalled:
                 self.busy_refusals += len(messages) - index
                 results += [Appended(PutStatus.OS_PAGE_CACHE_BUSY) for _ in messages[index:]]
@@ -847,7 +847,7 @@ class MessageStore:
 
         Only of the `wanted` queues (topic, queue id), if given; what came to others counts as told.
         """
-        return self._arrivals.take(wanted)
+        return self._arrivals.drain(wanted)
 
     @property
     def min_physical(self) -> int:
@@ -1024,7 +1024,7 @@ class MessageStore:
         timestamp = self._last_timestamp
         # The last record may not be shown yet: then one begins where that ends which is.
         last_record = self._last_record
-        end = self._arrivals.shown_to
+        end = self._arrivals.visible_end
         to_sync = thorough or end - self._queues_synced_to >= self._marked_every
         if thorough:
             # Not at the end: a deletion of a topic meanwhile asks for a queue checkpoint without it.

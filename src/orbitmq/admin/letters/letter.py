@@ -75,7 +75,7 @@ def origin_of(properties: dict[str, str]) -> str | None:
 
 
 def replays_of(properties: dict[str, str]) -> int:
-    """How often it was sent again; what is no number counts as none."""
+    """Number of times it was sent again; text that is no number counts as none."""
     text = properties.get(REPLAYS, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 

@@ -64,12 +64,12 @@ class Outgoing:
 
 def own_properties(properties: Mapping[str, str]) -> dict[str, str]:
     """The user's own properties, without those of brokers, clients, and earlier runs."""
-    told = _REASONS if EXCEPTION_ATTEMPT in properties else frozenset()
+    reasons = _REASONS if EXCEPTION_ATTEMPT in properties else frozenset()
     return {
         name: value
         for name, value in properties.items()
         if name not in RESERVED_PROPERTIES
-        and name not in told
+        and name not in reasons
         and name not in (REPLAYS, REDRIVEN)
         and not name.startswith(TRANSIENT_PREFIX)
         and name

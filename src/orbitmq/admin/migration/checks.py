@@ -221,7 +221,7 @@ async def _replica(admin: Admin, master: Member, target: Member) -> list[Row]:
 
 
 async def _missing_history(admin: Admin, master: Member, target: Member, offsets: Offsets) -> list[Row]:
-    """What of the older messages, which the slave has not got, somebody still needs."""
+    """Older messages that the slave has not got and somebody still needs."""
     table = dict(offsets)
     levels = await _delay_offsets(admin, master.at.address)
     if levels:

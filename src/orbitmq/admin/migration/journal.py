@@ -17,7 +17,7 @@ class BadJournal(OrbitError):
 
 
 class Phase(IntEnum):
-    """How far a switch is. Each is noted before what follows from it is begun."""
+    """Progress of a switch. Each step is noted before the next one begins."""
 
     BEGUN = 0
     """Nothing was changed yet."""

@@ -69,7 +69,7 @@ class GroupSurvey:
 
 
 async def look_at(admin: Admin, at: BrokerAt) -> Member:
-    """What a broker says of itself."""
+    """A broker's answers about itself."""
     try:
         figures = (await admin.call(at.address, GetBrokerRuntimeInfo())).body.table
         options = await broker_config(admin, at.address)

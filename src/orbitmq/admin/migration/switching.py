@@ -228,7 +228,7 @@ class Switch:
         return found[0], found[1]
 
     async def _lag(self, master: Member, target: Member) -> str:
-        """What the slave lacks; nothing if it lacks nothing."""
+        """Parts that the slave lacks; empty if it lacks nothing."""
         gap = master.log_end - target.log_end
         if gap > 0:
             return f"it lacks {gap:,} bytes of the log"
@@ -247,16 +247,16 @@ class Switch:
         if self._stop_master is not None and await self._answers(record.master):
             await self._stop_master()
         deadline = time.monotonic() + self._patience.stop
-        told = False
+        was_noted = False
         while await self._answers(record.master):
             if time.monotonic() > deadline:
                 raise Stopped(
                     f"{record.master} still answers after {self._patience.stop:g} s. Stop it and run this "
                     "again, or give --undo to let it take messages again"
                 )
-            if not told:
+            if not was_noted:
                 self._tell(f"stop {record.master} now, in order; waiting until it is gone")
-                told = True
+                was_noted = True
             # What it does on its own (delayed messages, timers) still goes into its log.
             with_log = await look_at(self._admin, BrokerAt("", record.group, 0, record.master))
             record.log_end = max(record.log_end, with_log.log_end)

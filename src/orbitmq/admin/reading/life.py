@@ -176,8 +176,8 @@ async def _in_group(
         )
     for stored in await _copies(admin, DLQ_PREFIX + group, unique_id):
         properties = stored.property_map()
-        told = " ".join(filter(None, (properties.get(EXCEPTION), properties.get(EXCEPTION_TEXT))))
-        text = f"Group {group} gave it up as a dead letter" + (f": {told}" if told else "")
+        reason = " ".join(filter(None, (properties.get(EXCEPTION), properties.get(EXCEPTION_TEXT))))
+        text = f"Group {group} gave it up as a dead letter" + (f": {reason}" if reason else "")
         events.append(
             LifeEvent(
                 "dead",

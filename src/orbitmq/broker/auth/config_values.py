@@ -12,7 +12,7 @@ from orbitmq.protocol.remoting.signing import Credentials
 
 
 class AuthTexts(Protocol):
-    """Their texts."""
+    """Their texts. The class with the rows checks them by these functions, so they cannot name it."""
 
     @property
     def init_authentication_user(self) -> str | None: ...

@@ -7,10 +7,10 @@ on. A refused request is answered with NO_PERMISSION and Apache's words.
 from __future__ import annotations
 
 import ipaddress
-from typing import Protocol
 
 from orbitmq.broker.auth.admission_cy import Grant, admitted_bytes
-from orbitmq.broker.auth.config_values import AuthTexts, unauthenticated_codes, unauthorized_codes
+from orbitmq.broker.auth.config_values import unauthenticated_codes, unauthorized_codes
+from orbitmq.broker.auth.options import AuthSettings
 from orbitmq.broker.auth.permissions import NEEDS, Need
 from orbitmq.broker.auth.policies import Access, Decision, UserStatus, UserType
 from orbitmq.broker.auth.table import AuthTable
@@ -33,25 +33,10 @@ MAX_REMEMBERED_CHARACTERS = 1000
 """Decisions about longer names are not remembered: a sender shall not fill our memory with them."""
 
 
-class GateSettings(AuthTexts, Protocol):
-    """Options of access."""
-
-    @property
-    def authentication_enabled(self) -> bool: ...
-    @property
-    def authorization_enabled(self) -> bool: ...
-    @property
-    def authentication_strategy(self) -> str | None: ...
-    @property
-    def stateful_authentication_cache_max_num(self) -> int: ...
-    @property
-    def stateful_authentication_cache_expired_second(self) -> int: ...
-
-
 class Gate:
     """Checks requests. `cluster` is the name under which rules speak of this broker's cluster."""
 
-    def __init__(self, settings: GateSettings, table: AuthTable, cluster: str) -> None:
+    def __init__(self, settings: AuthSettings, table: AuthTable, cluster: str) -> None:
         self._authenticates = settings.authentication_enabled
         self._authorizes = settings.authorization_enabled
         self._table = table
@@ -246,7 +231,7 @@ class Gate:
         return f"User:{name} has no permission to access {access} from {source}, {why}"
 
 
-def guard(settings: GateSettings, table: AuthTable, cluster: str) -> Gate | None:
+def guard(settings: AuthSettings, table: AuthTable, cluster: str) -> Gate | None:
     """The gate that every request has to pass; None if access is not controlled."""
     if not (settings.authentication_enabled or settings.authorization_enabled):
         return None

@@ -136,7 +136,7 @@ class Access:
     name: str
     actions: frozenset[Action]
     any_right: bool = False
-    """Whatever the user may do is enough: for requests that name nothing of anybody."""
+    """Any right of the user is enough: for requests that name no resource."""
 
     def __str__(self) -> str:
         return "anything" if self.any_right else f"{shown(self.kind)}:{self.name}"

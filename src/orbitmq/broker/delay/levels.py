@@ -55,7 +55,7 @@ class DelayLevels:
         return stored_ms + self.delay_ms.get(level, 1_000)
 
     def reroute(self, topic: str, queue_id: int, properties: Mapping[str, str], now: int) -> Rerouted | None:
-        """Where a message has to wait first, with the properties to store; None if it is not delayed.
+        """The place where a message waits first, with the properties to store; None if it is not delayed.
 
         A level above the highest counts as the highest; text that is no number as no delay.
         """
@@ -119,9 +119,9 @@ class Progress:
     """Positions, and the part of the log in which deliveries tell of them."""
 
     physical_offset: int | None
-    """Whatever was delivered beyond the positions stands behind it; None where nobody knows."""
+    """Deliveries beyond the positions stand behind it; None if it is unknown."""
     log_end: int
-    """Whatever was delivered up to the positions stands before it: a log that ends earlier lacks some."""
+    """Deliveries up to the positions stand before it: a log that ends earlier lacks some."""
     positions: dict[int, int]
 
 

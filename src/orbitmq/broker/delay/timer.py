@@ -147,7 +147,7 @@ class Timers:
     # Sends.
 
     def reroute(self, topic: str, queue_id: int, properties: dict[str, str], now: int) -> Rerouted | None:
-        """Where a message with a time has to wait, with the properties to store; None if it is due now.
+        """The place where a message with a time has to wait, with the properties to store; None if due now.
 
         Raises Refused: the time is too far away or cannot be read, or there are too many for it.
         """

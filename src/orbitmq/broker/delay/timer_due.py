@@ -67,7 +67,7 @@ def due_time(properties: Mapping[str, str], out_ms: int, stored_ms: int, precisi
 
 
 class Place(NamedTuple):
-    """Where in the wheel a message waits."""
+    """The place in the wheel where a message waits."""
 
     slot_ms: int
     is_rolled: bool
@@ -87,7 +87,7 @@ def window_slots(configured_slots: int, precision_ms: int, kept_hours: int) -> i
 
 
 def place(due_ms: int, written_ms: int, slots: int, precision_ms: int) -> Place:
-    """Where a message waits that was stored at `written_ms`, with a window of so many slots."""
+    """The place of a message stored at `written_ms`, with a window of so many slots."""
     slot_ms = rounded(due_ms, precision_ms)
     window_ms = slots * precision_ms
     written_ms = written_ms // precision_ms * precision_ms

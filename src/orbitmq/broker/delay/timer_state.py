@@ -55,7 +55,7 @@ def is_of_pop(topic: str) -> bool:
 
 
 class TimerStats(Protocol):
-    """Where deliveries are counted."""
+    """Counts deliveries."""
 
     def put_delivered(self, topic: str, queue_id: int, size_bytes: int) -> None: ...
 
@@ -86,7 +86,7 @@ class TimerState:
     delivered: Counter[Identity] = field(default_factory=Counter)
     """Messages that were delivered already, though the cursor does not say so."""
     delivered_from: int = 0
-    """Where in the commit log the first of it stands, or earlier."""
+    """Physical offset of the first of it, or an earlier one."""
     is_ahead: bool = False
     """Something may be stored that neither the cursor tells of yet, nor `delivered`."""
     met_by: int = 0

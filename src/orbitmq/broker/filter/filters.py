@@ -189,7 +189,7 @@ class FilterTable:
         except BadExpression as error:
             log.warning("filter of group %s on %s: %s", group, subscription.topic, error)
             return
-        if not self._make_room(subscription.topic, now):
+        if not self._has_place(subscription.topic, now):
             log.error("group %s gets no filter on %s: there are too many", group, subscription.topic)
             return
         data = ConsumerFilterData(
@@ -219,8 +219,8 @@ class FilterTable:
         known.data.dead_time = 0
         self._mark()
 
-    def _make_room(self, topic: str, now: int) -> bool:
-        """True if there is room for one more, made from dead ones if need be."""
+    def _has_place(self, topic: str, now: int) -> bool:
+        """True if there is a place for one more, if need be that of a dead one."""
         crowded = len(self._by_topic.get(topic, ())) >= MAX_FILTERS_PER_TOPIC
         if crowded or len(self) >= MAX_FILTERS:
             candidates = [

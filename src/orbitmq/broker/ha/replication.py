@@ -99,7 +99,7 @@ class Replication:
 
     @property
     def ha_address(self) -> str:
-        """Where the master's log is to be had; empty where unknown."""
+        """Address of the master's log; empty if unknown."""
         return self._settings.ha_master_address or self.told_ha_address
 
     def told(self, master_address: str | None, ha_address: str | None) -> None:

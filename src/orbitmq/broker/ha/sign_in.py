@@ -1,4 +1,4 @@
-"""Who may follow a log, and whom a slave follows, with haAuthenticationEnable: see
+"""Peers that may follow a log, and masters that a slave follows, with haAuthenticationEnable: see
 `protocol.replication_sign_in` for the messages.
 
 Nonces are given, for rules have no chance of their own. A proof is good for one connection: both nonces are

@@ -24,7 +24,7 @@ class Attribute:
     low: int = 0
     high: int = -1
     works: tuple[str, ...] = ()
-    """Where not empty: the values that do here what they say; another one of Apache's is refused."""
+    """The values that have their effect here; another one of Apache's is refused. Empty: all have it."""
     missing: str = ""
     """The unsupported feature, for that refusal."""
 

@@ -28,7 +28,7 @@ class RouteTable:
         self._waiting: dict[str, list[Signal]] = {}
         self.wanted: set[str] = set()
         """The topics to look up now."""
-        self.told: list[Signal] = []
+        self.woken: list[Signal] = []
         """The signals of those who need not wait any more."""
 
     def elsewhere(self, topic: str, now: int) -> Sequence[MessageQueue] | None:
@@ -71,9 +71,9 @@ class RouteTable:
 
     def failed(self, topic: str) -> None:
         """Lets those go who wait for a topic: nothing more is known of it for now."""
-        self.told += self._waiting.pop(topic, ())
+        self.woken += self._waiting.pop(topic, ())
 
     def drain_notified(self) -> list[Signal]:
         """The signals of those who need not wait any more."""
-        told, self.told = self.told, []
-        return told
+        woken, self.woken = self.woken, []
+        return woken

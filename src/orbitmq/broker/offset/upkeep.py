@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class UpkeepStore(Protocol):
-    """Where queues begin, and where the messages lie that they hold."""
+    """First offsets of queues, and physical offsets of their messages."""
 
     def min_offset(self, topic: str, queue_id: int) -> int: ...
     def max_offset(self, topic: str, queue_id: int) -> int: ...

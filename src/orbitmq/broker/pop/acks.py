@@ -117,7 +117,7 @@ class PopAcks:
             for pop, count in pops:
                 self._points.stored["ACK", pop.group, pop.topic, PutStatus.PUT_OK.name] += 1
                 handle = pop.handle
-                self._in_flight.take(pop.topic, pop.group, handle.queue_id, handle.pop_time, count)
+                self._in_flight.subtract(pop.topic, pop.group, handle.queue_id, handle.pop_time, count)
 
     def check_offset(self, topic: str, queue_offset: int, handle: PopHandle) -> tuple[int, int]:
         """Raises Refused for an offset that the handle's queue does not have; gives the range it has."""
@@ -218,7 +218,7 @@ class PopAcks:
         self._check_revive_queue(handle)
         stored, count = self._points.acknowledge(handle, group, topic, offsets, now)
         _check_stored(stored)
-        self._in_flight.take(topic, group, handle.queue_id, handle.pop_time, count)
+        self._in_flight.subtract(topic, group, handle.queue_id, handle.pop_time, count)
         return stored.end_offset
 
     def _acknowledge_order(
@@ -240,7 +240,7 @@ class PopAcks:
         if following is None:
             return
         self._offsets.commit(group, topic, queue_id, following, now)
-        self._in_flight.take(topic, group, queue_id, handle.pop_time)
+        self._in_flight.subtract(topic, group, queue_id, handle.pop_time)
         if not self._order.is_blocked(key, None, handle.invisible_ms, now):
             self._freed.append(key)
 

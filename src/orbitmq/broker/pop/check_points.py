@@ -32,7 +32,7 @@ QueueKey = tuple[str, str, int]
 
 
 class Log(Protocol):
-    """Where records go."""
+    """The log that records go to."""
 
     def append(self, message: PendingMessage, now_ms: int) -> Appended: ...
 
@@ -84,7 +84,7 @@ class CheckPoints:
         return sum(map(len, self._steps.values()))
 
     def next_offset(self, topic: str, group: str, queue_id: int) -> int:
-        """Where the group's next pop of the queue begins; -1 if its stored offset says it."""
+        """Queue offset of the group's next pop; -1 if its stored offset counts."""
         steps = self._steps.get((topic, group, queue_id))
         return steps[-1].next_offset if steps else -1
 

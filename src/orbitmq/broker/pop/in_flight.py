@@ -24,7 +24,7 @@ class InFlight:
             queues = self.by_group.setdefault((topic, group), {})
             queues[queue_id] = queues.get(queue_id, 0) + count
 
-    def take(self, topic: str, group: str, queue_id: int, pop_time: int, count: int = 1) -> None:
+    def subtract(self, topic: str, group: str, queue_id: int, pop_time: int, count: int = 1) -> None:
         """Notes messages that are not in flight any more; those popped before the start were not in."""
         if pop_time < self._boot_ms:
             return

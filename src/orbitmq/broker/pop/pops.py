@@ -38,7 +38,7 @@ from orbitmq.store.queue.records_cy import record_offsets
 
 INIT_MIN = 0
 INIT_MAX = 1
-"""Where a group without an offset begins: with the oldest message, or with the newest."""
+"""Start of a group without an offset: the oldest message, or the newest."""
 
 MOST_MESSAGES = 32
 LONGEST_INVISIBLE_MS = 3 * 24 * 3600_000
@@ -336,7 +336,7 @@ class Pops:
                 popped.records.append(as_original(view[start:end], wish.topic, handle))
 
     def _begin(self, topic: str, group: str, queue_id: int, init_mode: int, now: int) -> int:
-        """Where the pop of a queue begins. A group without an offset gets one."""
+        """Queue offset at which a pop begins. A group without an offset gets one."""
         reset = self._offsets.pop_reset(group, topic, queue_id)
         if reset is not None:
             key = (topic, group, queue_id)
@@ -366,7 +366,7 @@ class Pops:
         return max(0, store.max_offset(topic, queue_id) - 1)
 
     def _position(self, topic: str, group: str, queue_id: int) -> int:
-        """Where the next pop of a queue begins, without changing anything."""
+        """Queue offset at which the next pop begins. Changes nothing."""
         stored = self._offsets.get(group, topic, queue_id)
         if stored < 0:
             stored = max(0, self._store.min_offset(topic, queue_id))

@@ -66,7 +66,7 @@ _SAMPLES = (
 
 
 class Rerouting(Protocol):
-    """Where a timer message has to wait first."""
+    """Finds the place where a timer message has to wait first."""
 
     @property
     def topic(self) -> str: ...

@@ -340,7 +340,7 @@ class Reviver:
         if status is not PutStatus.PUT_OK:
             return False
         self.figures.copies += 1
-        self._in_flight.take(point.topic, point.cid, point.queue_id, point.pop_time)
+        self._in_flight.subtract(point.topic, point.cid, point.queue_id, point.pop_time)
         return True
 
     def _copy_of(self, point: PopCheckPoint, queue_offset: int, now: int) -> PendingMessage | None:

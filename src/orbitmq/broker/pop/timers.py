@@ -12,7 +12,7 @@ from orbitmq.protocol.names import REAL_QUEUE_ID, REAL_TOPIC, TIMER_DELIVER_MS, 
 
 @dataclass(slots=True, frozen=True)
 class Waiting:
-    """Where a record waits, and its properties there."""
+    """Topic and queue where a record waits, and its properties there."""
 
     topic: str
     queue_id: int
@@ -30,7 +30,7 @@ class TimerQueue:
         self._precision_ms = precision_ms
 
     def reroute(self, topic: str, queue_id: int, properties: Mapping[str, str], now: int) -> Waiting | None:
-        """Where a record waits until its TIMER_DELIVER_MS; None if that has passed."""
+        """The place where a record waits until its TIMER_DELIVER_MS; None if that has passed."""
         deliver_ms = int(properties[TIMER_DELIVER_MS])
         if deliver_ms <= now:
             return None

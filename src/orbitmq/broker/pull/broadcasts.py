@@ -1,4 +1,4 @@
-"""Where the members of broadcasting groups are: remembered from their pulls, for a while.
+"""Offsets of the members of broadcasting groups, kept from their pulls for a while.
 
 Members keep their offsets themselves. The members remembered here let one go on that comes through a proxy in
 place of its own connection, or the reverse; the smallest of a group's is stored under `group@broadcast`, for
@@ -86,7 +86,7 @@ class BroadcastOffsets:
         return None if client is None else Puller(client.client_id, False)
 
     def start_offset(self, puller: Puller, request: PullMessage | LitePullMessage) -> int | None:
-        """Where a member is sent that came another way before, or asks where to begin; else None."""
+        """Offset for a member that connected otherwise before, or asks for its first one; else None."""
         known = self._known(puller, request)
         if known is None or known >= 0:
             return known

@@ -370,7 +370,7 @@ def _suggested(tables: PullTables, group: SubscriptionGroupConfig, result: GetRe
     return group.which_broker_when_consume_slowly if result.suggest_slave else group.broker_id
 
 
-# The short way.
+# The fast path.
 
 
 class PullFastPath:

@@ -224,7 +224,7 @@ class CheckBack:
 
 
 class _Round:
-    """Where a round stands."""
+    """Progress of a round."""
 
     __slots__ = ("asked", "at", "began", "end")
 

@@ -88,7 +88,7 @@ class Half:
     record: StoredMessage
     properties: dict[str, str]
     topic: str
-    """Where it goes when it is committed."""
+    """Topic that it goes to when it is committed."""
     queue_id: int
 
     @property
@@ -108,7 +108,7 @@ class Half:
 
     @property
     def physical_offset(self) -> int:
-        """Where its record begins."""
+        """Physical offset of its record."""
         return self.record.physical_offset
 
     def at(self, offset: int) -> Half:

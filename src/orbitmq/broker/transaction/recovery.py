@@ -160,7 +160,7 @@ class TransactionLoading:
             physical_offset += len(record)
 
     def _search_start(self) -> int:
-        """Where the first half message or op record of the last SEARCH_BYTES begins; else the log's end."""
+        """Begin of the first half message or op record in the last SEARCH_BYTES; else the log's end."""
         end = self._store.max_physical
         return min(self._first_from(topic, end - SEARCH_BYTES) for topic in (HALF_TOPIC, OP_HALF_TOPIC))
 

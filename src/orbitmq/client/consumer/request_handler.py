@@ -199,7 +199,7 @@ def _new_offsets(body: ResetOffsetBody | ResetOffsetBodyForC | Bytes) -> dict[Me
 
 
 def stacks() -> str:
-    """Where every task of the running loop stands, in place of Java's thread dump."""
+    """Stacks of all tasks of the running loop, in place of Java's thread dump."""
     out = io.StringIO()
     for task in asyncio.all_tasks():
         task.print_stack(limit=20, file=out)

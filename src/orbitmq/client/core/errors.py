@@ -74,10 +74,10 @@ class SendFailed(ClientError):
     """Every try to send failed. Some of them may have stored the message all the same."""
 
     def __init__(self, topic: str, failures: list[tuple[str, Exception]], code: int) -> None:
-        told = "; ".join(f"{broker}: {error}" for broker, error in failures[-SHOWN_FAILURES:])
+        shown = "; ".join(f"{broker}: {error}" for broker, error in failures[-SHOWN_FAILURES:])
         if len(failures) > SHOWN_FAILURES:
-            told = f"the last {SHOWN_FAILURES}: {told}"
-        super().__init__(f"message to {topic} not sent after {len(failures)} tries: {told}")
+            shown = f"the last {SHOWN_FAILURES}: {shown}"
+        super().__init__(f"message to {topic} not sent after {len(failures)} tries: {shown}")
         self.topic = topic
         self.failures = failures
         """Broker name and error of each try, in order."""

@@ -104,7 +104,7 @@ class ClientInstance:
             lambda name: self.recovered(name),
         )
         self._beat_soon = asyncio.Event()
-        self._told: set[str] = set()  # brokers that know what this client is
+        self._heartbeat_sent_to: set[str] = set()  # brokers that know what this client is
         self._versions: dict[str, int] = {}
         self._refreshing: set[str] = set()
         self._refreshed: dict[str, tuple[float, float]] = {}
@@ -147,7 +147,7 @@ class ClientInstance:
 
     def beat_soon(self) -> None:
         """Has the brokers told at once what this client is: something about it has changed."""
-        self._told.clear()
+        self._heartbeat_sent_to.clear()
         self._beat_soon.set()
 
     async def close(self) -> None:
@@ -222,11 +222,11 @@ class ClientInstance:
             if at is not None:
                 self._about[subject] = at
         expected = isinstance(error, OrbitError | OSError | LookupError)
-        told = "".join(f" {name}={value}" for name, value in (details or {}).items())
+        suffix = "".join(f" {name}={value}" for name, value in (details or {}).items())
         logger_of(subject).warning(
             "%s:%s %s",
             subject,
-            told,
+            suffix,
             text,
             exc_info=None if expected else error,
             extra={**(details or {}), "error": error},
@@ -328,7 +328,7 @@ class ClientInstance:
 
     def _connection_lost(self, address: str) -> None:
         self._tell(ClientEventKind.DISCONNECTED, address)
-        self._told.discard(address)
+        self._heartbeat_sent_to.discard(address)
         # A broker that comes back has forgotten its clients: the next heartbeat should not be 30 s away.
         if not self._closed and self._consumers is not None:
             self._beat_soon.set()
@@ -359,12 +359,12 @@ class ClientInstance:
     async def introduce(self, addresses: Iterable[str]) -> None:
         """Tells those of the brokers what this client is that have not been told."""
         request = self._heartbeat()
-        strangers = [address for address in addresses if address not in self._told]
+        strangers = [address for address in addresses if address not in self._heartbeat_sent_to]
         await asyncio.gather(*(self._beat(address, request) for address in strangers))
 
     async def version_of(self, address: str) -> int:
         """Version that a broker speaks; ours, if it cannot be asked."""
-        if address not in self._told:
+        if address not in self._heartbeat_sent_to:
             await self.introduce([address])
         return self._versions.get(address, VERSION)
 
@@ -378,12 +378,12 @@ class ClientInstance:
             answer = await connection.submit(request, self.options.mq_client_api_timeout_ms)
             read_reply(request, answer, address)
         except OrbitError as error:
-            self._told.discard(address)
+            self._heartbeat_sent_to.discard(address)
             self.report(f"heartbeat to {address}", error, at=address)
             if self._consumers is not None and not self._closed:
                 asyncio.get_running_loop().call_later(BEAT_AGAIN_SECONDS, self._beat_soon.set)
         else:
-            self._told.add(address)
+            self._heartbeat_sent_to.add(address)
             self._versions[address] = answer.version
             self.recovered(f"heartbeat to {address}")
 

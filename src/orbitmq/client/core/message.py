@@ -226,10 +226,10 @@ class Message:
         return result
 
     def __repr__(self) -> str:
-        told = "".join(
+        shown = "".join(
             f", {name}={value!r}" for name, value in (("tags", self.tags), ("keys", self.keys)) if value
         )
-        return f"Message({self.topic!r}, <{len(self.body)} bytes>{told})"
+        return f"Message({self.topic!r}, <{len(self.body)} bytes>{shown})"
 
 
 def check_message(message: object) -> None:
@@ -282,7 +282,7 @@ class SendStatus(NamedEnum):
 
 @dataclass(slots=True)
 class SendResult:
-    """Where a message went."""
+    """The place of a stored message."""
 
     status: SendStatus
     message_id: str

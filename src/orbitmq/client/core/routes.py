@@ -24,7 +24,7 @@ class TopicRoute:
             broker.broker_name: dict(broker.broker_addrs or {}) for broker in data.broker_datas
         }
         self.publish_queues = _publish_queues(topic, data, self.brokers)
-        """Where messages may be sent, in the order in which they are taken in turn."""
+        """Queues that messages may be sent to, in the order of their turns."""
         self.lacks_master = not self.publish_queues and any(
             row.perm & PERM_WRITE and row.write_queue_nums > 0 and self.brokers.get(row.broker_name)
             for row in data.queue_datas
@@ -77,7 +77,7 @@ def _publish_queues(topic: str, data: TopicRouteData, brokers: dict[str, Address
 def address_to_read(
     members: Addresses, wanted_id: int = MASTER_ID, *, only_wanted: bool = False
 ) -> str | None:
-    """Where to pull from: the member wanted, for a slave that is absent the next one, else any."""
+    """Address to pull from: the member wanted, for a slave that is absent the next one, else any."""
     address = members.get(wanted_id)
     if address is None and wanted_id != MASTER_ID:
         address = members.get(wanted_id + 1)

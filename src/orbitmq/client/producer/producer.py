@@ -61,7 +61,7 @@ class BatchPartlySent(SendFailed):
             code = getattr(error, "code", None) or 0
             super().__init__(sent[0].queue.topic, [(sent[-1].queue.broker_name, error)], code)
         self.sent = sent
-        """Where the first messages of the batch went, in their order."""
+        """Places of the first messages of the batch, in their order."""
 
 
 @documented()

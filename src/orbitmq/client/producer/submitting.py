@@ -67,7 +67,7 @@ class Delivery:
         return self._outcome is not None
 
     def result(self) -> SendResult:
-        """Where the message went. Raises why it was not stored, InvalidStateError before it is done."""
+        """The message's place. Raises the reason of a failure, InvalidStateError before it is done."""
         self._is_watched = True
         outcome = self._known()
         if isinstance(outcome, Exception):

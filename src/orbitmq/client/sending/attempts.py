@@ -80,7 +80,7 @@ class Sender:
         return None if route is None else route.publish_queues
 
     async def queues(self, topic: str) -> Sequence[MessageQueue]:
-        """Where the topic can be sent to. Raises TopicNotFound, NoNameServer."""
+        """Queues that the topic can be sent to. Raises TopicNotFound, NoNameServer."""
         options = self._options
         topic = wrap(options.namespace, topic)
         route = await self._instance.routes.route_to_publish(

@@ -232,13 +232,13 @@ async def list_letter_groups(call: Call[None, None]) -> LetterGroups:
 @endpoint("GET", "/api/clusters/{cluster}/dead-letters/{group}/clusters", Role.VIEWER)
 async def cluster_letters(call: Call[None, None]) -> AsyncIterator[Clustering]:
     """Clusters of a group's letters as server-sent events, while all are read; closing it ends that."""
-    clusters, scanned, total, told = Clusters(), 0, 0, time.monotonic()
+    clusters, scanned, total, last_event = Clusters(), 0, 0, time.monotonic()
     async for page in scan(call.cluster.admin, call.path["group"]):
         for letter in page.letters:
             clusters.add(letter)
         scanned, total = page.scanned, page.total
-        if time.monotonic() - told >= EVENT_SECONDS:
-            told = time.monotonic()
+        if time.monotonic() - last_event >= EVENT_SECONDS:
+            last_event = time.monotonic()
             yield _clustering(clusters, scanned, total, done=False)
     yield _clustering(clusters, scanned, total, done=True)
 

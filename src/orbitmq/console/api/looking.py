@@ -61,7 +61,7 @@ class SearchQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 
 
 class SearchEvent(msgspec.Struct, rename="camel"):
-    """What was found since the event before."""
+    """Messages found since the event before."""
 
     scanned: int
     total: int
@@ -95,10 +95,10 @@ async def search_topic(call: Call[SearchQuery, None]) -> AsyncIterator[SearchEve
         most=query.max,
     )
     found: list[FoundMessage] = []
-    told = 0.0
+    last_event = 0.0
     async for step in steps:
         found += [found_message(queue.broker_name, one, SHOWN_BYTES) for queue, one in step.found]
-        if step.end or time.monotonic() - told >= EVENT_SECONDS:
-            told = time.monotonic()
+        if step.end or time.monotonic() - last_event >= EVENT_SECONDS:
+            last_event = time.monotonic()
             yield SearchEvent(step.scanned, step.total, bool(step.end), step.end, found)
             found = []

@@ -31,8 +31,8 @@ async def put_schema(call: Call[None, Schema]) -> TopicSchema:
             422, "INVALID", f"a schema has {MAX_SCHEMA_CHARACTERS} characters at most", field="text"
         )
     schemas, topic = call.console.schemas, call.path["topic"]
-    call.before = _told(schemas.of(call.cluster.name).get(topic))
-    call.after = _told(call.body)
+    call.before = _audit_fields(schemas.of(call.cluster.name).get(topic))
+    call.after = _audit_fields(call.body)
     schemas.put(call.cluster.name, topic, call.body)
     return TopicSchema(call.body)
 
@@ -41,11 +41,11 @@ async def put_schema(call: Call[None, Schema]) -> TopicSchema:
 async def remove_schema(call: Call[None, None]) -> None:
     """Forget the schema of a topic."""
     schemas, topic = call.console.schemas, call.path["topic"]
-    call.before = _told(schemas.of(call.cluster.name).get(topic))
+    call.before = _audit_fields(schemas.of(call.cluster.name).get(topic))
     schemas.remove(call.cluster.name, topic)
 
 
-def _told(schema: Schema | None) -> dict[str, str | int] | None:
+def _audit_fields(schema: Schema | None) -> dict[str, str | int] | None:
     """A schema in the audit log: its text may be long."""
     if schema is None:
         return None

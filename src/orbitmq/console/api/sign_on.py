@@ -38,7 +38,7 @@ def sign_on_routes(console: Console, sign_on: SingleSignOn) -> list[Route]:
         except SignOnFailed as error:
             return _failed(console, request, error)
         token, _ = console.sessions.open(user.name, user.role, time.monotonic(), external=True)
-        _write(console, request, user.name, "done", _told(sign_on, user))
+        _write(console, request, user.name, "done", _audit_fields(sign_on, user))
         answer = RedirectResponse(user.return_to, 303)
         answer.headers.append("Set-Cookie", session_cookie(console, request.url.port, token))
         answer.headers.append("Set-Cookie", _state_cookie(console, request, "", 0))
@@ -55,7 +55,7 @@ def _failed(console: Console, request: Request, error: SignOnFailed) -> Response
     return answer
 
 
-def _told(sign_on: SingleSignOn, user: SignedOn) -> dict[str, str]:
+def _audit_fields(sign_on: SingleSignOn, user: SignedOn) -> dict[str, str]:
     return {
         "user": user.name,
         "role": user.role.title,

@@ -156,7 +156,7 @@ class Publication(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 
 
 class Published(msgspec.Struct, rename="camel"):
-    """Where a message went."""
+    """The place of a sent message."""
 
     status: str
     message_id: str

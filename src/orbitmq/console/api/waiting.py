@@ -197,10 +197,10 @@ async def find_timers(call: Call[TimerQuery, None]) -> AsyncIterator[TimerEvent]
             scan.errors,
         )
 
-    told = 0.0
+    last_event = 0.0
     async for _ in scan.run():
-        if time.monotonic() - told >= EVENT_SECONDS:
-            told = time.monotonic()
+        if time.monotonic() - last_event >= EVENT_SECONDS:
+            last_event = time.monotonic()
             yield event(done=False)
     yield event(done=True)
 

@@ -23,7 +23,7 @@ class AuditEntry(msgspec.Struct, rename="camel", omit_defaults=True):
     """When, ms since 1970."""
     user: str
     address: str
-    """Where the request came from."""
+    """Address that the request came from."""
     action: str
     target: str
     outcome: str

@@ -26,7 +26,7 @@ NEVER_OVER_THE_NETWORK = "configBlackList;configStorePath;rocketmqHome"
 """Options that UPDATE_CONTROLLER_CONFIG may not change, whatever the black list says."""
 MAX_UPDATE_BYTES = 1 << 16
 UPDATES_KEY = "options"
-"""Where changed options are in the consensus store, below the prefix of the controllers."""
+"""Key of changed options in the consensus store, below the prefix of the controllers."""
 
 
 @handlers(ControllerGetMetadataInfo)

@@ -103,7 +103,7 @@ class SendReplyMessageV2(_LetteredSend):
 
 
 AnySend: TypeAlias = SendMessage | SendMessageV2 | SendBatchMessage | SendReplyMessage | SendReplyMessageV2
-"""Whatever stores a message: the same attributes whichever header form came."""
+"""A request that stores a message: the same attributes for all header forms."""
 
 
 @request(326, to="client", max_body=MAX_MESSAGE_BYTES)

@@ -69,7 +69,8 @@ class ControllerServer:
     async def start(self) -> None:
         """Raises ConsensusError if the store cannot be used, or CannotListen."""
         try:
-            await self._health.listen(self._settings)
+            settings = self._settings
+            await self._health.listen(settings.health_host or settings.bind_address, settings.health_port)
             await self._wait_for_store()
             await self._start()
         except BaseException:

@@ -73,7 +73,7 @@ class ActingMaster:
         self._after_step = after_step
         self._executor = executor
         self._escape: EscapeStore | None = None
-        """Where timers store what is due, while this slave works for its master."""
+        """The store of due timers while this slave works for its master."""
         self._timers: TimerRunner | None = None
         self._ends = False
         """This slave is to stop its master's work."""
@@ -300,7 +300,7 @@ class ActingMaster:
         await self._pool.call(address, request, TIMEOUT_MS)
 
     async def _route(self, topic: str) -> TopicRouteData:
-        """Where a topic is, asked anew every second. Raises OrbitError."""
+        """The route of a topic, asked anew every second. Raises OrbitError."""
         known_ms, known = self._routes.get(topic, (0, None))
         if known is not None and self._now() - known_ms < ROUTE_MS:
             return known

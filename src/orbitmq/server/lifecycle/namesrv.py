@@ -33,7 +33,7 @@ IDLE_CHECK_MS = 10_000
 
 
 def _place(settings: NamesrvSettings, name: str, configured: str, data_dir: Path | None) -> Path:
-    """Where a file goes: as configured; else into the data folder, if there is one."""
+    """Path of a file: as configured; else in the data folder, if there is one."""
     path = Path(configured)
     return path if data_dir is None or name in settings.sources else data_dir / path.name
 
@@ -83,7 +83,8 @@ class NamesrvServer:
     async def start(self) -> None:
         """Raises StartError if its KV file cannot be read, or CannotListen."""
         try:
-            await self._health.listen(self._settings)
+            settings = self._settings
+            await self._health.listen(settings.health_host or settings.bind_address, settings.health_port)
             await self._start()
         except BaseException:
             await self._health.close()

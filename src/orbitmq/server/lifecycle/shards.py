@@ -64,7 +64,7 @@ class _Shard:
         self.command = command
         self.process: Process | None = None
         self.address = ""
-        """Where it serves; empty while it does not."""
+        """Address that it serves at; empty while it does not."""
 
     async def start(self) -> bool:
         """Starts it; whether it became ready. Afterwards `process` is the one to wait for."""

@@ -9,23 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Protocol
 
 from orbitmq.server.metrics.http import JSON, HttpRequest, HttpResponse, HttpServer
 
 STARTING = "starting"
 STOPPING = "stopping"
-
-
-class HealthSettings(Protocol):
-    """Options of a server about its health address."""
-
-    @property
-    def bind_address(self) -> str: ...
-    @property
-    def health_port(self) -> int: ...
-    @property
-    def health_host(self) -> str: ...
 
 
 class Health:
@@ -35,10 +23,10 @@ class Health:
         self.why_not: Callable[[], str] = lambda: STARTING
         self.http = HttpServer({"/health/live": self._live, "/health/ready": self._ready})
 
-    async def listen(self, settings: HealthSettings) -> None:
-        """Listens where the options say, or nowhere. Raises CannotListen."""
-        if settings.health_port:
-            await self.http.listen(settings.health_host or settings.bind_address, settings.health_port)
+    async def listen(self, host: str, port: int) -> None:
+        """Listens on an address; with port 0 nowhere. Raises CannotListen."""
+        if port:
+            await self.http.listen(host, port)
 
     def stopping(self) -> None:
         """From now on the server is not ready any more."""

@@ -31,10 +31,10 @@ class Reports(Health):
     async def open(self) -> None:
         """Listens where the options say. Raises CannotListen."""
         settings = self._settings
-        await self.listen(settings)
+        own = (settings.health_host or settings.bind_address, settings.health_port)
+        await self.listen(*own)
         if self.has_metrics:
             host = settings.metrics_prom_exporter_host or settings.bind_address
-            own = (settings.health_host or settings.bind_address, settings.health_port)
             if (host, settings.metrics_prom_exporter_port) != own:
                 await self.http.listen(host, settings.metrics_prom_exporter_port)
 

@@ -49,7 +49,7 @@ class Scrape:
     now: int
     found: list[Sample]
     places: dict[Position, Place]
-    """Where the messages are whose age is wanted."""
+    """Places of the messages whose age is wanted."""
 
 
 class _Slices:

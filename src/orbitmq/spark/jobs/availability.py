@@ -130,12 +130,12 @@ def observations(spark: SparkSession, options: AvailabilityOptions) -> DataFrame
         return spark.read.schema(tables.OBSERVATION_DDL).parquet(str(options.log))
     folder = need_trace(options.setup, options.trace)
     if folder is not None:
-        told = spark.read.schema(f"{RECORD_DDL}, day date").parquet(str(folder)).drop("day")
+        recorded = spark.read.schema(f"{RECORD_DDL}, day date").parquet(str(folder)).drop("day")
     else:
         given = {"subscribe": options.trace, "columns": ",".join(SOURCE_COLUMNS)}
         live = spark.read.format("orbitmq").options(**options.setup.source_options, **given)
-        told = records(live.load())
-    return tables.bucketed(tables.from_trace(trace_tables.distinct(told)), TRACE_BUCKET_S)
+        recorded = records(live.load())
+    return tables.bucketed(tables.from_trace(trace_tables.distinct(recorded)), TRACE_BUCKET_S)
 
 
 def _plan(options: AvailabilityOptions) -> tuple[str, ...]:

@@ -73,8 +73,10 @@ def deduplicated(messages: DataFrame, key: Column, window_ms: int) -> DataFrame:
     """
     half_a_window = sf.expr(f"current_timestamp() - make_dt_interval(0, 0, 0, {window_ms / 2000})")
     # A NUL stands before what is no key, so that no key can be taken for it.
-    told = sf.coalesce(key, sf.concat(sf.lit("\0"), place()))
-    named = messages.withColumn(KEY, told).withColumn(SEEN_AT, sf.greatest("storeTimestamp", half_a_window))
+    identity = sf.coalesce(key, sf.concat(sf.lit("\0"), place()))
+    named = messages.withColumn(KEY, identity).withColumn(
+        SEEN_AT, sf.greatest("storeTimestamp", half_a_window)
+    )
     marked = named.withWatermark(SEEN_AT, f"{window_ms} milliseconds")
     return marked.dropDuplicatesWithinWatermark(["topic", KEY]).drop(SEEN_AT)
 

@@ -91,12 +91,12 @@ def run(options: LagOptions, ui: JobUi = QUIET) -> LagResult:
             seen = spark.createDataFrame([tuple(row[name] for name in names) for row in rows], SAMPLE_DDL)
         seen = seen.persist()
         try:
-            told = current_lag(seen, options.gap_s).collect()
+            reported = current_lag(seen, options.gap_s).collect()
             if setup.report is not None:
-                report(seen, told).write(setup.report)
+                report(seen, reported).write(setup.report)
         finally:
             seen.unpersist()
-    return LagResult(told, added)
+    return LagResult(reported, added)
 
 
 def _sample(options: LagOptions, ui: JobUi, dry: list[dict[str, Any]] | None) -> int:
@@ -110,7 +110,7 @@ def _sample(options: LagOptions, ui: JobUi, dry: list[dict[str, Any]] | None) ->
     table = None if dry is not None else SampleTable(options.table, SAMPLE_SCHEMA)
     admin = admin_of(options.setup, options.timeout_ms)
     sampler = Sampler(admin, options.groups, options.topics)
-    told: set[str] = set()
+    reported: set[str] = set()
 
     async def look() -> str:
         seen = await sampler.look()
@@ -118,10 +118,10 @@ def _sample(options: LagOptions, ui: JobUi, dry: list[dict[str, Any]] | None) ->
             table.add(seen)
         elif dry is not None:
             dry.extend(seen)
-        for failure in set(sampler.failures) - told:
+        for failure in set(sampler.failures) - reported:
             ui.warn(failure)
-        told.clear()
-        told.update(sampler.failures)
+        reported.clear()
+        reported.update(sampler.failures)
         behind = sum(max(0, one["maxOffset"] - max(one["consumerOffset"], one["minOffset"])) for one in seen)
         return f"{counted(behind, 'message')} behind"
 

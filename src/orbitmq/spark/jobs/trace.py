@@ -224,14 +224,14 @@ def _tell(spark: SparkSession, options: TraceOptions, ui: JobUi, added: int) -> 
         with ui.spark_progress(spark, "trace"):
             counts = kept.selectExpr("count(*)", "count(bad)").first()
             assert counts is not None
-            told = TraceResult(added, counts[0] - counts[1], counts[1])
-            if told.bad and not told.records:
+            result = TraceResult(added, counts[0] - counts[1], counts[1])
+            if result.bad and not result.records:
                 raise JobFailed(_no_trace(options))
             if options.message is not None:
                 life = tables.life(kept, options.message).collect()
                 if options.setup.report is not None:
                     _life_report(options, life)
-                return TraceResult(added, told.records, told.bad, life=life)
+                return TraceResult(added, result.records, result.bad, life=life)
             sends = tables.sends(kept)
             handled = tables.with_topics(tables.handlings(kept), sends).persist()
             try:
@@ -253,8 +253,8 @@ def _tell(spark: SparkSession, options: TraceOptions, ui: JobUi, added: int) -> 
                         derived,
                         handled,
                         topic=options.topic,
-                        records=told.records,
-                        bad=told.bad,
+                        records=result.records,
+                        bad=result.bad,
                         slow_ms=options.slow_ms,
                     )
                     page.write(options.setup.report)
@@ -262,7 +262,7 @@ def _tell(spark: SparkSession, options: TraceOptions, ui: JobUi, added: int) -> 
                 handled.unpersist()
     finally:
         kept.unpersist()
-    return TraceResult(added, told.records, told.bad, latency=latency)
+    return TraceResult(added, result.records, result.bad, latency=latency)
 
 
 def _life_report(options: TraceOptions, life: list[Any]) -> None:

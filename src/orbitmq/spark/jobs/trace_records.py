@@ -144,8 +144,8 @@ def _value(name: str) -> Column:
     if name == "messageType":
         return _named("messageTypeCode", MESSAGE_TYPES)
     if name == "outcome":
-        told = sf.when(sf.col("success").try_cast("boolean"), OUTCOMES[0]).otherwise(OUTCOMES[4])
-        return sf.when(sf.col("kind") == "SubAfter", sf.coalesce(_named("outcomeCode", OUTCOMES), told))
+        reported = sf.when(sf.col("success").try_cast("boolean"), OUTCOMES[0]).otherwise(OUTCOMES[4])
+        return sf.when(sf.col("kind") == "SubAfter", sf.coalesce(_named("outcomeCode", OUTCOMES), reported))
     if name in ("bodyLength", "costMs", "retryTimes"):
         return sf.col(name).try_cast("int")
     if name in ("success", "fromCheck"):

@@ -23,8 +23,8 @@ NAMES = ("P50", "P90", "P99", "P999")
 
 def distinct(records: DataFrame) -> DataFrame:
     """Each record once: a client whose trace was answered too late has sent it again."""
-    told = ("kind", "msgId", "requestId", "clientGroup", "at", "transactionState", "bad", "client")
-    return records.dropDuplicates(list(told))
+    columns = ("kind", "msgId", "requestId", "clientGroup", "at", "transactionState", "bad", "client")
+    return records.dropDuplicates(list(columns))
 
 
 def sends(records: DataFrame) -> DataFrame:

@@ -131,10 +131,10 @@ class LocalFolder:
 
     def stamp(self, name: str) -> str:
         try:
-            told = os.stat(self._root / name)
+            status = os.stat(self._root / name)
         except FileNotFoundError:
             return ""
-        return f"{told.st_size} {told.st_mtime_ns}"
+        return f"{status.st_size} {status.st_mtime_ns}"
 
 
 class MappedView:

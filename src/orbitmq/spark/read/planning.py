@@ -79,7 +79,7 @@ def named(queues: Iterable[Queue], offsets: QueueOffsets, option: str) -> dict[Q
     A key without a broker is the queue of that number, where only one broker has the topic.
     """
     by_name = {(queue.topic, queue.key): queue for queue in queues}
-    told: dict[Queue, int] = {}
+    offsets_read: dict[Queue, int] = {}
     unknown = []
     for (topic, key), offset in flat(offsets).items():
         full = key if "|" in key else _with_broker(by_name.values(), topic, key, option)
@@ -87,14 +87,14 @@ def named(queues: Iterable[Queue], offsets: QueueOffsets, option: str) -> dict[Q
         if queue is None:
             unknown.append(f"{topic} {key}")
         else:
-            told[queue] = offset
+            offsets_read[queue] = offset
     if unknown:
         raise BadOption(f"{option} names queues that do not exist: {', '.join(sorted(unknown)[:5])}")
-    left_out = sorted(f"{queue.topic} {queue.key}" for queue in by_name.values() if queue not in told)
+    left_out = sorted(f"{queue.topic} {queue.key}" for queue in by_name.values() if queue not in offsets_read)
     if left_out:
         hint = "" if "Timestamp" in option else " (-2 stands for earliest, -1 for latest)"
         raise BadOption(f"{option} leaves queues out: {', '.join(left_out[:5])}{hint}")
-    return told
+    return offsets_read
 
 
 def _with_broker(queues: Iterable[Queue], topic: str, key: str, option: str) -> str:

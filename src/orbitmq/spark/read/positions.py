@@ -119,10 +119,10 @@ def flat(offsets: Mapping[str, Mapping[str, int]]) -> dict[tuple[str, str], int]
 
 def nested(offsets: Mapping[tuple[str, str], int]) -> QueueOffsets:
     """The form of options and checkpoints, always in the same order: Spark compares offsets as text."""
-    told: QueueOffsets = {}
+    given: QueueOffsets = {}
     for topic, key in sorted(offsets, key=_order):
-        told.setdefault(topic, {})[key] = offsets[topic, key]
-    return told
+        given.setdefault(topic, {})[key] = offsets[topic, key]
+    return given
 
 
 def _order(name: tuple[str, str]) -> tuple[str, str, int]:

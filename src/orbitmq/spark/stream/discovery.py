@@ -50,15 +50,15 @@ class Watch:
         self._cluster = cluster
         self._topics = list(options.topics)
         self._matched_ms: float | None = None
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self.clock_ms = clock_ms
         """Milliseconds of a clock that does not go back."""
         self.sleep = sleep
 
     def tell(self, what: str) -> None:
         """Logs a warning that was not logged lately."""
-        if what not in self._told:
-            self._told.add(what)
+        if what not in self._logged:
+            self._logged.add(what)
             log.warning("%s", what)
 
     def look(self, *, complete: bool = False) -> View:
@@ -97,7 +97,7 @@ class Watch:
         for error in found.away.values():
             self.tell(f"{error}: its queues wait for it")
         if queues and not found.away:
-            self._told.clear()
+            self._logged.clear()
         return View(
             {(queue.topic, queue.key): (queue, low, high) for queue, (low, high) in found.bounds.items()},
             set(found.away),

@@ -60,10 +60,10 @@ def queue_progress(progress: StreamingQueryProgress | Mapping[str, Any]) -> list
 
     `progress` is `query.lastProgress`, an item of `query.recentProgress`, or `event.progress` of a listener.
     """
-    told = _plain(progress)
-    seconds = told.get("durationMs", {}).get("triggerExecution", 0) / 1000
+    plain = _plain(progress)
+    seconds = plain.get("durationMs", {}).get("triggerExecution", 0) / 1000
     found = []
-    for source in told.get("sources", ()):
+    for source in plain.get("sources", ()):
         end = _offsets(source.get("endOffset"))
         if end is None:
             continue

@@ -334,7 +334,7 @@ class CommitLog:
         """
         self._reserver = reserver
 
-    def make_room(self, needed_bytes: int, wait_seconds: float = ROOM_WAIT_SECONDS) -> Segment:
+    def ensure_space(self, needed_bytes: int, wait_seconds: float = ROOM_WAIT_SECONDS) -> Segment:
         """The segment that takes so many bytes more, and a blank record's, at its write position.
 
         Reserves blocks if they were not reserved ahead; goes on to a new segment if the present one is too
@@ -422,7 +422,7 @@ class CommitLog:
 
     def end_segment(self) -> None:
         """Ends the last segment with a blank record: the next one begins a new one."""
-        segment = self.make_room(0)
+        segment = self.ensure_space(0)
         self._fill_up(segment)
 
     def _fill_up(self, segment: Segment) -> None:

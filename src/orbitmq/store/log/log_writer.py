@@ -38,7 +38,7 @@ class LogWriter:
         self.dirty: list[Any] = []
         self.view = memoryview(b"")
         self.position = 0
-        """Where the next record begins, as its place in `view`."""
+        """Begin of the next record, as its place in `view`."""
         self.limit = 0
         """Blocks are reserved up to here; a blank record has to fit behind the last one."""
         self.segment_start = 0

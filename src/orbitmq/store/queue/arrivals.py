@@ -40,17 +40,17 @@ class Arrivals:
         """Queues with something that was not told yet; appends add to it."""
         self._unwritten: deque[ConsumeQueue] = deque()
         """Queues with units that are new since the last `drain_unwritten`."""
-        self._shown_to = 0
+        self._visible_end = 0
 
     def begin(self) -> None:
         """Counts everything that is there as told."""
-        self._shown_to = self._log.max_physical
+        self._visible_end = self._log.max_physical
         self.confirm.begin()
 
     def cut_to(self, physical_offset: int) -> None:
         """Follows a log that has been cut: it is confirmed and shown up to there at most."""
         self.confirm.cut_to(physical_offset)
-        self._shown_to = min(self._shown_to, physical_offset)
+        self._visible_end = min(self._visible_end, physical_offset)
 
     def hide_all(self) -> None:
         """Shows nothing of what the log held at the start until it is confirmed anew: a log that another
@@ -81,7 +81,7 @@ class Arrivals:
         """The queue offset behind what readers see."""
         if not self._table.is_held:
             return queue.max_offset
-        if self.confirm.offset > self._shown_to:
+        if self.confirm.offset > self._visible_end:
             self._show_confirmed()
         return queue.visible
 
@@ -91,15 +91,15 @@ class Arrivals:
         return self.confirm.offset
 
     @property
-    def shown_to(self) -> int:
+    def visible_end(self) -> int:
         """The physical offset before which every message may be in the files of its queue. Any thread may
         ask.
         """
-        return self._shown_to if self._table.sync_flush else self._log.max_physical
+        return self._visible_end if self._table.sync_flush else self._log.max_physical
 
     def show_confirmed(self) -> None:
         """Makes visible what has become safe."""
-        if self._table.is_held and self.confirm.offset > self._shown_to:
+        if self._table.is_held and self.confirm.offset > self._visible_end:
             self._show_confirmed()
 
     def _show_confirmed(self) -> None:
@@ -113,7 +113,7 @@ class Arrivals:
                 while self._is_confirmed(queue, end, confirmed):
                     end += 1
             queue.visible = end
-        self._shown_to = confirmed
+        self._visible_end = confirmed
 
     def _is_confirmed(self, queue: ConsumeQueue, queue_offset: int, confirmed: int) -> bool:
         unit = self._table.unit(queue, queue_offset)
@@ -136,12 +136,12 @@ class Arrivals:
             found.append(queue)
         return found
 
-    def take(self, wanted: Container[tuple[str, int]] | None) -> list[Arrival]:
+    def drain(self, wanted: Container[tuple[str, int]] | None) -> list[Arrival]:
         """Messages that became visible since the last call; only of the `wanted` queues, if given."""
         if not self.dirty:
             return []
         self.show_confirmed()
-        told: list[Arrival] = []
+        arrived: list[Arrival] = []
         waiting: list[ConsumeQueue] = []
         for queue in self.dirty:
             if queue.removed:
@@ -158,11 +158,11 @@ class Arrivals:
                     queue.announced = end
                     break
                 came = arrivals(queue.topic, queue.queue_id, units, queue.announced)
-                told += came if queue.extension is None else map(self._with_tag, came, repeat(queue))
+                arrived += came if queue.extension is None else map(self._with_tag, came, repeat(queue))
                 queue.announced += len(units) // UNIT_BYTES
             if end < queue.max_offset:
                 waiting.append(queue)
             else:
                 queue.dirty = False
         self.dirty = waiting
-        return told
+        return arrived

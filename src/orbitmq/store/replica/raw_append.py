@@ -88,7 +88,7 @@ class RawAppend:
         left_in_segment = self._log.segment_bytes - begin % self._log.segment_bytes
         end, blank = self._whole(buffer, begin, left_in_segment)
         if end:
-            segment = self._log.make_room(end, ROOM_WAIT_SECONDS)
+            segment = self._log.ensure_space(end, ROOM_WAIT_SECONDS)
             scan = scan_records(buffer, 0, end, begin, False)
             if scan.position != end:
                 raise self._foreign(begin + scan.position, scan.reason or "it is no record")

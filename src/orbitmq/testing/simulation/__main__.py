@@ -27,7 +27,7 @@ SHOWN = 5
 SHOWN_TRACE = 200
 """So many lines of a trace, the last ones."""
 CLUSTERS: dict[str, bool | None] = {"any": None, "controller": True, "fixed": False}
-"""Who decides which broker of a group is master."""
+"""Kinds of clusters, by the part that decides on masters."""
 LENGTHS = {False: 8.0, True: 20.0}
 """Virtual seconds with faults, without and with --cluster."""
 

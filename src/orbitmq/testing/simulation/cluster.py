@@ -109,7 +109,7 @@ class Group:
     master: BrokerMachine
     """By the last election, or by the operator's word."""
     decided: BrokerGroup | None = None
-    """What the consensus store holds of it."""
+    """Its entry in the consensus store."""
     clients: ClusterClients | None = None
     elections: int = 0
 

@@ -71,7 +71,7 @@ class Ledger:
         member.checked = end
 
     def forget_from(self, physical_offset: int, members: Iterable[Member]) -> None:
-        """What lies behind an offset may be lost, by the mode's promise."""
+        """Notes that messages behind an offset may be lost, by the mode's promise."""
         del self.confirmed[physical_offset:]
         for member in members:
             member.checked = min(member.checked, physical_offset)

@@ -33,7 +33,7 @@ class Machine:
 
     @property
     def address(self) -> str:
-        """Where its process listens."""
+        """Address that its process listens at."""
         return f"127.0.0.1:{self.port}"
 
     def next_node(self) -> Node:
@@ -69,7 +69,7 @@ class BrokerMachine(Machine):
     """True once its broker has started."""
     checked: int = 0
     end: int = 0
-    """Where its log ended when its last life did: what is there for sure."""
+    """End of its log when its last life ended: there for sure up to here."""
     reached: int = 0
     """The furthest that its log ever went."""
     gone_ids: set[int] = field(default_factory=set)
@@ -83,7 +83,7 @@ class BrokerMachine(Machine):
         return getattr(self.server, "store", None) if self.is_up else None
 
     def held_end(self, *, on_disk: bool) -> int:
-        """Where its log ends: that which a power cut leaves, or that which the death of its process does."""
+        """End of its log: of the one that a power cut leaves, or that which the death of its process does."""
         store = self.store
         if store is None:
             return self.end

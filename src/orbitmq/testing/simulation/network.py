@@ -49,7 +49,7 @@ class SimulatedTransport(asyncio.Transport):
         self._high = 64 << 10
         self._writes_paused = False
         self._held: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
-        """What could not leave while the link is cut."""
+        """Bytes that could not leave while the link is cut."""
 
     @property
     def machine(self) -> str:

@@ -1,4 +1,4 @@
-"""Pulls as frames: what the short reader takes is what the ordinary one reads, and answers are the same."""
+"""Pulls as frames: what the fast path takes is what the general path reads, and answers are the same."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from orbitmq.protocol.requests.pull import PullMessage, PullReply
 from tests.kit.real_broker import PEER
 
 IS_COMPILED = not pulls_cy.__file__.endswith(".py")
-compiled_only = pytest.mark.skipif(not IS_COMPILED, reason="interpreted, every pull goes the ordinary way")
+compiled_only = pytest.mark.skipif(not IS_COMPILED, reason="interpreted, every pull takes the general path")
 
 PULL = PullMessage(
     consumer_group="CG",
@@ -60,7 +60,7 @@ class Asked:
 
 
 def read(data: bytes) -> list[PullMessage]:
-    """The pull at the start of a read as it is looked up; none where the ordinary way reads it."""
+    """The pull at the start of a read as it is looked up; none where the general path reads it."""
     asked = Asked()
     assert handle_pulls(asked, data, PEER, 0) is None
     return asked.requests

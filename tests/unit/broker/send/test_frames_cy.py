@@ -1,4 +1,4 @@
-"""Sends that are taken as frames: what is stored and answered is what the ordinary way stores and answers."""
+"""Sends that are taken as frames: what is stored and answered is what the general path stores and answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from orbitmq.protocol.requests.send import SendMessageV2
 from tests.kit.real_broker import NOW, PEER, RealBroker, message, told, two_brokers
 
 IS_COMPILED = not frames_cy.__file__.endswith(".py")
-compiled_only = pytest.mark.skipif(not IS_COMPILED, reason="interpreted, every send goes the ordinary way")
+compiled_only = pytest.mark.skipif(not IS_COMPILED, reason="interpreted, every send takes the general path")
 
 ID = "UNIQ_KEY\x017F000001ABCD\x02"
 HALF = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02"

@@ -27,7 +27,7 @@ def commit_log(tmp_path: Path) -> CommitLog:
 
 def write(commit_log: CommitLog, size: int) -> int:
     """Takes room and writes; gives the physical offset."""
-    segment = commit_log.make_room(size)
+    segment = commit_log.ensure_space(size)
     at = segment.wrote
     segment.view[at : at + size] = b"x" * size
     segment.wrote += size
@@ -61,7 +61,7 @@ def test_offsets_run_through_all_segments(commit_log: CommitLog) -> None:
 
 def test_blocks_are_reserved_before_they_are_written(tmp_path: Path) -> None:
     commit_log = CommitLog.load(RealDisk(), tmp_path, 256 << 20)
-    segment = commit_log.make_room(100)
+    segment = commit_log.ensure_space(100)
     assert segment.reserved == 64 << 20
     path = tmp_path / f"{0:020d}"
     assert path.stat().st_size == 256 << 20
@@ -86,7 +86,7 @@ def test_the_next_segment_is_made_ahead(commit_log: CommitLog, tmp_path: Path) -
 def test_no_room_is_an_error_that_passes(commit_log: CommitLog) -> None:
     write(commit_log, SEGMENT // 2)
     with failpoints.armed_point("commitlog.create", no_space), pytest.raises(OSError, match="No space"):
-        commit_log.make_room(SEGMENT // 2 + 1)
+        commit_log.ensure_space(SEGMENT // 2 + 1)
     assert len(commit_log.segments) == 1
     assert write(commit_log, SEGMENT // 2 + 1) == SEGMENT
 
@@ -101,7 +101,7 @@ def test_a_smaller_step_is_taken_where_the_large_one_finds_no_room(tmp_path: Pat
             no_space()
 
     with failpoints.armed_point("commitlog.reserve", too_large):
-        segment = commit_log.make_room(5000)
+        segment = commit_log.ensure_space(5000)
     assert segment.reserved == 8192
 
 
@@ -194,7 +194,7 @@ def test_a_record_longer_than_a_piece_is_read(tmp_path: Path) -> None:
 def test_room_is_wanted_until_it_is_reserved(tmp_path: Path) -> None:
     commit_log = CommitLog.load(RealDisk(), tmp_path, 256 << 20)
     assert not commit_log.wants_room
-    segment = commit_log.make_room(100)
+    segment = commit_log.ensure_space(100)
     assert commit_log.wants_room is (segment.reserved < 32 << 20)
     segment.wrote = segment.reserved
     assert commit_log.wants_room
@@ -239,9 +239,9 @@ def test_a_reserver_that_does_not_get_there_is_waited_for_once_and_not_for_long(
         began = time.monotonic()
         for _ in range(500):
             with pytest.raises(DiskStalled):
-                commit_log.make_room(SEGMENT // 2 + 1)
+                commit_log.ensure_space(SEGMENT // 2 + 1)
         assert time.monotonic() - began < 5, "each of them would wait for 20 ms"
-        assert commit_log.make_room(100) is commit_log.segments[0], "there is room for less"
+        assert commit_log.ensure_space(100) is commit_log.segments[0], "there is room for less"
         goes_on.set()
     reserver.submit(int).result()
     assert write_at_last(commit_log, SEGMENT // 2 + 1) == SEGMENT

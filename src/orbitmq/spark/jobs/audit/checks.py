@@ -143,21 +143,21 @@ def _same() -> Column:
 def _difference() -> Column:
     from pyspark.sql import functions as sf
 
-    def told(*names: str) -> Column:
+    def same(*names: str) -> Column:
         return sf.concat_ws(" ", *(sf.col(name).cast("string") for name in names))
 
     return sf.concat(
         sf.lit("the unit says topic, queue, offset, size, tags code "),
-        told("u_topic", "u_queue", "u_offset", "u_size", "u_code"),
+        same("u_topic", "u_queue", "u_offset", "u_size", "u_code"),
         sf.lit(", the record "),
-        told("topic", "queueId", "queueOffset", "size", "tagsCode"),
+        same("topic", "queueId", "queueOffset", "size", "tagsCode"),
     )
 
 
 def _of_units(frame: DataFrame, detail: Column) -> DataFrame:
     from pyspark.sql import functions as sf
 
-    told = frame.select(
+    same = frame.select(
         "store",
         sf.col("f_topic").alias("found_topic"),
         sf.col("f_queue").alias("found_queue"),
@@ -166,7 +166,7 @@ def _of_units(frame: DataFrame, detail: Column) -> DataFrame:
         sf.col("u_file").alias("file"),
         detail.alias("detail"),
     ).toDF("store", "topic", "queueId", "queueOffset", "physicalOffset", "file", "detail")
-    return _findings(told, "queues", ERROR, sf.col("detail"))
+    return _findings(same, "queues", ERROR, sf.col("detail"))
 
 
 def bad_entries(entries: DataFrame, records: DataFrame) -> DataFrame:

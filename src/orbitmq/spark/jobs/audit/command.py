@@ -115,10 +115,10 @@ def _shown(result: AuditResult, as_json: bool) -> Result:
     rows = [[row[column.key] for column in COLUMNS] for row in result.findings]
     left_out = result.errors + result.warnings - len(rows)
     more = f" ({left_out} are not shown)" if left_out else ""
-    return Rows(COLUMNS, rows, f"{_told(result)}{more}")
+    return Rows(COLUMNS, rows, f"{_summary(result)}{more}")
 
 
-def _told(result: AuditResult) -> str:
+def _summary(result: AuditResult) -> str:
     """The outcome in one line."""
     records, units = (sum(one[name] for one in result.summary) for name in ("records", "units"))
     return (
@@ -132,7 +132,7 @@ def write_report(result: AuditResult, path: Path) -> None:
     from orbitmq.spark.jobs.report import Report
 
     report = Report("Audit of stores")
-    report.text(_told(result))
+    report.text(_summary(result))
     heads = list(result.summary[0]) if result.summary else ["store"]
     report.table(heads, [[one[head] for head in heads] for one in result.summary], caption="What was read")
     if result.counts:

@@ -133,7 +133,7 @@ def _search(options: SearchOptions, ui: JobUi, kept: Checkpoint | None) -> Searc
             queues = [queue for of_it in by_topic.values() for queue in of_it or ()]
             bounds = cluster.bounds(queues)
             if _indexed(options.wanted) and not options.scan:
-                told = by_index(
+                found_by_index = by_index(
                     cluster,
                     queues,
                     COLUMNS,
@@ -142,11 +142,11 @@ def _search(options: SearchOptions, ui: JobUi, kept: Checkpoint | None) -> Searc
                     begin_ms=options.wanted.since_ms or 0,
                     end_ms=options.wanted.until_ms or END_OF_TIME_MS,
                 )
-                for broker_name, batch in told.batches:
+                for broker_name, batch in found_by_index.batches:
                     rows = (_with_broker(row, broker_name) for row in batch.to_pylist())
                     found += [one for one in _found(rows, "index") if _is(one, options.wanted)]
                 # Without any answer nobody knows whether there was an index.
-                if told.is_whole and found:
+                if found_by_index.is_whole and found:
                     answered.add("index")
                 result.places += ("index",)
         needs_spark = needs_spark or "index" not in answered
