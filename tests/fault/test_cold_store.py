@@ -68,7 +68,7 @@ def p99(found: list[float]) -> float:
 @pytest.mark.timeout(900)
 def test_sends_go_on_beside_every_request_of_what_is_on_the_disk(tmp_path: Path) -> None:
     fill(tmp_path)
-    with LocalBroker(tmp_path, own_process=True, **SEGMENT) as broker:
+    with LocalBroker(tmp_path, own_process=True, timeout_seconds=180, **SEGMENT) as broker:
         broker.create_topic("Sent", 4)
         asyncio.run(send_for(broker.broker, 1.0))
         alone = asyncio.run(send_for(broker.broker, SECONDS))
