@@ -40,7 +40,8 @@ ASAN_TESTS := -n 2 --dist loadfile tests/unit tests/wire tests/property tests/fu
 ASAN_ENV = ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc \
   LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so) $$(gcc -print-file-name=libstdc++.so)"
 
-SANITIZED_BUILD = mkdir -p build/asan/tree && \
+# Sources that have moved since an earlier build go first.
+SANITIZED_BUILD = mkdir -p build/asan/tree && find build/asan/tree \( -name '*.py' -o -name '*.pxd' \) -delete && \
   git ls-files -z --cached --others --exclude-standard | xargs -0 tar -cf - | tar -xf - -C build/asan/tree && \
   cd build/asan/tree && ORBITMQ_COMPILE=1 ORBITMQ_SANITIZE=1 $(CURDIR)/$(BIN)/python setup.py -q build_ext --inplace
 
