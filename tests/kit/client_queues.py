@@ -85,7 +85,7 @@ class Seen(list[ReceivedMessage]):
         self.more.set()
 
     async def count(self, wanted: int) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while len(self) < wanted:
                 self.more.clear()
                 await self.more.wait()

@@ -44,7 +44,7 @@ async def test_rounds_go_on_after_a_failure_and_can_be_woken() -> None:
             raise RuntimeError("first")
 
     tasks.every(60_000, action, "rounds", first_ms=1, wake=wake)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await rounds.get()
         for _ in range(2):
             wake.set()
@@ -77,5 +77,5 @@ async def test_closing_ends_everything_even_what_never_began() -> None:
 
 async def test_a_task_may_close_its_own() -> None:
     tasks = Tasks(Told().failed, Told().recovered)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await tasks.start(tasks.close(), "closing")

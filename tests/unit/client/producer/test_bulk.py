@@ -108,7 +108,7 @@ async def test_a_slow_stream_is_not_held_back(broker: FakeBroker) -> None:
             yield Message("T", str(number))
             await broker.until(lambda number=number: len(log.queues.get(0, ())) > number)
 
-    async with Producer("g", broker.address) as producer, asyncio.timeout(5):
+    async with Producer("g", broker.address) as producer, asyncio.timeout(30):
         assert await producer.send_all(messages()) == 3
 
 
@@ -121,7 +121,7 @@ async def test_who_is_cancelled_leaves_nothing_under_way(broker: FakeBroker) -> 
         sending = asyncio.create_task(producer.send_all(messages))
         await broker.until(lambda: len(broker.of(SendBatchMessage)) == 4)
         sending.cancel()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             with pytest.raises(asyncio.CancelledError):
                 await sending
             if left := asyncio.all_tasks() - before:
