@@ -46,7 +46,7 @@ async def plant(
     namesrv: str, group: str, number: int, properties: dict[str, str], body: bytes = b"{}", start: int = 0
 ) -> None:
     """Stores letters at once; their keys are their numbers. Without RETRY_TOPIC they have no origin."""
-    async with Admin(namesrv) as admin:
+    async with Admin(namesrv, timeout_ms=60_000) as admin:
         topic = f"%DLQ%{group}"
         await admin.create_topic(topic, queues=1)
         [master] = await admin.masters()
@@ -61,7 +61,8 @@ async def plant(
                 ),
             )
 
-        await admin.each(range(start, start + number), send)
+        for first in range(start, start + number, 1000):
+            await admin.each(range(first, min(first + 1000, start + number)), send)
 
 
 def origin(topic: str, **more: str) -> dict[str, str]:
