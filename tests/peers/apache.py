@@ -15,6 +15,8 @@ from tests.needs import java
 from tests.peers.machine import LOOPBACK, Process, ended_on_error, free_port, jars, registered
 
 POM = Path(__file__).parent / "judge" / "apache" / "pom.xml"
+OLD_POM = Path(__file__).parent / "judge" / "apache-4.9" / "pom.xml"
+"""4.9.7, the last release before 5.0 that Maven Central has."""
 
 OPENS = [
     "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
@@ -33,6 +35,8 @@ class Apache:
     """A running name server and broker (`broker-a`, id 0, of DefaultCluster), both on free ports."""
 
     name = "apache"
+    path = (POM, "apache-5.4.0")
+    """The list of jars, and the name of their folder."""
 
     def __init__(self, store: Path, home: Path, namesrv_port: int, broker_port: int) -> None:
         self.store = store
@@ -157,7 +161,7 @@ class Apache:
             f"-Drocketmq.home.dir={self.home}",
             f"-Drocketmq.log.dir={self.home}/logs",
         ]
-        path = f"{jars(POM, 'apache-5.4.0')}/*"
+        path = f"{jars(*self.path)}/*"
         command = [java(), *homes, *OPENS, *QUICK_START, "-cp", path, *what, "-c", str(conf)]
         return Process(command, self.home / f"{name}.out")
 
@@ -183,6 +187,18 @@ class Apache:
         """A process death: SIGKILL."""
         for process in self._processes:
             process.end(signal.SIGKILL)
+
+
+class OldApache(Apache):
+    """A name server and a broker of 4.9."""
+
+    path = (OLD_POM, "apache-4.9.7")
+
+    def _java(self, name: str, what: list[str], settings: Mapping[str, object]) -> Process:
+        logs = self.home / "conf"
+        logs.mkdir(exist_ok=True)
+        (logs / f"logback_{name}.xml").write_text("<configuration/>")
+        return super()._java(name, what, settings)
 
 
 def main(store: str, *settings: str) -> None:

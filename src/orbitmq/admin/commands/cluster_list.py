@@ -105,7 +105,8 @@ def broker_state(one: BrokerAt, info: Figures | OrbitError) -> BrokerState:
     waited_ms = whole(info, "unflushedTimeMillis")
     return BrokerState(
         one,
-        "active" if info.get("brokerActive") == "true" else "standby",
+        # Brokers before 5.0 do not say it: they are masters that work, or slaves.
+        "standby" if info.get("brokerActive") == "false" else "active",
         None,
         info.get("brokerVersionDesc"),
         first_rate(info.get("putTps")),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import click
 
 from orbitmq.admin.admin import Admin, BrokerAt
+from orbitmq.admin.commands.group_connections import group_connections
 from orbitmq.admin.commands.group_progress import group_progress
 from orbitmq.admin.commands.topic_status import topic_status
 from orbitmq.admin.face import Moment, confirm, face, yes_flag
@@ -14,7 +15,13 @@ from orbitmq.admin.output import Column, Rows
 from orbitmq.plurals import counted
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.stats import TopicOffset
-from orbitmq.protocol.requests.offset import InvokeBrokerToResetOffset, SearchOffsetByTimestamp
+from orbitmq.protocol.errors import ConsumerNotOnline, OrbitError
+from orbitmq.protocol.requests.admin import GetBrokerRuntimeInfo
+from orbitmq.protocol.requests.offset import (
+    InvokeBrokerToResetOffset,
+    SearchOffsetByTimestamp,
+    UpdateConsumerOffset,
+)
 
 LATEST = -1
 EARLIEST = 0
@@ -32,10 +39,12 @@ async def reset_offset(
 ) -> dict[MessageQueue, int]:
     """Sets a group's offsets on a topic to a store time (ms; LATEST, EARLIEST), or one queue's to `offset`.
 
-    Gives the new offsets by queue.
+    Gives the new offsets by queue. Raises MembersOnline.
     """
 
     async def reset(one: BrokerAt) -> dict[MessageQueue, int]:
+        if await _is_before_5(admin, one) and not await _members_do_it(admin, group, one, offset):
+            return await _write(admin, group, topic, timestamp_ms, one, queue_id, offset)
         reply = await admin.call(
             one.address,
             InvokeBrokerToResetOffset(group, topic, timestamp_ms, True, queue_id, offset),
@@ -50,6 +59,52 @@ async def reset_offset(
     targets = [one for one in await admin.brokers_of(topic) if broker in (None, one.name, one.address)]
     tables = await admin.each(targets, reset)
     return dict(sorted((queue, new) for table in tables for queue, new in table.items()))
+
+
+class MembersOnline(OrbitError):
+    """Members of the group would overwrite an offset that is set."""
+
+
+async def _is_before_5(admin: Admin, one: BrokerAt) -> bool:
+    """True if a broker resets through members alone, and takes a queue's offset for all queues."""
+    try:
+        info = (await admin.call(one.address, GetBrokerRuntimeInfo())).body.table
+    except OrbitError:
+        return False
+    return info.get("brokerVersionDesc", "").startswith(("V3_", "V4_"))
+
+
+async def _members_do_it(admin: Admin, group: str, one: BrokerAt, offset: int | None) -> bool:
+    try:
+        await group_connections(admin, group, [one])
+    except ConsumerNotOnline:
+        return False
+    if offset is not None:
+        raise MembersOnline(
+            f"broker {one.name} is older than 5.0 and cannot set one queue of {group} while members are "
+            "online: stop them first"
+        )
+    return True
+
+
+async def _write(
+    admin: Admin,
+    group: str,
+    topic: str,
+    timestamp_ms: int,
+    one: BrokerAt,
+    queue_id: int,
+    offset: int | None,
+) -> dict[MessageQueue, int]:
+    """Writes offsets of a group without members, as a member would commit them."""
+    if offset is None:
+        effect = await preview_reset(admin, group, topic, timestamp_ms)
+        table = {each.queue: each.new_offset for each in effect if each.queue.broker_name == one.name}
+    else:
+        table = {MessageQueue(topic, one.name, queue_id): offset}
+    for queue, new in table.items():
+        await admin.call(one.address, UpdateConsumerOffset(group, topic, queue.queue_id, new))
+    return table
 
 
 @dataclass(frozen=True, slots=True)
