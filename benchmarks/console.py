@@ -40,13 +40,16 @@ async def fill(namesrv: str, topics: int) -> None:
         await admin.each(range(topics), create)
 
 
-async def produce(namesrv: str, seconds: float, rate: float) -> None:
-    """Messages of 200 bytes to the topic that is tailed."""
+async def produce(namesrv: str, seconds: float, rate: float) -> int:
+    """Messages of 200 bytes to the topic that is tailed; gives their number."""
+    count = 0
     async with Producer("figures", namesrv) as producer:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             await producer.send(Message(TAILED, b"x" * 200, keys=str(time.time_ns())))
+            count += 1
             await asyncio.sleep(1 / rate)
+    return count
 
 
 @contextlib.contextmanager
@@ -125,7 +128,7 @@ def measure(brokers: int, topics: int, minutes: float) -> None:
             page, _ = opened(browser, url, f"/default/topics/{TAILED}", "Queues")
             print(f"and with a topic's page open: {cost(60):.2f} % of a core", flush=True)
             page.close()
-            thread.submit(asyncio.run, produce(cluster.namesrv, 60 * minutes, 50))
+            sending = thread.submit(asyncio.run, produce(cluster.namesrv, 60 * minutes, 50))
             for path in ("overview", "topics", f"topics/{TAILED}", "groups", "cluster"):
                 browser.new_page().goto(f"{url}/default/{path}")
             for _ in range(5):
@@ -136,7 +139,9 @@ def measure(brokers: int, topics: int, minutes: float) -> None:
                     f"ten pages, 5 of them live tails, {number / 2 + 0.5} min: {rss_mib(pid):.1f} MiB",
                     flush=True,
                 )
-        browser.close()
+            shown = browser.contexts[-1].pages[0].locator(".message").count()
+            print(f"{sending.result()} messages came in; a live tail shows the last {shown}", flush=True)
+            browser.close()
 
 
 if __name__ == "__main__":

@@ -77,6 +77,8 @@ class ConsoleServer:
     async def stop(self) -> None:
         """Ends open streams and all connections."""
         if self._server is not None and self._task is not None:
+            # Event streams never end by themselves: uvicorn calls each that it cuts off an error.
+            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
             self._server.should_exit = True
             await self._task
         if self._console is not None:
