@@ -206,7 +206,7 @@ async def test_without_force_a_name_server_that_knows_all_is_only_told_that_the_
         register = next(task for task in here.broker.periodic_tasks if task.name == "register")
         register.run(0)
         async with asyncio.timeout(30):
-            while not peer.asked:
+            while not peer.asked:  # noqa: ASYNC110 (a script tells nobody)
                 await asyncio.sleep(0)
     assert [type(request) for request in peer.asked] == [QueryDataVersion, UnregisterBroker]
 
