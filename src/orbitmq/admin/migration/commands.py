@@ -15,7 +15,7 @@ from orbitmq.admin.migration.checks import BLOCKED, OPEN, check_group
 from orbitmq.admin.migration.journal import Journal
 from orbitmq.admin.migration.plan import plan_group
 from orbitmq.admin.migration.survey import APACHE, MAKES, ORBITMQ, survey
-from orbitmq.admin.migration.switching import Patience, Stopped, Switch
+from orbitmq.admin.migration.switching import Stopped, Switch, Timeouts
 from orbitmq.admin.output import Column, Done, Rows
 from orbitmq.plurals import counted
 
@@ -144,7 +144,7 @@ async def switch(
         admin,
         Journal(journal),
         lambda line: click.echo(line, err=True),
-        patience=Patience(drain=drain, level=wait, stop=wait),
+        timeouts=Timeouts(drain=drain, level=wait, stop=wait),
         stop_master=_runs(stop_command) if stop_command else None,
         start_master=_runs(start_command) if start_command else None,
     )

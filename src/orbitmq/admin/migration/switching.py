@@ -51,7 +51,7 @@ class Stopped(OrbitError):
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Timeouts:
     """Longest waits in seconds."""
 
     drain: float = 35.0
@@ -72,14 +72,14 @@ class Switch:
         journal: Journal,
         tell: Callable[[str], None],
         *,
-        patience: Patience,
+        timeouts: Timeouts,
         stop_master: Callable[[], Awaitable[None]] | None = None,
         start_master: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._admin = admin
         self._journal = journal
         self._tell = tell
-        self._patience = patience
+        self._timeouts = timeouts
         self._stop_master = stop_master
         self._start_master = start_master
 
@@ -163,13 +163,13 @@ class Switch:
             self._tell("no other group takes messages: producers wait, or fail, until the switch is done")
             return
         self._tell(
-            f"clients turn to {', '.join(one.name for one in others)} within {self._patience.drain:g} s"
+            f"clients turn to {', '.join(one.name for one in others)} within {self._timeouts.drain:g} s"
         )
-        await asyncio.sleep(self._patience.drain)
+        await asyncio.sleep(self._timeouts.drain)
 
     async def _near(self, record: SwitchRecord) -> None:
         """The slave has nearly all while the master still serves: what is left takes seconds, not minutes."""
-        deadline = time.monotonic() + self._patience.level
+        deadline = time.monotonic() + self._timeouts.level
         while True:
             master, target = await self._both(record)
             lacking = await topics_of(self._admin, record.master) - await topics_of(
@@ -181,7 +181,7 @@ class Switch:
             if time.monotonic() > deadline:
                 raise Stopped(
                     f"{record.target} lacks {gap:,} bytes and {len(lacking):,} topics after "
-                    f"{self._patience.level:g} s: look at its log. Nothing was changed"
+                    f"{self._timeouts.level:g} s: look at its log. Nothing was changed"
                 )
             await asyncio.sleep(LOOK_SECONDS)
 
@@ -192,14 +192,14 @@ class Switch:
 
     async def _level(self, record: SwitchRecord) -> None:
         """The slave gets the rest of the log, and the offsets."""
-        deadline = time.monotonic() + self._patience.level
+        deadline = time.monotonic() + self._timeouts.level
         level = 0
         while level < LEVEL_LOOKS:
             master, target = await self._both(record)
             why = await self._lag(master, target)
             if why and time.monotonic() > deadline:
                 raise Stopped(
-                    f"{record.target} is not level after {self._patience.level:g} s: {why}. Run the "
+                    f"{record.target} is not level after {self._timeouts.level:g} s: {why}. Run the "
                     "command again to wait on, or with --undo to let the master take messages again"
                 )
             level = 0 if why else level + 1
@@ -246,12 +246,12 @@ class Switch:
         """The master is stopped, by the user's command or by hand."""
         if self._stop_master is not None and await self._answers(record.master):
             await self._stop_master()
-        deadline = time.monotonic() + self._patience.stop
+        deadline = time.monotonic() + self._timeouts.stop
         was_noted = False
         while await self._answers(record.master):
             if time.monotonic() > deadline:
                 raise Stopped(
-                    f"{record.master} still answers after {self._patience.stop:g} s. Stop it and run this "
+                    f"{record.master} still answers after {self._timeouts.stop:g} s. Stop it and run this "
                     "again, or give --undo to let it take messages again"
                 )
             if not was_noted:
@@ -315,7 +315,7 @@ class Switch:
         await self._wait_until_master(record)
 
     async def _wait_until_master(self, record: SwitchRecord) -> None:
-        limit = self._patience.serve if record.to == ORBITMQ else self._patience.stop
+        limit = self._timeouts.serve if record.to == ORBITMQ else self._timeouts.stop
         deadline = time.monotonic() + limit
         while True:
             addresses = [self._master_in(info, record.group) for info in await self._clusters()]
@@ -368,7 +368,7 @@ class Switch:
 
     async def _write_again(self, record: SwitchRecord) -> None:
         """Routes have their permissions again. A broker's next registration may bring them by itself."""
-        deadline = time.monotonic() + self._patience.serve
+        deadline = time.monotonic() + self._timeouts.serve
         tried = False
         while True:
             differing = {

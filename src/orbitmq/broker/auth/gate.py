@@ -55,7 +55,7 @@ class Gate:
             for kind in FAST_REQUESTS
             if kind.CODE in NEEDS
         }
-        """Of a request that lacks one of them nothing is granted beforehand."""
+        """Fields by request code; a request that lacks one of them gets no grant."""
         self.granted: dict[bytes, Grant] = {}
         self.memory = bytearray(4096)
         self._changes = table.changes

@@ -171,7 +171,7 @@ class Pops:
     def has_message(
         self, group: str, topic: str, queue_id: int, order: bool, attempt_id: str | None, now: int
     ) -> bool:
-        """True if a pop would find something, filters aside. A blocked ordered queue counts as empty."""
+        """True if a pop without filters would find something. A blocked ordered queue counts as empty."""
         queues = list(self._queues_of(topic, 0)) if queue_id < 0 else [(topic, queue_id)]
         for name in self._retry_topics(topic, group):
             queues += self._queues_of(name, 0)

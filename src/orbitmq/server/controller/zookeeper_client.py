@@ -165,9 +165,9 @@ class ZooKeeperClient:
         """A session that has begun. Raises ConsensusError."""
         if ensemble.tls is not None:
             # The thread of kazoo would try again for ever, and leave a socket behind each time.
-            trouble = await ensemble.explain_silence()
-            if isinstance(trouble, StoreUntrusted):
-                raise trouble
+            error = await ensemble.explain_silence()
+            if isinstance(error, StoreUntrusted):
+                raise error
         client = cls(ensemble, session_seconds)
         client._kazoo.start_async()
         try:

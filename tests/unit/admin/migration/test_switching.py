@@ -14,7 +14,7 @@ from orbitmq.admin.admin import Admin
 from orbitmq.admin.migration.checks import check_group
 from orbitmq.admin.migration.journal import Journal, Phase
 from orbitmq.admin.migration.survey import ORBITMQ, survey_one
-from orbitmq.admin.migration.switching import Patience, Stopped, Switch
+from orbitmq.admin.migration.switching import Stopped, Switch, Timeouts
 from orbitmq.options.properties import parse_properties
 from orbitmq.protocol.bodies.offset import ConsumerOffsetSerializeWrapper
 from orbitmq.protocol.bodies.queue import MessageQueue
@@ -48,7 +48,7 @@ from orbitmq.protocol.requests.topic import (
 from orbitmq.protocol.schema.declare import Void
 from tests.kit.scripted_admin import Scripted
 
-QUICK = Patience(drain=0.0, level=1.0, stop=1.0, serve=1.0)
+QUICK = Timeouts(drain=0.0, level=1.0, stop=1.0, serve=1.0)
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -148,7 +148,7 @@ class Cluster:
             writer.close()
 
     def switch(self, admin: Admin, journal: Journal, **more: Any) -> Switch:
-        return Switch(admin, journal, self.said.append, patience=QUICK, **more)
+        return Switch(admin, journal, self.said.append, timeouts=QUICK, **more)
 
 
 async def test_the_master_is_fenced_and_gone_before_the_slave_is_promoted(tmp_path: Path) -> None:

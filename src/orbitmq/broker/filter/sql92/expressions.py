@@ -1,7 +1,7 @@
 """Expressions as closures over a property string, with the checks that are made when they are put together.
 
-The kind of every value is known beforehand (a property is text or absent, a literal what it is), so that each
-comparison is made for its two kinds once and nothing is asked again for each message.
+The kind of every value is known from the text (a property is text or absent, a literal what it is), so that
+each comparison is made for its two kinds once and nothing is asked again for each message.
 
 Logic has three values: None is unknown, what absent properties compare to.
 """
