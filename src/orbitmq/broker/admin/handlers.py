@@ -95,8 +95,10 @@ def exchange_broker_ha_info(tables: AdminTables, call: Call[ExchangeBrokerHaInfo
     if request.master_ha_address:
         if not replication.is_slave or tables.settings.enable_controller_mode:
             return HaInfoReply()
-        replication.told(request.master_address or replication.master_address, request.master_ha_address)
-        replication.told_ha_address = request.master_ha_address
+        replication.note_master(
+            request.master_address or replication.master_address, request.master_ha_address
+        )
+        replication.announced_ha_address = request.master_ha_address
         return HaInfoReply()
     if tables.settings.enable_controller_mode and replication.is_slave:
         return HaInfoReply()  # a broker that was elected a moment ago may still be on its way

@@ -60,7 +60,7 @@ class Replication:
         """The connection to the master, while there is one."""
         self.master_address = ""
         """`host:port` of the master for requests, as the name servers told it; empty where unknown."""
-        self.told_ha_address = ""
+        self.announced_ha_address = ""
         """`host:port` of the master's HA port, as it was told; the option goes before it."""
         self.master_flushed = 0
         """Physical offset up to which the master has flushed its log, where it was told
@@ -100,16 +100,16 @@ class Replication:
     @property
     def ha_address(self) -> str:
         """Address of the master's log; empty if unknown."""
-        return self._settings.ha_master_address or self.told_ha_address
+        return self._settings.ha_master_address or self.announced_ha_address
 
-    def told(self, master_address: str | None, ha_address: str | None) -> None:
+    def note_master(self, master_address: str | None, ha_address: str | None) -> None:
         """Takes over what a name server says of the group's master."""
         if self._settings.enable_controller_mode:
             return  # the controller tells it
         if ha_address in self.own_addresses or master_address in self.own_addresses:
             return  # the name server has not heard yet that this broker is no longer master
         if self.is_slave and master_address and ha_address:
-            self.master_address, self.told_ha_address = master_address, ha_address
+            self.master_address, self.announced_ha_address = master_address, ha_address
 
     def behind(self) -> int:
         """The bytes that the slave lacks which has most of the log; without slaves all of it."""

@@ -435,7 +435,7 @@ class BrokerServer:
         if was_master:
             await self._reopen_timers(broker.end_mastership(now()))
         await self._registrar.withdraw()
-        broker.replication.master_address = broker.replication.told_ha_address = ""
+        broker.replication.master_address = broker.replication.announced_ha_address = ""
 
     def _end_waiting(self) -> None:
         """Ends all calls that wait for what only a master does; nothing is stored or shown from here on."""
@@ -482,7 +482,7 @@ class BrokerServer:
             return
         replication.slave_id = change.broker_id
         replication.master_address = change.master_address
-        replication.told_ha_address = change.master_ha_address
+        replication.announced_ha_address = change.master_ha_address
         settings.ha_master_address = settings.ha_master_address if not change.master_ha_address else None
         await self.replication.start()
 

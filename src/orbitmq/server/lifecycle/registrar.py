@@ -87,7 +87,7 @@ class Registrar:
                 if self._stopped:
                     return False
                 reply = await self._pool.call(address, request, self._timeout_ms)
-                broker.replication.told(reply.master_addr, reply.ha_server_addr)
+                broker.replication.note_master(reply.master_addr, reply.ha_server_addr)
                 if reply.body is not None:
                     ordered = registration.ordered_topics(reply.body.table or {}, broker.identity.name)
                     broker.topics.set_order(ordered, self._now())

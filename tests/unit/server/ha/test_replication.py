@@ -300,7 +300,9 @@ async def test_a_slave_of_another_group_or_with_other_segments_follows_nothing_a
             # The name servers tell a broker of another group of no master; a person may.
             settings = here.broker.settings
             address = f"{settings.bind_address}:{settings.listen_port}"
-            slave.broker.replication.told(address, f"{settings.bind_address}:{settings.listen_port + 1}")
+            slave.broker.replication.note_master(
+                address, f"{settings.bind_address}:{settings.listen_port + 1}"
+            )
             await until(lambda: f"{name} is " in slave.broker.replication.refusal)
             assert f"and {value} here" in slave.broker.replication.refusal
             assert slave.store.max_physical == 0
