@@ -91,7 +91,7 @@ class Seen(list[ReceivedMessage]):
                 await self.more.wait()
 
 
-async def until(condition: Any, seconds: float = 5) -> None:
+async def until(condition: Any, seconds: float = 60) -> None:
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - whatever it looks at belongs to others
             await asyncio.sleep(0.005)

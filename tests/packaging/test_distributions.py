@@ -9,10 +9,13 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import time
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from orbitmq.server.turn.listener import free_ports
 
 ROOT = Path(__file__).parents[2]
 SMOKE = Path(__file__).with_name("smoke.py")
@@ -100,10 +103,39 @@ def test_the_page_on_an_index_has_no_link_that_leads_nowhere(wheel: Path) -> Non
     assert [link for link in links if not link.startswith("https://")] == []
 
 
+def installed(wheel: Path, folder: Path) -> Path:
+    """Python of a new environment that has nothing but the wheel and what it depends on."""
+    run(sys.executable, "-m", "venv", folder / "venv", cwd=folder)
+    python = folder / "venv" / "bin" / "python"
+    run(python, "-m", "pip", "install", "-q", "--disable-pip-version-check", wheel, cwd=folder)
+    return python
+
+
 def test_an_install_where_nothing_else_is_sends_and_receives(wheel: Path, tmp_path: Path) -> None:
-    run(sys.executable, "-m", "venv", tmp_path / "venv", cwd=tmp_path)
-    python = tmp_path / "venv" / "bin" / "python"
-    run(python, "-m", "pip", "install", "-q", "--disable-pip-version-check", wheel, cwd=tmp_path)
+    python = installed(wheel, tmp_path)
     expected = "none" if wheel.name.endswith("-any.whl") else "all"
     run(python, "-m", "orbitmq.compiled", "--expect", expected, cwd=tmp_path)
     assert run(python, SMOKE, cwd=tmp_path) == "hello\n"
+
+
+def test_the_command_of_an_install_serves_sends_and_receives(wheel: Path, tmp_path: Path) -> None:
+    orbitmq = installed(wheel, tmp_path).with_name("orbitmq")
+    version = run(orbitmq, "--version", cwd=tmp_path)
+    kind = "interpreted" if wheel.name.endswith("-any.whl") else "compiled"
+    assert re.match(rf"orbitmq, version \d+\.\d+\.\S+ \(Python [\d.]+, {kind}\b", version)
+    names, broker = free_ports(), free_ports(-2, 1, 2)
+    flags = (f"--namesrv-port={names}", f"--broker-port={broker}", "--data-dir=data", "--ready-file=ready")
+    with subprocess.Popen([orbitmq, "standalone", *flags], cwd=tmp_path) as server:
+        try:
+            for _ in range(600):
+                if (tmp_path / "ready").exists():
+                    break
+                assert server.poll() is None
+                time.sleep(0.1)
+            where = f"--namesrv=127.0.0.1:{names}"
+            run(orbitmq, "produce", where, "--topic=orders", "--body=from the shell", cwd=tmp_path)
+            read = ("--topic=orders", "--from=first", "--max=1")
+            assert run(orbitmq, "consume", where, *read, cwd=tmp_path) == "from the shell\n"
+        finally:
+            server.terminate()
+    assert server.returncode == 0

@@ -231,6 +231,34 @@ def test_the_cluster_of_compose_is_two_name_servers_and_a_synchronous_master_wit
     assert master.flush_disk_type == slave.flush_disk_type == "SYNC_FLUSH"
 
 
+def test_the_pod_of_kubernetes_starts_what_exists_and_is_probed_where_the_image_answers() -> None:
+    service, stateful = yaml.safe_load_all((DEPLOY / "kubernetes" / "standalone.yaml").read_text())
+    pod = stateful["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    assert parsed(container["args"]).command is serving.standalone
+    assert f"--advertise={service['metadata']['name']}" in container["args"], "clients come to this name"
+    dockerfile = (DEPLOY / "Dockerfile").read_text()
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert f"ORBITMQ_HEALTH_PORT={ports['health']} " in dockerfile
+    assert {str(port) for port in ports.values()} == set(
+        re.findall(r"^EXPOSE (.*)$", dockerfile, re.M)[0].split()
+    )
+    assert {container[name]["httpGet"]["port"] for name in container if name.endswith("Probe")} == {"health"}
+    assert f"USER {pod['securityContext']['runAsUser']}:" in dockerfile
+    [volume] = [one for one in container["volumeMounts"] if one["name"] == "data"]
+    assert f"--data-dir={volume['mountPath']}" in container["args"]
+
+
+def test_the_worker_of_kubernetes_may_take_as_long_as_the_guide_says() -> None:
+    worker = yaml.safe_load((DEPLOY / "kubernetes" / "worker.yaml").read_text())
+    guide = (DEPLOY.parent / "docs" / "develop" / "application-guide.md").read_text()
+    pod = worker["spec"]["template"]["spec"]
+    [close_ms] = re.findall(r"close_timeout_ms=([\d_]+)", guide[guide.index("## Workers") :])[:1]
+    assert pod["terminationGracePeriodSeconds"] * 1000 > int(close_ms)
+    [container] = pod["containers"]
+    assert f'health="0.0.0.0:{container["ports"][0]["containerPort"]}"' in guide
+
+
 def test_the_unit_of_the_controller_names_its_store() -> None:
     text = (DEPLOY / "systemd" / "orbitmq-controller.service").read_text()
     given = dict(pair.split("=", 1) for pair in re.findall(r"^Environment=(.*)$", text, re.MULTILINE))
