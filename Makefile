@@ -15,7 +15,7 @@ IN_PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 
 JAVA_FOUND = $$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p')
 
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help setup demo demo-cluster test asan fuzz lint format docs bench lock clean distclean
+.PHONY: help setup demo demo-cluster test asan fuzz lint format docs pictures bench lock clean distclean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -75,6 +75,10 @@ format: setup ## let ruff format and mend what it can
 docs: setup ## write the tables of docs/ that follow from the code, and build the site into build/site
 	@PYTHONPATH=.:src $(BIN)/python docs/write.py
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+
+pictures: setup ## take the pictures of docs/operate/console.md anew, by the tests of the console (Chromium)
+	@mkdir -p build/pictures && ORBITMQ_SCREENSHOTS=$$PWD/build/pictures $(BIN)/python -m pytest -q tests/console
+	@for one in docs/pictures/console-*.png; do cp build/pictures/$$(basename $$one) $$one || exit 1; done
 
 bench: setup ## OrbitMQ beside Apache RocketMQ (needs a JDK, Maven, and hours; ARGS=--quick for minutes)
 	@$(BIN)/python -m benchmarks $(ARGS)

@@ -79,6 +79,38 @@ def standalone(folder: Path, namesrv_port: int, broker_port: int) -> Iterator[Br
 
 
 @contextlib.contextmanager
+def live_console(folder: Path, namesrv: str) -> Iterator[str]:
+    """Serves the console on port 8080, or on a free one, until the end of the block; gives its address.
+
+    Raises NotStarted.
+    """
+    ready, log = folder / "console-ready", folder / "console.log"
+    ready.unlink(missing_ok=True)
+    command = [
+        str(Path(sys.executable).with_name("orbitmq")),
+        "console",
+        f"--namesrv={namesrv}",
+        f"--port={_free_port(8080)}",
+        f"--data-dir={folder / 'console'}",
+        f"--ready-file={ready}",
+    ]
+    began = time.monotonic()
+    with log.open("ab") as out, child(command, stdout=out, stderr=subprocess.STDOUT) as process:
+        while not ready.exists():
+            if process.poll() is not None or time.monotonic() - began > START_LIMIT_S:
+                raise NotStarted(f"the console is not ready:\n{_tail(log)}")
+            time.sleep(0.02)
+        yield ready.read_text().split()[-1]
+
+
+def _free_port(wanted: int) -> int:
+    for port in (wanted, 0):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)) as free:
+            return int(free.getsockname()[1])
+    raise NotStarted("no port is free")
+
+
+@contextlib.contextmanager
 def child(command: Sequence[str], **streams: Any) -> Iterator[subprocess.Popen[bytes]]:
     """A process in a session of its own, ended with all it has started however the block is left.
 

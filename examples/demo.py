@@ -18,13 +18,14 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
 import click
-from broker_process import Broker, NotStarted, check_ports, child, standalone
+from broker_process import Broker, NotStarted, check_ports, child, live_console, standalone
 from flights import Event, Flights, Lake, same_figures
 from rich.console import Console
 from rich.progress import (
@@ -166,7 +167,9 @@ def run(rows: int | None, namesrv_port: int, broker_port: int, places: Places) -
         _step(6, f"Archive the topic as a stream, in micro-batches: group {ARCHIVE}")
         stream_job(broker, places, starts, len(flights))
         check_archive(broker, places, flights)
-    _step(7, f"Done in {time.monotonic() - began:.0f} s")
+        _step(7, f"Done in {time.monotonic() - began:.0f} s")
+        _say_what_is_there(places)
+        _look_around(broker, places)
     _say_what_next(places)
 
 
@@ -352,14 +355,32 @@ def _progress() -> Progress:
     return Progress(TextColumn("  {task.description}"), *columns, console=console)
 
 
-def _say_what_next(places: Places) -> None:
+def _look_around(broker: Broker, places: Places) -> None:
+    """The console over the broker that still runs: live until Enter, where somebody is there to press it."""
+    with live_console(places.folder, broker.namesrv) as url:
+        with urllib.request.urlopen(f"{url}api/clusters/default/overview") as answer:
+            brokers = json.load(answer)["brokers"]
+        _expect_true(f"the console is live at {url}", [one["state"] for one in brokers] == ["active"])
+        if sys.stdin.isatty() and sys.stdout.isatty():
+            console.print("  Open it in a browser; Enter ends the demo.")
+            sys.stdin.readline()
+
+
+def _say_what_is_there(places: Places) -> None:
     console.print(
         f"""  {places.folder / "store"}  the broker's store, as Apache RocketMQ would have written it
   {places.lake}  the flights, partitioned by origin
   {places.archive}  the same as a stream wrote them
   {places.folder / "broker.log"}, {places.spark_log}  what broker and Spark had to say
+""",
+        soft_wrap=True,
+    )
 
-The broker has been stopped. To look around, start it with its console, and open http://127.0.0.1:8080/:
+
+def _say_what_next(places: Places) -> None:
+    console.print(
+        f"""
+Broker and console have been stopped. To look around once more:
   .venv/bin/orbitmq standalone --console --data-dir {places.folder / "store"}
   .venv/bin/orbitmq admin topic status {TOPIC}
   .venv/bin/orbitmq admin group progress {ARCHIVE}

@@ -339,6 +339,12 @@ def test_nothing_keeps_readers_out_and_everything_fits_a_phone(page: Page, schem
         assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found] == [], path
         page.set_viewport_size({"width": 360, "height": 740})
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
+    page.set_viewport_size(
+        {"width": 390, "height": 844} if scheme == "light" else {"width": 1280, "height": 900}
+    )
+    page.goto("/shop/groups/billing" if scheme == "light" else "/shop/overview")
+    expect(page.locator(".loading")).to_have_count(0)
+    picture(page, "phone" if scheme == "light" else "dark")
 
 
 @pytest.fixture
