@@ -14,15 +14,15 @@ from orbitmq.protocol.names import RESERVED_PROPERTIES
 
 
 class Retry(Exception):
-    """A handler returns or raises this where it could not handle the message: it is handed out again later.
+    """Result of a handler that could not handle its message, returned or raised: deliver it again later.
 
-    `delay_level` 1 to 18 says when (1s 5s 10s 30s 1m 2m ...), 0 leaves it to the broker, which waits longer
-    each time; -1 gives the message up at once: it goes to the group's dead-letter queue. Any other exception
-    means the same as `Retry()`. An ordered consumer repeats the message in place and heeds no level but -1.
-    `raise Retry() from error` says why, for the log and the dead letter.
+    `delay_level` 1 to 18 is the wait (1s 5s 10s 30s 1m 2m ...). With 0 the broker chooses, and waits longer
+    each time. With -1 the message goes to the group's dead-letter queue at once. Any other exception of a
+    handler means `Retry()`. An ordered consumer repeats the message in place, and ignores levels other than
+    -1. `raise Retry() from error` puts the reason into the log and the dead letter.
 
-    A handler of batches names the messages that are to come again, `Retry(messages=failed)`: the others are
-    done. Without `messages` the whole batch comes again.
+    A handler of batches names the messages to deliver again, `Retry(messages=failed)`: the others are done.
+    Without `messages` the whole batch is delivered again.
     """
 
     def __init__(self, delay_level: int = 0, *, messages: Sequence[ReceivedMessage] | None = None) -> None:
@@ -56,14 +56,14 @@ class Retry(Exception):
 
 
 RETRY = Retry()
-"""Hand the message out again, when the broker thinks fit."""
+"""Deliver the message again; the broker chooses the wait."""
 
 
 class Reply:
-    """A handler returns this to answer a message that was sent as a request (`Producer.request`).
+    """Result of a handler that answers a request (`Producer.request`); the message is done.
 
-    The message is done then. A reply that cannot be delivered, since whoever asked has gone for example, is
-    told to `on_error`. The handler of a message that nobody waits for may return it too: it is told likewise.
+    If the reply cannot be delivered, for example because the requester has gone, `on_error` is called. The
+    same happens if the message is no request.
     """
 
     __slots__ = ("body", "properties")

@@ -51,7 +51,7 @@ class HandlerCall:
         self.group = group
         """The consumer group."""
         self.messages = messages
-        """The messages of the call, all of one topic. Their `body` and `properties` may be changed."""
+        """The messages of the call, all of one topic. Middleware may set their `body`."""
 
 
 SendNext: TypeAlias = Callable[[], Awaitable[Sequence[SendResult]]]

@@ -34,7 +34,7 @@ Through: TypeAlias = Callable[[SendOn], Awaitable[list[SendResult]]]
 
 
 class Delivery:
-    """A submitted message: `await delivery` gives where it went, or raises why it was not stored."""
+    """A submitted message: `await delivery` returns its result, or raises the reason of a failure."""
 
     __slots__ = ("_future", "_is_watched", "_outcome", "message", "properties", "unique_id")
 
@@ -63,11 +63,11 @@ class Delivery:
         return future
 
     def done(self) -> bool:
-        """True if the fate of the message is known."""
+        """True if the message is stored or has failed."""
         return self._outcome is not None
 
     def result(self) -> SendResult:
-        """The message's place. Raises the reason of a failure, InvalidStateError before it is done."""
+        """The result of the send. Raises the reason of a failure; InvalidStateError before it is done."""
         self._is_watched = True
         outcome = self._known()
         if isinstance(outcome, Exception):
@@ -75,18 +75,18 @@ class Delivery:
         return outcome
 
     def exception(self) -> BaseException | None:
-        """Why the message was not stored, None where it was. Raises InvalidStateError before it is done."""
+        """The reason of a failure; None if it is stored. Raises InvalidStateError before it is done."""
         self._is_watched = True
         outcome = self._known()
         return outcome if isinstance(outcome, Exception) else None
 
     def _known(self) -> SendResult | Exception:
         if self._outcome is None:
-            raise asyncio.InvalidStateError("it is not known yet what became of the message")
+            raise asyncio.InvalidStateError("the message is still being sent")
         return self._outcome
 
     def add_done_callback(self, function: Callable[[Delivery], object]) -> None:
-        """Has `function` called with this delivery, on the event loop, once it is done."""
+        """Call `function` with this delivery, on the event loop, once it is done."""
         self._is_watched = True
         self._awaited().add_done_callback(lambda _: function(self))
 

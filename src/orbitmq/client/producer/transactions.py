@@ -52,9 +52,9 @@ class TransactionState(NamedEnum):
 
 
 Execute: TypeAlias = Callable[[SendResult], Awaitable[TransactionState] | TransactionState]
-"""A local transaction: gets where the half message went (its `transaction_id` among it)."""
+"""A local transaction; its argument is the result of the half message, with the `transaction_id`."""
 Check: TypeAlias = Callable[[ReceivedMessage], Awaitable[TransactionState] | TransactionState]
-"""Says what became of the local transaction of a message."""
+"""Returns the state of the local transaction of a message."""
 
 
 @dataclass(slots=True)
@@ -88,9 +88,9 @@ class TransactionProducer(Producer):
 
     _: KW_ONLY
     check: Check
-    """Answers brokers that ask. One that raises counts as UNKNOWN: they ask again."""
+    """Called when a broker asks for the state of a transaction. An exception counts as UNKNOWN."""
     check_concurrency: int = 16
-    """Checks that run at a time."""
+    """Maximum of checks that run at the same time."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -102,7 +102,7 @@ class TransactionProducer(Producer):
         self._checking = 0
 
     async def start(self) -> Self:
-        """Makes it ready to send and to be asked. `async with` does so."""
+        """Start the producer: it can send, and brokers can ask it. `async with` does this."""
         await super().start()
         self._checks = asyncio.Semaphore(self.check_concurrency)
         return self
@@ -117,11 +117,11 @@ class TransactionProducer(Producer):
         sharding_key: str | None = None,
         timeout_ms: float | None = None,
     ) -> TransactionResult:
-        """Sends a half message, runs `execute`, and has the message published or dropped.
+        """Send a half message, run `execute`, and publish or drop the message by its result.
 
-        `execute` does not run where the half message is not stored as safely as asked for (`sent.status`):
-        it is dropped then. An exception that it raises leaves the transaction undecided, for it may have
-        happened behind a commit: `check` decides, and the exception is raised here. `timeout_ms` is for
+        If the half message is stored less safely than asked for (`sent.status`), it is dropped, and `execute`
+        does not run. If `execute` raises, the exception is raised here, and the transaction stays undecided,
+        because it may have been committed before: `check` decides later. `timeout_ms` is the time for
         sending; the other arguments are those of `send`.
 
         Raises what `send` raises, before `execute` has run; IllegalMessage for a message with a delay.
@@ -144,7 +144,7 @@ class TransactionProducer(Producer):
         sharding_key: str | None = None,
         timeout_ms: float | None = None,
     ) -> SendResult:
-        """Sends a half message and leaves the rest to the caller: run the transaction, then `settle`.
+        """Send a half message only. The caller runs the transaction, and then calls `settle`.
 
         Raises what `send_in_transaction` raises.
         """
@@ -177,10 +177,10 @@ class TransactionProducer(Producer):
         return await self._send_through("send_half", message, send)
 
     async def settle(self, sent: SendResult, state: TransactionState) -> TransactionResult:
-        """Tells the broker what became of a half message, and waits for its word where it gives one.
+        """Tell the broker to publish or to drop a half message, and wait for its answer.
 
-        Never raises for a broker that cannot be reached or refuses: the result's `error` says so, and the
-        broker asks later.
+        For UNKNOWN there is no answer. If the broker cannot be reached or refuses, nothing is raised: the
+        result has the `error`, and the broker asks later.
         """
         instance, _, _ = self._running()
         result = TransactionResult(sent, state)
