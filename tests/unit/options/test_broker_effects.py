@@ -278,15 +278,16 @@ async def test_routes_follow_a_permission_that_changes_at_run_time(tmp_path: Pat
 
 
 async def test_under_sync_flush_an_answer_waits_for_the_disk_and_not_for_ever(tmp_path: Path) -> None:
-    async with running(tmp_path, flushDiskType="SYNC_FLUSH", syncFlushTimeout=200) as here:
+    async with running(tmp_path / "patient", flushDiskType="SYNC_FLUSH", syncFlushTimeout=60_000) as here:
         reply = await here.send(properties="WAIT\x01true\x02")
         assert reply.code == 0
         assert not here.broker.store.unflushed_bytes
+    async with running(tmp_path / "hasty", flushDiskType="SYNC_FLUSH", syncFlushTimeout=200) as here:
         here.broker._flushing = True  # as if the disk did not come back from a flush
         started = time.monotonic()
         reply = await here.send(properties="WAIT\x01true\x02")
         assert reply.code == 10, "FLUSH_DISK_TIMEOUT"
-        assert 0.15 <= time.monotonic() - started < 4
+        assert 0.15 <= time.monotonic() - started < 30
         here.broker._flushing = False
 
 
