@@ -134,6 +134,8 @@ class MessageStore:
         """True if anything but a master's log is stored: only while this broker is master itself."""
         self._last_timestamp = 0
         self._last_record = -1
+        self._unfinished_cut: int | None = None
+        """The end of a truncation that failed on its way, for want of room for instance."""
         self._half_done: BaseException | None = None
         """The error that ended an append or a truncation halfway; the store then accepts nothing more."""
         self._marking = threading.Lock()
@@ -506,9 +508,14 @@ class MessageStore:
 
         Raises CannotTruncate for an offset before the beginning of the log, StoreUnavailable where the store
         is closed or has failed, OSError or FlushFailed where the disk does. After the latter two the store
-        takes nothing more, and the next start completes the truncation.
+        takes nothing, and the next call or the next start completes the truncation.
         """
-        if self._closed or self._half_done is not None or self._log.flush_error is not None:
+        is_resumed = self._unfinished_cut is not None
+        if (
+            self._closed
+            or self._log.flush_error is not None
+            or (self._half_done is not None and not is_resumed)
+        ):
             raise StoreUnavailable(self._refusal())
         if physical_offset < self._log.min_physical:
             raise CannotTruncate(
@@ -518,20 +525,35 @@ class MessageStore:
         self._raw.drop_partial()
         before = self._log.max_physical
         end = boundary(self._log, min(physical_offset, before))
-        if end == before:
+        if end == before and not is_resumed:
             return end
-        try:
-            with self._marking:
+        with self._marking:
+            self._intend(end)
+            try:
                 self._truncate(end, now_ms)
-        except BaseException as error:
-            self._half_done = error
-            raise
+            except BaseException as error:
+                self._half_done, self._unfinished_cut = error, end
+                raise
+        self._half_done = self._unfinished_cut = None
         log.warning("%s: the log was cut from %d to %d, as it was told to", self.options.root, before, end)
         return end
 
+    def _intend(self, end: int) -> None:
+        try:
+            intend(self._disk, self.options.root, end)
+        except OSError as error:
+            if self._unfinished_cut is None:
+                # Nothing was cut yet, and nothing is to be cut by the next start.
+                try:
+                    completed(self._disk, self.options.root)
+                except OSError:
+                    self._half_done, self._unfinished_cut = error, end
+            raise
+
     def _truncate(self, end: int, now_ms: int) -> None:
-        intend(self._disk, self.options.root, end)
-        for queue in truncate(self._log, self._queue_writer, self._index, end):
+        changed = truncate(self._log, self._queue_writer, self._index, end)
+        # What failed before has changed other queues, too.
+        for queue in changed if self._unfinished_cut is None else self._queues.all():
             self._reader.forget(queue)
         self._log.reserve_ahead()
         last = self._log.last_record_before(end)
@@ -635,6 +657,11 @@ class MessageStore:
             flushing_ms > self.options.os_page_cache_busy_time_out_mills
             and self._log.max_physical - self._log.durable > self._busy_bytes
         )
+
+    @property
+    def is_closed(self) -> bool:
+        """True once `close` was called."""
+        return self._closed
 
     @property
     def is_writable(self) -> bool:

@@ -104,6 +104,8 @@ class ControllerMode:
         """Address of the master that this slave follows."""
         self._news = asyncio.Event()
         self._said = ""
+        self._to_cut: int | None = None
+        """Physical offset at which the log is still to end: what is behind it is none of the group's."""
         self._roles = asyncio.Lock()
         self._set_looked_ms = 0
 
@@ -284,6 +286,8 @@ class ControllerMode:
         replication = broker.replication
         if elected.epoch < replication.epoch:
             return
+        if replication.role is Role.UNKNOWN and not await self._cut():
+            return
         if elected.master_id != self._id:
             if replication.role is not Role.SLAVE or (self._master, replication.epoch) != (
                 elected.master_address,
@@ -354,9 +358,25 @@ class ControllerMode:
                 physical_offset,
             )
             self._master = ""
+            self._to_cut = physical_offset
             if await self._try_change(RoleChange(Role.UNKNOWN, self._id)):
-                await self._truncate(physical_offset)
+                await self._cut()
         self._news.set()
+
+    async def _cut(self) -> bool:
+        """Cuts the log of a broker without a role, if that is due; false where the disk failed, and it is to
+        be tried again. Without it the broker follows nobody, and is no master.
+        """
+        if self._to_cut is None:
+            return True
+        try:
+            await self._truncate(self._to_cut)
+        except (OrbitError, OSError) as error:
+            log.error("the log could not be cut: %s; it is tried again", error)
+            self._wake_later()
+            return False
+        self._to_cut = None
+        return True
 
     # The in-sync set.
 

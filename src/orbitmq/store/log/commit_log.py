@@ -437,7 +437,12 @@ class CommitLog:
             return following
         with self._making:
             if self._next is None:
-                self._next = self._create(self.segments[-1].end if self.segments else 0)
+                last = self.segments[-1] if self.segments else None
+                if last is not None and not last.is_named:
+                    # A power cut may keep a later name and lose an earlier one: the log would have a gap.
+                    self._disk.sync_folder(self.folder)
+                    last.is_named = True
+                self._next = self._create(0 if last is None else last.end)
             return self._next
 
     def _create(self, start: int) -> Segment:

@@ -170,6 +170,7 @@ class Cluster:
             self.groups.append(self._group(number, replicas))
         levels = dict(enumerate(delays_ms(str(self.settings["messageDelayLevel"])), start=1))
         self._levels = {level: ms for level, ms in levels.items() if ms <= 10_000}
+        self.spread_ms()  # clocks that are wrong from the beginning come nearer to the right time, too
         self.loop.after_step = self.observe
 
     def _rate(self) -> float:
@@ -269,8 +270,9 @@ class Cluster:
         for group in self.groups:
             for broker in group.members:
                 store = broker.store
-                if store is None or not hasattr(broker.server, "broker"):
-                    continue  # a broker serves before its start has ended
+                if store is None or store.is_closed or not hasattr(broker.server, "broker"):
+                    # A broker serves before its start has ended. One that has closed its store shows nothing.
+                    continue
                 assert broker.server is not None
                 replication = broker.server.broker.replication
                 end = store.max_physical
@@ -285,6 +287,9 @@ class Cluster:
     def _look_at(self, group: Group, broker: BrokerMachine, role: Role, epoch: int) -> None:
         server, mode = broker.server, self.mode
         assert server is not None
+        if broker.has_lost:
+            ends = (one.held_end(on_disk=False) for one in group.members)
+            broker.has_lost = broker.held_end(on_disk=False) < max(ends)
         if not mode.has_controller:
             # A slave that does not follow may have what its master lost; an operator sees to it.
             if broker is group.master or server.broker.replication.following is not None:
@@ -343,7 +348,8 @@ class Cluster:
         group.master = master
         group.elections += 1
         if now.master_epoch > 1:
-            self.life_ended(group, None if self.mode.is_sync else master.held_end(on_disk=False))
+            may_lack = master.has_lost or not self.mode.is_sync
+            self.life_ended(group, master.held_end(on_disk=False) if may_lack else None)
 
     def life_ended(self, group: Group, durable: int | None, kind: str = "kill") -> None:
         """A master's reign is over. What lies behind `durable` may be lost by the mode's promise."""
@@ -439,6 +445,7 @@ class Cluster:
         if power_cut and not self.mode.sync_flush and (self.mode.has_controller or broker is group.master):
             # It may have acknowledged it to its clients, or to its master.
             self.life_ended(group, durable)
+            broker.has_lost = True
         elif broker is group.master:
             self.life_ended(group, None)
 
@@ -501,7 +508,9 @@ class Cluster:
             if not await self.until(lambda group=group: self._is_mended(group)) and not self.is_broken:  # type: ignore[misc]
                 states = [f"{one.name} {one.seen}, up {one.is_up}" for one in group.members]
                 said = [
-                    one.server.broker.replication.refusal for one in group.members if one.server is not None
+                    one.server.broker.replication.refusal
+                    for one in group.members
+                    if hasattr(one.server, "broker")
                 ]
                 self.break_("stuck", f"{group.name} does not become whole: {states} {said} {group.decided}")
 

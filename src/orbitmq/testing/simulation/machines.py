@@ -72,6 +72,8 @@ class BrokerMachine(Machine):
     """End of its log when its last life ended: there for sure up to here."""
     reached: int = 0
     """The furthest that its log ever went."""
+    has_lost: bool = False
+    """True if a power cut took something of its log, and it has not got all of the group's again."""
     gone_ids: set[int] = field(default_factory=set)
     """Ids that a controller gave it, and that it has forgotten with its disk."""
     seen: tuple[object, ...] = ()

@@ -151,7 +151,7 @@ def test_a_truncation_that_failed_halfway_is_completed_by_the_next_start(tmp_pat
         store.truncate_to(end, NOW + 100)
     assert not store.is_writable
     with pytest.raises(StoreUnavailable, match="ended halfway"):
-        store.truncate_to(end, NOW + 100)
+        store.append_raw(store.max_physical, b"")
     store.close()
     assert (tmp_path / FILE_NAME).exists()
     again = opened(tmp_path)
@@ -159,6 +159,41 @@ def test_a_truncation_that_failed_halfway_is_completed_by_the_next_start(tmp_pat
     assert not (tmp_path / FILE_NAME).exists()
     filled(again, 3)
     again.close()
+
+
+@pytest.mark.parametrize("point", ["intended", "log", "queues", "index", "timers"])
+def test_a_truncation_that_failed_halfway_is_completed_by_another_call(tmp_path: Path, point: str) -> None:
+    """A disk that was full for some seconds: the broker could take no role until it was started anew."""
+    store = opened(tmp_path)
+    end = filled(store, 20)[11].end_offset
+
+    def fail() -> None:
+        raise OSError(28, "No space left on device")
+
+    with failpoints.armed_point(f"truncation.{point}", fail), pytest.raises(OSError, match="No space"):
+        store.truncate_to(end, NOW + 100)
+    assert store.truncate_to(end, NOW + 200) == end
+    assert store.is_writable
+    assert not (tmp_path / FILE_NAME).exists()
+    filled(store, 3)
+    found = bodies(store)
+    assert len(found) == 15
+    store.close()
+    again = opened(tmp_path)
+    assert bodies(again) == found
+    again.close()
+
+
+def test_a_truncation_that_could_not_be_noted_has_cut_nothing(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    end = filled(store, 20)[11].end_offset
+    (tmp_path / "truncation.tmp").mkdir()
+    (tmp_path / "truncation.tmp" / "in the way").touch()
+    with pytest.raises(OSError, match=r"directory|empty|permitted"):
+        store.truncate_to(end, NOW + 100)
+    assert store.is_writable
+    assert len(bodies(store)) == 20
+    store.close()
 
 
 def test_readers_are_sent_back_to_the_end_and_views_of_what_is_kept_stay(tmp_path: Path) -> None:
