@@ -341,6 +341,7 @@ class Broker:
         store has opened the files of timers anew before.
         """
         self._adopt_topics(now)
+        self.topics.begin_epoch(self.replication.epoch, now)
         self.timer.open(now)
         self._start_deliveries()
         yield from self._load_transactions(now)

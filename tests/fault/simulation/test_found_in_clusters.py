@@ -12,6 +12,7 @@ from orbitmq.broker.broker import Broker
 from orbitmq.protocol.requests.controller import ControllerAlterSyncStateSet
 from orbitmq.server.ha.controller_client import ControllerClient
 from orbitmq.testing.simulation.cluster import Cluster, Fault, run
+from orbitmq.testing.simulation.loop import on_node
 from orbitmq.testing.simulation.machines import BrokerMachine
 from tests.kit.store import message
 
@@ -130,6 +131,40 @@ def test_a_broker_that_was_started_anew_shows_nothing_that_was_never_confirmed()
         assert store_of(master).max_physical == end
         assert store_of(master).visible_physical <= confirmed
         assert all(store_of(master).max_offset(topic, 0) == 0 for topic in store_of(master).topics())
+
+    play(script, has_controller=True, is_sync=True, sync_flush=False)
+
+
+def test_what_a_replaced_master_told_name_servers_before_does_not_take_its_place_back() -> None:
+    """It was cut off from all but its clients. When that was over its registration of before arrived, and
+    producers were sent to it for half a minute: until its successor registered the next time.
+    """
+
+    async def script(cluster: Cluster) -> None:
+        await asyncio.sleep(3)
+        group, network = cluster.groups[0], cluster.network
+        master = group.master
+        links = [
+            link
+            for other in cluster.machines
+            if other is not master
+            for link in ((master.name, other.name), (other.name, master.name))
+        ]
+        for link in links:
+            network.cut_link(*link)
+        server = master.server
+        assert server is not None
+        on_node(master.node, lambda: cluster.loop.create_task(server._registrar.register()))
+        assert await cluster.until(lambda: group.master is not master and cluster.has_master(group))
+        await asyncio.sleep(1)
+        for link in links:
+            del network.cuts[link]
+            for end in network.between(*link):
+                end.release()
+        await asyncio.sleep(3)
+        for one in cluster.name_servers:
+            assert one.server is not None
+            assert one.server.nameserver.routes.groups[group.name].addresses[0] == group.master.address
 
     play(script, has_controller=True, is_sync=True, sync_flush=False)
 

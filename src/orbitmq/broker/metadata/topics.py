@@ -57,6 +57,8 @@ class TopicTable:
     ) -> None:
         self.by_name: dict[str, TopicConfig] = {}
         self.version = DataVersion(timestamp=now)
+        self.state_version = 0
+        """The epoch of this master, 0 without a controller: part of each version from then on."""
         self._identity = identity
         self._settings = settings
         self._dirty_tables = dirty_tables
@@ -206,9 +208,17 @@ class TopicTable:
         changed, self._changed = self._changed, set()
         return changed
 
+    def begin_epoch(self, epoch: int, now: int) -> None:
+        """Has versions tell the epoch of a new master: name servers then take nothing more of the one before,
+        whose registration may be on its way for as long as it is cut off.
+        """
+        if epoch > self.state_version:
+            self.state_version = epoch
+            self.announce_all(now)
+
     def announce_all(self, now: int) -> None:
         """Has every topic told to the name servers once more, under a version that they do not know."""
-        self.version.next(now)
+        self.version.next(now, self.state_version)
         self._changed.update(self.by_name)
         self._dirty_tables.mark(self.NAME)
 
@@ -281,7 +291,7 @@ class TopicTable:
         self._dirty_tables.mark(self.NAME)
 
     def _note(self, topic: str, now: int) -> None:
-        self.version.next(now)
+        self.version.next(now, self.state_version)
         self._changed.add(topic)
         self._texts.note(topic)
         self._wire_texts.forget(topic)

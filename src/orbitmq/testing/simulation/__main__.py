@@ -3,8 +3,8 @@
 With --cluster a seed is a cluster: name servers, broker groups with their slaves, clients, and controllers
 where these decide who is master. A seed that fails is printed with its trace.
 
-Chance is the seed's, but for the order of sets. That of texts is the interpreter's, so it starts itself again
-with PYTHONHASHSEED=0; that of objects is memory's, so a seed may need some tries.
+A seed repeats its run exactly: time, chance, process ids and the order in which things are looked through are
+its own. It starts itself again with PYTHONHASHSEED=0 for what is left of the interpreter's.
 """
 
 from __future__ import annotations

@@ -292,11 +292,13 @@ class Cluster:
             broker.has_lost = broker.held_end(on_disk=False) < max(ends)
         if not mode.has_controller:
             # A slave that does not follow may have what its master lost; an operator sees to it.
-            if broker is group.master or server.broker.replication.following is not None:
+            following = server.broker.replication.following
+            if broker is group.master or (following is not None and following is not broker.followed):
                 group.ledger.observe(broker, may_lead=broker is group.master)
             return
         in_epoch = server.broker.epochs.last == group.ledger.epoch
-        if mode.is_sync or in_epoch:
+        # A member that has not heard of its epoch's end may still have what a power cut took from all others.
+        if (mode.is_sync and mode.sync_flush) or in_epoch:
             may_lead = role is Role.MASTER or mode.is_sync
             group.ledger.observe(broker, may_lead=may_lead)
         if role is Role.MASTER and server._controller_mode.may_answer:
@@ -358,6 +360,14 @@ class Cluster:
         if durable is not None:
             self.tell(f"{group.name}: what lies behind {durable} may be lost")
             group.ledger.forget_from(durable, group.members)
+            for member in group.members:
+                member.followed = self._following(member)
+
+    def _following(self, broker: BrokerMachine) -> object:
+        server = broker.server
+        if server is None or not broker.is_up or not hasattr(server, "broker"):
+            return None
+        return server.broker.replication.following
 
     # Processes.
 
@@ -510,7 +520,7 @@ class Cluster:
                 said = [
                     one.server.broker.replication.refusal
                     for one in group.members
-                    if hasattr(one.server, "broker")
+                    if one.server is not None and hasattr(one.server, "broker")
                 ]
                 self.break_("stuck", f"{group.name} does not become whole: {states} {said} {group.decided}")
 

@@ -74,6 +74,9 @@ class BrokerMachine(Machine):
     """The furthest that its log ever went."""
     has_lost: bool = False
     """True if a power cut took something of its log, and it has not got all of the group's again."""
+    followed: object = None
+    """Its connection to its master when that lost messages: what it has of them counts for nothing until it
+    connects anew."""
     gone_ids: set[int] = field(default_factory=set)
     """Ids that a controller gave it, and that it has forgotten with its disk."""
     seen: tuple[object, ...] = ()
