@@ -86,7 +86,7 @@ def texts(place: Place, topic: str, group: str, client: str) -> dict[str, str]:
     return topics | groups | clients | {
         "a": group, "b": topic, "c": "TBW102", "defaultTopic": "TBW102", "i": "REPLY_TO_CLIENT\x01bobs-client\x02",
         "properties": "REPLY_TO_CLIENT\x01bobs-client\x02", "commitLogOffset": str(place.half),
-        "tranStateTableOffset": "0", "commitOrRollback": "12", "msgId": id_of_half,
+        "tranStateTableOffset": "0", "commitOrRollback": "12", "msgId": id_of_half, "transactionId": "UH",
         "offset": str(place.message), "extraInfo": place.handle, "recallHandle": place.recall,
         "username": "bob", "subject": "User:bob", "resource": "Topic:other", "key": "k", "maxNum": "9",
         "endTimestamp": str(1 << 60), "maxMsgNums": "9", "invisibleTime": "60000", "readQueueNums": "4",
@@ -160,7 +160,9 @@ def is_name(row: Any) -> bool:
 def forms(
     request: type[Request[Any]], base: Mapping[str, str], other: Mapping[str, str]
 ) -> Iterator[dict[str, str]]:
-    """Headers: all fields of `base`; each absent, each empty; each name one of `other`, and all of them."""
+    """Headers: all fields of `base`; each absent, each empty; each name one of `other`; all of them, and all but
+    one of them.
+    """
     rows = [row for row in request.FIELDS if row.kind not in ("bytes", "json", "either", "meta")]
     whole = {row.wire_name: value(row, base) for row in rows}
     yield whole
@@ -171,7 +173,11 @@ def forms(
         if is_name(row):
             yield {**whole, row.wire_name: value(row, other)}
     yield {row.wire_name: value(row, base) for row in rows if not row.optional}
-    yield {row.wire_name: value(row, other if is_name(row) else base) for row in rows}
+    others = {row.wire_name: value(row, other if is_name(row) else base) for row in rows}
+    yield others
+    for row in rows:
+        if is_name(row):
+            yield {name: text for name, text in others.items() if name != row.wire_name}
     yield {}
 
 
