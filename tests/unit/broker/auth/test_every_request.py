@@ -32,6 +32,7 @@ from orbitmq.protocol.requests.offset import GetMaxOffset, UpdateConsumerOffset
 from orbitmq.protocol.requests.pop import PopMessage
 from orbitmq.protocol.schema.declare import REQUESTS, Request
 from tests.kit.access import entry
+from tests.kit.store import read_queue
 from tests.unit.options.running import Running, running
 
 ROOT, BOB = Credentials("root", "root-secret"), Credentials("bob", "bob-secret")
@@ -384,6 +385,22 @@ async def test_what_is_open_to_all_reads_and_changes_nothing_of_anybody(tmp_path
         assert await bobs.settle("other") == []
 
 
+ANNS_TOPICS = ("mine", "%RETRY%own", "%DLQ%own", "SCHEDULE_TOPIC_XXXX")
+"""Topics whose messages come to ann, now or later."""
+
+
+def given_away(here: Running) -> list[tuple[str, int]]:
+    """Messages of bob's that will come to ann."""
+    store = here.broker.broker.store
+    return [
+        (topic, queue_id)
+        for topic in ANNS_TOPICS
+        for queue_id in store.queue_ids(topic)
+        for record in read_queue(store, topic, queue_id)
+        if SECRET in record.body
+    ]
+
+
 def bobs_part(here: Running) -> dict[str, Any]:
     """Things that bob has on the broker, and those that are nobody's."""
     broker = here.broker.broker
@@ -397,6 +414,7 @@ def bobs_part(here: Running) -> dict[str, Any]:
         "first": [broker.store.min_offset("other", queue_id) for queue_id in range(4)],
         "group": picture(broker.groups.get("others")),
         "forbidden": picture(broker.groups.forbidden.get("others")),
+        "given away": given_away(here),
         "offsets": broker.offsets.queues("others", "other"),
         "half": window.next_open(0, broker.transactions.end),
         "members": [client.client_id for client in members.values()],
