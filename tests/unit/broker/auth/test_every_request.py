@@ -205,7 +205,7 @@ class Line:
         last = self.send(GetMaxOffset.CODE, {"topic": topic, "queueId": "0"}, None)
         since: list[Command] = []
         while not any(heard.opaque == last and heard.flag & 1 for heard in since):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 data = await self._reader.read(1 << 16)
             assert data, "the connection was cut"
             since += self._splitter.feed(data)
