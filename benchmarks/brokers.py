@@ -84,6 +84,7 @@ class Running:
     folder: Path
     protection: str = ""
     """See `Row.protection`."""
+    slave_pid: int | None = None
 
     @property
     def broker_pid(self) -> int:
@@ -127,13 +128,25 @@ class Place:
     broker_port: int
     flush: str
     protection: str = ""
+    replicated: bool = False
+    slave_port: int = 0
 
     @classmethod
-    def fresh(cls, folder: Path, flush: str = "ASYNC_FLUSH", protection: str = "") -> Place:
+    def fresh(
+        cls, folder: Path, flush: str = "ASYNC_FLUSH", protection: str = "", replicated: bool = False
+    ) -> Place:
         """An empty folder and free ports."""
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        return cls(folder, free_ports(), free_ports(-2, 1), flush, protection)
+        ports = free_ports(), free_ports(-2, 1)
+        return cls(folder, *ports, flush, protection, replicated, free_ports(-2, 1))
+
+    @property
+    def role(self) -> str:
+        """Options of the master's role. Apache's waits for a slave only where two copies are asked for."""
+        if self.replicated:
+            return "brokerRole=SYNC_MASTER\ninSyncReplicas=2\n"
+        return "brokerRole=ASYNC_MASTER\n"
 
     @property
     def first_user(self) -> tuple[str, str] | None:
@@ -196,6 +209,83 @@ def _add_loader(installed: Installed, place: Place) -> None:
 
 
 @contextlib.contextmanager
+def _slave_if_asked(name: str, installed: Installed, place: Place) -> Iterator[int | None]:
+    if place.replicated:
+        with slave(name, installed, place) as pid:
+            yield pid
+    else:
+        yield None
+
+
+@contextlib.contextmanager
+def slave(name: str, installed: Installed, place: Place) -> Iterator[int]:
+    """Starts the slave of the broker at `place`, and stops it at the end; gives its process id."""
+    command = _apache_slave if name == "apache" else _orbitmq_slave
+    with stopped_at_exit(
+        _spawn(command(installed, place), place.folder / "slave.out", _environment(installed)),
+        f"the slave of {TITLES[name]}",
+    ) as process:
+        yield process.pid
+
+
+def _environment(installed: Installed) -> dict[str, str]:
+    own = {} if installed.source is None else {"PYTHONPATH": str(installed.source)}
+    return {**os.environ, **own}
+
+
+def _apache_broker_conf(place: Place, broker_id: int) -> str:
+    """conf/broker.conf as it is shipped, then where to live."""
+    folder = place.folder / "store" if broker_id == 0 else place.folder / "slave"
+    port = place.broker_port if broker_id == 0 else place.slave_port
+    return (
+        f"brokerClusterName = DefaultCluster\nbrokerName = broker-a\nbrokerId = {broker_id}\n"
+        "deleteWhen = 04\nfileReservedTime = 48\n"
+        f"{place.role if broker_id == 0 else 'brokerRole=SLAVE'}\nflushDiskType = {place.flush}\n"
+        f"namesrvAddr = 127.0.0.1:{place.namesrv_port}\nlistenPort = {port}\nhaListenPort = {port + 1}\n"
+        "bindAddress = 127.0.0.1\nbrokerIP1 = 127.0.0.1\nbrokerIP2 = 127.0.0.1\n"
+        f"storePathRootDir = {folder}\nstorePathCommitLog = {folder}/commitlog\n{place.options}"
+    )
+
+
+def _apache_java(installed: Installed, place: Place) -> list[str]:
+    return [
+        installed.java,
+        f"-Duser.home={place.folder}",
+        f"-Drocketmq.home.dir={place.folder}",
+        f"-Drocketmq.log.dir={place.folder}/logs",
+        *APACHE_OPENS,
+    ]
+
+
+def _apache_broker(installed: Installed, place: Place, broker_id: int) -> list[str]:
+    conf = place.folder / f"broker-{broker_id}.conf"
+    conf.write_text(_apache_broker_conf(place, broker_id))
+    gc_log = f"-Xlog:gc*:file={place.folder}/rmq_srv_gc_%p_%t.log:time,tags:filecount=5,filesize=30M"
+    path = ["-cp", f"{installed.jars}/*", "org.apache.rocketmq.broker.BrokerStartup", "-c", str(conf)]
+    return [*_apache_java(installed, place), *APACHE_BROKER_JVM, gc_log, *path]
+
+
+def _apache_slave(installed: Installed, place: Place) -> list[str]:
+    return _apache_broker(installed, place, 1)
+
+
+def _orbitmq_slave(installed: Installed, place: Place) -> list[str]:
+    options = place.folder / "slave.conf"
+    options.write_text(f"brokerRole=SLAVE\n{place.options}")
+    options.chmod(0o600)
+    return [
+        installed.orbitmq,
+        "broker",
+        f"--data-dir={place.folder}/slave",
+        f"--namesrv=127.0.0.1:{place.namesrv_port}",
+        f"--port={place.slave_port}",
+        "--broker-id=1",
+        f"--set=flushDiskType={place.flush}",
+        f"--config={options}",
+    ]
+
+
+@contextlib.contextmanager
 def _apache(installed: Installed, place: Place) -> Iterator[Running]:
     folder, namesrv_port, broker_port = place.folder, place.namesrv_port, place.broker_port
     namesrv_conf = folder / "namesrv.conf"
@@ -203,25 +293,9 @@ def _apache(installed: Installed, place: Place) -> Iterator[Running]:
         f"listenPort={namesrv_port}\nbindAddress=127.0.0.1\n"
         f"kvConfigPath={folder}/kv.json\nconfigStorePath={folder}/namesrv.properties\n"
     )
-    broker_conf = folder / "broker.conf"
-    # conf/broker.conf as it is shipped, then where to live
-    broker_conf.write_text(
-        "brokerClusterName = DefaultCluster\nbrokerName = broker-a\nbrokerId = 0\ndeleteWhen = 04\n"
-        f"fileReservedTime = 48\nbrokerRole = ASYNC_MASTER\nflushDiskType = {place.flush}\n"
-        f"namesrvAddr = 127.0.0.1:{namesrv_port}\nlistenPort = {broker_port}\n"
-        "bindAddress = 127.0.0.1\nbrokerIP1 = 127.0.0.1\nbrokerIP2 = 127.0.0.1\n"
-        f"storePathRootDir = {folder}/store\nstorePathCommitLog = {folder}/store/commitlog\n{place.options}"
-    )
-    java = [
-        installed.java,
-        f"-Duser.home={folder}",
-        f"-Drocketmq.home.dir={folder}",
-        f"-Drocketmq.log.dir={folder}/logs",
-        *APACHE_OPENS,
-    ]
+    java = _apache_java(installed, place)
     path = ["-cp", f"{installed.jars}/*"]
     namesrv_log, broker_log = folder / "namesrv.out", folder / "broker.out"
-    gc_log = f"-Xlog:gc*:file={folder}/rmq_srv_gc_%p_%t.log:time,tags:filecount=5,filesize=30M"
     namesrv = _spawn(
         [
             *java,
@@ -237,19 +311,11 @@ def _apache(installed: Installed, place: Place) -> Iterator[Running]:
         wait_for_port(namesrv_port, namesrv, namesrv_log)
         # The name server is up already: only the broker's own start counts.
         started = time.monotonic()
-        broker = _spawn(
-            [
-                *java,
-                *APACHE_BROKER_JVM,
-                gc_log,
-                *path,
-                "org.apache.rocketmq.broker.BrokerStartup",
-                "-c",
-                str(broker_conf),
-            ],
-            broker_log,
-        )
-        with stopped_at_exit(broker, "Apache's broker"):
+        broker = _spawn(_apache_broker(installed, place, 0), broker_log)
+        with (
+            stopped_at_exit(broker, "Apache's broker"),
+            _slave_if_asked("apache", installed, place) as slave_pid,
+        ):
             took = seconds_to_first_send(
                 namesrv_port, broker_port, broker, started, broker_log, place.first_user
             )
@@ -257,16 +323,17 @@ def _apache(installed: Installed, place: Place) -> Iterator[Running]:
                 "apache",
                 f"127.0.0.1:{namesrv_port}",
                 f"127.0.0.1:{broker_port}",
-                [namesrv.pid, broker.pid],
+                [namesrv.pid, *_known(slave_pid), broker.pid],
                 took,
                 folder,
+                slave_pid=slave_pid,
             )
 
 
 @contextlib.contextmanager
 def _orbitmq(installed: Installed, place: Place) -> Iterator[Running]:
     log, options = place.folder / "orbitmq.out", place.folder / "broker.conf"
-    options.write_text(place.options)
+    options.write_text(place.role + place.options)
     options.chmod(0o600)
     command = [
         installed.orbitmq,
@@ -277,12 +344,9 @@ def _orbitmq(installed: Installed, place: Place) -> Iterator[Running]:
         f"--set=flushDiskType={place.flush}",
         f"--config={options}",
     ]
-    environment = dict(os.environ)
-    if installed.source is not None:
-        environment["PYTHONPATH"] = str(installed.source)
     started = time.monotonic()
-    process = _spawn(command, log, environment)
-    with stopped_at_exit(process, "OrbitMQ"):
+    process = _spawn(command, log, _environment(installed))
+    with stopped_at_exit(process, "OrbitMQ"), _slave_if_asked("orbitmq", installed, place) as slave_pid:
         took = seconds_to_first_send(
             place.namesrv_port, place.broker_port, process, started, log, place.first_user
         )
@@ -290,10 +354,15 @@ def _orbitmq(installed: Installed, place: Place) -> Iterator[Running]:
             "orbitmq",
             f"127.0.0.1:{place.namesrv_port}",
             f"127.0.0.1:{place.broker_port}",
-            [process.pid],
+            [*_known(slave_pid), process.pid],
             took,
             place.folder,
+            slave_pid=slave_pid,
         )
+
+
+def _known(pid: int | None) -> list[int]:
+    return [] if pid is None else [pid]
 
 
 def _spawn(

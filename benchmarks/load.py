@@ -41,18 +41,24 @@ class Load:
 
     def measure(self, row: Row, number: int, broker: Running, sizes: Sizes) -> dict[str, Any]:
         """One window of `row` on `broker`: rate, CPU and disk bytes per message, memory, latency, errors."""
-        seen: list[tuple[float, int]] = []
-        pid = broker.broker_pid
+        seen: list[tuple[float, int, float]] = []
+        pid, slave_pid = broker.broker_pid, broker.slave_pid
+
+        def look() -> None:
+            slave_cpu = 0.0 if slave_pid is None else cpu_seconds(slave_pid)
+            seen.append((cpu_seconds(pid), disk_bytes(pid), slave_cpu))
+
         topic = filled_topic(row.size, number) if row.consumes else None
-        answer = self._run(
-            row, broker, sizes, topic, lambda: seen.append((cpu_seconds(pid), disk_bytes(pid)))
-        )
+        answer = self._run(row, broker, sizes, topic, look)
         messages = answer["messages"]
-        (cpu, disk), (cpu_after, disk_after) = seen
+        (cpu, disk, slave_cpu), (cpu_after, disk_after, slave_cpu_after) = seen
         return {
             "rate": messages / answer["seconds"],
             "cpu_us": (cpu_after - cpu) * 1e6 / messages if messages else None,
             "disk_bytes": (disk_after - disk) / messages if messages else None,
+            "slave_cpu_us": (slave_cpu_after - slave_cpu) * 1e6 / messages
+            if slave_pid and messages
+            else None,
             "memory_bytes": anonymous_bytes(pid),
             **answer,
         }

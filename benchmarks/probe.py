@@ -18,6 +18,7 @@ from benchmarks.processes import tail
 
 GET_ROUTE = 105
 SEND_MESSAGE = 10
+GET_RUNTIME_INFO = 28
 TEMPLATE_TOPIC = "TBW102"
 """The topic whose route clients ask for before a topic exists."""
 
@@ -41,6 +42,14 @@ def seconds_to_first_send(
         if process.poll() is not None or time.monotonic() > deadline:
             raise click.ClickException(f"the broker never accepted a message; end of {log}:\n{tail(log)}")
         time.sleep(0.005)
+
+
+def log_end(port: int) -> int:
+    """The end of the log of the broker on a port, a physical offset; 0 when nobody answers."""
+    answer = _ask(port, GET_RUNTIME_INFO, {}, b"")
+    if answer is None or answer["code"] != 0:
+        return 0
+    return int(answer["body"]["table"]["commitLogMaxOffset"])
 
 
 def _has_route(port: int) -> bool:
@@ -70,7 +79,7 @@ def _accepts(port: int, user: tuple[str, str] | None) -> bool:
 def _ask(
     port: int, code: int, fields: dict[str, Any], body: bytes, user: tuple[str, str] | None = None
 ) -> dict[str, Any] | None:
-    """One request and the header of its answer; None when nobody answers."""
+    """The header of an answer, with the body of GET_RUNTIME_INFO; None when nobody answers."""
     ext = {
         key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in fields.items()
     }
@@ -85,8 +94,11 @@ def _ask(
         with socket.create_connection(("127.0.0.1", port), timeout=3) as connection:
             connection.sendall(struct.pack(">ii", 4 + len(header) + len(body), len(header)) + header + body)
             answer = connection.makefile("rb")
-            _, header_size = struct.unpack(">ii", answer.read(8))
-            parsed: dict[str, Any] = json.loads(answer.read(header_size & 0xFFFFFF))
+            size, header_size = struct.unpack(">ii", answer.read(8))
+            header_size &= 0xFFFFFF
+            parsed: dict[str, Any] = json.loads(answer.read(header_size))
+            if code == GET_RUNTIME_INFO:
+                parsed["body"] = json.loads(answer.read(size - 4 - header_size))
             return parsed
     except (OSError, struct.error, ValueError):
         return None

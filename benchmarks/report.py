@@ -6,21 +6,34 @@ from html import escape
 from pathlib import Path
 
 from benchmarks.results import Run
-from benchmarks.rows import ROWS
-from benchmarks.table import BROKERS, COLUMNS, errors, measured, number, pair, ratio, start_lines, times
+from benchmarks.rows import ROWS, Row
+from benchmarks.table import (
+    BROKERS,
+    COLUMNS,
+    OF_SLAVES,
+    errors,
+    measured,
+    number,
+    pair,
+    ratio,
+    start_lines,
+    times,
+)
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = DOCS / "trust" / "measurements.md"
-COMPILED, INTERPRETED, PROTECTED = "compiled", "interpreted", "protected"
+COMPILED, INTERPRETED, PROTECTED, REPLICATED = "compiled", "interpreted", "protected", "replicated"
 COLORS = {"orbitmq": "#2563eb", "apache": "#9ca3af"}
 GOALS: dict[str, tuple[float | None, float | None]] = {
     "sync1": (2.0, 1 / 3), "sync16": (2.2, 1 / 4), "sync64": (2.5, 1 / 4), "async": (2.5, 1 / 4),
     "batch": (1.5, 1 / 2), "push": (1.6, 1 / 3), "orderly": (1.3, 1 / 2), "ordered": (2.0, 1 / 4),
     "transaction": (2.0, 1 / 4), "delay": (2.0, 1 / 4), "pop": (4.0, 1 / 5), "raw": (6.0, 1 / 6),
     "syncflush": (1.0, 1 / 3), "latency2000": (None, 1 / 4),
+    "replicated-sync16": (2.0, 1 / 3), "replicated-sync64": (2.0, 1 / 3), "replicated-async": (2.0, 1 / 3),
+    "catch-up": (3.0, None),
 }  # fmt: skip
-"""By the first word of a core row: the least throughput and the most CPU per message that were aimed at,
-OrbitMQ ÷ Apache."""
+"""By the name of a row without its size: the least throughput and the most CPU per message that were aimed
+at, OrbitMQ ÷ Apache."""
 
 
 def write_report(runs: list[Run], page: Path = PAGE) -> list[Path]:
@@ -33,9 +46,10 @@ def write_report(runs: list[Run], page: Path = PAGE) -> list[Path]:
             continue
         lines = [*_facts(merged), "", *markdown(merged)]
         if name == COMPILED:
-            guarded = _merged([run for run in runs if run.facts.get("compiled") is True], protected=True)
-            if guarded is not None:
-                text = between(text, PROTECTED, "\n".join([*_facts(guarded), "", *markdown(guarded)]))
+            for table in (PROTECTED, REPLICATED):
+                apart = _merged([run for run in runs if run.facts.get("compiled") is True], table)
+                if apart is not None:
+                    text = between(text, table, "\n".join([*_facts(apart), "", *markdown(apart)]))
             chart = page.parent / "performance-cpu.svg"
             chart.write_text(bars(merged))
             written.append(chart)
@@ -45,14 +59,18 @@ def write_report(runs: list[Run], page: Path = PAGE) -> list[Path]:
     return written
 
 
-def _merged(runs: list[Run], *, protected: bool = False) -> Run | None:
-    """One run with the newest figures of each row: a row is never mixed from several runs.
+def _table_of(row: Row) -> str:
+    """The table that a row is in, of those that are apart; empty for the main one."""
+    if row.protection:
+        return PROTECTED
+    return REPLICATED if row.replicated or row.op == "catch-up" else ""
 
-    Rows with access control or TLS are apart from the others.
-    """
-    names = {row.name for row in ROWS if bool(row.protection) == protected}
+
+def _merged(runs: list[Run], table: str = "") -> Run | None:
+    """One run with the newest figures of each row: a row is never mixed from several runs."""
+    names = {row.name for row in ROWS if _table_of(row) == table}
     runs = [run.only(names) for run in runs]
-    runs = [run for run in runs if run.rounds or (run.starts and not protected)]
+    runs = [run for run in runs if run.rounds or (run.starts and not table)]
     if not runs:
         return None
     last = runs[-1]
@@ -98,9 +116,12 @@ def markdown(run: Run) -> list[str]:
         "| p50 ms | Apache | p99 ms | Apache | |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
+    more = [one for one in OF_SLAVES if any(run.median(row.name, "orbitmq", one.key) for row in rows)]
+    lines[0] = lines[0][:-1] + "".join(f"{one.title} | Apache | " for one in more) + "|"
+    lines[1] += " --- | --- |" * len(more)
     rate, cpu, *latencies = COLUMNS[:4]
     for row in rows:
-        least, most = GOALS.get(row.name.rpartition("-")[0], (None, None)) if row.core else (None, None)
+        least, most = GOALS.get(row.name.rpartition("-")[0], (None, None))
         rounds = sum(name == row.name for name, _ in run.rounds)
         problems = errors(run, row)
         faster, cheaper = ratio(run, row.name, "rate"), ratio(run, row.name, "cpu_us")
@@ -113,7 +134,7 @@ def markdown(run: Run) -> list[str]:
             *pair(run, row, cpu),
             times(cheaper),
             "" if most is None else f"≤ {most:.2f}{missed(cheaper is not None and cheaper > most)}",
-            *(cell for column in latencies for cell in pair(run, row, column)),
+            *(cell for column in (*latencies, *more) for cell in pair(run, row, column)),
             f"errors {problems}" if problems else "",
         ]
         lines.append(f"| {' | '.join(cells)} |")

@@ -9,6 +9,8 @@ import click
 
 CONSUMING = frozenset({"push", "orderly", "pop", "pull"})
 """Loads that read a topic which was filled before."""
+ALONE = frozenset({"recovery", "catch-up"})
+"""What is measured by this program, on a broker that is started for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +19,7 @@ class Row:
 
     name: str
     op: str
-    """Operation of the load generator; `recovery` is this program's own."""
+    """Operation of the load generator, or one of `ALONE`."""
     size: int
     """Body size in bytes."""
     what: str
@@ -31,6 +33,8 @@ class Row:
     flush: str = "ASYNC_FLUSH"
     protection: str = ""
     """`acl`: access is controlled, and every request signed; `tls`: connections are encrypted."""
+    replicated: bool = False
+    """SYNC_MASTER with one slave: a message is accepted once both have it."""
     cold: bool = False
     """Read from the disk: the broker has just started and its files are in no cache."""
     core: bool = False
@@ -112,6 +116,28 @@ def _protected(rows: list[Row]) -> list[Row]:
     ]
 
 
+def _replicated() -> list[Row]:
+    how = "SYNC_MASTER with a slave"
+    return [
+        *(
+            Row(
+                f"replicated-sync{n}-1024", "sync", 1024, f"sync send, {n} threads, {how}", n, replicated=True
+            )
+            for n in (16, 64)
+        ),
+        Row("replicated-async-1024", "async", 1024, f"async send, 1,000 open, {how}", replicated=True),
+        Row(
+            "replicated-latency-1024",
+            "latency",
+            1024,
+            f"end to end, 2,000/s, {how}",
+            rate=2000,
+            replicated=True,
+        ),
+        Row("catch-up-1024", "catch-up", 1024, "a slave comes back, one thread sends"),
+    ]
+
+
 def _rows() -> list[Row]:
     rows = [row for size in (128, 1024) for row in (*_sends(size), *_consumes(size))]
     for size in (64 << 10, 1 << 20):
@@ -125,6 +151,7 @@ def _rows() -> list[Row]:
         for rate in (200, 2000, 10_000)
     ]  # fmt: skip
     rows.append(Row("recovery", "recovery", 1024, "start after kill -9", core=True))
+    rows += _replicated()
     return rows + _protected(rows)
 
 
@@ -162,7 +189,7 @@ class Sizes:
     starts: int = 3
     """Cold starts of each broker."""
     log_mb: int = 2048
-    """Size of the log that a killed broker recovers."""
+    """Size of the log that a killed broker recovers, or that a slave lacks."""
 
     def as_dict(self) -> dict[str, int]:
         """For the results file."""

@@ -35,6 +35,11 @@ COLUMNS = (
     Column("memory_bytes", "MB", 1e6, ",.0f"),
     Column("disk_bytes", "disk B", 1, ",.0f"),
 )
+OF_SLAVES = (
+    Column("slave_cpu_us", "slave's CPU µs", 1, ".1f"),
+    Column("p99_us_before", "p99 ms before", 1e3, ".2f"),
+)
+"""Shown where a slave took part."""
 BROKERS = ("orbitmq", "apache")
 
 
