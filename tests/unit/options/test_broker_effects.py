@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ from orbitmq.protocol.requests.route import (
 from orbitmq.protocol.requests.topic import GetAllTopicConfig, UpdateAndCreateTopic
 from orbitmq.protocol.schema.declare import Void
 from orbitmq.server.turn.listener import BACKLOG
+from orbitmq.store import failpoints
 from tests.kit.scripted_admin import Scripted
 from tests.kit.world import NOW, World
 from tests.unit.options.running import running
@@ -282,13 +284,14 @@ async def test_under_sync_flush_an_answer_waits_for_the_disk_and_not_for_ever(tm
         reply = await here.send(properties="WAIT\x01true\x02")
         assert reply.code == 0
         assert not here.broker.store.unflushed_bytes
+    disk_is_back = threading.Event()
     async with running(tmp_path / "hasty", flushDiskType="SYNC_FLUSH", syncFlushTimeout=200) as here:
-        here.broker._flushing = True  # as if the disk did not come back from a flush
-        started = time.monotonic()
-        reply = await here.send(properties="WAIT\x01true\x02")
-        assert reply.code == 10, "FLUSH_DISK_TIMEOUT"
-        assert 0.15 <= time.monotonic() - started < 30
-        here.broker._flushing = False
+        with failpoints.armed_point("commitlog.flush", lambda: disk_is_back.wait(60)):
+            started = time.monotonic()
+            reply = await here.send(properties="WAIT\x01true\x02")
+            assert reply.code == 10, "FLUSH_DISK_TIMEOUT"
+            assert 0.15 <= time.monotonic() - started < 30
+            disk_is_back.set()
 
 
 async def test_delay_levels_are_those_given(tmp_path: Path) -> None:
