@@ -64,7 +64,7 @@ UNFLUSHED = "unflushed"
 class Segment:
     """One file of the log. `wrote`, `reserved` and `synced` are positions within it."""
 
-    __slots__ = ("file", "is_named", "removed", "reserved", "size", "start", "synced", "view", "wrote")
+    __slots__ = ("file", "removed", "reserved", "size", "start", "synced", "view", "wrote")
 
     def __init__(self, start: int, file: StoreFile) -> None:
         self.start = start
@@ -74,8 +74,6 @@ class Segment:
         self.wrote = 0
         self.reserved = 0
         self.synced = 0
-        self.is_named = False
-        """Its name is on the disk."""
         self.removed = False
 
     @property
@@ -184,7 +182,6 @@ class CommitLog:
             )
         segment = Segment(start, file)
         segment.wrote = segment.synced = segment.reserved = segment.size
-        segment.is_named = True
         self.segments.append(segment)
 
     # Where things are.
@@ -437,18 +434,21 @@ class CommitLog:
             return following
         with self._making:
             if self._next is None:
-                last = self.segments[-1] if self.segments else None
-                if last is not None and not last.is_named:
-                    # A power cut may keep a later name and lose an earlier one: the log would have a gap.
-                    self._disk.sync_folder(self.folder)
-                    last.is_named = True
-                self._next = self._create(0 if last is None else last.end)
+                self._next = self._create(self.segments[-1].end if self.segments else 0)
             return self._next
 
     def _create(self, start: int) -> Segment:
         if failpoints.armed:
             failpoints.hit("commitlog.create")
-        return Segment(start, self._disk.open(self.folder / segment_name(start), self.segment_bytes))
+        file = self._disk.open(self.folder / segment_name(start), self.segment_bytes)
+        try:
+            # A power cut may lose a name or a size and keep those of later segments, which leaves a gap.
+            file.sync()
+            self._disk.sync_folder(self.folder)
+        except OSError:
+            file.close()
+            raise
+        return Segment(start, file)
 
     @property
     def wants_room(self) -> bool:
@@ -534,9 +534,6 @@ class CommitLog:
                 if failpoints.armed:
                     failpoints.hit("commitlog.flush")
                 segment.file.sync()
-                if not segment.is_named:
-                    self._disk.sync_folder(self.folder)
-                    segment.is_named = True
             except OSError as error:
                 self.flush_error = error
                 self._leave_word()
