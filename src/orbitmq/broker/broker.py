@@ -70,6 +70,7 @@ from orbitmq.broker.transaction.transactions import Transactions
 from orbitmq.handling.call import BoundHandler, Call, FastPath, Peer, Result, Signal
 from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.protocol.bodies.offset import ActedFor
+from orbitmq.protocol.handles.pop import REVIVE_GROUP
 from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.requests.pop import AckMessage, PopMessage
 from orbitmq.protocol.requests.pull import PullMessage
@@ -320,27 +321,34 @@ class Broker:
         """Cuts the log, and has offsets of groups and positions of delayed messages follow; gives where it
         ends. See `MessageStore.truncate_to`.
         """
-        store = self.store
-        before = {
-            (group, topic, queue_id): store.queue_end(topic, queue_id)
-            for group, topic, queues in self.offsets
-            for queue_id in queues
-        }
         self.timer.close()
-        end = store.truncate_to(physical_offset, now)
-        for (group, topic, queue_id), last in before.items():
-            cut_to = store.queue_end(topic, queue_id)
-            if cut_to < last and self.offsets.get(group, topic, queue_id) > cut_to:
-                self.offsets.store(group, topic, queue_id, cut_to, now)
+        end = self.store.truncate_to(physical_offset, now)
+        self._bound_offsets(now)
         self.delay.follow_truncation()
         self.dirty_tables.mark(self.offsets.NAME)
         return end
+
+    def _bound_offsets(self, now: int) -> None:
+        """Takes groups back to the ends of their queues.
+
+        An offset beyond one was committed where the log went further. A group that kept it would skip what is
+        stored here from now on.
+        """
+        for group, topic, queues in list(self.offsets):
+            # Revival notes the last record that it has finished, others the next one that they want.
+            after_last = 1 if group == REVIVE_GROUP else 0
+            for queue_id, queue_offset in list(queues.items()):
+                end = self.store.queue_end(topic, queue_id) - after_last
+                if queue_offset > end:
+                    log.info("%s of %s:%d goes back, %d to %d", group, topic, queue_id, queue_offset, end)
+                    self.offsets.store(group, topic, queue_id, end, now)
 
     def begin_mastership(self, now: int) -> Iterator[None]:
         """Takes up a master's work where the log and the tables say that it stands, a slice at a step. The
         store has opened the files of timers anew before.
         """
         self._adopt_topics(now)
+        self._bound_offsets(now)
         self.topics.begin_epoch(self.replication.epoch, now)
         self.timer.open(now)
         self._start_deliveries()

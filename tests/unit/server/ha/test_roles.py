@@ -13,10 +13,12 @@ from orbitmq.options import RefusedValue
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import BrokerRefused, PeerBusy
+from orbitmq.protocol.handles.pop import REVIVE_GROUP
 from orbitmq.protocol.requests.admin import UpdateBrokerConfig
 from orbitmq.protocol.requests.group import UpdateAndCreateSubscriptiongroup
 from orbitmq.protocol.requests.offset import UpdateConsumerOffset
 from orbitmq.protocol.requests.send import SendMessage
+from tests.kit.world import NOW
 from tests.unit.options.running import running
 from tests.unit.server.ha.test_replication import Group, group, log_of, pull, until
 
@@ -125,6 +127,20 @@ async def test_a_log_is_cut_while_the_role_is_unknown_and_offsets_follow(tmp_pat
         assert broker.broker.replication.epoch == 3
         await here.send(body=b"in its place", queue_id=0)
         assert broker.store.max_offset("T", 0) == 5
+
+
+async def test_a_new_master_takes_back_offsets_of_a_log_that_went_further(tmp_path: Path) -> None:
+    async with running(tmp_path / "m") as here:
+        broker, offsets = here.broker, here.broker.broker.offsets
+        for n in range(3):
+            await here.send(body=b"body %d" % n, queue_id=0)
+        await broker.change_role(RoleChange(Role.UNKNOWN, 0))
+        # A slave hears of its master's offsets at once, and gets the messages a little later.
+        for name, offset in {"ahead": 7, "at the end": 3, "behind": 1, REVIVE_GROUP: 3}.items():
+            offsets.store(name, "T", 0, offset, NOW)
+        await broker.change_role(RoleChange(Role.MASTER, 0, epoch=2))
+        assert [offsets.get(name, "T", 0) for name in ("ahead", "at the end", "behind")] == [3, 3, 1]
+        assert offsets.get(REVIVE_GROUP, "T", 0) == 2, "it is that of the last record that was finished"
 
 
 async def test_an_operator_changes_roles_by_updates_of_the_configuration(tmp_path: Path) -> None:
