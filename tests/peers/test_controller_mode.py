@@ -177,6 +177,25 @@ async def test_a_master_that_is_gone_is_replaced_and_comes_back_as_slave(
     assert files[0] == files[1]
 
 
+async def test_a_master_that_only_lost_its_connection_to_the_controller_is_not_replaced(
+    group: Group,
+) -> None:
+    first, _ = await two(group)
+    assert group.controller is not None
+    live = group.controller.controller.live
+
+    def connection() -> int:
+        broker = live.get(("broker-a", 1))
+        return 0 if broker is None else broker.connection_id
+
+    before = connection()
+    group.controller.turns.close_connection(before, "the test")
+    await until(lambda: connection() not in (0, before))
+    assert (await group.send(first, b"still here")).code == ResponseCode.SUCCESS
+    cache = (await group.pool.call(first.address, GetBrokerEpochCache())).body
+    assert [entry.epoch for entry in cache.epoch_list] == [1]
+
+
 async def test_an_operator_moves_the_master_and_nothing_acknowledged_is_lost(group: Group) -> None:
     first, second = await two(group)
     acknowledged: list[bytes] = []
@@ -320,12 +339,12 @@ async def test_among_equals_the_smallest_priority_is_elected(group: Group) -> No
 async def test_slaves_that_have_all_join_no_sooner_than_the_next_look_at_the_set(group: Group) -> None:
     first = await group.start("one", checkSyncStateSetPeriod=3_600_000)
     await until(lambda: role(first) is Role.MASTER)
-    await group.start("two")  # may still meet the first look
-    third = await group.start("three")
+    await until(lambda: bool(first._controller_mode._set_looked_ms))  # the first look is at once
+    second = await group.start("two")
     for n in range(3):
         assert (await group.send(first, b"%d" % n)).code == ResponseCode.SUCCESS
-        await until(lambda: third.store.max_physical == first.store.max_physical)
-    assert 3 not in await group.members()
+        await until(lambda: second.store.max_physical == first.store.max_physical)
+    assert await group.members() == {1}
 
 
 async def test_without_notices_a_broker_asks_for_the_master_itself(group: Group) -> None:

@@ -57,6 +57,10 @@ class LiveBrokers:
         """The living members of a group by id."""
         return {broker_id: one for (group, broker_id), one in self._live.items() if group == name}
 
+    def address_of(self, connection_id: int) -> str | None:
+        """The address of the living broker whose last heartbeat came over a connection."""
+        return next((one.address for one in self._live.values() if one.connection_id == connection_id), None)
+
     def forget(self, member: Member) -> None:
         """Drops a member for good."""
         self._live.pop(member, None)

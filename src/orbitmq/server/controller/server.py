@@ -12,6 +12,7 @@ from orbitmq.net.address import format_address
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.server.controller.consensus import ConsensusError, ConsensusStore
+from orbitmq.server.controller.listening import listens
 from orbitmq.server.controller.metrics import ControllerMetrics
 from orbitmq.server.controller.session import RETRY_SECONDS, Session
 from orbitmq.server.lifecycle.background import BackgroundTasks
@@ -29,6 +30,8 @@ log = logging.getLogger(__name__)
 NOTICE_TIMEOUT_MS = 500
 """Time that a controller tries to reach a broker that it has something to tell."""
 IDLE_CHECK_MS = 10_000
+LISTENS_SECONDS = 0.05
+"""Interval at which a broker whose connection has ended is looked after."""
 START_SECONDS = 10
 """Time that a start waits for the consensus store."""
 
@@ -148,10 +151,22 @@ class ControllerServer:
                 self._background.start(self._tell(notice), "notice to a broker")
 
     def _connection_closed(self, connection_id: int) -> None:
-        if not self._stopped:
-            now = self._clock.now()
-            self.controller.connection_closed(connection_id, now)
-            self._after_turn(now)
+        if not self._stopped and self.controller.live.address_of(connection_id) is not None:
+            self._background.start(self._look_after(connection_id), "look after a broker")
+
+    async def _look_after(self, connection_id: int) -> None:
+        """Takes out a broker that has ended at once, and leaves one that still listens until its lease ends.
+
+        A master that was replaced while it lives would lose what its slaves have not got yet.
+        """
+        live = self.controller.live
+        while (address := live.address_of(connection_id)) is not None:
+            if not await listens(address):
+                now = self._clock.now()
+                self.controller.connection_closed(connection_id, now)
+                self._after_turn(now)
+                return
+            await asyncio.sleep(LISTENS_SECONDS)
 
     def _check(self, now: int) -> None:
         self.controller.check(now)
