@@ -17,6 +17,8 @@ from orbitmq.admin.commands.group_create import create_group
 from orbitmq.admin.commands.reset_offset import MembersOnline
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.errors import BrokerRefused
+from orbitmq.protocol.requests.admin import GetBrokerRuntimeInfo
 from tests.console.conftest import browser, open_page  # noqa: F401 (a fixture)
 from tests.kit.dead_letters import origin, plant
 from tests.kit.running_console import RunningConsole
@@ -28,6 +30,17 @@ PATIENCE_MS = 60_000
 OLD = "/api/clusters/old"
 
 
+async def _until_it_tells_of_itself(admin: Admin, address: str) -> None:
+    """A broker of 4.9 refuses to, until its counts are there."""
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                await admin.call(address, GetBrokerRuntimeInfo())
+                return
+            except BrokerRefused:
+                await asyncio.sleep(0.1)
+
+
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OldApache]:
     """Orders with a backlog of a group without members, and dead letters."""
@@ -36,6 +49,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OldApache]:
     async def fill(namesrv: str) -> None:
         async with Admin(namesrv) as admin, Producer("old-shop", namesrv) as producer:
             [master] = await admin.masters()
+            await _until_it_tells_of_itself(admin, master.address)
             await admin.create_topic("orders", queues=2)
             for number in range(20):
                 body = f'{{"order": {number}}}'

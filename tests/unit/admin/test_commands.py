@@ -184,7 +184,9 @@ async def test_progress_sums_over_queues() -> None:
 
 async def test_a_reset_names_the_broker_where_its_answer_does_not() -> None:
     reply = ResetOffsetReply(body=ResetOffsetBody({MessageQueue("", "", 1): 7, MessageQueue("t", "a", 0): 3}))
-    async with alone({InvokeBrokerToResetOffset: reply}) as peer, Admin(peer.address) as admin:
+    info = RuntimeInfoReply(body=KVTable({"brokerVersionDesc": "V5_4_0"}))
+    answers = {InvokeBrokerToResetOffset: reply, GetBrokerRuntimeInfo: info}
+    async with alone(answers) as peer, Admin(peer.address) as admin:
         table = await reset_offset(admin, "g", "t", EARLIEST)
     assert table == {MessageQueue("t", "a", 0): 3, MessageQueue("t", "a", 1): 7}
     assert peer.asked[-1].timestamp == 0

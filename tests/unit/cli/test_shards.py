@@ -188,11 +188,10 @@ def broker(folder: Path, *arguments: object) -> tuple[int, str]:
 
 
 def test_a_port_of_one_shard_taken_ends_all(tmp_path: Path) -> None:
-    with socket.socket() as holder:
-        holder.bind(("127.0.0.1", 0))
-        holder.listen()
-        taken = holder.getsockname()[1]
-        code, errors = broker(tmp_path, "--shards", 2, "--port", taken - 10, "--name", "b")
+    first = free_ports(-2, 1, 8, 10, 11)
+    taken = first + 10
+    with socket.create_server(("127.0.0.1", taken)):
+        code, errors = broker(tmp_path, "--shards", 2, "--port", first, "--name", "b")
     assert code == 3
     assert f"cannot listen on 127.0.0.1:{taken}: the port is taken" in errors
     assert errors.splitlines()[-1].startswith("orbitmq: shard b-1 did not start (ended with code 3)")

@@ -39,7 +39,8 @@ async def reset_offset(
 ) -> dict[MessageQueue, int]:
     """Sets a group's offsets on a topic to a store time (ms; LATEST, EARLIEST), or one queue's to `offset`.
 
-    Gives the new offsets by queue. Raises MembersOnline.
+    Gives the new offsets by queue. Raises MembersOnline, and BrokerRefused where a broker does not tell its
+    version, on which the way depends.
     """
 
     async def reset(one: BrokerAt) -> dict[MessageQueue, int]:
@@ -67,10 +68,7 @@ class MembersOnline(OrbitError):
 
 async def _is_before_5(admin: Admin, one: BrokerAt) -> bool:
     """True if a broker resets through members alone, and takes a queue's offset for all queues."""
-    try:
-        info = (await admin.call(one.address, GetBrokerRuntimeInfo())).body.table
-    except OrbitError:
-        return False
+    info = (await admin.call(one.address, GetBrokerRuntimeInfo())).body.table
     return info.get("brokerVersionDesc", "").startswith(("V3_", "V4_"))
 
 
