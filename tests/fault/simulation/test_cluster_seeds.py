@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -48,3 +50,27 @@ def test_a_seed_repeats_its_run_exactly() -> None:
     first = traces("100, 103", 1)
     assert first == traces("100, 103", 2)
     assert len(first.splitlines()) > 50
+
+
+def test_event_loops_of_other_threads_go_on_by_the_real_clock() -> None:
+    ticks = threading.Semaphore(0)
+
+    async def tick() -> None:
+        while True:
+            ticks.release()
+            await asyncio.sleep(0.001)
+
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    ticking = asyncio.run_coroutine_threadsafe(tick(), loop)
+    try:
+        run(100, has_controller=True)
+        while ticks.acquire(blocking=False):
+            pass
+        assert ticks.acquire(timeout=30), "a timer that was set meanwhile goes off"
+    finally:
+        ticking.cancel()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()

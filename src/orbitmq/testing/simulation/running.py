@@ -7,9 +7,11 @@ import contextlib
 import errno
 import gc
 import logging
+import pkgutil
 import random
 import sys
 import tempfile
+import threading
 import traceback
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -161,29 +163,34 @@ def _small_wheel() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _nothing_by_chance(loop: VirtualLoop) -> Iterator[None]:
-    """Has the programs take time, process ids and random numbers from the run: its seed repeats it."""
+    """Has the programs take time, process ids and random numbers from the run: its seed repeats it.
+
+    Other threads of this process go on with the real ones: an event loop there would never wake once its
+    timers were set by virtual time.
+    """
     chance = random.Random(loop.chance.getrandbits(64))
+    thread = threading.get_ident()
+    simulated: dict[str, Callable[..., Any]] = {
+        "time.monotonic": lambda: loop.now_seconds,
+        f"{queue_reader.__name__}.monotonic": lambda: loop.now_seconds,
+        "os.getpid": lambda: PROCESS_ID,
+        "secrets.randbits": chance.getrandbits,
+        "secrets.token_bytes": chance.randbytes,
+        "secrets.token_hex": lambda size=32: chance.randbytes(size).hex(),
+        "uuid.uuid4": lambda: uuid.UUID(int=chance.getrandbits(128), version=4),
+        "random.random": chance.random,
+        "random.uniform": chance.uniform,
+        "random.choice": chance.choice,
+        "random.getrandbits": chance.getrandbits,
+        "random.shuffle": chance.shuffle,
+    }
 
-    def monotonic() -> float:
-        return loop.now_seconds
+    def in_this_thread(real: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *given, **named: (ours if threading.get_ident() == thread else real)(*given, **named)
 
-    def unique() -> uuid.UUID:
-        return uuid.UUID(int=chance.getrandbits(128), version=4)
-
-    with (
-        mock.patch("time.monotonic", monotonic),
-        mock.patch.object(queue_reader, "monotonic", monotonic),
-        mock.patch("os.getpid", return_value=PROCESS_ID),
-        mock.patch("secrets.randbits", chance.getrandbits),
-        mock.patch("secrets.token_bytes", chance.randbytes),
-        mock.patch("secrets.token_hex", lambda size=32: chance.randbytes(size).hex()),
-        mock.patch("uuid.uuid4", unique),
-        mock.patch("random.random", chance.random),
-        mock.patch("random.uniform", chance.uniform),
-        mock.patch("random.choice", chance.choice),
-        mock.patch("random.getrandbits", chance.getrandbits),
-        mock.patch("random.shuffle", chance.shuffle),
-    ):
+    with contextlib.ExitStack() as stack:
+        for name, ours in simulated.items():
+            stack.enter_context(mock.patch(name, in_this_thread(pkgutil.resolve_name(name), ours)))
         yield
 
 
