@@ -121,7 +121,8 @@ def markdown(run: Run) -> list[str]:
     lines[1] += " --- | --- |" * len(more)
     rate, cpu, *latencies = COLUMNS[:4]
     for row in rows:
-        least, most = GOALS.get(row.name.rpartition("-")[0], (None, None))
+        has_goal = row.core or _table_of(row) == REPLICATED
+        least, most = GOALS.get(row.name.rpartition("-")[0], (None, None)) if has_goal else (None, None)
         rounds = sum(name == row.name for name, _ in run.rounds)
         problems = errors(run, row)
         faster, cheaper = ratio(run, row.name, "rate"), ratio(run, row.name, "cpu_us")
