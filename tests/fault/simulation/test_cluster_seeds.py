@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import os
 import subprocess
 import sys
@@ -53,10 +54,10 @@ def test_a_seed_repeats_its_run_exactly() -> None:
 
 
 def test_event_loops_of_other_threads_go_on_by_the_real_clock() -> None:
-    ticks = threading.Semaphore(0)
+    ticks, over = threading.Semaphore(0), threading.Event()
 
     async def tick() -> None:
-        while True:
+        while not over.is_set():
             ticks.release()
             await asyncio.sleep(0.001)
 
@@ -70,7 +71,8 @@ def test_event_loops_of_other_threads_go_on_by_the_real_clock() -> None:
             pass
         assert ticks.acquire(timeout=30), "a timer that was set meanwhile goes off"
     finally:
-        ticking.cancel()
+        over.set()
+        concurrent.futures.wait([ticking], 30)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
