@@ -252,7 +252,7 @@ class DelayDelivery:
             caught_up = caught_up and taken
             if limit <= 0:
                 break
-        if caught_up and limit > 0 and now >= self._known_to_ms and self._sees_all():
+        if self._known and caught_up and limit > 0 and now >= self._known_to_ms and self._sees_all():
             self._known.clear()
         self._note_progress()
         return limit <= 0
@@ -406,9 +406,11 @@ class DelayDelivery:
         """Moves on to a position; the message before it may be one that was recognised, which counts once."""
         left = 0 if known is None else self._known[known] - 1
         self.positions[level] = position
+        if known is None:
+            return
         if left:
-            self._known[known] = left  # type: ignore[index]
-        elif known is not None:
+            self._known[known] = left
+        else:
             del self._known[known]
 
     def _waiting_message(self, level: int, physical_offset: int, size: int) -> PendingMessage | None:
