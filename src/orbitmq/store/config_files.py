@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orbitmq.store import failpoints
-from orbitmq.store.files import Disk, RealDisk
+from orbitmq.store.files import Disk, RealDisk, write_beside
 
 log = logging.getLogger(__name__)
 
@@ -64,15 +64,8 @@ def write_text(path: Path, text: str, mode: int = 0o644, disk: Disk = _REAL_DISK
     `mode` is the file's own, whatever it was before.
     """
     disk.make_folder(path.parent)
-    beside = path.with_name(path.name + ".tmp")
     data = text.encode("utf-8", "replace")  # half a surrogate pair becomes "?", as in Java and on the wire
-    disk.remove(beside)
-    file = disk.open(beside, len(data), mode)
-    try:
-        file.write(0, data)
-        file.sync()
-    finally:
-        file.close()
+    beside = write_beside(disk, path, data, mode)
     if failpoints.armed:
         failpoints.hit("config.before_rename")
     _keep_as_backup(path, disk)

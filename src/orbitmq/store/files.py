@@ -142,6 +142,25 @@ class Disk(Protocol):
         ...
 
 
+def write_beside(disk: Disk, path: Path, data: bytes, mode: int = 0o644) -> Path:
+    """Brings what a file is to hold to the disk beside it; gives the path, to be renamed. Raises OSError."""
+    beside = path.with_name(path.name + ".tmp")
+    disk.remove(beside)
+    file = disk.open(beside, len(data), mode)
+    try:
+        file.write(0, data)
+        file.sync()
+    finally:
+        file.close()
+    return beside
+
+
+def replace_file(disk: Disk, path: Path, data: bytes) -> None:
+    """Writes a file as a whole, durably: a crash leaves the old one or the new one. Raises OSError."""
+    disk.rename(write_beside(disk, path, data), path)
+    disk.sync_folder(path.parent)
+
+
 class RealFile:
     """A file of the operating system."""
 

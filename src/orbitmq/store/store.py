@@ -19,7 +19,7 @@ from orbitmq.protocol.records.message import BLANK_BYTES, StoredMessage
 from orbitmq.protocol.records.properties_cy import tags_code
 from orbitmq.store import failpoints
 from orbitmq.store.errors import CannotTruncate, DiskStalled, FlushFailed, StoreCorrupt, StoreUnavailable
-from orbitmq.store.files import NO_SPACE, Disk, NoFile, RealDisk
+from orbitmq.store.files import NO_SPACE, Disk, NoFile, RealDisk, replace_file
 from orbitmq.store.index.index_table import Index
 from orbitmq.store.lock import StoreLock
 from orbitmq.store.log.append_cy import Limits, append_messages
@@ -282,18 +282,7 @@ class MessageStore:
 
     def _write_abort(self) -> None:
         """Marks the folder as in use. At no moment is a mark that was there missing: it tells of a crash."""
-        path = self.options.root / "abort"
-        beside = path.with_name("abort.tmp")
-        data = str(os.getpid()).encode()
-        self._disk.remove(beside)
-        file = self._disk.open(beside, len(data))
-        try:
-            file.write(0, data)
-            file.sync()
-        finally:
-            file.close()
-        self._disk.rename(beside, path)
-        self._disk.sync_folder(self.options.root)
+        replace_file(self._disk, self.options.root / "abort", str(os.getpid()).encode())
 
     def close(self) -> None:
         """Writes and flushes everything and lets go of the folder. Blocks; may be called twice.

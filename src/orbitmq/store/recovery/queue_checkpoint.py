@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from orbitmq.store.files import Disk
+from orbitmq.store.files import Disk, replace_file
 from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.queue.consume_queue import ConsumeQueue
 
@@ -75,18 +75,7 @@ class QueueCheckpoint:
             ",\n".join(f"{json.dumps(topic)}: {json.dumps(queues)}" for topic, queues in self.queues.items())
         )
         parts.append("}}\n")
-        data = "".join(parts).encode()
-        path = root / FILE_NAME
-        beside = path.with_name(FILE_NAME + ".tmp")
-        disk.remove(beside)
-        file = disk.open(beside, len(data))
-        try:
-            file.write(0, data)
-            file.sync()
-        finally:
-            file.close()
-        disk.rename(beside, path)
-        disk.sync_folder(root)
+        replace_file(disk, root / FILE_NAME, "".join(parts).encode())
 
     @classmethod
     def load(cls, disk: Disk, root: Path, checkpoint: str) -> QueueCheckpoint | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from orbitmq.store import failpoints
 from orbitmq.store.errors import StoreCorrupt
-from orbitmq.store.files import Disk
+from orbitmq.store.files import Disk, replace_file
 from orbitmq.store.index.index_table import Index
 from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.queue.consume_queue import ConsumeQueue
@@ -40,18 +40,7 @@ def intended(disk: Disk, root: Path) -> int | None:
 
 def intend(disk: Disk, root: Path, physical_offset: int) -> None:
     """Notes durably that the log is to end there. Raises OSError."""
-    data = b"%d" % physical_offset
-    path = root / FILE_NAME
-    beside = path.with_name(FILE_NAME + ".tmp")
-    disk.remove(beside)
-    file = disk.open(beside, len(data))
-    try:
-        file.write(0, data)
-        file.sync()
-    finally:
-        file.close()
-    disk.rename(beside, path)
-    disk.sync_folder(root)
+    replace_file(disk, root / FILE_NAME, b"%d" % physical_offset)
 
 
 def completed(disk: Disk, root: Path) -> None:
