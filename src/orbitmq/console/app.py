@@ -11,9 +11,8 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
-from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.responses import Response
+from starlette.routing import Route
 
 from orbitmq.console.api import (  # noqa: F401 (they declare endpoints)
     access,
@@ -33,6 +32,7 @@ from orbitmq.console.api.openapi import describe
 from orbitmq.console.api.problems import Problem
 from orbitmq.console.api.session import cookie_name
 from orbitmq.console.api.sign_on import sign_on_routes
+from orbitmq.console.assets import Assets
 from orbitmq.console.console import Console
 from orbitmq.console.security.guard import Guard
 from orbitmq.console.security.roles import Role
@@ -57,16 +57,14 @@ def create_app(console: Console) -> Starlette:
             )
         )
 
-    async def page(request: Request) -> Response:
-        return FileResponse(STATIC / "index.html", headers={"Cache-Control": "no-cache"})
-
+    assets = Assets(STATIC)
     routes = [
         Route("/api/openapi.json", openapi),
         *(sign_on_routes(console, console.sign_on) if console.sign_on else []),
         *(Route(one.path, _serve(console, one), methods=[one.method]) for one in ENDPOINTS),
         Route("/api/{rest:path}", unknown, methods=["GET", "POST", "PUT", "PATCH", "DELETE"]),
-        Mount("/static", _Files(directory=STATIC)),
-        Route("/{rest:path}", page),
+        Route("/static/{path:path}", assets.file),
+        Route("/{rest:path}", assets.page),
     ]
     guard = Middleware(Guard, loopback=console.settings.is_loopback, tls=console.uses_tls)
     return Starlette(routes=routes, middleware=[guard])
@@ -95,12 +93,3 @@ def _serve(console: Console, declared: Endpoint) -> Callable[[Request], Awaitabl
         return await answer(console, declared, request, identify(console, request))
 
     return serve
-
-
-class _Files(StaticFiles):
-    """Files that browsers ask for again with their ETag: after an update no page is half old."""
-
-    def file_response(self, *args: object, **kwargs: object) -> Response:
-        response = super().file_response(*args, **kwargs)  # type: ignore[arg-type]
-        response.headers["Cache-Control"] = "no-cache"
-        return response

@@ -78,9 +78,13 @@ class ConsoleServer:
         """Ends open streams and all connections."""
         if self._server is not None and self._task is not None:
             # Event streams never end by themselves: uvicorn calls each that it cuts off an error.
-            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+            log = logging.getLogger("uvicorn.error")
+            log.setLevel(logging.CRITICAL)
             self._server.should_exit = True
-            await self._task
+            try:
+                await self._task
+            finally:
+                log.setLevel(logging.WARNING)
         if self._console is not None:
             await self._console.close()
 

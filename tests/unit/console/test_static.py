@@ -6,6 +6,7 @@ import json
 import re
 
 from orbitmq.console.app import STATIC
+from orbitmq.console.assets import MEDIA_TYPES
 
 VENDOR = STATIC / "vendor"
 OWN = [path for path in STATIC.rglob("*.js") if VENDOR not in path.parents]
@@ -55,3 +56,9 @@ def test_every_text_is_there_in_chinese_and_none_is_left_over() -> None:
     assert set(there) - wanted == set()
     for text, translated in there.items():
         assert sorted(re.findall(r"{\w+}", text)) == sorted(re.findall(r"{\w+}", translated)), text
+
+
+def test_every_file_has_a_type_that_the_console_serves() -> None:
+    assert [
+        path.name for path in STATIC.rglob("*") if path.is_file() and path.suffix not in MEDIA_TYPES
+    ] == []
