@@ -260,6 +260,7 @@ ROWS: dict[str, Row] = {
     ),
     "clusterList": row("clusterList", "clusterList -m", f"clusterList {NAMES}", normal=figures),
     "statsAll": row("statsAll -t {topic}", "statsAll -a", normal=loads, sampled=True),
+    "resetMasterFlushOffset": row("resetMasterFlushOffset -b {broker} -o 1"),
     "haStatus": row("haStatus -b {broker}", f"haStatus {NAMES}", normal=figures),
     "exportConfigs": row(f"exportConfigs {NAMES} -f {{out}}"),
     "exportMetadata": row(
@@ -278,7 +279,8 @@ ROWS: dict[str, Row] = {
 }
 """Command -> what is run and compared."""
 
-_CONTROLLER = "it asks a controller, of which this suite has none"
+_CONTROLLER = "it needs a controller; tests with controllers run it (`tests/peers/test_controller.py`)"
+_CONTROLLER_REQUEST = "it needs a controller; its request is tested without mqadmin"
 _AUTH = "users and access rules have tests of their own (`tests/peers`), with a broker that is guarded"
 _CONTAINER = "a process of OrbitMQ holds one broker: there is no container"
 _ROCKSDB = "OrbitMQ keeps nothing in RocksDB"
@@ -288,7 +290,6 @@ _COLD = "cold reads run beside the event loop and hold nobody up, so that they n
 LEFT_OUT: dict[str, str] = {
     "addBroker": _CONTAINER,
     "removeBroker": _CONTAINER,
-    "resetMasterFlushOffset": "it is for slaves, and replication is not served yet",
     "startMonitoring": "it runs until it is killed; what it asks is compared by other rows",
     "updateStaticTopic": _STATIC,
     "remappingStaticTopic": _STATIC,
@@ -298,12 +299,12 @@ LEFT_OUT: dict[str, str] = {
     "exportPopRecord": _ROCKSDB,
     "switchTimerEngine": _ROCKSDB,
     "dumpCompactionLog": "it reads a local file of a compaction topic, of which there are none",
-    "getSyncStateSet": _CONTROLLER,
-    "getBrokerEpoch": _CONTROLLER,
-    "getControllerMetaData": _CONTROLLER,
+    "getSyncStateSet": _CONTROLLER_REQUEST,
+    "getBrokerEpoch": _CONTROLLER_REQUEST,
+    "getControllerMetaData": _CONTROLLER_REQUEST,
     "getControllerConfig": _CONTROLLER,
     "updateControllerConfig": _CONTROLLER,
-    "electMaster": _CONTROLLER,
+    "electMaster": _CONTROLLER_REQUEST,
     "cleanBrokerMetadata": _CONTROLLER,
     "getColdDataFlowCtrInfo": _COLD,
     "updateColdDataFlowCtrGroupConfig": _COLD,
