@@ -26,7 +26,7 @@ R = TypeVar("R")
 class Peer:
     """The other end of a connection, as handlers may know it."""
 
-    __slots__ = ("address", "connection_id", "host", "language", "version")
+    __slots__ = ("address", "clock_behind_ms", "connection_id", "host", "language", "late", "version")
 
     def __init__(
         self, connection_id: int, host: bytes, address: str, version: int = 0, language: int = 0
@@ -38,6 +38,10 @@ class Peer:
         """The same as text, `ip:port`."""
         self.version = version
         self.language = language
+        self.clock_behind_ms = 0
+        """Time by which its clock is behind, as far as its requests have shown."""
+        self.late: tuple[int, int] | None = None
+        """Moment at which a request came too late by its clock, and by how much; see `pop.lateness`."""
 
 
 class Call(Generic[R]):

@@ -12,6 +12,7 @@ from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.metadata.new_topics import once_saved
 from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.options import BrokerSettings
+from orbitmq.broker.pop.lateness import begin_ms
 from orbitmq.broker.pop.polling import HeldCalls, Wants
 from orbitmq.broker.pop.pops import LONGEST_INVISIBLE_MS, MOST_MESSAGES, Popped, Pops, PopWish
 from orbitmq.broker.registry import handlers
@@ -32,8 +33,6 @@ from orbitmq.protocol.requests.pop import (
 from orbitmq.store import GetStatus, MessageStore
 from orbitmq.store.queue.filtering import Accept, MessageFilter
 
-LATE_MS = 500
-"""A pop whose time ran out so long ago is not looked at: nobody waits for it any more."""
 COLD_READS = 2
 """Number of times that a peek waits for the disk: for units of a queue, and for messages."""
 MAX_HELD_MS = 10 * 60_000
@@ -65,8 +64,8 @@ def pop_message(tables: PopTables, call: Call[PopMessage], now: int) -> Result:
     request = call.request
     if request.topic in tables.topics.dirty_names:
         return once_saved(tables.topics, request.topic, lambda later: pop_message(tables, call, later), now)
-    born_ms = request.born_time or now
-    if now - born_ms - request.poll_time > LATE_MS:
+    born_ms = begin_ms(call.peer, request.born_time or now, request.poll_time, now)
+    if born_ms is None:
         # No refusal: clients read the header of this answer as they read that of any other pop.
         return PopReply(
             code=ResponseCode.POLLING_TIMEOUT,
