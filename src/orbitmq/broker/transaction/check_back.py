@@ -4,7 +4,8 @@ Every transactionCheckInterval a round goes over the half messages that were the
 first. The rules, in this order, for one that is open:
 
 - asked transactionCheckMax times, or older than fileReservedTime: given up, nobody is asked again;
-- stored since the round began: the round is over;
+- of a time to come, by the broker's clock too: that clock was set back, and its producer is asked, as by
+  Apache's broker; otherwise nobody would be for as long as the clock repeats;
 - it has an immunity time of its own that is not over: it is copied, nobody is asked;
 - younger than transactionTimeOut: the round is over;
 - else it is copied with its count of checks raised, and a live producer of its group is asked about the
@@ -47,19 +48,17 @@ class Verdict(Enum):
     ASK = auto()
 
 
-def judge(half: Half, settings: BrokerSettings, round_began: int, now: int) -> Verdict:
+def judge(half: Half, settings: BrokerSettings, now: int) -> Verdict:
     """Applies the rules to one open half message."""
     born = half.record.born_timestamp
     too_old = now - born > settings.file_reserved_time * HOUR_MS
     if too_old or half.check_times >= settings.transaction_check_max:
         return Verdict.GIVE_UP
-    if half.record.store_timestamp >= round_began:
-        return Verdict.END_ROUND
-    timeout = settings.transaction_time_out
+    age, timeout = half.age_ms(now), settings.transaction_time_out
     immunity = half.immunity_ms(timeout)
-    if immunity is not None:
-        return Verdict.KEEP if half.age_ms(now) < immunity else Verdict.ASK
-    return Verdict.END_ROUND if half.age_ms(now) < timeout else Verdict.ASK
+    if age < 0 or age >= (timeout if immunity is None else immunity):
+        return Verdict.ASK
+    return Verdict.END_ROUND if immunity is None else Verdict.KEEP
 
 
 class CheckBack:
@@ -112,7 +111,7 @@ class CheckBack:
             return True
         if self._round is None and now - self._began >= self._settings.transaction_check_interval:
             self._began = now
-            self._round = _Round(now, transactions.window.start, transactions.end)
+            self._round = _Round(transactions.window.start, transactions.end)
         if self._round is not None and self._slice(self._round, now):
             self._round = None
         questions_left = self._ask(now)
@@ -138,7 +137,7 @@ class CheckBack:
             if half is None:
                 transactions.pass_unreadable(offset)
                 continue
-            verdict = judge(half, self._settings, check.began, now)
+            verdict = judge(half, self._settings, now)
             if verdict is Verdict.END_ROUND:
                 over = True
                 break
@@ -226,10 +225,9 @@ class CheckBack:
 class _Round:
     """Progress of a round."""
 
-    __slots__ = ("asked", "at", "began", "end")
+    __slots__ = ("asked", "at", "end")
 
-    def __init__(self, began: int, at: int, end: int) -> None:
-        self.began = began
+    def __init__(self, at: int, end: int) -> None:
         self.at = at
         self.end = end
         self.asked: set[int] = set()

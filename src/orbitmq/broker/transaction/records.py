@@ -144,7 +144,9 @@ class Half:
         return timeout_ms if seconds < 0 else seconds * 1000
 
     def age_ms(self, now: int) -> int:
-        """Age by its producer's clock; by the broker's where that one is ahead."""
+        """Age by its producer's clock, or by the broker's where that one is ahead; below 0 if this one was
+        set back since.
+        """
         age = now - self.record.born_timestamp
         return age if age >= 0 else now - self.record.store_timestamp
 

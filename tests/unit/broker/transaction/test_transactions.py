@@ -289,6 +289,18 @@ def test_a_producer_whose_clock_is_ahead_is_asked_by_the_brokers(world: Transact
     assert len(world.asked) == 1
 
 
+@pytest.mark.parametrize("immunity", ["", "CHECK_IMMUNITY_TIME_IN_SECONDS\x0110\x02"])
+def test_a_clock_that_was_set_back_over_a_restart_delays_no_question(
+    world: Transacting, immunity: str
+) -> None:
+    """Nobody was asked until the clock was where it had been before."""
+    world.half(immunity)
+    world.now -= 3_600_000
+    world.restart()
+    world.pass_ms(INTERVAL)
+    assert len(world.asked) == 1
+
+
 def test_producers_are_asked_in_turn(world: Transacting) -> None:
     world.join(OTHER)
     for _ in range(4):
