@@ -2,7 +2,10 @@
 users and their rules.
 
 Tables with a version are replaced where it differs. Offsets are merged, for groups commit at a slave while
-their master is away: at first the larger one counts, later whatever the master has changed since.
+their master is away: at first the larger one counts, later whatever the master has changed since. They wait
+until this log holds what the master's held when it told them: the offset of a group moves over a pop because
+its check point is in the log. A slave that knew the offset alone and became master would never deliver these
+messages again.
 """
 
 from __future__ import annotations
@@ -39,15 +42,17 @@ class MasterTables:
         self._seen: dict[tuple[str, str, int], int] = {}
         """Offsets that the master had at the last look."""
         self._held: MasterProgress | None = None
+        self._held_offsets: tuple[ConsumerOffsetSerializeWrapper, int] | None = None
+        """Offsets, and the end of the master's log when it had told them."""
 
     def lost(self) -> None:
         """Notes that the master was not reached: it may come back with offsets of before."""
         self._seen.clear()
-        self._held = None
+        self.forget_held()
 
-    def forget_progress(self) -> None:
-        """Forgets what a master said that may not be this one."""
-        self._held = None
+    def forget_held(self) -> None:
+        """Forgets what a master said that may not be this one, and that does not count yet."""
+        self._held = self._held_offsets = None
 
     def topics(self, body: TopicConfigAndMappingSerializeWrapper) -> None:
         """Replaces the topics; the queues of those that are gone go with them."""
@@ -66,8 +71,29 @@ class MasterTables:
             groups.load_text(body.to_json_text())
             self._broker.dirty_tables.mark(groups.NAME)
 
-    def offsets(self, body: ConsumerOffsetSerializeWrapper, now: int) -> None:
-        """Merges the offsets of groups."""
+    def offsets(self, body: ConsumerOffsetSerializeWrapper, log_end: int, now: int) -> None:
+        """Merges the offsets of groups, once this log holds all that the master's did before `log_end`.
+
+        While it does not, those that it told later are left out: a slave that is always a little behind would
+        never get any.
+        """
+        self.settle_offsets(now)
+        if self._held_offsets is None:
+            self._held_offsets = body, log_end
+            self.settle_offsets(now)
+
+    def settle_offsets(self, now: int) -> bool:
+        """Merges offsets that are held back, if they count by now; false where they still do not."""
+        if self._held_offsets is None:
+            return True
+        body, log_end = self._held_offsets
+        if self._broker.store.max_physical < log_end:
+            return False
+        self._held_offsets = None
+        self._merge(body, now)
+        return True
+
+    def _merge(self, body: ConsumerOffsetSerializeWrapper, now: int) -> None:
         offsets, seen = self._broker.offsets, self._seen
         for key, queues in body.offset_table.items():
             topic, at, group = key.partition("@")

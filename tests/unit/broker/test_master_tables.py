@@ -6,7 +6,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from orbitmq.broker.master_tables import MasterProgress, MasterTables
+from orbitmq.broker.offset.offsets import OffsetTable
+from orbitmq.handling.dirty_tables import DirtyTables
+from orbitmq.protocol.bodies.offset import ConsumerOffsetSerializeWrapper
 from orbitmq.store.timer.check_point import TimerFields
+
+NOW = 1_700_000_000_000
 
 
 class Slave:
@@ -23,6 +28,7 @@ class Slave:
             follow=lambda text, asked_at, log_end, keeps_own: self.taken.append((text, asked_at))
         )
         self.settings = SimpleNamespace(enable_slave_acting_master=False)
+        self.offsets = OffsetTable(DirtyTables(), NOW)
 
     def tables(self) -> MasterTables:
         return MasterTables(self)  # type: ignore[arg-type]
@@ -60,7 +66,42 @@ def test_positions_of_another_master_are_forgotten() -> None:
     slave = Slave(end=90, durable=90)
     tables = slave.tables()
     tables.progress(progress("first", 100))
-    tables.forget_progress()
+    tables.forget_held()
     slave.store.max_physical = slave.store.durable_offset = 110
     assert tables.settle()
     assert not slave.taken
+
+
+def offsets(queue_offset: int) -> ConsumerOffsetSerializeWrapper:
+    return ConsumerOffsetSerializeWrapper({"T@G": {0: queue_offset}})
+
+
+def test_offsets_count_once_the_log_holds_what_they_rest_on() -> None:
+    """A slave that became master before lacked check points of pops, and never delivered their messages."""
+    slave = Slave(end=90, durable=0)
+    tables = slave.tables()
+    tables.offsets(offsets(5), 100, NOW)
+    assert not tables.settle_offsets(NOW)
+    assert slave.offsets.get("G", "T", 0) == -1
+    slave.store.max_physical = 100
+    assert tables.settle_offsets(NOW)
+    assert slave.offsets.get("G", "T", 0) == 5
+
+
+def test_a_slave_that_is_always_a_little_behind_gets_offsets() -> None:
+    slave = Slave(end=90, durable=0)
+    tables = slave.tables()
+    for number in range(1, 6):
+        tables.offsets(offsets(number), 90 + 10 * number, NOW)
+        slave.store.max_physical += 8
+    assert slave.offsets.get("G", "T", 0) == 3
+
+
+def test_offsets_of_another_master_are_forgotten() -> None:
+    slave = Slave(end=90, durable=0)
+    tables = slave.tables()
+    tables.offsets(offsets(5), 100, NOW)
+    tables.forget_held()
+    slave.store.max_physical = 100
+    assert tables.settle_offsets(NOW)
+    assert slave.offsets.get("G", "T", 0) == -1

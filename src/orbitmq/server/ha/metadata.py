@@ -85,11 +85,16 @@ class MetadataSync:
         until = time() + seconds
         while (left := until - time()) > 0:
             try:
-                is_settled = self._verified() is not following or self._tables.settle()
+                is_settled = self._verified() is not following or self._settle()
             except (OrbitError, OSError) as error:
                 log.warning("positions of the master cannot be taken over: %s", error)
                 is_settled = True
             await asyncio.sleep(left if is_settled else min(left, SETTLE_SECONDS))
+
+    def _settle(self) -> bool:
+        """Takes over what was held back, if all of it counts by now."""
+        has_offsets = self._tables.settle_offsets(self._now())
+        return self._tables.settle() and has_offsets
 
     def _verified(self) -> Following | None:
         """The connection to a master that goes on where this log ends; None while there is none."""
@@ -102,7 +107,7 @@ class MetadataSync:
         """
         tables, store, following = self._tables, self._broker.store, self._verified()
         if following is not self._followed:
-            tables.forget_progress()
+            tables.forget_held()
             self._followed = following
 
         async def call(address: str, request: Request[ReplyT], timeout_ms: float) -> ReplyT:
@@ -118,8 +123,6 @@ class MetadataSync:
         if groups.body is not None:
             tables.groups(groups.body)
         offsets = await call(address, GetAllConsumerOffset(), TIMEOUT_MS)
-        if offsets.body is not None:
-            tables.offsets(offsets.body, self._now())
         asked_at = store.max_physical
         timers = None
         if self._broker.settings.timer_wheel_enable:
@@ -130,6 +133,8 @@ class MetadataSync:
         if log_end is None:
             info = (await call(address, GetBrokerRuntimeInfo(), TIMEOUT_MS)).body
             log_end = int((info.table or {}).get("commitLogMaxOffset", 0))
+        if offsets.body is not None:
+            tables.offsets(offsets.body, log_end, self._now())
         if not self._broker.replication.works_for_master:
             tables.progress(MasterProgress(timers, delay, asked_at, log_end))
         modes = await call(address, GetAllMessageRequestMode(), TIMEOUT_MS)

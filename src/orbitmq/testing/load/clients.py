@@ -347,7 +347,7 @@ class Clients:
         return self.address
 
     def _may_show(self, address: str) -> bool:
-        """True if the messages that a broker has just given are its cluster's."""
+        """True if the messages that a broker gives to a pull that begins now are its cluster's."""
         return True
 
     def _counts_from(self, address: str) -> bool:
@@ -358,8 +358,9 @@ class Clients:
         flags = 6 if hold_ms else 4
         pull = PullMessage(self._readers, topic, queue_id, offset, 32, flags, 0, hold_ms, 0, subscription="*")
         address = self._reading_address()
+        may_show = self._may_show(address)
         reply = await self.pool.call(address, pull, 5000 + hold_ms)
-        if not reply.body or not self._may_show(address):
+        if not reply.body or not may_show:
             return []
         records, bad = decode_records(reply.body)
         if bad:

@@ -296,13 +296,29 @@ class Cluster:
             if broker is group.master or (following is not None and following is not broker.followed):
                 group.ledger.observe(broker, may_lead=broker is group.master)
             return
-        in_epoch = server.broker.epochs.last == group.ledger.epoch
-        # A member that has not heard of its epoch's end may still have what a power cut took from all others.
-        if (mode.is_sync and mode.sync_flush) or in_epoch:
+        if self._has_the_groups_log(group, broker):
             may_lead = role is Role.MASTER or mode.is_sync
             group.ledger.observe(broker, may_lead=may_lead)
         if role is Role.MASTER and server._controller_mode.may_answer:
             group.ledger.writes(broker, epoch)
+
+    def _has_the_groups_log(self, group: Group, broker: BrokerMachine) -> bool:
+        """True unless it may show, where controllers decide, what the group has lost by the mode's promise.
+
+        A member that has not heard of its epoch's end may still have what a power cut took from the next
+        master, or what that had not got yet.
+        """
+        if self.mode.is_sync and self.mode.sync_flush:
+            return True
+        server = broker.server
+        return server is not None and server.broker.epochs.last == group.ledger.epoch
+
+    def _may_show(self, group: Group, address: str) -> bool:
+        """True if the messages that a broker gives from now on are the group's."""
+        broker = next(one for one in group.members if one.address == address)
+        if not (self.mode.is_sync and self.mode.has_controller):
+            return self.mode.is_sync or broker is group.master
+        return broker.is_ready and self._has_the_groups_log(group, broker)
 
     def _acknowledged(self, group: Group, promise: Promise) -> None:
         """A client has got an answer: those who have to hold the message do."""
@@ -622,7 +638,7 @@ class Cluster:
             self.chance,
             name_servers=[one.address for one in self.name_servers],
             is_master=lambda address: address == group.master.address,
-            is_sync=self.mode.is_sync,
+            may_show=lambda address: self._may_show(group, address),
             reads_at_slaves=self.mode.is_sync and self.mode.has_controller,
             levels_ms=self._levels,
             kinds=kinds,

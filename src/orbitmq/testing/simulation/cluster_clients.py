@@ -48,7 +48,7 @@ class ClusterHistory(History):
 class ClusterClients(Clients):
     """`is_master(address)` tells who is master by the last election, which nobody in the cluster knows at
     once: group offsets and pops of a broker that was replaced are no promise of the cluster. Its messages
-    are, where it `is_sync`: then all members that may be elected have what is shown.
+    are, where it `may_show(address)` them.
     """
 
     def __init__(
@@ -56,14 +56,14 @@ class ClusterClients(Clients):
         *arguments: Any,
         name_servers: Sequence[str],
         is_master: Callable[[str], bool],
-        is_sync: bool,
+        may_show: Callable[[str], bool],
         reads_at_slaves: bool,
         **named: Any,
     ) -> None:
         super().__init__(*arguments, **named)
         self._name_servers = list(name_servers)
         self._is_master = is_master
-        self._is_sync = is_sync
+        self._may_show_them = may_show
         self._reads_at_slaves = reads_at_slaves
         self._slaves: list[str] = []
         self._following: asyncio.Task[None] | None = None
@@ -103,7 +103,7 @@ class ClusterClients(Clients):
         return self.address
 
     def _may_show(self, address: str) -> bool:
-        return self._is_sync or self._is_master(address)
+        return self._may_show_them(address)
 
     def _counts_from(self, address: str) -> bool:
         return self._is_master(address)
