@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from orbitmq.broker.broker import Broker
+from orbitmq.net.errors import NetError
 from orbitmq.protocol.requests.controller import ControllerAlterSyncStateSet
 from orbitmq.server.ha.controller_client import ControllerClient
+from orbitmq.server.ha.controller_mode import ControllerMode
 from orbitmq.testing.simulation.cluster import Cluster, Fault, run
 from orbitmq.testing.simulation.loop import on_node
 from orbitmq.testing.simulation.machines import BrokerMachine
@@ -106,6 +108,57 @@ def test_a_message_waits_for_a_member_that_is_about_to_join(monkeypatch: pytest.
             await cluster.start(one)
         assert await cluster.until(lambda: bool(confirmed))
         assert confirmed[0][1] <= confirmed[0][0], "those who join have not got it yet"
+
+    play(script, has_controller=True, is_sync=True, sync_flush=False)
+
+
+def test_a_message_waits_for_a_member_that_joined_without_its_master_hearing_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The answer to the change of the set was lost. The controller refused the same change the next time, for
+    nothing was left to change, and the master took that for the set of before: it acknowledged alone what
+    the new member did not have.
+    """
+    real = ControllerClient.call
+
+    async def script(cluster: Cluster) -> None:
+        master, joining = members(cluster)
+        clients = cluster.groups[0].clients
+        assert clients is not None
+        await clients.stop()
+        for one in cluster.groups[0].members:
+            if one is not master:
+                await cluster.stop(one)
+        assert await cluster.until(lambda: in_sync(cluster) == 1)
+        server, store = master.server, store_of(master)
+        assert server is not None
+        ends: list[int] = []
+
+        async def call(self: ControllerClient, request: Any) -> Any:
+            is_change = isinstance(request, ControllerAlterSyncStateSet)
+            is_lost = is_change and len(request.body.sync_state_set or ()) > 1 and not ends
+            if is_lost:
+                # Nor does it hear of the change by a notice, or before it next asks who is master.
+                monkeypatch.setattr(ControllerMode, "_follow", hear_nothing)
+            reply = await real(self, request)
+            if is_lost:
+                ends.append(store.max_physical)
+                joining.node.stopped_until = cluster.loop.time() + 100
+                store.append(message(1, topic="T"), master.clock.now())
+                raise NetError("the answer is lost")
+            return reply
+
+        async def hear_nothing(self: ControllerMode) -> None:
+            pass
+
+        monkeypatch.setattr(ControllerClient, "call", call)
+        await cluster.start(joining)
+        assert await cluster.until(lambda: bool(ends))
+        for _ in range(15):
+            await asyncio.sleep(0.1)
+            server._after_turn(master.clock.now())
+            assert in_sync(cluster) > 1
+            assert store.confirm_offset <= ends[0] < store.max_physical
 
     play(script, has_controller=True, is_sync=True, sync_flush=False)
 

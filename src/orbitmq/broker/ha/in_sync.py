@@ -36,9 +36,13 @@ class InSyncSet:
         if epoch > self.epoch:
             self.ids, self.epoch, self.asked = frozenset(ids), epoch, None
 
-    def refused(self) -> None:
-        """Notes that the controller will not make the change that was asked for."""
-        self.asked = None
+    def known(self, ids: Iterable[int], epoch: int) -> None:
+        """Takes over the set that the controller has told when no request of this master was on its way:
+        a change that is not in it will not be made.
+        """
+        self.decided(ids, epoch)
+        if epoch == self.epoch:
+            self.asked = None
 
     @property
     def others(self) -> frozenset[int]:

@@ -390,12 +390,15 @@ class ControllerMode:
                     log.debug("the in-sync set cannot be changed: %s", error)
 
     def _is_due(self) -> bool:
-        """True in the configured interval, and at once where a member's connection has ended."""
+        """True in the configured interval, soon if a change is open, and at once where a member's connection
+        has ended.
+        """
         here = {link.broker_id for link in self._broker.promise.links.all}
         now = self._now()
-        if self._in_sync.others <= here and now - self._set_looked_ms < int(
-            self._settings.check_sync_state_set_period
-        ):
+        period = int(self._settings.check_sync_state_set_period)
+        if self._in_sync.asked is not None:
+            period = min(period, int(RETRY_SECONDS * 1000))
+        if self._in_sync.others <= here and now - self._set_looked_ms < period:
             return False
         self._set_looked_ms = now
         return True
@@ -403,6 +406,8 @@ class ControllerMode:
     async def _alter_set(self) -> None:
         broker, in_sync = self._broker, self._in_sync
         epoch = broker.replication.epoch
+        if in_sync.asked is not None and not await self._learn_set(epoch):
+            return
         wanted = in_sync.wanted(
             broker.promise.links.all,
             broker.store.confirm_offset,
@@ -426,15 +431,31 @@ class ControllerMode:
         try:
             reply = await self._controllers.call(request)
         except BrokerRefused as refused:
+            # Not that nothing has changed: a request before this one may have, or the store may take it yet.
             if refused.code in NOT_MASTER:
                 self._news.set()
-            in_sync.refused()
             raise
         if broker.replication.epoch != epoch or reply.body is None:
             return
         in_sync.decided(reply.body.sync_state_set or (), reply.new_sync_state_set_epoch)
         log.info("in sync: %s, before: %s", _names(in_sync.ids), _names(before))
         broker.store.replicas_reached(broker.promise.replicated)
+
+    async def _learn_set(self, epoch: int) -> bool:
+        """Learns what became of a change without a clear answer; false if this broker is not master any more.
+
+        The controller answers once the consensus store holds all that it had decided before. Raises what
+        `ControllerClient.call` does; answers wait for the members of both sets then, as before.
+        """
+        info = await self._controllers.call(ControllerGetReplicaInfo(self._broker.identity.name))
+        if self._broker.replication.epoch != epoch:
+            return False
+        if (info.master_broker_id, info.master_epoch) != (self._id, epoch) or info.body is None:
+            self._news.set()
+            return False
+        self._in_sync.known(info.body.sync_state_set or (), info.body.sync_state_set_epoch)
+        self._broker.store.replicas_reached(self._broker.promise.replicated)
+        return True
 
 
 def _names(ids: Iterable[int]) -> str:

@@ -59,11 +59,20 @@ def test_while_a_change_is_not_answered_members_of_both_sets_count() -> None:
     assert members.others == {2, 4}
 
 
-def test_a_refused_change_leaves_the_set_as_it_was() -> None:
-    members = in_sync(1, 2)
-    members.asked = frozenset({1})
-    members.refused()
+def test_members_of_a_change_that_was_not_made_do_not_count_any_more() -> None:
+    members = in_sync(1, 2, epoch=7)
+    members.asked = frozenset({1, 2, 3})
+    members.known({1}, 6)
+    assert members.others == {2, 3}, "that is of before"
+    members.known({1, 2}, 7)
     assert members.others == {2}
+
+
+def test_a_change_that_was_made_without_an_answer_counts() -> None:
+    members = in_sync(1, epoch=7)
+    members.asked = frozenset({1, 2})
+    members.known({1, 2}, 8)
+    assert (members.others, members.epoch, members.asked) == ({2}, 8, None)
 
 
 def test_a_member_leaves_when_its_connection_ends_or_it_is_behind_for_long() -> None:
