@@ -1,8 +1,9 @@
 """The moment at which a pop began, by this broker's clock, though its peer has told it by its own.
 
-A pop whose time was over before it arrived takes no messages: nobody waits for them any more. A peer whose clock
-is behind looks as late as that with every pop, and would never get a message. But such a peer is late by the same
-time again and again, while pops that were held up somewhere arrive at once and are late by different times.
+A pop whose time was over before it arrived takes no messages: nobody waits for them any more. A peer whose
+clock is behind looks as late as that with every pop, and would never get a message. But such a peer is late
+by the same time again and again, while pops that were held up somewhere arrive at once, and are late by
+different times.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ SAME_MS = 250
 def begin_ms(peer: Peer, born_ms: int, poll_ms: int, now: int) -> int | None:
     """The moment; None if the pop's time is over.
 
-    If two pops of a connection are late by the same time, and more than LATE_MS apart, its clock counts as behind
-    by this time from then on.
+    If two pops of a connection are late by the same time, and more than LATE_MS apart, its clock counts as
+    behind by this time from then on.
     """
     behind_ms = now - born_ms
     peer.clock_behind_ms = max(0, min(peer.clock_behind_ms, behind_ms))
