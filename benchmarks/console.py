@@ -17,11 +17,12 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, CDPSession, Page, expect, sync_playwright
 
 from orbitmq import Admin, Message, Producer
 from orbitmq.admin.commands.topic_create import create_topic
 from orbitmq.protocol.bodies.topic import TopicConfig
+from orbitmq.server.turn.listener import free_ports
 from orbitmq.testing import LocalCluster
 
 PATIENCE_MS = 120_000
@@ -55,7 +56,7 @@ async def produce(namesrv: str, seconds: float, rate: float) -> int:
 @contextlib.contextmanager
 def console(namesrv: str, folder: Path) -> Iterator[tuple[str, int]]:
     """`orbitmq console` as a process: its address and process id."""
-    words = ["console", "--namesrv", namesrv, "--port", "18080", "--data-dir", str(folder)]
+    words = ["console", "--namesrv", namesrv, "--port", str(free_ports()), "--data-dir", str(folder)]
     command = [sys.executable, "-m", "orbitmq", *words, "--log-level", "error"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -88,7 +89,63 @@ def opened(browser: Browser, url: str, path: str, label: str) -> tuple[Page, flo
     return page, time.monotonic() - began
 
 
-def measure(brokers: int, topics: int, minutes: float) -> None:
+def heap_mib(inspector: CDPSession) -> float:
+    """Memory that the scripts of a page hold, without garbage."""
+    inspector.send("HeapProfiler.collectGarbage")
+    return float(inspector.send("Runtime.getHeapUsage")["usedSize"]) / (1 << 20)
+
+
+def measure_pages(browser: Browser, url: str, brokers: list[int]) -> None:
+    """Prints the speed of the first page and of the longest list, and the cost for brokers."""
+    page, _ = opened(browser, url, "/default/overview", "Brokers")
+    page.close()  # the first look at the cluster was taken meanwhile
+    for path, label in (("/", "Brokers"), ("/default/topics", "Topics")):
+        times = []
+        for _ in range(7):
+            page, seconds = opened(browser, url, path, label)
+            times.append(seconds)
+            page.close()
+        print(f"{path}: median {sorted(times)[3]:.2f} s, of {min(times):.2f} to {max(times):.2f}", flush=True)
+    print(f"a broker with the console, no page: {cost(brokers):.2f} % of a core", flush=True)
+    page, _ = opened(browser, url, f"/default/topics/{TAILED}", "Queues")
+    print(f"and with a topic's page open: {cost(brokers):.2f} % of a core", flush=True)
+    page.close()
+
+
+def measure_tails(browser: Browser, url: str, pid: int, namesrv: str, minutes: float) -> None:
+    """Prints the memory of the console and of a page, with ten pages open and messages that come in."""
+    for path in ("overview", "topics", f"topics/{TAILED}", "groups", "cluster"):
+        browser.new_page().goto(f"{url}/default/{path}")
+    tails = [browser.new_page() for _ in range(5)]
+    for page in tails:
+        page.goto(f"{url}/default/topics/{TAILED}?tab=tail")
+        expect(page.get_by_role("status").filter(has_text="Live")).to_be_visible(timeout=PATIENCE_MS)
+    inspector = tails[0].context.new_cdp_session(tails[0])
+    with ThreadPoolExecutor(1) as thread:
+        sending = thread.submit(asyncio.run, produce(namesrv, 60 * minutes, 50))
+        began = time.monotonic()
+        while not sending.done():
+            time.sleep(min(30, 15 * minutes))
+            print(
+                f"ten pages, 5 of them live tails, {(time.monotonic() - began) / 60:.1f} min: console "
+                f"{rss_mib(pid):.1f} MiB, scripts of a tail {heap_mib(inspector):.1f} MiB",
+                flush=True,
+            )
+        sent = sending.result()
+    for page in tails:
+        state = page.get_by_role("status").filter(has_text="Live")
+        expect(state).to_contain_text(f"Live: {sent:,} came in", timeout=PATIENCE_MS)
+        print(f"{sent} messages were sent; a live tail says: {state.inner_text()}", flush=True)
+
+
+def cost(pids: list[int], seconds: float = 60) -> float:
+    """Share of a core that one process takes, on the average."""
+    before = [cpu_seconds(pid) for pid in pids]
+    time.sleep(seconds)
+    return 100 * (sum(cpu_seconds(pid) for pid in pids) - sum(before)) / seconds / len(pids)
+
+
+def measure(brokers: int, topics: int, minutes: float, parts: tuple[str, ...]) -> None:
     """Prints each figure when it is known."""
     with (
         LocalCluster(masters=brokers, timeout_seconds=600) as cluster,
@@ -101,53 +158,24 @@ def measure(brokers: int, topics: int, minutes: float) -> None:
         print(f"{brokers} brokers, {topics} topics, made in {time.monotonic() - began:.0f} s", flush=True)
         pids = [cluster.pid(node.name) for node in cluster.nodes if node.name.startswith("broker-")]
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-
-        def cost(seconds: float) -> float:
-            """Share of a core that one broker takes, on the average."""
-            before = [cpu_seconds(pid) for pid in pids]
-            time.sleep(seconds)
-            used = sum(cpu_seconds(pid) for pid in pids) - sum(before)
-            return 100 * used / seconds / len(pids)
-
-        print(f"a broker without console: {cost(60):.2f} % of a core", flush=True)
+        if "pages" in parts:
+            print(f"a broker without console: {cost(pids):.2f} % of a core", flush=True)
         with console(cluster.namesrv, Path(folder)) as (url, pid):
             print(f"console without pages: {rss_mib(pid):.0f} MiB", flush=True)
-            page, _ = opened(browser, url, "/default/overview", "Brokers")
-            page.close()  # the first look at the cluster was taken meanwhile
-            for path, label in (("/", "Brokers"), ("/default/topics", "Topics")):
-                times = []
-                for _ in range(7):
-                    page, seconds = opened(browser, url, path, label)
-                    times.append(seconds)
-                    page.close()
-                print(
-                    f"{path}: median {sorted(times)[3]:.2f} s, of {min(times):.2f} to {max(times):.2f}",
-                    flush=True,
-                )
-            print(f"a broker with the console, no page: {cost(60):.2f} % of a core", flush=True)
-            page, _ = opened(browser, url, f"/default/topics/{TAILED}", "Queues")
-            print(f"and with a topic's page open: {cost(60):.2f} % of a core", flush=True)
-            page.close()
-            sending = thread.submit(asyncio.run, produce(cluster.namesrv, 60 * minutes, 50))
-            for path in ("overview", "topics", f"topics/{TAILED}", "groups", "cluster"):
-                browser.new_page().goto(f"{url}/default/{path}")
-            for _ in range(5):
-                browser.new_page().goto(f"{url}/default/topics/{TAILED}?tab=tail")
-            for number in range(int(minutes * 2)):
-                time.sleep(30)
-                print(
-                    f"ten pages, 5 of them live tails, {number / 2 + 0.5} min: {rss_mib(pid):.1f} MiB",
-                    flush=True,
-                )
-            shown = browser.contexts[-1].pages[0].locator(".message").count()
-            print(f"{sending.result()} messages came in; a live tail shows the last {shown}", flush=True)
+            if "pages" in parts:
+                measure_pages(browser, url, pids)
+            if "tails" in parts:
+                measure_tails(browser, url, pid, cluster.namesrv, minutes)
             browser.close()
 
+
+PARTS = ("pages", "tails")
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--brokers", type=int, default=20)
     parser.add_argument("--topics", type=int, default=5000)
     parser.add_argument("--minutes", type=float, default=60, help="Time with ten pages open.")
+    parser.add_argument("--part", action="append", choices=PARTS, help="Only this. Repeatable.")
     given = parser.parse_args()
-    measure(given.brokers, given.topics, given.minutes)
+    measure(given.brokers, given.topics, given.minutes, tuple(given.part or PARTS))

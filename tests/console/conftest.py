@@ -22,6 +22,10 @@ from tests.kit.running_console import RunningConsole
 from tests.kit.waiting_messages import RECALLING, plant_waiting
 from tests.needs import need
 
+PATIENCE_MS = 60_000
+"""Time that a page may take, on a machine that does other work as well."""
+expect.set_options(timeout=PATIENCE_MS)
+
 SCREENSHOTS = "ORBITMQ_SCREENSHOTS"
 """Folder for the pictures of docs/operate/console.md; without it none are written."""
 
@@ -84,7 +88,7 @@ def page(browser: Browser, console: RunningConsole) -> Iterator[Page]:
 def open_page(browser: Browser, url: str) -> Iterator[Page]:
     """A window that remembers errors of its pages; there must be none at the end."""
     context = browser.new_context(base_url=url, viewport={"width": 1280, "height": 900}, locale="en-GB")
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(PATIENCE_MS)
     errors: list[str] = []
     page = context.new_page()
     page.on("pageerror", lambda error: errors.append(str(error)))

@@ -26,6 +26,7 @@ class RunningConsole:
         sample_seconds: float = 0.2,
         access: Access | None = None,
         provider: Provider | None = None,
+        history_file: Path | None = None,
         **clusters: str,
     ) -> None:
         self._settings = ConsoleSettings(
@@ -35,6 +36,7 @@ class RunningConsole:
             sample_seconds=sample_seconds,
             access=access or Access(),
             provider=provider,
+            history_file=history_file,
         )
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)

@@ -134,6 +134,13 @@ Examples:
     help="Folder for users and the audit log.",
 )
 @click.option(
+    "--history",
+    "history_file",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="SQLite file that keeps the charts of 24 hours over restarts; without it they begin anew.",
+)
+@click.option(
     "--oidc-issuer",
     metavar="URL",
     help="OpenID Connect provider at which users log in; needs the extra oidc. Its address of the console is "
@@ -183,6 +190,7 @@ def console(
     https_cert: Path | None,
     https_key: Path | None,
     data_dir: Path,
+    history_file: Path | None,
     oidc_issuer: str | None,
     oidc_client_id: str | None,
     oidc_secret_file: Path | None,
@@ -221,6 +229,7 @@ def console(
                 _roles(oidc_roles),
                 oidc_name_claim,
             ),
+            history_file=history_file.expanduser() if history_file is not None else None,
         )
     )
     run(serve(server, ready_line="ready: console {server.url}", ready_file=ready_file))

@@ -8,6 +8,7 @@ import contextlib
 from orbitmq.access import Access
 from orbitmq.admin import Admin
 from orbitmq.client import Producer
+from orbitmq.console.history_file import HistoryFile
 from orbitmq.console.reader import Reader
 from orbitmq.console.sampling import Sampler
 
@@ -19,7 +20,14 @@ TIMEOUT_MS = 5000
 class Cluster:
     """Made, started and closed within one event loop."""
 
-    def __init__(self, name: str, namesrv: str, access: Access, sample_seconds: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        namesrv: str,
+        access: Access,
+        sample_seconds: float,
+        history_file: HistoryFile | None = None,
+    ) -> None:
         self.name = name
         self.namesrv = namesrv
         self._access = access
@@ -27,7 +35,7 @@ class Cluster:
         """Asks every broker: for changes, and for what tells of each broker by itself."""
         self.reader = Reader(namesrv, timeout_ms=TIMEOUT_MS, **access.options)
         """Leaves brokers out that do not answer: for pages."""
-        self.sampler = Sampler(self.admin, self.reader, sample_seconds)
+        self.sampler = Sampler(self.admin, self.reader, sample_seconds, name=name, history_file=history_file)
         self._sampling: asyncio.Task[None] | None = None
         self._producer: Producer | None = None
         self._starting = asyncio.Lock()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 
 from orbitmq.console.cluster import Cluster
+from orbitmq.console.history_file import HistoryFile
 from orbitmq.console.redrives import Redrives
 from orbitmq.console.schemas import Schemas
 from orbitmq.console.security.audit import AuditLog
@@ -32,6 +34,7 @@ class Console:
         self.schemas = Schemas(settings.schemas_file)
         self.open_csrf_token = secrets.token_urlsafe(32)
         """The token of changes while nobody has to log in."""
+        self.history_file = HistoryFile(settings.history_file) if settings.history_file else None
         self.clusters: dict[str, Cluster] = {}
         self._began_with_users = bool(self.users.users)
 
@@ -56,9 +59,13 @@ class Console:
         return self.settings.tls_cert is not None
 
     async def start(self) -> None:
-        """Connects to nothing yet: clusters may be down."""
+        """Connects to nothing yet: clusters may be down. Raises HistoryUnusable; then nothing is started."""
+        if self.history_file is not None:
+            await self.history_file.open(time.time())
         for name, namesrv in self.settings.clusters.items():
-            cluster = Cluster(name, namesrv, self.settings.access, self.settings.sample_seconds)
+            cluster = Cluster(
+                name, namesrv, self.settings.access, self.settings.sample_seconds, self.history_file
+            )
             cluster.start()
             self.clusters[name] = cluster
         await self.redrives.start({name: one.admin for name, one in self.clusters.items()})
@@ -68,3 +75,5 @@ class Console:
         await self.redrives.close()
         for cluster in self.clusters.values():
             await cluster.close()
+        if self.history_file is not None:
+            await self.history_file.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping, Sequence
 
+DAY_SECONDS = 24 * 3600
 MOST_POINTS = 8640
 """24 h with a point every 10 s."""
 

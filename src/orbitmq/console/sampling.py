@@ -14,6 +14,7 @@ from orbitmq.admin.commands.cluster_list import BrokerState, broker_states
 from orbitmq.admin.commands.group_dead_letters import DeadLetters, dead_letters
 from orbitmq.admin.commands.group_progress import GroupSummary, group_summaries
 from orbitmq.console.history import History
+from orbitmq.console.history_file import HistoryFile, HistoryUnusable
 from orbitmq.console.reader import Reader
 from orbitmq.protocol.errors import OrbitError
 
@@ -54,26 +55,59 @@ class Sample:
 
 
 class Sampler:
-    """Looks at one cluster for as long as `run` runs; keeps the last sample and the history."""
+    """Looks at one cluster for as long as `run` runs; keeps the last sample and the history.
 
-    def __init__(self, admin: Admin, reader: Reader, seconds: float) -> None:
+    `history_file` has the history of the cluster `name` over restarts.
+    """
+
+    def __init__(
+        self,
+        admin: Admin,
+        reader: Reader,
+        seconds: float,
+        *,
+        name: str = "",
+        history_file: HistoryFile | None = None,
+    ) -> None:
         self._admin = admin
         self._reader = reader
         self._seconds = seconds
+        self._name = name
+        self._history_file = history_file
         self.sample = Sample()
         self.history = History(SERIES)
         self._changed = asyncio.Condition()
 
     async def run(self) -> None:
         """Looks again and again; ends by cancellation."""
+        await self._restore()
         while True:
             sample = await look(self._admin, self._reader)
-            self.history.add(sample.at_ms / 1000, sample.values())
+            values = sample.values()
+            if self._history_file is not None:
+                # First, so that a page has never seen a point that the next start does not know.
+                await self._history_file.add(self._name, sample.at_ms / 1000, values)
+            self.history.add(sample.at_ms / 1000, values)
             async with self._changed:
                 self.sample = sample
                 self._changed.notify_all()
             pause = max(self._seconds, SHARE * sample.asking_seconds)
             await asyncio.sleep(min(LONGEST_PAUSE_SECONDS, pause))
+
+    async def _restore(self) -> None:
+        """Takes over the last day of the file."""
+        if self._history_file is None:
+            return
+        try:
+            points = await self._history_file.read(self._name)
+        except HistoryUnusable as error:
+            log.error("charts of %s begin anew: %s", self._name, error)
+            return
+        for at_seconds, values in points:
+            self.history.add(at_seconds, values)
+        if points:
+            # The time without a console is a gap of the charts, and not a line.
+            self.history.add(points[-1][0], {})
 
     async def first(self) -> Sample:
         """The last sample; waits for the first one."""

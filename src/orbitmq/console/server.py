@@ -23,7 +23,7 @@ CLOSING_SECONDS = 1
 
 
 class ConsoleServer:
-    """Listens from `start` to `stop`. Raises CannotListen, OptionError."""
+    """Listens from `start` to `stop`. Raises CannotListen, HistoryUnusable, OptionError."""
 
     def __init__(self, settings: ConsoleSettings) -> None:
         self._settings = settings
@@ -64,7 +64,11 @@ class ConsoleServer:
             ssl_certfile=settings.tls_cert,
             ssl_keyfile=settings.tls_key,
         )
-        await console.start()
+        try:
+            await console.start()
+        except BaseException:
+            listening.close()
+            raise
         self._console, self._server = console, _Server(config)
         self._task = asyncio.create_task(self._server.serve([listening]), name="console")
         listens = asyncio.create_task(self._server.listens.wait())

@@ -35,6 +35,8 @@ class ConsoleSettings:
     """The OpenID Connect provider at which users log in."""
     sample_seconds: float = 10.0
     """Interval between points of the charts."""
+    history_file: Path | None = None
+    """SQLite file that keeps the charts over restarts; without it they are in memory only."""
 
     def __post_init__(self) -> None:
         if not self.clusters:

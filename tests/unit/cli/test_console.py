@@ -105,6 +105,17 @@ def test_starts_that_are_refused_say_what_to_do(
     assert words in capsys.readouterr().err
 
 
+def test_a_history_that_is_something_else_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "notes.txt"
+    other.write_text("no database at all\n" * 100)
+    arguments = ["--port", str(free_port()), "--data-dir", str(tmp_path), "--history", str(other)]
+    assert run(["console", *arguments]) == 1
+    assert f"the history {other} cannot be used: file is not a database" in capsys.readouterr().err
+    assert other.read_text() == "no database at all\n" * 100
+
+
 def test_users_are_added_with_a_password_from_a_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

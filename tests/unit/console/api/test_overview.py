@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import httpx
 
@@ -8,6 +9,7 @@ from orbitmq.admin.commands.group_progress import GroupSummary
 from orbitmq.console.api.overview import overview_of
 from orbitmq.console.sampling import Sample
 from orbitmq.testing import LocalBroker
+from tests.kit.running_console import RunningConsole
 
 
 def broker(broker_id: int, log_end: int | None, state: str = "active") -> BrokerState:
@@ -40,7 +42,8 @@ def test_the_overview_and_its_events_are_those_of_the_broker(
     assert [(one["address"], one["state"]) for one in overview["brokers"]] == [
         (console_broker.broker, "active")
     ]
-    with api.stream("GET", "/api/clusters/here/overview/events") as events:
+    # Where looks take long, the next one comes after the longest pause, a minute.
+    with api.stream("GET", "/api/clusters/here/overview/events", timeout=180) as events:
         assert events.headers["content-type"].startswith("text/event-stream")
         line = next(one for one in events.iter_lines() if one.startswith("data: "))
     assert json.loads(line[6:])["atMs"] > overview["atMs"]
@@ -52,3 +55,21 @@ def test_a_cluster_that_is_gone_says_so_in_its_overview(api: httpx.Client) -> No
     overview = api.get("/api/clusters/gone/overview").json()
     assert overview["brokers"] == []
     assert "cannot connect to 127.0.0.1:1" in overview["errors"][0]
+
+
+def test_charts_go_on_after_a_restart_where_a_file_keeps_them(
+    console_broker: LocalBroker, tmp_path: Path
+) -> None:
+    kept = tmp_path / "history.sqlite3"
+    runs = []
+    for _ in range(2):
+        with RunningConsole(tmp_path, history_file=kept, here=console_broker.namesrv) as running:
+            api = running.client()
+            api.get("/api/clusters/here/overview")
+            runs.append(api.get("/api/clusters/here/history").json())
+    first, second = runs
+    points = len(first["times"])
+    assert points >= 1
+    assert second["times"][:points] == first["times"]
+    assert {name: values[:points] for name, values in second["series"].items()} == first["series"]
+    assert None in second["series"]["lag"], "the time without a console is a gap"

@@ -1,8 +1,8 @@
 // One line over time by uPlot, in the colours of the page, as wide as its box.
 import { html, useEffect, useRef } from "/static/html.js";
 
-// Hours and minutes are enough: no chart is longer than a day.
-const clock = (seconds) => new Date(seconds * 1000).toTimeString().slice(0, 5);
+// No chart is longer than a day: hours and minutes are enough, and seconds where ticks are closer.
+const clock = (ticks) => ticks.map((seconds) => new Date(seconds * 1000).toTimeString().slice(0, ticks[1] - ticks[0] < 60 ? 8 : 5));
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 export function Chart({ title, times, values, format, tone = "--accent" }) {
@@ -16,7 +16,7 @@ export function Chart({ title, times, values, format, tone = "--accent" }) {
       width: Math.max(200, element.clientWidth), height: 150, legend: { show: false },
       padding: [8, 12, 0, 0], cursor: { y: false, points: { size: 6 } },
       scales: { x: { time: true }, y: { range: (_, low, high) => [0, Math.max(high * 1.15, 1e-9 + (high || 1))] } },
-      axes: [{ ...axis, space: 70, size: 28, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 58, space: 32, values: (_, ticks) => ticks.map(format) }],
+      axes: [{ ...axis, space: 70, size: 28, values: (_, ticks) => clock(ticks) }, { ...axis, size: 58, space: 32, values: (_, ticks) => ticks.map(format) }],
       series: [{}, { stroke: () => css(tone), fill, width: 1.75, points: { show: false }, spanGaps: false }],
     }, [times, values], element);
     const resize = new ResizeObserver(() => plot.current?.setSize({ width: Math.max(200, element.clientWidth), height: 150 }));
