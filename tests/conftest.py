@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import signal
@@ -53,6 +54,9 @@ SOON_ASKED = {
 """Options of both brokers that tests of clients need: producers are asked about their transactions after
 seconds, not after half a minute."""
 
+LOGGERS = [logging.getLogger(name) for name in ("", "orbitmq", "orbitmq.client", "uvicorn.error")]
+"""Loggers that commands and servers set up for their whole process: the root logger, and those below it."""
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Brings the report of what is told at the end, and second tries."""
@@ -97,6 +101,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFile:
     """Asked only where there are several processes."""
     return ByFile(config, log)
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    """Takes back the handlers and levels that a command has set for its process, which is that of the tests.
+
+    Its handler writes to a stream that the test has closed: each later line of the log would be an error.
+    """
+    before = [(logger, logger.level, list(logger.handlers)) for logger in LOGGERS]
+    yield
+    for logger, level, handlers in before:
+        logger.handlers[:] = handlers
+        if logger.level != level:
+            logger.setLevel(level)
 
 
 @pytest.fixture(scope="session")
