@@ -27,6 +27,8 @@ from tests.peers.orbitmq_process import program
 
 COMMON = {"mappedFileSizeCommitLog": 16 << 20, "haSendHeartbeatInterval": 500}
 PATIENCE_SECONDS = 300
+LOOK_MS = 500
+"""Clients look routes up this often: by default, that is half of the time that a move takes."""
 
 pytestmark = pytest.mark.timeout(1200)
 
@@ -45,7 +47,9 @@ class Traffic:
     over: threading.Event = field(default_factory=threading.Event)
 
     def send(self, namesrv: str) -> None:
-        with Producer("movers", namesrv, delivery_timeout_ms=1_000) as producer:
+        with Producer(
+            "movers", namesrv, delivery_timeout_ms=1_000, poll_name_server_interval_ms=LOOK_MS
+        ) as producer:
             for number in itertools.count():
                 if self.over.is_set():
                     return
@@ -69,7 +73,13 @@ class Traffic:
 def traffic(namesrv: str) -> Iterator[Traffic]:
     flow = Traffic()
     sending = threading.Thread(target=flow.send, args=(namesrv,))
-    with PushConsumer("watchers", namesrv, consume_from_where=FIRST_OFFSET) as consumer:
+    with PushConsumer(
+        "watchers",
+        namesrv,
+        consume_from_where=FIRST_OFFSET,
+        poll_name_server_interval_ms=LOOK_MS,
+        persist_consumer_offset_interval_ms=LOOK_MS,
+    ) as consumer:
         consumer.subscribe("moved", "*", lambda message: flow.arrived.add(message.body.decode()))
         sending.start()
         try:

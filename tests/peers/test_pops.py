@@ -241,10 +241,10 @@ def moved(move: str, folder: Path, stack: ExitStack) -> tuple[Left, Read]:
 def moves(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Future[tuple[Left, Read]]]]:
-    """Every move that was asked for, two at a time: most of each is waiting."""
+    """Every move that was asked for, all at once: nearly all of each is waiting."""
     need("java", "mvn")
     wanted = [item.callspec.params["move"] for item in request.session.items if item.path == Path(__file__)]  # type: ignore[attr-defined]
-    with ExitStack() as stack, ThreadPoolExecutor(max_workers=2) as pool:
+    with ExitStack() as stack, ThreadPoolExecutor(max_workers=len(MOVES)) as pool:
         yield {move: pool.submit(moved, move, tmp_path_factory.mktemp("pops"), stack) for move in wanted}
 
 

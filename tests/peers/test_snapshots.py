@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
@@ -19,6 +23,11 @@ from tests.peers.suites import JUDGE
 from tests.peers.test_files import SOON_ASKED, write
 
 pytestmark = pytest.mark.timeout(900)
+
+Reader: TypeAlias = type[Apache] | type[OrbitMQ]
+READERS: list[Reader] = [Apache, OrbitMQ]
+SEGMENT = 4 << 20
+Checked: TypeAlias = "subprocess.CompletedProcess[str]"
 
 
 class Load:
@@ -47,31 +56,45 @@ class Load:
         self._thread.join()
 
 
-@pytest.mark.parametrize("reader", [Apache, OrbitMQ], ids=["apache", "orbitmq"])
-def test_a_copy_taken_under_load_holds_what_clients_were_told(reader: type, tmp_path: Path) -> None:
+def opened(reader: Reader, copy: Path, notes: Path, stack: ExitStack) -> Checked:
+    """The judge's word on a copy, by its notes of what clients were told."""
+    server = reader.start(copy, {**SOON_ASKED, "mappedFileSizeCommitLog": SEGMENT})
+    # An orderly stop takes Apache up to 20 s.
+    stack.callback(server.kill if reader is Apache else server.stop)
+    return subprocess.run(
+        [str(JUDGE / "java" / "run.sh"), "check", server.namesrv, str(notes)],
+        env=suites.environment(JUDGE_MAIN="judge.Files"),
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+
+
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Reader, Future[Checked]]]:
+    """A copy for each reader, both opened at once: nearly all of a check is waiting for a delayed message."""
     need("java", "mvn")
     cache()
-    live = OrbitMQ.start(tmp_path / "live", {"mappedFileSizeCommitLog": 4 << 20})
+    folder = tmp_path_factory.mktemp("snapshots")
+    notes = folder / "notes.json"
+    live = OrbitMQ.start(folder / "live", {"mappedFileSizeCommitLog": SEGMENT})
     try:
         with Load(live.namesrv) as load:
-            write(live, tmp_path / "notes.json")
-            figures = take_snapshot(tmp_path / "live", tmp_path / "copy")
+            write(live, notes)
+            for reader in READERS:
+                assert take_snapshot(folder / "live", folder / reader.name).linked_files > 0
         assert load.sent > 0
     finally:
         live.kill()
-    assert figures.linked_files > 0
-    opened = reader.start(tmp_path / "copy", {**SOON_ASKED, "mappedFileSizeCommitLog": 4 << 20})
-    try:
-        command = [str(JUDGE / "java" / "run.sh"), "check", opened.namesrv, str(tmp_path / "notes.json")]
-        checked = subprocess.run(
-            command,
-            env=suites.environment(JUDGE_MAIN="judge.Files"),
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
-        failed = [line for line in checked.stdout.splitlines() if line.startswith("FAIL")]
-        assert failed == [], checked.stdout[-3000:]
-        assert checked.returncode == 0, checked.stderr[-2000:]
-    finally:
-        opened.stop()
+    with ExitStack() as stack, ThreadPoolExecutor(len(READERS)) as pool:
+        yield {reader: pool.submit(opened, reader, folder / reader.name, notes, stack) for reader in READERS}
+
+
+@pytest.mark.parametrize("reader", READERS, ids=[reader.name for reader in READERS])
+def test_a_copy_taken_under_load_holds_what_clients_were_told(
+    reader: Reader, checked: dict[Reader, Future[Checked]]
+) -> None:
+    found = checked[reader].result()
+    failed = [line for line in found.stdout.splitlines() if line.startswith("FAIL")]
+    assert failed == [], found.stdout[-3000:]
+    assert found.returncode == 0, found.stderr[-2000:]
