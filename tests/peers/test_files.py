@@ -25,8 +25,9 @@ MOVES = [
         [("apache", "orbitmq"), ("orbitmq", "apache")], ["stop", "kill"]
     )
 ]
-SOON_ASKED = {"transactionTimeOut": 3000, "transactionCheckInterval": 3000}
-"""The reader asks about what the writer left open after seconds, not after half a minute."""
+SOON_ASKED = {"transactionTimeOut": 3000, "transactionCheckInterval": 3000, "transactionCheckMax": 1000}
+"""The reader asks about what the writer left open after seconds, not after half a minute; and it goes on
+asking until a producer is there, however slow the machine."""
 
 SUITE = "files"
 pytestmark = pytest.mark.timeout(1800)

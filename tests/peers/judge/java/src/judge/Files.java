@@ -151,6 +151,7 @@ public final class Files {
         }
         Ctx.Got all = c.pushTo(g2, one, "*");
         all.awaitCount(23, 60);
+        all.c.setAwaitTerminationMillisWhenShutdown(60_000); // the last message counts once its listener has returned
         all.c.shutdown();
         // transactions: committed, rolled back, and one nobody decided
         TransactionMQProducer tp = c.txProducer();
