@@ -51,7 +51,7 @@ async def read_all(reader: PullConsumer, topic: str, count: int) -> list[Receive
 
 async def stored(reader: PullConsumer, result: SendResult, after: int = 0) -> ReceivedMessage:
     """The message at the place that a send told, or so many after it."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             with contextlib.suppress(TopicNotFound):  # a broker may tell name servers of a new topic later
                 if messages := await reader.pull(result.queue, result.queue_offset + after, 1, wait_ms=1000):
@@ -61,7 +61,7 @@ async def stored(reader: PullConsumer, result: SendResult, after: int = 0) -> Re
 
 async def settled(reader: PullConsumer, queue: MessageQueue, count: int) -> list[ReceivedMessage]:
     """The first messages of a queue, once there are so many: what is stored can be pulled a little later."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len(messages := await reader.pull(queue, 0, wait_ms=1000)) < count:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     return messages

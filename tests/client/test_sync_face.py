@@ -124,8 +124,8 @@ def test_after_a_fork_old_ones_say_so_and_new_ones_work(cluster: Cluster) -> Non
         producer.send(Message(topic, b"from the parent"))
         child = forking.Process(target=_in_child, args=(cluster.namesrv, topic, producer, told))
         child.start()
-        assert "forked" in told.get(timeout=20)
-        assert told.get(timeout=20) is True
-        child.join(20)
+        assert "forked" in told.get(timeout=60)
+        assert told.get(timeout=60) is True
+        child.join(60)
         assert child.exitcode == 0
         producer.send(Message(topic, b"from the parent again"))

@@ -38,7 +38,7 @@ async def test_consuming_without_a_key_or_right_ends(guarded: LocalBroker) -> No
         consumer = PushConsumer("readers", guarded.namesrv, **keys)
         consumer.subscribe("orders")
         with pytest.raises(NoPermission):
-            await asyncio.wait_for(consumer.start(), 20)
+            await asyncio.wait_for(consumer.start(), 60)
     allowed = PushConsumer("readers", guarded.namesrv, **ROOT)
     allowed.subscribe("orders")
     async with allowed:

@@ -148,7 +148,7 @@ async def test_a_handler_that_closes_its_consumer_ends_the_run(rocketmq_isolated
 
     async with Producer("g", mine.namesrv) as other:
         await other.send(Message(topic, b"x"))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         assert await orbitmq.serve(consumer, producer) == 0
     for wrong in ((), (print,)):
         with pytest.raises(InvalidArgument, match="run takes"):

@@ -92,7 +92,7 @@ class FakeBroker:
     def of(self, kind: type[Request[Any]]) -> list[Any]:
         return [request for request in self.asked if type(request) is kind]
 
-    async def until(self, condition: Callable[[], object], seconds: float = 5) -> None:
+    async def until(self, condition: Callable[[], object], seconds: float = 60) -> None:
         """Returns once a request has made `condition` true."""
         async with asyncio.timeout(seconds):
             while not condition():

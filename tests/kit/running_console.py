@@ -14,7 +14,7 @@ from orbitmq.console.security.single_sign_on import Provider
 from orbitmq.console.server import ConsoleServer
 from orbitmq.console.settings import ConsoleSettings
 
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 60
 
 
 class RunningConsole:

@@ -272,7 +272,7 @@ async def test_routes_follow_a_permission_that_changes_at_run_time(tmp_path: Pat
         await here.send()
         for permission in (4, 6):
             await here.ask(UpdateBrokerConfig(f"brokerPermission={permission}\n".encode()))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while True:
                     [queues] = (await here.ask_namesrv(GetRouteinfoByTopic("T"))).body.queue_datas
                     if queues.perm == permission:
@@ -298,7 +298,7 @@ async def test_delay_levels_are_those_given(tmp_path: Path) -> None:
     async with running(tmp_path, messageDelayLevel="1s 7m") as here:
         assert here.broker.store._delays == (1000, 420_000)
         await here.send(topic="later", properties="DELAY\x011\x02WAIT\x01false\x02")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while (await here.ask(pull(topic="later", queue_id=0))).code != 0:
                 pass
 

@@ -41,7 +41,7 @@ async def test_a_group_from_unknown_over_working_to_left_behind(broker: LocalBro
         consumer = PushConsumer("lives", broker.namesrv, consume_from_where=FIRST_OFFSET)
         consumer.subscribe("lives", "*", handle)
         async with consumer:
-            await asyncio.wait_for(got.wait(), 20)
+            await asyncio.wait_for(got.wait(), 60)
             while (await gather(admin, "lives", 0)).lag:
                 pass
             evidence = await gather(admin, "lives", 0)

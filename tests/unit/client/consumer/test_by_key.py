@@ -39,7 +39,7 @@ class Held:
         self._ends[body].set()
 
     async def count(self, most: int) -> list[bytes]:
-        async with self._news, asyncio.timeout(10):
+        async with self._news, asyncio.timeout(60):
             await self._news.wait_for(lambda: len(self.begun) >= most)
         return sorted(self.begun)
 

@@ -53,7 +53,9 @@ async def test_a_plain_handler_may_close_its_own_consumer(broker: FakeBroker) ->
     known_as: list[str] = []
 
     def consume() -> None:
-        consumer = sync.PushConsumer("g", broker.address, consume_from_where=FIRST_OFFSET)
+        consumer = sync.PushConsumer(
+            "g", broker.address, consume_from_where=FIRST_OFFSET, close_timeout_ms=300_000
+        )
 
         def handle(message: ReceivedMessage) -> None:
             known_as.append(consumer.client_id)
@@ -63,6 +65,6 @@ async def test_a_plain_handler_may_close_its_own_consumer(broker: FakeBroker) ->
         with consumer:
             consumer.wait_closed()
 
-    async with asyncio.timeout(10):  # it waits for its handlers for 30 s
+    async with asyncio.timeout(60):  # long before the consumer gives its handlers up
         await asyncio.to_thread(consume)
     assert "@" in known_as[0]

@@ -332,7 +332,7 @@ async def test_queues_are_asked_for_together_where_to_begin(
         return 0
 
     monkeypatch.setattr(OffsetTable, "stored", stored)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         async with PushConsumer("g", broker.address) as consumer:
             consumer.subscribe("T", "*", Seen())
             await until(lambda: len(consumer.queues) == 8)

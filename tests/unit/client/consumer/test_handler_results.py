@@ -158,14 +158,20 @@ async def test_several_handlers_may_await_close_at_once(broker: FakeBroker, orde
     for queue_id in range(3):
         queues.put(b"x", queue_id=queue_id)
     all_there = asyncio.Barrier(3)
-    consumer = PushConsumer("g", broker.address, consume_from_where=FIRST_OFFSET, ordered=ordered)
+    consumer = PushConsumer(
+        "g",
+        broker.address,
+        consume_from_where=FIRST_OFFSET,
+        ordered=ordered,
+        close_timeout_ms=300_000,
+    )
 
     async def handle(message: ReceivedMessage) -> None:
         await all_there.wait()
         await consumer.close()
 
     consumer.subscribe("T", "*", handle)
-    async with asyncio.timeout(10):  # it waits for its handlers for 30 s
+    async with asyncio.timeout(60):  # long before the consumer gives its handlers up
         async with consumer:
             await consumer.wait_closed()
 

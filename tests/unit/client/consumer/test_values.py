@@ -31,7 +31,7 @@ async def test_a_handler_gets_the_value_and_it_is_read_once(broker: FakeBroker) 
 
     async with consumer_of(broker) as consumer:
         consumer.subscribe("T", "*", handle, serializer=JsonSerializer())
-        message = await asyncio.wait_for(got, 10)
+        message = await asyncio.wait_for(got, 60)
     assert message.value == {"id": 1}
     assert message.value is message.value
     assert message.content_type == "application/json"

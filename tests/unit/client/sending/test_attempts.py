@@ -221,7 +221,7 @@ async def test_a_broker_that_answered_nothing_is_waited_for_while_the_route_name
         sending = asyncio.create_task(producer.send(Message("T", b"y")))
         await master.until(lambda: len(master.of(SendMessageV2)) == 2)
         names.topics["T"].broker_datas = [BrokerData("C", "broker-b", {0: names.address})]
-        async with asyncio.timeout(20):  # and not the time of a try
+        async with asyncio.timeout(40):  # and not the time of a try
             await sending
     assert len(names.of(SendMessageV2)) == 1
 

@@ -80,7 +80,7 @@ async def test_delayed_messages_timers_and_half_messages_go_on_at_the_new_master
         new = both.slave
         assert new.broker.transactions.figures.open_count == 1
         assert both.here.broker.broker.transactions.figures.open_count == 0
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await until(lambda: new.store.max_offset("T", 0) + new.store.max_offset("T", 1) == 2)
         await until(lambda: both.here.broker.store.max_physical == new.store.max_physical)
         assert log_of(both.here.broker) == log_of(new)

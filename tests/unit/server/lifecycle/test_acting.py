@@ -85,7 +85,7 @@ async def test_delayed_messages_of_a_master_that_is_away_come_once_and_it_takes_
             wanted = LockBatchRequestBody("G", "C", mq_set=[MessageQueue("T", name, 0)])
             locked = await pool.call(slave.address, LockBatchMq(body=wanted))
             assert [queue.queue_id for queue in locked.body.lock_ok_mq_set] == [0]
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await until(lambda: count(other) == 1 + 3)
             back = another(here, tmp_path / "m", brokerName=name, listenPort=here.broker.settings.listen_port)
             await back.start()
@@ -93,7 +93,7 @@ async def test_delayed_messages_of_a_master_that_is_away_come_once_and_it_takes_
             await until(lambda: not back.broker.delay.is_held)
             assert back.broker.delay.positions[1] == back.store.max_offset("SCHEDULE_TOPIC_XXXX", 0) == 3
             await pool.call(back.address, send_request(b"at once", "DELAY\x011\x02"))
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await until(lambda: count(back) == before + 1)
             await back.stop()
         await other.stop()

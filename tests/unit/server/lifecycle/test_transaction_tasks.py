@@ -20,7 +20,7 @@ async def send_half(server: Running, number: int = 1) -> None:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - what it looks at belongs to the broker
             await asyncio.sleep(0.01)
 
