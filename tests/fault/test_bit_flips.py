@@ -15,7 +15,7 @@ import pytest
 from orbitmq.protocol.records.message_cy import decode_record, decode_records
 from orbitmq.store import GetStatus, MessageStore
 from tests.fault.recorded_disk import RecordedDisk
-from tests.kit.store import HOST, NOW, crash, message, options
+from tests.kit.store import HOST, NOW, crash, message, options, run_task
 
 COUNT = 5
 DAMAGED = 2
@@ -54,7 +54,7 @@ def filled_disk(root: Path, **values: object) -> tuple[RecordedDisk, list[int]]:
         ).physical_offset
         for number in range(COUNT)
     ]
-    store._write_queues(NOW + 120_000)
+    run_task(store, "write queues", NOW + 120_000)
     places.append(store.max_physical)
     store.close()
     return disk, places

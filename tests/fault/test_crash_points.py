@@ -16,7 +16,7 @@ from orbitmq.store import MessageStore
 from orbitmq.store.log.retention import HOUR_MS
 from tests.fault.recorded_broker import check_after, recorded, with_small_wheel
 from tests.fault.recorded_disk import RecordedDisk
-from tests.kit.store import NOW, crash, message, options, read_queue
+from tests.kit.store import NOW, crash, message, options, read_queue, run_task
 
 SEED = int(os.environ.get("ORBITMQ_CRASH_SEED", "1"))
 RUNS = int(os.environ.get("ORBITMQ_CRASH_RUNS", "1"))
@@ -88,7 +88,7 @@ def test_a_power_cut_behind_a_new_checkpoint_takes_no_queue_with_it(tmp_path: Pa
         ends.append(appended.end_offset)
         if number % 30 == 29:
             store.flush_now()
-            store._write_queues(now)
+            run_task(store, "write queues", now)
     renamed = [
         step for step, what in enumerate(disk.journal) if what.kind == "rename" and "queuemarks" in what.path
     ]
@@ -129,16 +129,16 @@ def test_a_crash_while_old_segments_go_takes_nothing_that_stays(tmp_path: Path) 
         store.flush_now()
 
     append(100)
-    store._write_queues(NOW + 120_000)
-    store._index_task(NOW)
+    run_task(store, "write queues", NOW + 120_000)
+    run_task(store, "index", NOW)
     first = len(disk.journal)
     now = NOW + 80 * HOUR_MS
     for _ in range(4):
         store.delete_expired(now)
-        store._retention_task(now)
+        run_task(store, "retention", now)
         append(5)
-        store._write_queues(now := now + 120_000)
-        store._index_task(now)
+        run_task(store, "write queues", now := now + 120_000)
+        run_task(store, "index", now)
     removed = {Path(step.path).parts[-2] for step in disk.journal if step.kind == "unname"}
     assert {"commitlog", "0", "index"} <= removed, "files of each kind went"
     crash(store)

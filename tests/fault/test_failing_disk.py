@@ -22,7 +22,7 @@ from tests.fault.recorded_broker import Recorded, check_after, with_small_wheel
 from tests.fault.recorded_disk import RecordedDisk
 from tests.fault.stubborn import Stubborn, names
 from tests.fault.test_broker_kill import everything, pool_of, send
-from tests.kit.store import NOW, bodies, crash, filled, message, options
+from tests.kit.store import NOW, bodies, crash, filled, message, options, run_task
 
 FAULTS = int(os.environ.get("ORBITMQ_DISK_FAULTS", "8"))
 SEED = int(os.environ.get("ORBITMQ_DISK_SEED", "1"))
@@ -146,9 +146,9 @@ def test_after_a_failed_sync_of_a_queue_no_more_is_taken(tmp_path: Path) -> None
     filled(store, 60)
     disk.before = failing("sync", "consumequeue")
     with pytest.raises(OSError, match="Input/output error"):
-        store._write_queues(NOW + 120_000)
+        run_task(store, "write queues", NOW + 120_000)
     with pytest.raises(OSError, match="an earlier sync failed"):
-        store._write_queues(NOW + 240_000)
+        run_task(store, "write queues", NOW + 240_000)
     assert store.append(message(), NOW).status is PutStatus.SERVICE_NOT_AVAILABLE
     assert "a flush of consume queues failed" in store.figures().refusal
     assert len(bodies(store)) == 60  # reads go on
@@ -175,11 +175,11 @@ def test_a_segment_that_may_not_be_there_after_a_power_cut_takes_nothing(tmp_pat
 def test_an_index_that_was_not_flushed_is_made_anew(tmp_path: Path) -> None:
     store, disk = on_memory(tmp_path)
     filled(store, 60)
-    store._index_task(NOW)
+    run_task(store, "index", NOW)
     disk.before = failing("sync", "/index/")
-    store._write_queues(NOW + 120_000)
+    run_task(store, "write queues", NOW + 120_000)
     assert store.append(message(60), NOW + 100).status is PutStatus.PUT_OK, "it is no reason to stop"
-    store._write_queues(NOW + 240_000)
+    run_task(store, "write queues", NOW + 240_000)
     store.close()
     left = disk.played().power_cut(random.Random(1), kept=0.0)
     again = MessageStore.open(options(tmp_path), NOW + 1, left)
@@ -191,7 +191,7 @@ def test_an_index_that_was_not_flushed_is_made_anew(tmp_path: Path) -> None:
 def test_no_handle_for_a_queue_is_an_error_of_that_read_alone(tmp_path: Path) -> None:
     store, disk = on_memory(tmp_path)
     filled(store, 20)
-    store._write_queues(NOW + 120_000)
+    run_task(store, "write queues", NOW + 120_000)
     store._queue_writer.trim_tails()
     store._queues.reading.clear()
     disk.before = failing("open", "consumequeue", errno.EMFILE)

@@ -27,7 +27,7 @@ from orbitmq.server.lifecycle.clock import Clock
 from orbitmq.testing import LocalBroker
 from tests.fault.faulty_machine import FaultyMachine
 from tests.fault.test_broker_kill import Load, everything, pool_of, records, send
-from tests.kit.store import NOW, bodies, filled, message, opened
+from tests.kit.store import NOW, bodies, filled, message, opened, run_task
 
 STOP_SECONDS = float(os.environ.get("ORBITMQ_STOP_SECONDS", "3"))
 ROOT = Path(__file__).parents[2]
@@ -304,6 +304,6 @@ def test_a_clock_that_was_set_over_a_restart(tmp_path: Path, jump_ms: int) -> No
     assert len(store._log.segments) == segments, "nothing is deleted before its time"
     assert len(bodies(store)) == 81
     assert store.offset_by_time("T", 0, NOW + 40) == 40
-    store._retention_task(NOW + 26 * HOUR_MS)
+    run_task(store, "retention", NOW + 26 * HOUR_MS)
     assert len(store._log.segments) == 1, "and then it is"
     store.close()

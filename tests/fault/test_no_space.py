@@ -24,7 +24,7 @@ from orbitmq.testing import LocalBroker
 from tests.fault.recorded_disk import RecordedDisk
 from tests.fault.stubborn import Stubborn, names
 from tests.fault.test_broker_kill import everything, pool_of
-from tests.kit.store import NOW, bodies, crash, filled, message, options
+from tests.kit.store import NOW, bodies, crash, filled, message, options, run_task
 from tests.needs import need
 
 ROOT = Path(__file__).parents[2]
@@ -180,12 +180,12 @@ def test_without_room_nothing_is_half_done(tmp_path: Path) -> None:
     assert results[-1].status is PutStatus.SERVICE_NOT_AVAILABLE
     assert len(bodies(store)) == 10 + len(taken)
     with pytest.raises(OSError, match="No space left"):
-        store._write_queues(NOW)
+        run_task(store, "write queues", NOW)
     assert not store.is_writable
-    store._index_task(NOW)
+    run_task(store, "index", NOW)
     disk.full = False
-    store._write_queues(NOW)
-    store._index_task(NOW)
+    run_task(store, "write queues", NOW)
+    run_task(store, "index", NOW)
     assert store.append(message(99, body=bytes(3000)), NOW).status is PutStatus.PUT_OK
     assert len(bodies(store)) == 11 + len(taken)
     assert len(store.query("T", "ID00000099", 5, 0, 1 << 60, "U").records) == 1
@@ -205,7 +205,7 @@ def test_a_start_on_a_full_disk_reads_what_is_there(tmp_path: Path) -> None:
     assert len(bodies(store)) == 200
     assert store.append(message(), NOW).status is PutStatus.SERVICE_NOT_AVAILABLE
     disk.full = False
-    store._write_queues(NOW)
+    run_task(store, "write queues", NOW)
     assert store.append(message(), NOW).status is PutStatus.PUT_OK
     store.close()
 

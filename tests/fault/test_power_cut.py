@@ -9,7 +9,7 @@ import pytest
 
 from orbitmq.store import MessageStore, StoreOptions
 from tests.fault.recorded_disk import RecordedDisk
-from tests.kit.store import NOW, SEGMENT, crash, message, read_queue
+from tests.kit.store import NOW, SEGMENT, crash, message, read_queue, run_task
 
 QUEUES = 3
 
@@ -45,11 +45,11 @@ def run(store: MessageStore, chance: random.Random, steps: int) -> dict[int, int
         elif action < 0.85:
             store.flush_now()
         elif action < 0.95:
-            store._write_queues(now)
-            store._index_task(now)
+            run_task(store, "write queues", now)
+            run_task(store, "index", now)
         else:
             now += 120_000
-            store._write_queues(now)
+            run_task(store, "write queues", now)
         store.drain_arrivals()
     return ends
 

@@ -78,6 +78,12 @@ def get_warm(store: MessageStore, *wanted: Any, **more: Any) -> GetResult:
     return result
 
 
+def run_task(store: MessageStore, name: str, now: int) -> None:
+    """Runs a periodic task of a store as if it were `now`, though it may have nothing to do."""
+    (task,) = (task for task in store.periodic_tasks() if task.name == name)
+    task.run(now)
+
+
 def read_queue(store: MessageStore, topic: str = "T", queue_id: int = 0) -> list[StoredMessage]:
     """All messages of a queue, through `get` alone."""
     found: list[StoredMessage] = []

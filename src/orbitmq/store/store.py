@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
@@ -18,6 +17,7 @@ from orbitmq.protocol.names import TIMER_TOPIC
 from orbitmq.protocol.records.message import BLANK_BYTES, StoredMessage
 from orbitmq.protocol.records.properties_cy import tags_code
 from orbitmq.store import failpoints
+from orbitmq.store.checkpointing import Checkpointing
 from orbitmq.store.errors import CannotTruncate, DiskStalled, FlushFailed, StoreCorrupt, StoreUnavailable
 from orbitmq.store.files import NO_SPACE, Disk, NoFile, RealDisk, replace_file
 from orbitmq.store.index.index_table import Index
@@ -69,11 +69,6 @@ TRIMMED_PER_CALL = 1_000
 INDEX_SLICES_AT_CLOSE = 512
 INDEX_SLICES_AT_QUERY = 8
 INDEX_INTERVAL_MS = 100
-MARKED_EVERY_BYTES = 128 << 20
-"""By how much the log may grow before its queues and the queue checkpoint are brought to the disk: a start
-after a crash reads it again from there."""
-MARKED_EVERY_BYTES_PER_QUEUE = 8 << 10
-"""With many queues it may grow by more: the queue checkpoint names each."""
 FAR_AHEAD_MS = 366 * 24 * 3600_000
 """Store times do not go back where the clock was set back, by up to so much."""
 _OUT_OF_MEMORY = MemoryError("an append ended halfway")
@@ -138,14 +133,18 @@ class MessageStore:
         """The end of a truncation that failed on its way, for want of room for instance."""
         self._half_done: BaseException | None = None
         """The error that ended an append or a truncation halfway; the store then accepts nothing more."""
-        self._marking = threading.Lock()
-        """Held while the queue checkpoint is made and written: it is of one log, not half of the one before a
-        cut.
-        """
+        self._checkpointing = Checkpointing(
+            options,
+            disk,
+            self._log,
+            self._queues,
+            self._queue_writer,
+            self._index,
+            self._arrivals,
+            self._checkpoint,
+            lambda: (self._last_timestamp, self._last_record),
+        )
         self._last_thorough = 0
-        self._last_queue_sync = 0
-        self._queues_synced_to = 0
-        """Physical offset before which everything was in queues that are on the disk, at the last look."""
         self._closed = False
         self._disk_full = ""
         self._busy_bytes = memory_bytes() // BUSY_SHARE_OF_MEMORY
@@ -248,8 +247,8 @@ class MessageStore:
         self._index.load(clean, recovery.queue_checkpoint, anew=recovery.is_other_log)
         self._reader.opened_end = self._log.max_physical
         self._arrivals.begin()
-        self._last_thorough = self._last_queue_sync = now_ms
-        self._queues_synced_to = self._log.max_physical if clean else self._log.min_physical
+        self._last_thorough = now_ms
+        self._checkpointing.begin(now_ms, self._log.max_physical if clean else self._log.min_physical)
         if not self._log.segments:
             self._log.ensure_space(0)
         self._log.reserve_ahead()
@@ -258,7 +257,7 @@ class MessageStore:
             if cut is not None:
                 self._cut_timers(now_ms)
         if cut is not None:
-            self._save_checkpoints(self._last_record, self._last_timestamp, with_index=True)
+            self._checkpointing.save_all()
             completed(disk, root)
 
     def _open_timers(self, clean: bool, now_ms: int) -> None:
@@ -301,7 +300,7 @@ class MessageStore:
             self._queue_writer.trim_tails()
             self._index.build(self._log.max_physical, self._last_timestamp, INDEX_SLICES_AT_CLOSE)
             if self._half_done is None:
-                self._save_checkpoints(self._last_record, self._last_timestamp, with_index=True)
+                self._checkpointing.save_all()
             if self.timers is not None:
                 self.timers.close(self.timer_mark)
             if self._log.flush_error is None and self._index.sync_error is None and self._half_done is None:
@@ -516,7 +515,7 @@ class MessageStore:
         end = boundary(self._log, min(physical_offset, before))
         if end == before and not is_resumed:
             return end
-        with self._marking:
+        with self._checkpointing.lock:
             self._intend(end)
             try:
                 self._truncate(end, now_ms)
@@ -550,7 +549,7 @@ class MessageStore:
         self._last_timestamp = 0 if last is None else last[4]
         self._arrivals.cut_to(end)
         self._reader.opened_end = min(self._reader.opened_end, end)
-        self._queues_synced_to = min(self._queues_synced_to, end)
+        self._checkpointing.cut_to(end)
         if self.timers is not None:
             self._cut_timers(now_ms)
         if failpoints.armed:
@@ -558,7 +557,7 @@ class MessageStore:
         self._checkpoint.index_timestamp_ms = min(self._checkpoint.index_timestamp_ms, self._last_timestamp)
         self._queue_writer.run()
         self._queue_writer.trim_tails()
-        self._write_marks(self._last_record, self._last_timestamp, with_index=True)
+        self._checkpointing.write_all()
         completed(self._disk, self.options.root)
 
     def reopen_timers(self, now_ms: int, mark: TimerMark | None = None) -> None:
@@ -1032,33 +1031,7 @@ class MessageStore:
     def _write_queues(self, now_ms: int) -> None:
         if self._closed:
             return
-        with self._marking:
-            self._write_and_mark(now_ms)
-
-    def _write_and_mark(self, now_ms: int) -> None:
-        thorough = now_ms - self._last_queue_sync >= self.options.flush_consume_queue_thorough_interval
-        timestamp = self._last_timestamp
-        # The last record may not be shown yet: then one begins where that ends which is.
-        last_record = self._last_record
-        end = self._arrivals.visible_end
-        to_sync = thorough or end - self._queues_synced_to >= self._marked_every
-        if thorough:
-            # Not at the end: a deletion of a topic meanwhile asks for a queue checkpoint without it.
-            self._last_queue_sync = now_ms
-        self._queue_writer.run(None if to_sync else self._arrivals.drain_unwritten)
-        if to_sync:
-            self._write_marks(min(last_record, end), timestamp, with_index=thorough)
-            self._queues_synced_to = end
-
-    @property
-    def _marked_every(self) -> int:
-        """Number of bytes that the log may grow before the queue checkpoint is written again."""
-        queues = sum(map(len, list(self._queues.by_topic.values())))
-        # Without a queue checkpoint recovery goes back only so many segments.
-        segments = max(1, self.options.commit_log_recover_max_num // 2)
-        return min(
-            max(MARKED_EVERY_BYTES, MARKED_EVERY_BYTES_PER_QUEUE * queues), segments * self._log.segment_bytes
-        )
+        self._checkpointing.run(now_ms)
 
     def _index_task(self, now_ms: int) -> None:
         if not self._closed:
@@ -1074,37 +1047,7 @@ class MessageStore:
         self._index.remove_before(min_physical)
         # A queue checkpoint that names what is gone would have the next start after a crash look for it in
         # all of the log.
-        self._last_queue_sync = 0
-
-    def _save_checkpoints(self, replay_from: int, timestamp: int, with_index: bool) -> None:
-        with self._marking:
-            self._write_marks(replay_from, timestamp, with_index)
-
-    def _write_marks(self, replay_from: int, timestamp: int, with_index: bool) -> None:
-        """Brings queues, checkpoint and queue checkpoint to the disk, in this order. The units of all before
-        the record at `replay_from` were written to files, and that record to the log.
-
-        The index may be left out: its slots are spread over all of a file, and a start does not wait for it.
-        """
-        self._log.flush()
-        self._queue_writer.sync_all()
-        queue_checkpoint = QueueCheckpoint(
-            durable=self._log.durable,
-            end=self._log.max_physical,
-            last_record=self._last_record,
-            replay_from=replay_from,
-            last_timestamp_ms=timestamp,
-        )
-        if with_index:
-            self._index.sync()
-        self._index.note_in(queue_checkpoint)
-        self._checkpoint.physical_timestamp_ms = timestamp
-        self._checkpoint.logics_timestamp_ms = timestamp
-        self._checkpoint.save()
-        queue_checkpoint.checkpoint = self._checkpoint.mark
-        queue_checkpoint.note_records(self._log)
-        queue_checkpoint.note_queues(self._queues.all())
-        queue_checkpoint.save(self._disk, self.options.root)
+        self._checkpointing.run_soon()
 
     # Administration.
 
@@ -1114,7 +1057,7 @@ class MessageStore:
         self._queue_writer.mark_deleted(queues)
         for queue in queues:
             self._extension.forget(queue)
-        self._last_queue_sync = 0
+        self._checkpointing.run_soon()
         return len(queues)
 
     def clean_queues(self) -> None:

@@ -12,7 +12,7 @@ from orbitmq.store import MessageStore
 from orbitmq.store.files import RealDisk
 from orbitmq.store.index.index_file import IndexFile, file_bytes, file_name, is_file_name
 from tests.fault.recorded_disk import RecordedDisk
-from tests.kit.store import NOW, crash, filled, message, opened, options
+from tests.kit.store import NOW, crash, filled, message, opened, options, run_task
 
 ALWAYS = (0, 1 << 60)
 
@@ -87,11 +87,11 @@ def test_nothing_is_indexed_twice_after_a_clean_stop(tmp_path: Path) -> None:
 def test_after_a_crash_the_index_goes_back_to_its_last_sync(tmp_path: Path) -> None:
     store = opened(tmp_path)
     filled(store, 10, keys="k")
-    store._index_task(NOW)
-    store._write_queues(NOW + 120_000)
+    run_task(store, "index", NOW)
+    run_task(store, "write queues", NOW + 120_000)
     for number in range(10, 20):
         store.append(message(number, keys="k"), NOW + number)
-    store._index_task(NOW)
+    run_task(store, "index", NOW)
     (path,) = (tmp_path / "index").iterdir()
     crash(store)
     # Pages that the kernel wrote after the sync are of any age: wipe some of it, as a power cut would.
@@ -123,7 +123,7 @@ def test_a_torn_index_file_is_made_anew(tmp_path: Path, content: bytes) -> None:
 def test_an_index_that_was_lost_is_made_anew(tmp_path: Path, end: str) -> None:
     store = opened(tmp_path, max_index_num=50)
     filled(store, 60, keys="k")
-    store._index_task(NOW)
+    run_task(store, "index", NOW)
     if end == "stop":
         store.close()
     else:
@@ -223,23 +223,23 @@ def test_records_in_bulk_become_the_entries_that_they_become_one_by_one(
 def test_marks_that_leave_the_index_out_tell_how_far_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orbitmq.store.store.MARKED_EVERY_BYTES", 1000)
+    monkeypatch.setattr("orbitmq.store.checkpointing.EVERY_BYTES", 1000)
     store = opened(tmp_path)
     filled(store, 20)
-    store._index_task(NOW)
-    store._write_queues(NOW + 60_000)
+    run_task(store, "index", NOW)
+    run_task(store, "write queues", NOW + 60_000)
     indexed_to = store.max_physical
     for number in range(20, 150):
         store.append(message(number), NOW + number)
-    store._index_task(NOW)
-    store._write_queues(NOW + 61_000)
+    run_task(store, "index", NOW)
+    run_task(store, "write queues", NOW + 61_000)
     crash(store)
     for _ in range(2):
         store = opened(tmp_path)
         assert store.recovered.read_from > indexed_to == store._index.position
         crash(store)
     store = opened(tmp_path)
-    store._index_task(NOW)
+    run_task(store, "index", NOW)
     for number in range(150):
         assert len(store.query("T", f"ID{number:08d}", 9, 0, 1 << 60, "U").records) == 1
     store.close()
@@ -248,15 +248,15 @@ def test_marks_that_leave_the_index_out_tell_how_far_it_was(
 def test_files_begun_since_the_index_was_synced_leave_no_hole_behind_a_crash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orbitmq.store.store.MARKED_EVERY_BYTES", 1000)
+    monkeypatch.setattr("orbitmq.store.checkpointing.EVERY_BYTES", 1000)
     store = opened(tmp_path, max_index_num=50)
     filled(store, 20, keys="k")
-    store._index_task(NOW)
-    store._write_queues(NOW + 60_000)
+    run_task(store, "index", NOW)
+    run_task(store, "write queues", NOW + 60_000)
     for number in range(20, 100):
         store.append(message(number, keys="k"), NOW + 20)  # within a millisecond
-    store._index_task(NOW)
-    store._write_queues(NOW + 61_000)
+    run_task(store, "index", NOW)
+    run_task(store, "write queues", NOW + 61_000)
     assert len(list((tmp_path / "index").iterdir())) > 1
     crash(store)
     store = opened(tmp_path, max_index_num=50)

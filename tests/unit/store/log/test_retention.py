@@ -10,7 +10,7 @@ import pytest
 from orbitmq.store import GetStatus, MessageStore, PutStatus
 from orbitmq.store.files import RealDisk
 from orbitmq.store.log.retention import HOUR_MS
-from tests.kit.store import NOW, SEGMENT, bodies, filled, get_warm, message, opened
+from tests.kit.store import NOW, SEGMENT, bodies, filled, get_warm, message, opened, run_task
 
 
 class FullDisk(RealDisk):
@@ -52,30 +52,30 @@ def segments(root: Path) -> int:
 def test_young_segments_stay(store: MessageStore, tmp_path: Path) -> None:
     age(tmp_path, 71)
     store.delete_expired(NOW)
-    store._retention_task(NOW)
+    run_task(store, "retention", NOW)
     assert store.min_physical == 0
 
 
 def test_what_was_written_after_the_clock_was_set_back_goes_no_earlier(tmp_path: Path) -> None:
     """Files tell the machine's time, and rounds are told one that nobody sets."""
     store = opened(tmp_path, delete_when="")
-    store._retention_task(NOW)
+    run_task(store, "retention", NOW)
     filled(store, 100, body=bytes(3000))
-    store._retention_task(NOW)
+    run_task(store, "retention", NOW)
     age(tmp_path, 1)
     for hours, goes in ((71.5, False), (72.5, True)):
         store.delete_expired(NOW)
-        store._retention_task(NOW + round(hours * HOUR_MS))
+        run_task(store, "retention", NOW + round(hours * HOUR_MS))
         assert (store.min_physical > 0) is goes
     store.close()
 
 
 def test_old_segments_go_when_asked_but_never_the_newest(store: MessageStore, tmp_path: Path) -> None:
     age(tmp_path, 73)
-    store._retention_task(NOW)
+    run_task(store, "retention", NOW)
     assert store.min_physical == 0
     store.delete_expired(NOW)
-    store._retention_task(NOW)
+    run_task(store, "retention", NOW)
     assert store.min_physical == store._log.segments[-1].start > 0
     assert segments(tmp_path) == 1
 
@@ -86,10 +86,10 @@ def test_messages_that_wait_to_be_delivered_stay_whatever_their_age(
     age(tmp_path, 73)
     store.keep_from(SEGMENT + 10)
     store.delete_expired(NOW)
-    store._retention_task(NOW)
+    run_task(store, "retention", NOW)
     assert store.min_physical == SEGMENT
     store.keep_from(None)
-    store._retention_task(NOW)
+    run_task(store, "retention", NOW)
     assert store.min_physical > SEGMENT
 
 
@@ -98,16 +98,16 @@ def test_only_a_full_disk_makes_waiting_messages_go_and_that_is_counted(
 ) -> None:
     store.keep_from(0)
     disk.used = 0.88
-    store._retention_task(NOW)
+    run_task(store, "retention", NOW)
     assert store.min_physical > 0
     assert store._retention.lost_segments > 0
 
 
 def test_queues_and_index_follow_the_log(store: MessageStore, tmp_path: Path) -> None:
-    store._index_task(NOW)
+    run_task(store, "index", NOW)
     age(tmp_path, 73)
     store.delete_expired(NOW)
-    store._retention_task(NOW)
+    run_task(store, "retention", NOW)
     low = store.min_offset("T", 0)
     assert 0 < low < 100
     assert store.get("T", 0, 0, 32).status is GetStatus.OFFSET_TOO_SMALL
@@ -129,7 +129,7 @@ def test_queue_files_before_the_first_message_go(tmp_path: Path) -> None:
     assert len(list((tmp_path / "consumequeue" / "T" / "0").iterdir())) == 10
     age(tmp_path, 73)
     store.delete_expired(NOW)
-    store._retention_task(NOW)
+    run_task(store, "retention", NOW)
     low = store.min_offset("T", 0)
     names = sorted(int(path.name) for path in (tmp_path / "consumequeue" / "T" / "0").iterdir())
     assert names[0] == low // 10 * 200
@@ -146,9 +146,9 @@ def test_the_hour_of_deletion(tmp_path: Path, disk: FullDisk) -> None:
     store = opened(tmp_path, disk=disk, delete_when=f"{(hour + 5) % 24:02d}; {(hour + 1) % 24}")
     filled(store, 100, body=bytes(3000))
     age(tmp_path, 73)
-    store._retention_task(NOW)
+    run_task(store, "retention", NOW)
     assert store.min_physical == 0
-    store._retention_task(NOW + HOUR_MS)
+    run_task(store, "retention", NOW + HOUR_MS)
     assert store.min_physical > 0
 
 
@@ -157,18 +157,18 @@ def test_a_fairly_full_disk_deletes_what_has_expired(
 ) -> None:
     age(tmp_path, 73)
     disk.used = 0.76
-    store._retention_task(NOW)
+    run_task(store, "retention", NOW)
     assert store.min_physical > 0
 
 
 def test_a_full_disk_deletes_young_segments_too(store: MessageStore, disk: FullDisk) -> None:
     disk.used = 0.86
-    store._retention_task(NOW)
+    run_task(store, "retention", NOW)
     assert store.min_physical > 0
     assert store.is_writable
     assert store.is_pressed, "messages that wait may be lost"
     disk.used = 0.84
-    store._retention_task(NOW)
+    run_task(store, "retention", NOW)
     assert not store.is_pressed
 
 
@@ -176,7 +176,7 @@ def test_nothing_that_waits_is_in_danger_while_there_is_one_segment(tmp_path: Pa
     store = opened(tmp_path, disk=disk)
     filled(store, 3)
     disk.used = 0.89
-    store._retention_task(NOW)
+    run_task(store, "retention", NOW)
     assert not store.is_pressed
     store.close()
 
@@ -186,7 +186,7 @@ def test_a_full_disk_deletes_no_young_segments_where_that_is_forbidden(
 ) -> None:
     store.options.clean_file_forcibly_enable = False
     disk.used = 0.86
-    store._retention_task(NOW)
+    run_task(store, "retention", NOW)
     assert store.min_physical == 0
 
 
@@ -194,11 +194,11 @@ def test_above_the_warning_level_nothing_is_taken_until_there_is_room(
     store: MessageStore, disk: FullDisk
 ) -> None:
     disk.used = 0.95
-    store._retention_task(NOW)
+    run_task(store, "retention", NOW)
     assert store.append(message(), NOW).status is PutStatus.SERVICE_NOT_AVAILABLE
     assert store.figures().refusal == "the disk is too full"
     disk.used = 0.5
-    store._retention_task(NOW)
+    run_task(store, "retention", NOW)
     assert store.append(message(), NOW).status is PutStatus.PUT_OK
 
 
@@ -209,9 +209,9 @@ def test_only_so_many_segments_go_in_one_round(tmp_path: Path) -> None:
     assert before >= 5
     age(tmp_path, 73)
     store.delete_expired(NOW)
-    store._retention_task(NOW)
+    run_task(store, "retention", NOW)
     assert len(store._log.segments) == before - 2
-    store._retention_task(NOW)
+    run_task(store, "retention", NOW)
     assert len(store._log.segments) == max(1, before - 4)
 
 
@@ -220,7 +220,7 @@ def test_a_deleted_segment_lives_as_long_as_its_last_reader(store: MessageStore,
     before = bytes(result.records[0])
     age(tmp_path, 73)
     store.delete_expired(NOW)
-    store._retention_task(NOW)
+    run_task(store, "retention", NOW)
     assert not (tmp_path / "commitlog" / f"{0:020d}").exists()
     assert bytes(result.records[0]) == before
     assert store.min_physical >= SEGMENT
@@ -231,10 +231,10 @@ def test_deleted_queues_are_gone_and_begin_anew(store: MessageStore, tmp_path: P
     assert store.topics() == []
     assert store.get("T", 0, 0, 1).status is GetStatus.NO_MATCHED_LOGIC_QUEUE
     store.append(message(7), NOW)
-    store._write_queues(NOW)
+    run_task(store, "write queues", NOW)
     assert bodies(store) == [b"body 7"]
     store.delete_queues("T")
-    store._write_queues(NOW)
+    run_task(store, "write queues", NOW)
     assert not (tmp_path / "consumequeue" / "T").exists()
     store.close()
     assert opened(tmp_path).max_offset("T", 0) == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq.store import FlushFailed, GetStatus, MessageStore, PutStatus, failpoints
-from tests.kit.store import NOW, SEGMENT, bodies, crash, filled, message, opened
+from tests.kit.store import NOW, SEGMENT, bodies, crash, filled, message, opened, run_task
 
 
 @pytest.fixture
@@ -131,12 +131,12 @@ def test_what_begins_a_segment_is_as_old_as_it_is(tmp_path: Path) -> None:
 def test_small_amounts_wait_for_the_thorough_flush(tmp_path: Path) -> None:
     store = opened(tmp_path)
     filled(store, 2)
-    store._flush_task(NOW + 500)
+    run_task(store, "flush", NOW + 500)
     assert store.unflushed_bytes
     filled(store, 10, body=bytes(3000))
-    store._flush_task(NOW + 1000)
+    run_task(store, "flush", NOW + 1000)
     assert not store.unflushed_bytes
     filled(store, 1)
-    store._flush_task(NOW + 10_500)
+    run_task(store, "flush", NOW + 10_500)
     assert not store.unflushed_bytes
     crash(store)

@@ -10,7 +10,7 @@ import pytest
 
 from orbitmq.store import Appended, MessageStore, StoreCorrupt, StoreLocked
 from orbitmq.store.files import RealDisk, StoreFile
-from tests.kit.store import NOW, SEGMENT, bodies, crash, filled, message, opened, read_queue
+from tests.kit.store import NOW, SEGMENT, bodies, crash, filled, message, opened, read_queue, run_task
 
 
 def numbers(store: MessageStore, queue_id: int = 0) -> list[int]:
@@ -60,7 +60,7 @@ def test_after_a_crash_all_is_there(tmp_path: Path, written: bool) -> None:
     store = opened(tmp_path)
     filled(store, 250, body=bytes(500))
     if written:
-        store._write_queues(NOW + 1)
+        run_task(store, "write queues", NOW + 1)
     crash(store)
     store = opened(tmp_path)
     assert store.recovered.scanned
@@ -86,7 +86,7 @@ def test_a_torn_record_ends_the_log(tmp_path: Path) -> None:
     segment = store._log.segments[0]
     for at in range(appended[15].physical_offset + 50, appended[-1].end_offset):
         segment.view[at] = 0
-    store._write_queues(NOW)
+    run_task(store, "write queues", NOW)
     crash(store)
     store = opened(tmp_path)
     assert numbers(store) == list(range(15))
@@ -112,7 +112,7 @@ def test_what_stood_behind_a_torn_record_never_comes_back(tmp_path: Path) -> Non
 def test_a_damaged_record_that_was_synced_is_stepped_over(tmp_path: Path) -> None:
     store = opened(tmp_path)
     appended = filled(store, 10)
-    store._write_queues(NOW + 120_000)
+    run_task(store, "write queues", NOW + 120_000)
     store.append(message(10), NOW + 20)
     store._log.segments[0].view[appended[5].physical_offset + 90] ^= 1
     crash(store)
@@ -202,10 +202,10 @@ def flip(root: Path, at: int) -> None:
 def test_after_a_crash_the_log_is_read_from_the_last_marks_on(tmp_path: Path) -> None:
     store = opened(tmp_path)
     filled(store, 30)
-    store._write_queues(NOW + 60_000)
+    run_task(store, "write queues", NOW + 60_000)
     filled(store, 20)
     last = store.append(message(7, sys_flag=4), NOW)
-    store._write_queues(NOW + 120_000)
+    run_task(store, "write queues", NOW + 120_000)
     filled(store, 10)
     filled(store, 10, queue_id=1)
     crash(store)
@@ -218,41 +218,11 @@ def test_after_a_crash_the_log_is_read_from_the_last_marks_on(tmp_path: Path) ->
     assert len(read_queue(opened(tmp_path))) == 60
 
 
-def test_marks_are_written_as_the_log_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orbitmq.store.store.MARKED_EVERY_BYTES", 20_000)
-    store = opened(tmp_path)
-    for second in range(60):
-        filled(store, 10, body=bytes(100))
-        store._write_queues(NOW + 1000 * second)
-    end = store.max_physical
-    crash(store)
-    store = opened(tmp_path)
-    assert end - 25_000 < store.recovered.read_from < end
-    assert len(read_queue(store)) == 600
-    store.close()
-
-
-def test_with_many_queues_marks_are_written_less_often(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("orbitmq.store.store.MARKED_EVERY_BYTES", 1000)
-    store = opened(tmp_path)
-    for queue_id in range(10):
-        store.append(message(queue_id=queue_id, body=bytes(1000)), NOW)
-    store._write_queues(NOW + 1000)
-    assert not (tmp_path / "queuemarks.json").exists()
-    for queue_id in range(70):
-        store.append(message(queue_id=queue_id % 10, body=bytes(1000)), NOW)
-    store._write_queues(NOW + 2000)
-    assert (tmp_path / "queuemarks.json").exists()
-    store.close()
-
-
 def crashed_behind_the_queue_checkpoint(tmp_path: Path) -> list[Appended]:
     """A store that crashed with five messages behind its queue checkpoint; returns the twenty before."""
     store = opened(tmp_path)
     appended = filled(store, 20)
-    store._write_queues(NOW + 120_000)
+    run_task(store, "write queues", NOW + 120_000)
     filled(store, 5)
     crash(store)
     return appended
@@ -282,9 +252,9 @@ def test_damage_before_where_reading_begins_is_not_served_either(tmp_path: Path)
 def test_queue_entries_behind_the_marks_are_taken_from_the_log(tmp_path: Path) -> None:
     store = opened(tmp_path)
     filled(store, 10, tag="A")
-    store._write_queues(NOW + 120_000)
+    run_task(store, "write queues", NOW + 120_000)
     filled(store, 10, tag="B")
-    store._write_queues(NOW + 121_000)
+    run_task(store, "write queues", NOW + 121_000)
     crash(store)
     path = folder_of(tmp_path) / f"{0:020d}"
     expected = path.read_bytes()
@@ -304,7 +274,7 @@ def test_what_nobody_sees_yet_is_not_before_where_reading_begins(tmp_path: Path)
     store.flush_now()
     store.drain_arrivals()
     filled(store, 5, queue_id=1)
-    store._write_queues(NOW + 120_000)  # flushes what came last, and it is shown after that
+    run_task(store, "write queues", NOW + 120_000)  # flushes what came last, and it is shown after that
     crash(store)
     store = opened(tmp_path, flush_disk_type="SYNC_FLUSH")
     assert store.recovered.read_from == appended[4].end_offset
@@ -324,7 +294,7 @@ def test_marks_count_though_a_flush_ended_while_they_were_written(tmp_path: Path
     appended = filled(store, 5)
     store.flush_now()
     store.drain_arrivals()
-    store._write_queues(NOW + 60_000)
+    run_task(store, "write queues", NOW + 60_000)
     crash(store)
     store = opened(tmp_path, flush_disk_type="SYNC_FLUSH")
     assert store.recovered.read_from == appended[4].physical_offset
@@ -335,9 +305,9 @@ def test_marks_count_though_a_flush_ended_while_they_were_written(tmp_path: Path
 def test_entries_of_a_queue_that_is_younger_than_the_marks_are_taken_from_the_log(tmp_path: Path) -> None:
     store = opened(tmp_path)
     filled(store, 10)
-    store._write_queues(NOW + 120_000)
+    run_task(store, "write queues", NOW + 120_000)
     filled(store, 10, queue_id=1, tag="B")
-    store._write_queues(NOW + 121_000)
+    run_task(store, "write queues", NOW + 121_000)
     crash(store)
     path = folder_of(tmp_path, 1) / f"{0:020d}"
     expected = path.read_bytes()
@@ -351,7 +321,7 @@ def test_entries_of_a_queue_that_is_younger_than_the_marks_are_taken_from_the_lo
 def test_where_the_record_of_the_marks_has_left_the_log_all_of_it_is_read(tmp_path: Path) -> None:
     store = opened(tmp_path, commit_log_recover_max_num=2)
     filled(store, 5, queue_id=1)
-    store._write_queues(NOW + 60_000)
+    run_task(store, "write queues", NOW + 60_000)
     filled(store, 100, body=bytes(3000), tag="B")
     store._queue_writer.run()
     assert store._log.remove_first()
@@ -372,13 +342,13 @@ def other_log(tmp_path: Path, clean: bool) -> dict[str, bytes]:
         store = opened(tmp_path / name)
         for queue_id in queue_ids:
             filled(store, 20, tag=tag, keys=tag, queue_id=queue_id)
-        store._index_task(NOW)
-        store._write_queues(NOW + 120_000)
+        run_task(store, "index", NOW)
+        run_task(store, "write queues", NOW + 120_000)
         if clean:
             store.close()
         else:
             filled(store, 5, tag=tag, keys=tag)
-            store._write_queues(NOW + 121_000)
+            run_task(store, "write queues", NOW + 121_000)
             crash(store)
     shutil.rmtree(tmp_path / "kept" / "commitlog")
     shutil.copytree(tmp_path / "given" / "commitlog", tmp_path / "kept" / "commitlog")
@@ -397,7 +367,7 @@ def test_marks_of_another_log_do_not_count_though_it_has_the_same_places(tmp_pat
         assert numbers_with_gap(store) == [*range(20), *([] if clean else range(5))]
         assert numbers(store, 2) == list(range(20))
         assert store.max_offset("T", 1) == 0, "it has no messages in this log"
-        store._index_task(NOW)
+        run_task(store, "index", NOW)
         assert len(store.query("T", "B", 64, 0, 1 << 60).records) == len(read_queue(store)) + 20
         assert store.query("T", "A", 64, 0, 1 << 60).records == []
         store.close()
@@ -438,8 +408,8 @@ def test_a_topic_deleted_while_marks_are_written_is_not_in_the_next_ones(tmp_pat
 
     store = opened(tmp_path, disk=DeletedMeanwhile())
     filled(store, 10)
-    store._write_queues(NOW + 60_000)
-    store._write_queues(NOW + 60_100)
+    run_task(store, "write queues", NOW + 60_000)
+    run_task(store, "write queues", NOW + 60_100)
     crash(store)
     assert opened(tmp_path).topics() == []
 
@@ -448,10 +418,10 @@ def test_the_log_is_not_read_as_a_whole_since_retention_took_queue_files(tmp_pat
     small = {"mapped_file_size_consume_queue": 20 * 10}
     store = opened(tmp_path, **small)
     appended = filled(store, 100, body=bytes(3000))
-    store._write_queues(NOW + 60_000)
+    run_task(store, "write queues", NOW + 60_000)
     store._log.remove_first()
     store._follow_log(store.min_physical)
-    store._write_queues(NOW + 60_100)
+    run_task(store, "write queues", NOW + 60_100)
     crash(store)
     store = opened(tmp_path, **small)
     assert store.recovered.read_from == appended[99].physical_offset
@@ -470,7 +440,7 @@ def test_lost_queue_files_are_made_anew(tmp_path: Path, what: str, clean: bool) 
     for number in range(350):
         store.append(message(number, queue_id=number % 2 if number < 20 else 0), NOW + number)
     expected = numbers(store), numbers(store, 1)
-    store._write_queues(NOW + 120_000)
+    run_task(store, "write queues", NOW + 120_000)
     if clean:
         store.close()
     else:
@@ -543,7 +513,7 @@ def test_a_log_that_is_gone_is_not_taken_for_an_empty_one(tmp_path: Path) -> Non
 def test_newest_segments_that_are_gone_are_asked_for(tmp_path: Path, clean: bool) -> None:
     store = opened(tmp_path)
     filled(store, 60, body=bytes(3000))
-    store._write_queues(NOW + 120_000)
+    run_task(store, "write queues", NOW + 120_000)
     if clean:
         store.close()
     else:
@@ -580,7 +550,7 @@ def test_a_queue_whose_beginning_left_the_log_begins_with_blank_units(tmp_path: 
 def test_what_the_log_lost_in_the_middle_leaves_places_right(tmp_path: Path) -> None:
     store = opened(tmp_path)
     appended = filled(store, 10)
-    store._write_queues(NOW + 120_000)
+    run_task(store, "write queues", NOW + 120_000)
     store.append(message(10), NOW + 50)
     crash(store)
     path = tmp_path / "commitlog" / f"{0:020d}"
@@ -742,7 +712,7 @@ def test_records_longer_than_what_is_read_at_a_time(
     monkeypatch.setattr("orbitmq.store.log.commit_log._SEARCH_BYTES", chunk)
     store = opened(tmp_path)
     appended = [store.append(message(n, body=bytes(n * 997 % 6000)), NOW + n) for n in range(60)]
-    store._write_queues(NOW + 120_000)
+    run_task(store, "write queues", NOW + 120_000)
     store.append(message(60), NOW + 100)
     store._log.segments[0].view[appended[3].physical_offset + 90] ^= 1
     store._log.segments[0].view[appended[7].physical_offset] ^= 0x40
@@ -751,7 +721,7 @@ def test_records_longer_than_what_is_read_at_a_time(
     store = opened(tmp_path)
     assert numbers_with_gap(store) == [n for n in range(61) if n not in (3, 7)]
     assert store.bad_record_count == 2
-    store._index_task(NOW)
+    run_task(store, "index", NOW)
     for number in (0, 2, 4, 60):
         assert len(store.query("T", f"ID{number:08d}", 1, 0, 1 << 60, "U").records) == 1
     store.close()
