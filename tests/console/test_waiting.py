@@ -16,6 +16,7 @@ def test_what_is_due_stands_in_a_calendar_which_chooses_an_hour(page: Page) -> N
     page.goto("/shop/waiting")
     levels = page.get_by_role("table", name="Delay levels")
     expect(levels.get_by_role("row", name=re.compile("17 1 h "))).to_contain_text("2")
+    expect(page.get_by_text("a message of a delay level is delivered in any case")).to_be_visible()
     timers = page.get_by_role("table", name="Timers")
     expect(timers.get_by_role("row")).to_have_count(3)
     expect(timers).to_contain_text("timer-26")

@@ -43,6 +43,43 @@ def test_every_import_of_a_page_is_a_file() -> None:
             assert (STATIC / name.removeprefix("/static/")).is_file(), f"{path.name}: {name}"
 
 
+def imported(name: str) -> set[str]:
+    """A module with all that it imports before it runs."""
+    found, todo = set[str](), [name]
+    while todo:
+        one = todo.pop()
+        if one not in found:
+            found.add(one)
+            path = STATIC / one.removeprefix("/static/")
+            for other in re.findall(r"""from ?["']([^"']+\.js)["']""", path.read_text()):
+                todo.append(f"/static/vendor/{other.removeprefix('./')}" if other.startswith("./") else other)
+    return found
+
+
+def test_a_browser_knows_from_the_first_answer_which_modules_each_page_needs() -> None:
+    index = (STATIC / "index.html").read_text()
+    listed = re.findall(r'<link rel="modulepreload" href="([^"]+)">', index)
+    assert len(listed) == len(set(listed))
+    frame = imported("/static/app.js")
+    assert set(listed) >= frame - {"/static/app.js"}
+    assert set(listed) <= frame | imported("/static/views/overview.js")
+
+
+def test_the_first_page_loads_the_code_of_no_other_page() -> None:
+    views = {f"/static/views/{path.name}" for path in (STATIC / "views").glob("*.js")}
+    first = imported("/static/app.js") | imported("/static/views/overview.js")
+    assert first & views == {f"/static/views/{name}.js" for name in ("all", "login", "overview")}
+
+
+def test_every_page_is_a_component_of_its_module() -> None:
+    pages = re.findall(r'of\("(\w+)", "(\w+)"\)', (STATIC / "views" / "all.js").read_text())
+    assert len(pages) == 9
+    for module, component in pages:
+        assert re.search(
+            rf"export (function|const) {component}\b", (STATIC / "views" / f"{module}.js").read_text()
+        )
+
+
 def test_every_text_is_there_in_chinese_and_none_is_left_over() -> None:
     chinese = (STATIC / "words" / "zh.js").read_text()
     there = dict(re.findall(r'"((?:[^"\\]|\\.)+)": "((?:[^"\\]|\\.)+)"', chinese))

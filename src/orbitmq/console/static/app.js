@@ -1,15 +1,27 @@
 // The frame of all pages: who is logged in, where one is, and the view of that address.
-import { html, render, effect, useEffect, useState } from "/static/html.js";
+import { html, render, effect, useEffect, useLayoutEffect, useState } from "/static/html.js";
 import { get, post, session, silent } from "/static/api.js";
 import { address, go, place } from "/static/router.js";
 import { choose, language, LANGUAGES, load, t } from "/static/words.js";
 import { Loading, Notices, Problem } from "/static/ui/notice.js";
 import { Login } from "/static/views/login.js";
-import { VIEWS } from "/static/views/all.js";
+import { VIEWS, viewOf } from "/static/views/all.js";
 
 async function begin() {
-  await load(language.value);
-  session.value = await get("/api/session");
+  const view = viewOf(place.value.view);
+  // Where the code of the view does not come in, the view itself shows the error.
+  const [found] = await Promise.all([get("/api/session"), load(language.value), view?.load().catch(() => {})]);
+  if (!place.value.cluster && found.clusters.length) go(address(found.clusters[0], "overview"), { replace: true });
+  session.value = found;
+}
+
+// One page: drawn when its code is there.
+function View({ view, cluster, name }) {
+  const [, draw] = useState(0);
+  const [error, setError] = useState(null);
+  useEffect(() => { if (!view.component) view.load().then(() => draw(1), setError); }, [view]);
+  if (error) return html`<${Problem} error=${error} retry=${() => location.reload()} />`;
+  return view.component ? html`<${view.component} cluster=${cluster} name=${name} />` : html`<${Loading} />`;
 }
 
 function Frame() {
@@ -17,7 +29,7 @@ function Frame() {
   const clusters = session.value.clusters;
   const known = clusters.includes(cluster);
   useEffect(() => { if (!cluster && clusters.length) go(address(clusters[0], "overview"), { replace: true }); }, [cluster, clusters]);
-  const found = VIEWS.find((one) => one.key === (view || "overview"));
+  const found = viewOf(view);
   const title = found ? (name || t(found.title)) : t("No such page");
   useEffect(() => { document.title = `${title} · ${cluster} · OrbitMQ`; }, [title, cluster]);
   return html`
@@ -42,7 +54,7 @@ function Frame() {
       ${silent.value && html`<p class="problem warn" role="status">${t("These brokers do not answer, and are left out: {brokers}", { brokers: silent.value })}</p>`}
       ${cluster && !known
         ? html`<h1>${t("No such cluster")}</h1><p>${t("This console knows: {names}", { names: clusters.join(", ") })}</p>`
-        : found && cluster ? html`<${found.component} cluster=${cluster} name=${name} />` : !cluster ? html`<${Loading} />` : html`<h1>${t("No such page")}</h1>`}
+        : found && cluster ? html`<${View} view=${found} cluster=${cluster} name=${name} />` : !cluster ? html`<${Loading} />` : html`<h1>${t("No such page")}</h1>`}
     </main>`;
 }
 
@@ -53,7 +65,7 @@ async function leave() {
 
 function App() {
   const [error, setError] = useState(null);
-  useEffect(() => { begin().catch(setError); }, []);
+  useLayoutEffect(() => { begin().catch(setError); }, []); // an ordinary effect would wait for the first paint
   language.value; // all texts are drawn anew in another language
   let inside = html`<${Loading} />`;
   if (error) inside = html`<main id="main"><${Problem} error=${error} retry=${() => location.reload()} /></main>`;

@@ -1,23 +1,20 @@
-// Every page of the navigation, in its order. A page that is not here is not linked.
+// Every page of the navigation, in its order. A page that is not here is not linked. Its code is loaded when it is opened.
 import { may } from "/static/api.js";
-import { Overview } from "/static/views/overview.js";
-import { TopicsView } from "/static/views/topics.js";
-import { GroupsView } from "/static/views/groups.js";
-import { Messages } from "/static/views/messages.js";
-import { DeadLetters } from "/static/views/dead_letters.js";
-import { Waiting } from "/static/views/waiting.js";
-import { Access } from "/static/views/access.js";
-import { Servers } from "/static/views/servers.js";
-import { Audit } from "/static/views/audit.js";
+
+const of = (file, name) => async function load() {
+  this.component = (await import(`/static/views/${file}.js`))[name];
+};
 
 export const VIEWS = [
-  { key: "overview", title: "Overview", component: Overview },
-  { key: "topics", title: "Topics", component: TopicsView },
-  { key: "groups", title: "Groups", component: GroupsView },
-  { key: "messages", title: "Messages", component: Messages },
-  { key: "dead-letters", title: "Dead letters", component: DeadLetters },
-  { key: "waiting", title: "Waiting", component: Waiting },
-  { key: "cluster", title: "Cluster", component: Servers },
-  { key: "access", title: "Access", component: Access },
-  { key: "audit", title: "Audit log", component: Audit, shown: () => may("admin") },
+  { key: "overview", title: "Overview", load: of("overview", "Overview") },
+  { key: "topics", title: "Topics", load: of("topics", "TopicsView") },
+  { key: "groups", title: "Groups", load: of("groups", "GroupsView") },
+  { key: "messages", title: "Messages", load: of("messages", "Messages") },
+  { key: "dead-letters", title: "Dead letters", load: of("dead_letters", "DeadLetters") },
+  { key: "waiting", title: "Waiting", load: of("waiting", "Waiting") },
+  { key: "cluster", title: "Cluster", load: of("servers", "Servers") },
+  { key: "access", title: "Access", load: of("access", "Access") },
+  { key: "audit", title: "Audit log", load: of("audit", "Audit"), shown: () => may("admin") },
 ];
+
+export const viewOf = (key) => VIEWS.find((one) => one.key === (key || "overview"));

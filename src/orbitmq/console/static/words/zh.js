@@ -95,6 +95,7 @@ export default {
   "Normal: rules count": "普通：按规则", "Not all records were read: timers may be missing.": "未读取全部记录：可能缺少定时消息。", "Nothing is due": "没有到期的消息",
   "Only differences between brokers": "仅显示 Broker 之间的差异", "Open": "未决定", "Open half messages": "未决定的半消息", "Option": "配置项", "Options": "配置",
   "Part in the decision": "在决定中的作用", "Parts of access control": "访问控制详情", "Parts of the cluster": "集群详情", "Pending": "等待中", "Producer group": "生产者组",
+  "Brokers can recall timers only: a message of a delay level is delivered in any case.": "Broker 只能撤回定时消息：按级别延迟的消息一定会被投递。",
   "Put back": "恢复", "Reason": "原因说明", "Recall": "撤回", "Recall for good": "永久撤回", "Recall {id}": "撤回 {id}", "Resource": "资源", "Rule": "规则",
   "Rules": "规则列表", "Rules of {user} on {broker}": "{user} 在 {broker} 上的规则",
   "Sending needs Pub on the topic, consuming Sub on topic and group.": "发送需要主题的 Pub，消费需要主题和消费组的 Sub。", "Servers": "服务器", "Set": "设置",
