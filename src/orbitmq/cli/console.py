@@ -175,6 +175,13 @@ Examples:
     help="Claim with the user's name; email or sub where it is missing.",
 )
 @click.option(
+    "--oidc-session-minutes",
+    type=click.IntRange(1, 720),
+    default=60,
+    show_default=True,
+    help="Time after which a user has to log in again: until then the role is that of the login.",
+)
+@click.option(
     "--ready-file", type=click.Path(path_type=Path), help="File that exists while the console is ready."
 )
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
@@ -197,6 +204,7 @@ def console(
     oidc_role_claim: str,
     oidc_roles: tuple[str, ...],
     oidc_name_claim: str,
+    oidc_session_minutes: int,
     ready_file: Path | None,
     log_level: str,
     log_format: str,
@@ -228,6 +236,7 @@ def console(
                 oidc_role_claim,
                 _roles(oidc_roles),
                 oidc_name_claim,
+                oidc_session_minutes,
             ),
             history_file=history_file.expanduser() if history_file is not None else None,
         )
@@ -287,6 +296,7 @@ def _provider(
     role_claim: str,
     roles: dict[str, Role],
     name_claim: str,
+    session_minutes: int,
 ) -> Provider | None:
     from orbitmq.console.security.single_sign_on import Provider
 
@@ -299,7 +309,9 @@ def _provider(
     secret = secret_file.read_text().strip()
     if not secret:
         raise click.UsageError(f"{secret_file} is empty")
-    return Provider(issuer, client_id, secret, role_claim, roles, name_claim)
+    return Provider(
+        *(issuer, client_id, secret, role_claim, roles, name_claim), session_seconds=60.0 * session_minutes
+    )
 
 
 def _roles(given: tuple[str, ...]) -> dict[str, Role]:

@@ -90,6 +90,6 @@ def identify(console: Console, request: Request) -> Identity | None:
 
 def _serve(console: Console, declared: Endpoint) -> Callable[[Request], Awaitable[Response]]:
     async def serve(request: Request) -> Response:
-        return await answer(console, declared, request, identify(console, request))
+        return await answer(console, declared, request, lambda: identify(console, request))
 
     return serve

@@ -145,8 +145,11 @@ def endpoint(
     return declare
 
 
-async def answer(console: Console, declared: Endpoint, request: Request, who: Identity | None) -> Response:
+async def answer(
+    console: Console, declared: Endpoint, request: Request, identify: Callable[[], Identity | None]
+) -> Response:
     """Does one request. Errors that a caller can act on become problems; bugs are raised."""
+    who = identify()
     try:
         if declared.role is not None:
             _check_role(declared.role, who)
@@ -161,7 +164,7 @@ async def answer(console: Console, declared: Endpoint, request: Request, who: Id
         return await _stream_file(download, declared.handle(call), name)
     if declared.is_stream:
         return StreamingResponse(
-            _events(declared.handle(call)),
+            _events(declared, declared.handle(call), identify),
             media_type="text/event-stream",
             headers={"Cache-Control": "no-store"},
         )
@@ -328,11 +331,16 @@ def _audit(declared: Endpoint, call: Call[Any, Any], outcome: str, error: str | 
     )
 
 
-async def _events(values: AsyncIterator[Any]) -> AsyncIterator[bytes]:
+async def _events(
+    declared: Endpoint, values: AsyncIterator[Any], identify: Callable[[], Identity | None]
+) -> AsyncIterator[bytes]:
     """Values as server-sent events; an error ends them with an event that says so."""
     async with contextlib.aclosing(values) as open_values:  # type: ignore[type-var]
         try:
             async for value in open_values:
+                # Streams stay open for hours: the end of a session, or the loss of a role, ends them.
+                if declared.role is not None:
+                    _check_role(declared.role, identify())
                 yield b"data: " + msgspec.json.encode(value) + b"\n\n"
         except Exception as error:
             problem = problem_of(error)

@@ -37,7 +37,13 @@ def sign_on_routes(console: Console, sign_on: SingleSignOn) -> list[Route]:
             user = await sign_on.finish(dict(request.query_params), state)
         except SignOnFailed as error:
             return _failed(console, request, error)
-        token, _ = console.sessions.open(user.name, user.role, time.monotonic(), external=True)
+        token, _ = console.sessions.open(
+            user.name,
+            user.role,
+            time.monotonic(),
+            lifetime_seconds=sign_on.provider.session_seconds,
+            external=True,
+        )
         _write(console, request, user.name, "done", _audit_fields(sign_on, user))
         answer = RedirectResponse(user.return_to, 303)
         answer.headers.append("Set-Cookie", session_cookie(console, request.url.port, token))

@@ -22,6 +22,7 @@ class Session:
     csrf_token: str
     began: float
     used: float
+    lifetime_seconds: float = LIFETIME_SECONDS
     external: bool = False
     """The role is a provider's of the time of the login, and not of the file of users."""
 
@@ -32,10 +33,18 @@ class Sessions:
     def __init__(self) -> None:
         self._sessions: OrderedDict[str, Session] = OrderedDict()
 
-    def open(self, user: str, role: Role, now: float, *, external: bool = False) -> tuple[str, Session]:
+    def open(
+        self,
+        user: str,
+        role: Role,
+        now: float,
+        *,
+        lifetime_seconds: float = LIFETIME_SECONDS,
+        external: bool = False,
+    ) -> tuple[str, Session]:
         """A new session and its token; the one unused for longest ends where there are too many."""
         token = secrets.token_urlsafe(32)
-        session = Session(user, role, secrets.token_urlsafe(32), now, now, external)
+        session = Session(user, role, secrets.token_urlsafe(32), now, now, lifetime_seconds, external)
         self._sessions[token] = session
         while len(self._sessions) > MAX_SESSIONS:
             self._sessions.popitem(last=False)
@@ -46,7 +55,7 @@ class Sessions:
         session = self._sessions.get(token)
         if session is None:
             return None
-        if now - session.began > LIFETIME_SECONDS or now - session.used > IDLE_SECONDS:
+        if now - session.began > session.lifetime_seconds or now - session.used > IDLE_SECONDS:
             del self._sessions[token]
             return None
         session.used = now

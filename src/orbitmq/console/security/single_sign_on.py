@@ -55,6 +55,8 @@ class Provider:
     """Role by value of the claim; without any the values are the names of roles."""
     name_claim: str = "preferred_username"
     scope: str = "openid profile email"
+    session_seconds: float = 3600.0
+    """Time after which the provider is asked again: it may have taken the role or the user away."""
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.issuer)

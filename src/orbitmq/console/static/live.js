@@ -1,13 +1,14 @@
 // Values that stay fresh while a page is open and seen.
-import { useEffect, useRef, useState } from "/static/html.js";
-import { get } from "/static/api.js";
+import { useEffect, useLayoutEffect, useRef, useState } from "/static/html.js";
+import { get, session } from "/static/api.js";
 import { t } from "/static/words.js";
 
 // Asks `path` now and every `seconds`; null asks nothing. Gives { value, error, loading, reload }.
 export function useLive(path, seconds = 10) {
   const [state, setState] = useState({ value: null, error: null, path: null });
   const [round, setRound] = useState(0);
-  useEffect(() => {
+  // Asks before the page is painted: an ordinary effect would wait for that.
+  useLayoutEffect(() => {
     if (!path) return undefined;
     const stop = new AbortController();
     let timer = 0;
@@ -30,6 +31,13 @@ export function useLive(path, seconds = 10) {
   return { value: fresh ? state.value : null, error: fresh ? state.error : null, loading: Boolean(path) && !fresh, reload: () => setRound((n) => n + 1) };
 }
 
+// The problem that ended a stream; where the session is over, the page asks for a login.
+function problemOf(event) {
+  const problem = JSON.parse(event.data);
+  if (problem.status === 401) session.value = { ...session.value, user: null };
+  return problem;
+}
+
 // Server-sent events of `path`: `onValue` for each. Closed while the page is hidden.
 export function useEvents(path, onValue) {
   const latest = useRef(onValue);
@@ -41,6 +49,7 @@ export function useEvents(path, onValue) {
       if (document.visibilityState === "visible" && !source) {
         source = new EventSource(path);
         source.onmessage = (event) => latest.current(JSON.parse(event.data));
+        source.addEventListener("problem", (event) => { source.close(); problemOf(event); });
       } else if (document.visibilityState !== "visible" && source) {
         source.close();
         source = null;
@@ -73,7 +82,8 @@ export function useTask(path, onValue) {
     };
     source.addEventListener("problem", (event) => {
       close();
-      setState((before) => ({ ...before, error: { problem: JSON.parse(event.data) }, running: false }));
+      const problem = problemOf(event);
+      setState((before) => ({ ...before, error: { problem }, running: false }));
     });
     // A browser would begin the whole task anew.
     source.onerror = () => {
@@ -96,7 +106,7 @@ export function useStream(path, on, onValue) {
     if (!path || !on) return undefined;
     const source = new EventSource(path);
     source.onmessage = (event) => latest.current(JSON.parse(event.data));
-    source.addEventListener("problem", (event) => { source.close(); setError({ problem: JSON.parse(event.data) }); });
+    source.addEventListener("problem", (event) => { source.close(); setError({ problem: problemOf(event) }); });
     return () => source.close();
   }, [path, on]);
   return error;

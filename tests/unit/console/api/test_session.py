@@ -100,6 +100,21 @@ def test_a_user_who_is_taken_from_the_file_is_logged_out(guarded: RunningConsole
     assert client.get("/api/clusters/here/topics").status_code == 401
 
 
+def test_an_open_stream_ends_when_its_user_is_taken_from_the_file(guarded: RunningConsole) -> None:
+    path = guarded.console.users.path
+    set_user(path, "leaver", Role.VIEWER, "password of leaver")
+    client = log_in(guarded, "leaver")
+    with client.stream("GET", "/api/clusters/here/overview/events", timeout=180) as events:
+        lines = events.iter_lines()
+        next(line for line in lines if line.startswith("data: "))
+        path.write_text(
+            "".join(line for line in path.read_text().splitlines(True) if not line.startswith("leaver:"))
+        )
+        rest = list(lines)
+    assert "event: problem" in rest
+    assert json.loads(rest[rest.index("event: problem") + 1].removeprefix("data: "))["code"] == "LOGIN_NEEDED"
+
+
 def test_logins_stand_in_the_audit_log_without_the_password(guarded: RunningConsole) -> None:
     log_in(guarded, "ada")
     text = guarded.console.settings.audit_file.read_text()

@@ -84,6 +84,18 @@ def test_a_user_of_the_provider_has_the_role_of_the_claim(
     assert client.get("/api/clusters/here/topics").status_code == 401
 
 
+def test_the_provider_decides_anew_when_the_time_of_a_session_is_over(
+    provider: SignOnProvider, console_broker: LocalBroker, tmp_path: Path
+) -> None:
+    settings = Provider(provider.issuer, CLIENT_ID, SECRET, "groups", ROLES, session_seconds=0)
+    with RunningConsole(tmp_path, provider=settings, here=console_broker.namesrv) as console:
+        client = console.client()
+        assert walk(client).headers["location"] == "/here/topics"
+        assert client.get("/api/clusters/here/topics").status_code == 401
+        provider.claims["groups"] = ["staff"]
+        assert failure(console, client)[0] == "SIGN_ON_NO_ROLE"
+
+
 def test_the_highest_role_counts_and_the_page_of_the_user_is_asked_where_the_token_has_none(
     console: RunningConsole, provider: SignOnProvider
 ) -> None:

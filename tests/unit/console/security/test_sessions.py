@@ -16,6 +16,13 @@ def test_a_session_ends_when_it_is_idle_old_or_closed() -> None:
     assert sessions.find(token, 1) is None
 
 
+def test_a_session_may_have_a_shorter_life_however_much_it_is_used() -> None:
+    sessions = Sessions()
+    token, _ = sessions.open("ann", Role.VIEWER, 0, lifetime_seconds=60, external=True)
+    assert sessions.find(token, 59) is not None
+    assert sessions.find(token, 61) is None
+
+
 def test_the_session_unused_for_longest_makes_room() -> None:
     sessions = Sessions()
     first, _ = sessions.open("ann", Role.VIEWER, 0)
