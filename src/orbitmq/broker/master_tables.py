@@ -55,14 +55,22 @@ class MasterTables:
         self._held = self._held_offsets = None
 
     def topics(self, body: TopicConfigAndMappingSerializeWrapper) -> None:
-        """Replaces the topics; the queues of those that are gone go with them."""
+        """Replaces the topics; the queues of those that this master has deleted go with them.
+
+        The master of a new epoch may not have heard of a topic when it was elected, and have delivered
+        messages there since that had waited. So queues of an earlier epoch's topics stay, and a later master
+        makes these topics again.
+        """
         broker = self._broker
-        if body.data_version == broker.topics.version:
+        version = broker.topics.version
+        if body.data_version == version:
             return
         before = set(broker.topics.by_name)
+        is_of_this_epoch = body.data_version.state_version == version.state_version
         broker.topics.replace(body.to_json_text())
-        for topic in sorted(before - set(broker.topics.by_name)):
-            broker.store.delete_queues(topic)
+        if is_of_this_epoch:
+            for topic in sorted(before - set(broker.topics.by_name)):
+                broker.store.delete_queues(topic)
 
     def groups(self, body: SubscriptionGroupWrapper) -> None:
         """Replaces the groups."""

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+from typing import Any
 
 import pytest
 
@@ -30,6 +31,31 @@ def test_messages_that_waited_are_delivered_once_however_often_their_master_is_k
         outcome = run(seed, has_controller=True, faults=KILLS)
         assert outcome.elections > 1
         assert not rules(outcome), seed
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("seed", "mode"),
+    [
+        (2, {}),
+        (33, {"has_controller": True, "sync_flush": False}),
+        (222, {"sync_flush": False}),
+        (1003, {}),
+    ],
+)
+def test_seeds_of_all_faults_break_no_promise(seed: int, mode: dict[str, Any]) -> None:
+    """Nobody asked about half messages after a clock was set back (2), a master acknowledged what a member of
+    its in-sync set lacked (33), and a slave deleted the queues of a topic that its new master had not heard
+    of (1003). Timers behind a clock that was set back by an hour wait for their time of day (222).
+    """
+    assert not rules(run(seed, **mode))
+
+
+@pytest.mark.timeout(600)
+def test_popped_messages_come_again_though_the_clock_of_their_consumer_is_behind() -> None:
+    """Its pops came too late by the broker's clock, all of them, and took nothing."""
+    faults = {name: FAULTS[name] for name in ("kill", "reset_connections")}
+    assert not rules(run(105, has_controller=True, faults=faults))
 
 
 def traces(seeds: str, hash_seed: int) -> str:

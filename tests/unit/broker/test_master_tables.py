@@ -5,13 +5,29 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from orbitmq.broker.master_tables import MasterProgress, MasterTables
 from orbitmq.broker.offset.offsets import OffsetTable
 from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.protocol.bodies.offset import ConsumerOffsetSerializeWrapper
+from orbitmq.protocol.bodies.topic import TopicConfig, TopicConfigAndMappingSerializeWrapper
+from orbitmq.protocol.bodies.version import DataVersion
 from orbitmq.store.timer.check_point import TimerFields
 
 NOW = 1_700_000_000_000
+
+
+class Topics:
+    """A slave's own topics, A and B, of epoch 3."""
+
+    def __init__(self) -> None:
+        self.by_name = {"A", "B"}
+        self.version = DataVersion(1, 3, NOW)
+
+    def replace(self, text: str) -> None:
+        body = TopicConfigAndMappingSerializeWrapper.from_json(text)
+        self.by_name, self.version = set(body.topic_config_table), body.data_version
 
 
 class Slave:
@@ -29,6 +45,9 @@ class Slave:
         )
         self.settings = SimpleNamespace(enable_slave_acting_master=False)
         self.offsets = OffsetTable(DirtyTables(), NOW)
+        self.topics = Topics()
+        self.deleted: list[str] = []
+        self.store.delete_queues = self.deleted.append
 
     def tables(self) -> MasterTables:
         return MasterTables(self)  # type: ignore[arg-type]
@@ -105,3 +124,15 @@ def test_offsets_of_another_master_are_forgotten() -> None:
     slave.store.max_physical = 100
     assert tables.settle_offsets(NOW)
     assert slave.offsets.get("G", "T", 0) == -1
+
+
+@pytest.mark.parametrize(("epoch", "deleted"), [(3, ["B"]), (4, [])])
+def test_queues_go_with_a_topic_that_the_same_master_has_deleted(epoch: int, deleted: list[str]) -> None:
+    """A new master may not have heard of a topic, and have delivered messages there: they were lost."""
+    slave = Slave(end=0, durable=0)
+    told = TopicConfigAndMappingSerializeWrapper(
+        topic_config_table={"A": TopicConfig("A")}, data_version=DataVersion(2, epoch, NOW)
+    )
+    slave.tables().topics(told)
+    assert slave.topics.by_name == {"A"}
+    assert slave.deleted == deleted
