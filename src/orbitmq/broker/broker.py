@@ -185,6 +185,9 @@ class Broker:
         self.timer.ask_about_pops(self.reviver.has_worked_up)
         self.acting_reviver: ActingReviver | None = None
         """Of a slave that acts for its master."""
+        self.has_lost_pops = False
+        """True after the log was cut: offsets may have moved over pops whose check points are gone with it.
+        Those of the next master count."""
 
     def _forget_pops(self, is_gone: IsGone) -> None:
         self.order.remove(is_gone)
@@ -324,6 +327,7 @@ class Broker:
         self.timer.close()
         end = self.store.truncate_to(physical_offset, now)
         self._bound_offsets(now)
+        self.has_lost_pops = True
         self.delay.follow_truncation()
         self.dirty_tables.mark(self.offsets.NAME)
         return end

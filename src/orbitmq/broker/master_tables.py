@@ -103,6 +103,7 @@ class MasterTables:
 
     def _merge(self, body: ConsumerOffsetSerializeWrapper, now: int) -> None:
         offsets, seen = self._broker.offsets, self._seen
+        goes_back, self._broker.has_lost_pops = self._broker.has_lost_pops, False
         for key, queues in body.offset_table.items():
             topic, at, group = key.partition("@")
             if not at:
@@ -114,7 +115,7 @@ class MasterTables:
                 if before != offset:
                     seen[place] = offset
                     mine = own.get(queue_id, -1)
-                    if mine < offset or (before is not None and mine != offset):
+                    if mine < offset or ((before is not None or goes_back) and mine != offset):
                         offsets.store(group, topic, queue_id, offset, now)
 
     def progress(self, told: MasterProgress) -> None:

@@ -45,6 +45,7 @@ class Slave:
         )
         self.settings = SimpleNamespace(enable_slave_acting_master=False)
         self.offsets = OffsetTable(DirtyTables(), NOW)
+        self.has_lost_pops = False
         self.topics = Topics()
         self.deleted: list[str] = []
         self.store.delete_queues = self.deleted.append
@@ -114,6 +115,20 @@ def test_a_slave_that_is_always_a_little_behind_gets_offsets() -> None:
         tables.offsets(offsets(number), 90 + 10 * number, NOW)
         slave.store.max_physical += 8
     assert slave.offsets.get("G", "T", 0) == 3
+
+
+@pytest.mark.parametrize(("was_cut", "offset"), [(False, 7), (True, 5)])
+def test_a_broker_whose_log_was_cut_takes_its_masters_offsets_though_its_own_are_larger(
+    was_cut: bool, offset: int
+) -> None:
+    """Its own had moved over pops whose check points were cut off."""
+    slave = Slave(end=100, durable=0)
+    slave.offsets.store("G", "T", 0, 7, NOW)
+    slave.has_lost_pops = was_cut
+    tables = slave.tables()
+    tables.offsets(offsets(5), 100, NOW)
+    assert slave.offsets.get("G", "T", 0) == offset
+    assert not slave.has_lost_pops
 
 
 def test_offsets_of_another_master_are_forgotten() -> None:
