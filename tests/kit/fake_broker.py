@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from orbitmq.net.accepting import stop_accepting
 from orbitmq.net.connection import Connection
 from orbitmq.protocol.bodies.heartbeat import GetConsumerListByGroupResponseBody
 from orbitmq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
@@ -65,7 +66,7 @@ class FakeBroker:
 
     async def stop(self) -> None:
         if self._server is not None:
-            self._server.close()
+            await stop_accepting(self._server)
             for connection in self.connections:
                 connection.abort("stopped")
             await self._server.wait_closed()

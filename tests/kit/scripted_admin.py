@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import orbitmq.protocol.requests.every  # noqa: F401 (declares them)
+from orbitmq.net.accepting import stop_accepting
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.remoting.frame import FrameSplitter, encode_command
@@ -30,7 +31,7 @@ class Scripted:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._server.close()
+        await stop_accepting(self._server)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         splitter = FrameSplitter()

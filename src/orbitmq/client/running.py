@@ -14,6 +14,7 @@ from orbitmq.client.consumer.consumer import PushConsumer
 from orbitmq.client.core.checking import shown
 from orbitmq.client.core.errors import InvalidArgument
 from orbitmq.client.producer.producer import Producer
+from orbitmq.net.accepting import stop_accepting
 from orbitmq.net.address import parse_address
 
 log = logging.getLogger(__name__)
@@ -131,4 +132,4 @@ async def health_served(clients: Sequence[Watched], address: str) -> AsyncIterat
     try:
         yield
     finally:
-        server.close()
+        await stop_accepting(server)

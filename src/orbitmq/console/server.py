@@ -13,6 +13,7 @@ import uvicorn
 from orbitmq.console.app import create_app
 from orbitmq.console.console import Console
 from orbitmq.console.settings import ConsoleSettings
+from orbitmq.net.accepting import stop_accepting
 from orbitmq.net.address import format_address
 from orbitmq.server.errors import CannotListen
 from orbitmq.server.turn.listener import reason_of
@@ -107,6 +108,11 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.listens.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            await stop_accepting(server)
+        await super().shutdown(sockets)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -10,6 +10,7 @@ from typing import cast
 from orbitmq.broker.ha.links import Links, Send, SlaveLink
 from orbitmq.broker.ha.options import ReplicationOptions
 from orbitmq.broker.ha.sign_in import MasterSignIn, SignInRefused
+from orbitmq.net.accepting import stop_accepting
 from orbitmq.net.address import format_address
 from orbitmq.net.tls import Contexts, FirstByte
 from orbitmq.protocol.replication import BadStream
@@ -113,10 +114,10 @@ class HaServer:
             if broker_id and other is not connection and other.link.broker_id == broker_id:
                 other.end(f"broker {broker_id} has connected anew, from {connection.link.address}")
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Takes no more slaves and ends the connections of those there are."""
         if self._server is not None:
-            self._server.close()
+            await stop_accepting(self._server)
         for connection in list(self.connections):
             connection.end("")
 

@@ -173,7 +173,7 @@ class ReplicationRunner:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         if self.server is not None:
-            self.server.close()
+            await self.server.close()
         if self._to_master is not None:
             await self._to_master.close()
         self.server = self.client = self._to_master = None

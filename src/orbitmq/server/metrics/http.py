@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
+from orbitmq.net.accepting import stop_accepting
 from orbitmq.net.address import format_address
 from orbitmq.server.errors import CannotListen
 from orbitmq.server.turn.listener import hosts_of, reason_of
@@ -83,7 +84,7 @@ class HttpServer:
     async def close(self) -> None:
         """Ends everything at once."""
         for server in self._servers:
-            server.close()
+            await stop_accepting(server)
         self._servers.clear()
         talking = list(self._talking)
         for task in talking:

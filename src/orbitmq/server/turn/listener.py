@@ -13,6 +13,7 @@ import random
 import socket
 from collections.abc import Callable, Iterator
 
+from orbitmq.net.accepting import stop_accepting
 from orbitmq.net.address import format_address
 from orbitmq.net.connection import Connection, Flushes
 from orbitmq.net.pool import IDLE_SECONDS
@@ -111,7 +112,7 @@ class Listener:
         """Takes no more connections; those that are open stay."""
         servers, self._servers = self._servers, []
         for server in servers:
-            server.close()
+            await stop_accepting(server)
 
     async def close(self, grace_seconds: float = 1.0) -> None:
         """Ends every connection, after what is queued has left or the grace is over."""

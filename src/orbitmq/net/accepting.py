@@ -1,0 +1,24 @@
+"""The end of a listening server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+
+async def stop_accepting(server: asyncio.AbstractServer) -> None:
+    """Closes a server's sockets. Every connection that it has accepted has its protocol by then.
+
+    asyncio accepts in one turn of the loop and makes the transport in the next. A server that is closed in
+    between leaves the accepted socket behind, open and without an owner, until it is collected: its peer
+    waits for that long. So the server first stops to accept, and closes once the transports are there.
+    """
+    loop = asyncio.get_running_loop()
+    with contextlib.suppress(
+        NotImplementedError
+    ):  # loops that do not watch file descriptors have no such gap
+        for listening in getattr(server, "sockets", ()):
+            loop.remove_reader(listening)
+    await asyncio.sleep(0)  # the transports of accepted connections
+    server.close()
+    await asyncio.sleep(0)  # their protocols' connection_made
