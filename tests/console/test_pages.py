@@ -246,6 +246,24 @@ def test_messages_are_followed_as_they_come_filtered_and_paused(page: Page) -> N
     assert "owned" not in page.title()
 
 
+def test_a_live_tail_that_stays_open_keeps_the_newest_messages_only(page: Page, shop: LocalBroker) -> None:
+    page.goto("/shop/topics/shipments?tab=tail&rate=100")
+    state = page.get_by_role("status").filter(has_text=re.compile("Live|Connecting"))
+    expect(state).to_contain_text("Live: 0 came in")
+
+    async def send(first: int) -> None:
+        async with Producer("stayer", shop.namesrv) as producer:
+            for number in range(first, first + 60):
+                await producer.send(Message("shipments", f"stays {number}"))
+
+    for came_in in range(0, 300, 60):
+        with ThreadPoolExecutor(1) as thread:  # Playwright has an event loop of its own in this one
+            thread.submit(asyncio.run, send(came_in)).result()
+        expect(state).to_contain_text(f"Live: {came_in + 60} came in")
+    expect(state).to_contain_text("200 shown, 0 left out")
+    expect(page.locator(".message")).to_have_count(200)
+
+
 def test_dead_letters_are_looked_at_edited_and_sent_again(page: Page) -> None:
     page.goto("/shop/dead-letters")
     page.get_by_role("table", name="Dead letters").get_by_role("link", name="refunds").click()

@@ -45,7 +45,7 @@ function Delays({ cluster }) {
       </dl>
       <section class="card"><h2>${t("Due")}</h2><div class="pad"><${Calendar} slots=${slots} chosen=${hour} onChoose=${(at) => filter({ hour: at === hour ? "" : at })} /></div></section>
       <section class="card"><div class="head-row titled"><h2>${t("Delay levels")}</h2><${Download} path=${inCluster(cluster, "/delays")} /></div><${Table} label=${t("Delay levels")} rows=${value.levels} rowKey=${(one) => one.level} columns=${levelColumns()} empty=${html`<${Empty} title=${t("No message waits on a delay level")}><//>`} />
-        ${value.levels.length > 0 && html`<p class="pad quiet">${t("Brokers can recall timers only: a message of a delay level is delivered in any case.")}</p>`}</section>`}
+        ${value.levels.length > 0 && html`<div class="pad quiet">${t("Brokers can recall timers only: a message of a delay level is delivered in any case.")}</div>`}</section>`}
     <section class="card"><div class="head-row titled"><h2>${t("Timers")}</h2><${Download} path=${inCluster(cluster, `/timers?${asked}`)} /></div><div class="pad tools">
         <${Text} label=${t("Topic")} value=${topic} onInput=${(text) => filter({ topic: text.trim() })} list="timer-topics" />
         <datalist id="timer-topics">${(value?.topics ?? []).map((one) => html`<option key=${one.topic} value=${one.topic}></option>`)}</datalist>
