@@ -28,7 +28,7 @@ from orbitmq.server.lifecycle.process import run
 from orbitmq.server.lifecycle.standalone import StandaloneServer
 from orbitmq.server.turn.listener import free_ports
 
-START_SECONDS = 20.0
+START_SECONDS = 60.0
 SMALL_SEGMENTS: Mapping[str, str] = {
     "mappedFileSizeCommitLog": str(16 << 20),
     "mappedFileSizeConsumeQueue": "60000",
