@@ -20,7 +20,7 @@ pytestmark = pytest.mark.timeout(600)
 
 MOVING = Path(__file__).parent / "java" / "Moving.java"
 TOPIC = "moving"
-LONGEST_SEND_MS = 3000
+LONGEST_SEND_MS = 8000
 """A client that is not told waits for its request to time out (10 s here), and then asks for a new route."""
 
 
