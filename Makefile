@@ -33,11 +33,12 @@ test: setup ## the whole test suite; ARGS="tests/unit -k name" for a part of it
 	@$(BIN)/python -m pytest $(or $(ARGS),$(IN_PARALLEL))
 
 # The sanitized build is in a folder of its own. It runs the unit, wire and property tests and the fuzzer's corpora, but for
-# those of commands, pages and fixtures: these start processes or talk to a broker from outside, and reach no compiled code
-# that the tests of the broker, the server and the store do not reach more closely. libFuzzer measures its own memory, and the
-# sanitizers' counts as its. ARGS=tests runs all there are.
+# those of commands, jobs, pages, fixtures, name servers and controllers: these start processes, talk to a broker from outside
+# or know no messages, and reach no compiled code that the tests of the broker, the server and the store do not reach more
+# closely. libFuzzer measures its own memory, and the sanitizers' counts as its. ARGS=tests runs all there are.
 ASAN_TESTS := -n 2 --dist loadfile tests/unit tests/wire tests/property tests/fuzz \
-  $(patsubst %,--ignore=tests/unit/%,admin benchmarks cli console deploy testing) \
+  $(patsubst %,--ignore=tests/unit/%,admin benchmarks cli console controller deploy nameserver serializers telemetry testing) \
+  $(patsubst %,--ignore=%,tests/unit/spark/session $(wildcard tests/unit/spark/test_*.py)) \
   $(patsubst %,--deselect=tests/fuzz/test_fuzz.py::%,test_guided_by_coverage test_a_corpus_is_made_small)
 ASAN_ENV = ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc \
   LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so) $$(gcc -print-file-name=libstdc++.so)"
