@@ -79,7 +79,7 @@ def wait_and_come(broker: RealBroker, waiting: list[dict[str, Any]], now: int, *
     store.flush_now()
     delay.deliver_due(now + 10_000)
     store.flush_now()
-    broker.broker.stats.settle()
+    broker.broker.stats.add_up()
     ends = {
         (topic, queue_id): store.max_offset(topic, queue_id)
         for topic in store.topics()

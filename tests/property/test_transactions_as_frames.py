@@ -148,7 +148,7 @@ class Reading:
         transactions = self.broker.broker.transactions
         figures = transactions.figures
         stats = self.broker.broker.stats
-        stats.settle()
+        stats.add_up()
         return (
             [transactions.window[offset] for offset in range(transactions.end)],
             *(figures.open, figures.committed, figures.rolled_back, figures.latencies),

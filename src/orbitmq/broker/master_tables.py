@@ -85,12 +85,12 @@ class MasterTables:
         While it does not, those that it told later are left out: a slave that is always a little behind would
         never get any.
         """
-        self.settle_offsets(now)
+        self.apply_held_offsets(now)
         if self._held_offsets is None:
             self._held_offsets = body, log_end
-            self.settle_offsets(now)
+            self.apply_held_offsets(now)
 
-    def settle_offsets(self, now: int) -> bool:
+    def apply_held_offsets(self, now: int) -> bool:
         """Merges offsets that are held back, if they count by now; false where they still do not."""
         if self._held_offsets is None:
             return True
@@ -125,11 +125,11 @@ class MasterTables:
         earlier goes on from what it knew before, and finds in its log what was delivered since. Raises
         MalformedJson, OSError.
         """
-        self.settle()
+        self.apply_held()
         self._held = told
-        self.settle()
+        self.apply_held()
 
-    def settle(self) -> bool:
+    def apply_held(self) -> bool:
         """Takes over what is held back, if that counts by now; false where it still does not. Raises
         MalformedJson, OSError.
         """

@@ -193,7 +193,7 @@ def _stored(broker: Broker) -> Iterator[Sample]:
     new.
     """
     stats = broker.stats
-    stats.settle()
+    stats.add_up()
     for topic, flow in list(stats.topic_put.by_key.items()):
         system = _flag(is_system_topic(topic))
         plain = SizeClasses(flow.messages, flow.size_bytes, stats.large.get(topic, ()))
@@ -212,7 +212,7 @@ def _sized(labels: tuple[str, str, str], sizes: SizeClasses) -> Iterator[Sample]
 
 
 def _handed_out(broker: Broker) -> Iterator[Sample]:
-    broker.stats.settle()
+    broker.stats.add_up()
     for (topic, group), flow in list(broker.stats.group_get.by_key.items()):
         system = _flag(is_system_topic(topic) or is_system_group(group))
         labels = (group, _flag(_is_retry(topic)), system, topic)

@@ -64,12 +64,12 @@ def test_positions_count_once_all_that_they_tell_of_is_in_the_log_and_on_the_dis
     tables = slave.tables()
     tables.progress(progress("first", 100))
     slave.store.max_physical = 100
-    assert not tables.settle()
+    assert not tables.apply_held()
     assert not slave.taken
     slave.store.durable_offset = 100
-    assert tables.settle()
+    assert tables.apply_held()
     assert slave.taken == [("timers", TimerFields(read_ms=100)), ("first", 10)]
-    assert tables.settle()
+    assert tables.apply_held()
     assert len(slave.taken) == 2
 
 
@@ -88,7 +88,7 @@ def test_positions_of_another_master_are_forgotten() -> None:
     tables.progress(progress("first", 100))
     tables.forget_held()
     slave.store.max_physical = slave.store.durable_offset = 110
-    assert tables.settle()
+    assert tables.apply_held()
     assert not slave.taken
 
 
@@ -101,10 +101,10 @@ def test_offsets_count_once_the_log_holds_what_they_rest_on() -> None:
     slave = Slave(end=90, durable=0)
     tables = slave.tables()
     tables.offsets(offsets(5), 100, NOW)
-    assert not tables.settle_offsets(NOW)
+    assert not tables.apply_held_offsets(NOW)
     assert slave.offsets.get("G", "T", 0) == -1
     slave.store.max_physical = 100
-    assert tables.settle_offsets(NOW)
+    assert tables.apply_held_offsets(NOW)
     assert slave.offsets.get("G", "T", 0) == 5
 
 
@@ -137,7 +137,7 @@ def test_offsets_of_another_master_are_forgotten() -> None:
     tables.offsets(offsets(5), 100, NOW)
     tables.forget_held()
     slave.store.max_physical = 100
-    assert tables.settle_offsets(NOW)
+    assert tables.apply_held_offsets(NOW)
     assert slave.offsets.get("G", "T", 0) == -1
 
 

@@ -131,7 +131,7 @@ class BrokerStats:
     def totals(self) -> StoreTotals:
         """The counters since the start."""
         if self._fresh or self._fresh_pulls:
-            self.settle()
+            self.add_up()
         return self._totals
 
     def put_fresh(self, topic: str, queue_id: int, messages: int, size_bytes: int, calls: int = 1) -> None:
@@ -146,7 +146,7 @@ class BrokerStats:
             queues[queue_id] = [calls, messages, size_bytes]
             self._fresh_queues += 1
             if self._fresh_queues >= FRESH_QUEUES:
-                self.settle()  # with very many queues a bit at a time
+                self.add_up()  # with very many queues a bit at a time
         else:
             fresh[0] += calls
             fresh[1] += messages
@@ -178,7 +178,7 @@ class BrokerStats:
         """Counts a message that was delivered too often, or that its consumer gave up."""
         self.dead[topic, group] = self.dead.get((topic, group), 0) + 1
 
-    def settle(self) -> None:
+    def add_up(self) -> None:
         """Adds up what `put_fresh` and `pulled` have counted."""
         pulls, self._fresh_pulls = self._fresh_pulls, {}
         for key, (calls, messages, size_bytes) in pulls.items():
@@ -232,7 +232,7 @@ class BrokerStats:
         if fresh is None:
             self._fresh_pulls[key] = [1, messages, size_bytes]
             if len(self._fresh_pulls) >= FRESH_QUEUES:
-                self.settle()
+                self.add_up()
         else:
             fresh[0] += 1
             fresh[1] += messages
@@ -308,7 +308,7 @@ class BrokerStats:
 
     def forget_topic(self, topic: str) -> None:
         """Forgets the flows of a topic that was deleted."""
-        self.settle()
+        self.add_up()
         self.topic_put.remove(lambda key: key == topic)
         self.large.pop(topic, None)
         self.by_type.pop(topic, None)
@@ -318,14 +318,14 @@ class BrokerStats:
 
     def forget_group(self, group: str) -> None:
         """Forgets the flows of a group that was deleted."""
-        self.settle()
+        self.add_up()
         self.dead = {key: count for key, count in self.dead.items() if key[1] != group}
         for flows in (self.group_get, self.queue_get, self.group_acked, self.put_back):
             flows.remove(lambda key: key[-1] == group)
 
     def find(self, name: str, key: str) -> tuple[Flow, str] | None:
         """The flow and counter behind a statistics name and key (request 315); None if there is none."""
-        self.settle()
+        self.add_up()
         kind = _NAMES.get(name)
         if kind is None:
             return None
@@ -336,13 +336,13 @@ class BrokerStats:
 
     def tps(self, topic: str, group: str) -> float:
         """Messages per second that a group pulled of a topic in the last minute."""
-        self.settle()
+        self.add_up()
         flow = self.group_get.by_key.get((topic, group))
         return 0.0 if flow is None else flow.window(flow.minute, "messages").tps
 
     def put_tps(self, topic: str) -> float:
         """Messages per second sent to a topic in the last minute."""
-        self.settle()
+        self.add_up()
         flow = self.topic_put.by_key.get(topic)
         return 0.0 if flow is None else flow.window(flow.minute, "messages").tps
 

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 TIMEOUT_MS = 10_000
 UNKNOWN_MASTER_SECONDS = 0.5
-SETTLE_SECONDS = 0.2
+HELD_CHECK_SECONDS = 0.2
 ReplyT = TypeVar("ReplyT", bound=Reply)
 
 
@@ -85,16 +85,16 @@ class MetadataSync:
         until = time() + seconds
         while (left := until - time()) > 0:
             try:
-                is_settled = self._verified() is not following or self._settle()
+                is_applied = self._verified() is not following or self._apply_held()
             except (OrbitError, OSError) as error:
                 log.warning("positions of the master cannot be taken over: %s", error)
-                is_settled = True
-            await asyncio.sleep(left if is_settled else min(left, SETTLE_SECONDS))
+                is_applied = True
+            await asyncio.sleep(left if is_applied else min(left, HELD_CHECK_SECONDS))
 
-    def _settle(self) -> bool:
+    def _apply_held(self) -> bool:
         """Takes over what was held back, if all of it counts by now."""
-        has_offsets = self._tables.settle_offsets(self._now())
-        return self._tables.settle() and has_offsets
+        has_offsets = self._tables.apply_held_offsets(self._now())
+        return self._tables.apply_held() and has_offsets
 
     def _verified(self) -> Following | None:
         """The connection to a master that goes on where this log ends; None while there is none."""

@@ -179,14 +179,16 @@ class Dispatcher:
             return
         if self._access is None:
             for command, result in handled.results:
-                self._settle(connection, command, result)
+                self._answer_or_wait(connection, command, result)
             return
         # A held call may be refused later, by what its whole request asked for.
         whole: dict[int, list[Command]] = {}
         for command in decode_frames(data[: handled.end], MAX_FRAME_BYTES)[0]:
             whole.setdefault(command.opaque, []).append(command)
         for command, result in handled.results:
-            self._settle(connection, command, result, self._withdrawal(connection, whole[command.opaque]))
+            self._answer_or_wait(
+                connection, command, result, self._withdrawal(connection, whole[command.opaque])
+            )
 
     def _answered(self, handled: HandledFrames, response_code: int, began: float) -> None:
         if self._latency is not None:
@@ -248,7 +250,7 @@ class Dispatcher:
         except Exception as error:
             self._fail(connection, command, error)
         else:
-            self._settle(connection, command, result)
+            self._answer_or_wait(connection, command, result)
 
     def _handle(self, handler: BoundHandler, connection: Connection, command: Command, now: int) -> Result:
         peer = connection.peer
@@ -287,7 +289,7 @@ class Dispatcher:
             elif isinstance(result, Exception):
                 self._fail(connection, command, result)
             else:
-                self._settle(connection, command, result)
+                self._answer_or_wait(connection, command, result)
         if frames and self._latency is not None:
             self._latency.together_answered(commands[0], frames)
 
@@ -310,7 +312,7 @@ class Dispatcher:
 
         return withdrawal
 
-    def _settle(
+    def _answer_or_wait(
         self,
         connection: Connection,
         command: Command,
@@ -346,7 +348,7 @@ class Dispatcher:
                 except Exception as error:
                     self._fail(connection, command, error)
                 else:
-                    self._settle(connection, command, following, withdrawal)
+                    self._answer_or_wait(connection, command, following, withdrawal)
 
             self._waits.hold(connection.id, wait, ended, withdrawal=asked)
         elif not command.flag & 2:

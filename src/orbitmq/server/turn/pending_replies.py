@@ -53,11 +53,11 @@ class PendingReply:
         "abandon",
         "answers",
         "calls",
+        "complete",
         "connection_id",
         "error",
         "is_poll",
         "left",
-        "settle",
         "step",
         "timer",
         "value",
@@ -69,17 +69,17 @@ class PendingReply:
         self,
         connection_id: int,
         wait: Wait,
-        settle: Callable[[Outcome], None],
+        complete: Callable[[Outcome], None],
         left: int,
         calls: int,
         withdrawal: Withdrawal | None,
     ) -> None:
         self.connection_id = connection_id
         self.wait = wait
-        self.settle = settle
+        self.complete = complete
         self.calls = calls
         self.left = left
-        """Conditions still open; 0 once settled."""
+        """Conditions still open; 0 once completed."""
         self.is_poll = _is_poll(wait)
         self.withdrawal = withdrawal
         self.answers: dict[Answer, Command] = {}
@@ -175,13 +175,13 @@ class PendingReplies:
         self,
         connection_id: int,
         wait: Wait,
-        settle: Callable[[Outcome], None],
+        complete: Callable[[Outcome], None],
         calls: int = 1,
         withdrawal: Withdrawal | None = None,
     ) -> None:
-        """Keeps a call until its conditions are met or its deadline has passed, then settles it.
+        """Keeps a call until its conditions are met or its deadline has passed, then completes it.
 
-        So it does with several that wait for the same, and are settled together.
+        So it does with several that wait for the same, and are completed together.
         """
         mine = self._by_connection.get(connection_id)
         now = self._now()
@@ -191,12 +191,12 @@ class PendingReplies:
             or (mine is not None and mine.calls >= MAX_WAITS_PER_CONNECTION)
             or (self.polls >= self._max_polls() and _is_poll(wait))
         ):
-            settle(Outcome(timed_out=True))
+            complete(Outcome(timed_out=True))
             return
         if mine is None:
             mine = self._by_connection[connection_id] = _Held()
         waiting = PendingReply(
-            connection_id, wait, settle, 1 if wait.any_of else len(wait.on), calls, withdrawal
+            connection_id, wait, complete, 1 if wait.any_of else len(wait.on), calls, withdrawal
         )
         mine.enter(waiting)
         self.count += calls
@@ -314,7 +314,7 @@ class PendingReplies:
             if not mine:
                 del self._by_connection[waiting.connection_id]
         self._leave(waiting)
-        waiting.settle(Outcome(timed_out, waiting.answers, waiting.value, waiting.error))
+        waiting.complete(Outcome(timed_out, waiting.answers, waiting.value, waiting.error))
 
     def _uncount(self, waiting: PendingReply) -> None:
         self.count -= waiting.calls
