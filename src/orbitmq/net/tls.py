@@ -1,4 +1,4 @@
-"""TLS and plain connections on one port, told apart by their first byte (remoting protocol, section 5).
+"""TLS and plain connections on one port, told apart by their first byte.
 
 A plain connection is a `Connection` on its transport from the first byte on, as on a port without TLS. One
 that begins with a ClientHello gets a `TlsChannel` between the two, which does with `ssl.SSLObject` what

@@ -1,4 +1,4 @@
-"""The broker's options, asked for and changed (broker behaviour, section 11)."""
+"""The broker's options, asked for and changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making, changing, deleting and listing subscription groups (broker behaviour, section 11)."""
+"""Making, changing, deleting and listing subscription groups."""
 
 from __future__ import annotations
 

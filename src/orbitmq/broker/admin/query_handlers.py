@@ -1,4 +1,4 @@
-"""Finding messages: by key, by offset, and the units of a consume queue (broker behaviour, section 11)."""
+"""Finding messages: by key, by offset, and the units of a consume queue."""
 
 from __future__ import annotations
 

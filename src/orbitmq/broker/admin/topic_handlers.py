@@ -1,4 +1,4 @@
-"""Making, changing, deleting and listing topics (broker behaviour, section 11)."""
+"""Making, changing, deleting and listing topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queues that the broker assigns to consumers, and whether these pull or pop (section 5)."""
+"""Queues that the broker assigns to consumers, and whether these pull or pop."""
 
 from __future__ import annotations
 

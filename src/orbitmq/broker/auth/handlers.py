@@ -1,4 +1,4 @@
-"""Administration of users and their rules (broker behaviour, section 14)."""
+"""Administration of users and their rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rights that every request to a broker needs: one table of request codes (broker behaviour, section 14).
+"""Rights that every request to a broker needs: one table of request codes.
 
 Rows follow Apache's 5.4.0 with one rule on top: where that checks nothing beyond who asks, though the request
 reads or changes more than its sender's own (`UPDATE_BROKER_CONFIG`, lists of everything, creating groups),

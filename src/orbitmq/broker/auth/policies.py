@@ -2,7 +2,7 @@
 
 Of the rules that fit a request the most specific one decides: a rule for a type of resource before one for
 any; a name before a prefix, a longer prefix before a shorter one, a prefix before any name; Deny before
-Allow. Default policies are looked at only where no Custom one fits. Nothing fits: refused (section 14).
+Allow. Default policies are looked at only where no Custom one fits. Nothing fits: refused.
 """
 
 from __future__ import annotations

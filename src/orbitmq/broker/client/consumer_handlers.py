@@ -1,4 +1,4 @@
-"""Questions that the broker passes on to a consumer (broker behaviour, section 11)."""
+"""Questions that the broker passes on to a consumer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heartbeats, farewells, and who is here (broker behaviour, section 5)."""
+"""Heartbeats, farewells, and who is here."""
 
 from __future__ import annotations
 

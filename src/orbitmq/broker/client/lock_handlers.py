@@ -1,4 +1,4 @@
-"""Queue locks of ordered consumers (broker behaviour, section 5)."""
+"""Queue locks of ordered consumers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Timer messages that their producers take back (broker behaviour, section 8)."""
+"""Timer messages that their producers take back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Timer messages: taken into the wheel, and delivered when they are due (broker behaviour, section 8).
+"""Timer messages: taken into the wheel, and delivered when they are due.
 
 A send with a time is stored in the topic rmq_sys_wheel_timer. From there it gets a unit in the timer log, and
 the wheel a slot that leads to it (`store.timer_log`, `store.timer_wheel`). When the time of a slot has come,

@@ -1,4 +1,4 @@
-"""Acknowledgements of popped messages, and changes of their invisible time (section 10)."""
+"""Acknowledgements of popped messages, and changes of their invisible time."""
 
 from __future__ import annotations
 

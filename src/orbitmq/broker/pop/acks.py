@@ -1,4 +1,4 @@
-"""Answers of groups about messages they popped: handled, or not yet (broker behaviour, section 10)."""
+"""Answers of groups about messages they popped: handled, or not yet."""
 
 from __future__ import annotations
 

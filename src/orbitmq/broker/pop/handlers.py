@@ -1,4 +1,4 @@
-"""Pops, held until there is something for them; and what else is asked about them (section 10)."""
+"""Pops, held until there is something for them; and what else is asked about them."""
 
 from __future__ import annotations
 

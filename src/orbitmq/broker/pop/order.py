@@ -3,7 +3,7 @@
 A group that pops in order gets a queue's messages one batch at a time. Until every message of the batch is
 acknowledged, or has become visible again, the queue is blocked for the group; so nothing overtakes. The
 group's offset moves over what is acknowledged without a gap. The table lives in
-`config/consumerOrderInfo.json` (broker behaviour, section 10).
+`config/consumerOrderInfo.json`.
 """
 
 from __future__ import annotations

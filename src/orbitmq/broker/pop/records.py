@@ -2,8 +2,7 @@
 
 A check point says which messages a group holds and until when; it is stored as a timer message that comes
 into a queue of the revive topic a second before that time, an acknowledgement as one that comes at that time.
-So whoever reads the revive queue has seen the acknowledgements when a check point is due (broker behaviour,
-section 10).
+So whoever reads the revive queue has seen the acknowledgements when a check point is due.
 """
 
 from __future__ import annotations

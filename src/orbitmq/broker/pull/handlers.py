@@ -1,4 +1,4 @@
-"""Pulls, held until there is something where the client asks for it (broker behaviour, section 4).
+"""Pulls, held until there is something where the client asks for it.
 
 A pull that finds messages, few enough to be copied, and one that is held for more go a short way: from the
 frame to the frame of the answer, with the same checks. Everything else is for `pull`.

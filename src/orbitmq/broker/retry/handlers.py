@@ -1,4 +1,4 @@
-"""Messages that consumers give back (broker behaviour, section 6)."""
+"""Messages that consumers give back."""
 
 from __future__ import annotations
 

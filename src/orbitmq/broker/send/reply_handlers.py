@@ -1,4 +1,4 @@
-"""Replies of consumers, passed on to the producer that asked (broker behaviour, section 11)."""
+"""Replies of consumers, passed on to the producer that asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions that a send has to meet, and the message that it becomes (broker behaviour, section 3).
+"""Conditions that a send has to meet, and the message that it becomes.
 
 The checks stand in the order in which Apache's broker makes them, so that a client that breaks two rules
 hears of the same one.

@@ -1,4 +1,4 @@
-"""Lag of groups, times of queues, and statistics (broker behaviour, section 11; runtime info)."""
+"""Lag of groups, times of queues, and statistics; runtime info."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of transactions, as producers decide it (broker behaviour, section 9)."""
+"""The end of transactions, as producers decide it."""
 
 from __future__ import annotations
 

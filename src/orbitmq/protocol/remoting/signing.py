@@ -1,4 +1,4 @@
-"""Signatures of requests, the same for access control 1.0 and 2.0 (broker behaviour, section 14).
+"""Signatures of requests, the same for access control 1.0 and 2.0.
 
 A signature is the base64 text of HMAC-SHA1, keyed with the secret, over the values of all header fields in
 the order of their names, `Signature` left out, and the body behind them.

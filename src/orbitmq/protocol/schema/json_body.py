@@ -8,7 +8,7 @@ A field's JSON name is the camelCase of its attribute, unless its metadata is `n
 are written in alphabetical order, absent ones (None; for a plain `str` also the empty text) are left out.
 Read, an unknown field is skipped, an absent one takes the class's default, `null` is 0, false, None or empty;
 numbers and booleans may be quoted, enum text may come in any case or as an ordinal, and unknown enum text is
-None (remoting protocol, section 6). A value that does not fit its annotation raises MalformedJson.
+None. A value that does not fit its annotation raises MalformedJson.
 
 Types: `str`, `int` (32 bits), `Long` (64 bits), `bool`, `float`, `bytes` (base64), enums, other bodies,
 `list`, `set`, `dict` (with text, number or body keys), each with `| None`.
