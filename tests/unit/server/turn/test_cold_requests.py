@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,9 @@ from orbitmq.protocol.requests.pull import PullMessage
 from orbitmq.protocol.requests.transaction import EndTransaction, ResumeCheckHalfMessage
 from orbitmq.protocol.schema.declare import FieldRow, Request
 from orbitmq.server.lifecycle.broker_server import BrokerServer
+from orbitmq.server.lifecycle.periodic import PeriodicTaskRunner
 from orbitmq.server.turn.listener import free_ports
-from orbitmq.store import Appended, MessageStore, PendingMessage, StoreOptions
+from orbitmq.store import Appended, MessageStore, PendingMessage, PeriodicTask, StoreOptions
 from orbitmq.store.files import RealDisk, StoreFile
 from orbitmq.store.queue import reader
 from orbitmq.testing.local_broker import SMALL_SEGMENTS
@@ -181,6 +182,18 @@ def first_looks(halves: list[Appended], laid_aside: Appended) -> Iterator[Reques
     yield ResumeCheckHalfMessage("T", offset_message_id(HOST, laid_aside.physical_offset))
 
 
+def only_in_threads(
+    start: Callable[[PeriodicTaskRunner, PeriodicTask], None],
+) -> Callable[[PeriodicTaskRunner, PeriodicTask], None]:
+    """Leaves out tasks on the loop: what one reads between two requests would count as read for the first."""
+
+    def started(runner: PeriodicTaskRunner, task: PeriodicTask) -> None:
+        if task.in_thread:
+            start(runner, task)
+
+    return started
+
+
 async def test_no_request_has_the_loop_read_the_disk(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,6 +210,7 @@ async def test_no_request_has_the_loop_read_the_disk(
     aside = store.append(laid_aside, NOW + MESSAGES)
     store.close()
     server = BrokerServer(settings, disk=disk)
+    monkeypatch.setattr(PeriodicTaskRunner, "start", only_in_threads(PeriodicTaskRunner.start))
     await server.start()
     pool = ConnectionPool()
     try:
@@ -214,7 +228,7 @@ async def test_no_request_has_the_loop_read_the_disk(
             disk.ask(type(request).NAME)
             broker.store._queues.reading.clear()
             try:
-                reply = await pool.call(server.address, request, 1_000)
+                reply = await pool.call(server.address, request, 30_000)
             except OrbitError as error:
                 refused.append((type(request).NAME, str(error)))
             else:
