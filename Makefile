@@ -38,7 +38,7 @@ test: setup ## the whole test suite; ARGS="tests/unit -k name" for a part of it
 # closely. libFuzzer measures its own memory, and the sanitizers' counts as its. ARGS=tests runs all there are.
 ASAN_TESTS := -n 2 --dist loadfile tests/unit tests/wire tests/property tests/fuzz \
   $(patsubst %,--ignore=tests/unit/%,admin benchmarks cli console controller deploy nameserver serializers telemetry testing) \
-  $(patsubst %,--ignore=%,tests/unit/spark/session $(wildcard tests/unit/spark/test_*.py)) \
+  $(patsubst %,--ignore=%,$(addprefix tests/unit/spark/,jobs lake session) $(wildcard tests/unit/spark/test_*.py)) \
   $(patsubst %,--deselect=tests/fuzz/test_fuzz.py::%,test_guided_by_coverage test_a_corpus_is_made_small)
 ASAN_ENV = ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc \
   LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so) $$(gcc -print-file-name=libstdc++.so)"
