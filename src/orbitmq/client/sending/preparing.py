@@ -110,28 +110,34 @@ class Preparation:
         topic, wait = messages[0].topic, messages[0].wait_store_ok
         if topic.startswith(RETRY_PREFIX):
             raise IllegalMessage("nothing can be sent to a retry topic in a batch")
-        limit = self._options.max_message_size_bytes
-        parts: list[list[tuple[int, bytes, bytes]]] = [[]]
-        ids: list[list[str]] = [[]]
+        limit = self._max_size
+        part: list[tuple[int, bytes, bytes]] = []
+        part_ids: list[str] = []
+        parts, ids = [part], [part_ids]
         size = 0
+        new_id = self._ids.new
         for message in messages:
-            unique_id, properties = self.entry(message, now_ms)
+            self.check(message)
+            unique_id = new_id(now_ms)
+            properties = _encoded(message, unique_id)
+            body = message.body
             if message.topic != topic:
                 raise IllegalMessage(f"a batch has one topic, not {topic} and {message.topic}")
             if message.wait_store_ok is not wait:
                 raise IllegalMessage("the messages of a batch have one and the same wait_store_ok")
-            if message.is_delayed:
+            if message.delay_level or message.delay_ms is not None or message.deliver_at_ms is not None:
                 raise IllegalMessage("a delayed message cannot be sent in a batch")
-            needed = ENTRY_BYTES + len(message.body) + len(properties)
+            needed = ENTRY_BYTES + len(body) + len(properties)
             if needed > limit:
                 raise MessageTooLarge(needed, limit)
             if size + needed > limit:
-                parts.append([])
-                ids.append([])
+                part, part_ids = [], []
+                parts.append(part)
+                ids.append(part_ids)
                 size = 0
             size += needed
-            parts[-1].append((message.flag, message.body, properties))
-            ids[-1].append(unique_id)
+            part.append((message.flag, body, properties))
+            part_ids.append(unique_id)
         return (
             (self.batch_of(topic, wait, part, now_ms), part_ids)
             for part, part_ids in zip(parts, ids, strict=True)
@@ -183,6 +189,9 @@ def _encoded(message: Message, unique_id: str, more: Mapping[str, str] | None = 
 
 def _encoded_plain(message: Message, unique_id: str) -> bytes:
     """The same for a message with no properties but those of its fields: what nearly all are."""
+    wait = "true" if message.wait_store_ok else "false"
+    if not (message.keys or message.tags or message.sharding_key):
+        return f"UNIQ_KEY\x01{unique_id}\x02WAIT\x01{wait}\x02".encode()
     text, count = "", 0
     if message.keys:
         text, count = f"{KEYS}\x01{KEY_SEPARATOR.join(message.keys)}\x02", 1
@@ -190,11 +199,9 @@ def _encoded_plain(message: Message, unique_id: str) -> bytes:
         text, count = f"{text}{TAGS}\x01{message.tags}\x02", count + 1
     if message.sharding_key:
         text, count = f"{text}{SHARDING_KEY}\x01{message.sharding_key}\x02", count + 1
-    if count and (text.count("\x02") != count or "\x00" in text):
+    if text.count("\x02") != count or "\x00" in text:
         raise IllegalMessage(SEPARATOR_IN_PROPERTY)
-    wait = "true" if message.wait_store_ok else "false"
-    properties = f"{text}UNIQ_KEY\x01{unique_id}\x02WAIT\x01{wait}\x02".encode("utf-8", "replace")
-    return _within_limit(properties) if count else properties
+    return _within_limit(f"{text}UNIQ_KEY\x01{unique_id}\x02WAIT\x01{wait}\x02".encode("utf-8", "replace"))
 
 
 def _within_limit(properties: bytes) -> bytes:

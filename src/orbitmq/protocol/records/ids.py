@@ -18,6 +18,7 @@ from orbitmq.protocol.errors import Malformed
 _V4_ID_CHARACTERS = 32
 _V6_ID_CHARACTERS = 56
 _COUNTER_END = 1 << 16
+_DIGITS = "0123456789ABCDEF"
 
 
 class MalformedAddress(Malformed):
@@ -161,7 +162,7 @@ class UniqueIds:
     Not for several threads at once.
     """
 
-    __slots__ = ("_counter", "_month_end", "_month_start", "_now", "_prefix", "_time_prefix")
+    __slots__ = ("_block_prefix", "_counter", "_month_end", "_month_start", "_now", "_prefix", "_time_prefix")
 
     def __init__(self, host: bytes, pid: int, loader_hash: int) -> None:
         """`host` is an IP address of 4 or 16 bytes, or a packed one, whose port is left out.
@@ -178,16 +179,20 @@ class UniqueIds:
         self._now = self._month_start = self._month_end = 0
         self._time_prefix = ""
         """All of an id but its counter, as long as `_now` stands."""
+        self._block_prefix = ""
+        """All of an id but its last digit: sixteen ids that follow each other share it."""
 
     def new(self, now_ms: int) -> str:
         """The next id, 32 or 56 characters."""
         counter = self._counter
-        if now_ms > self._now:
-            self._set_time(now_ms)
-        elif counter == 0:
-            self._set_time(self._now + 1)
+        if now_ms > self._now or not counter & 15:
+            if now_ms > self._now:
+                self._set_time(now_ms)
+            elif counter == 0:
+                self._set_time(self._now + 1)
+            self._block_prefix = f"{self._time_prefix}{counter >> 4:03X}"
         self._counter = (counter + 1) & (_COUNTER_END - 1)
-        return f"{self._time_prefix}{counter:04X}"
+        return self._block_prefix + _DIGITS[counter & 15]
 
     def _set_time(self, now_ms: int) -> None:
         self._now = now_ms
