@@ -24,7 +24,13 @@ from orbitmq.protocol.records.batch_cy import encode_batch, measure_batch, split
 from orbitmq.protocol.records.compression import CompressionError
 from orbitmq.protocol.records.inner_batch import plain_messages
 from orbitmq.protocol.records.message import BadRecord, RecordTooLarge
-from orbitmq.protocol.records.message_cy import decode_record, decode_records, encode_batch_records
+from orbitmq.protocol.records.message_cy import (
+    decode_record,
+    decode_records,
+    encode_batch_records,
+    joined_record,
+    split_records,
+)
 from orbitmq.protocol.records.queue_units import UNIT
 from orbitmq.protocol.remoting.command import FLAG_ONEWAY, Command
 from orbitmq.protocol.remoting.frame import MAX_FRAME_BYTES, FrameSplitter
@@ -465,7 +471,10 @@ def records(chance: Random) -> None:
         )
         data = data[: chance.randrange(len(data) + 1)] if chance.random() < 0.2 else data
         TARGETS["records"].run(data)
-        found, _ = decode_records(data)
+        found, bad = decode_records(data)
+        split, split_bad = split_records(data)
+        assert list(map(joined_record, split)) == found
+        assert list(map(str, split_bad)) == list(map(str, bad))
         for one in found:
             TARGETS["properties"].run(one.properties)
             with contextlib.suppress(BadRecord, CompressionError):

@@ -53,9 +53,11 @@ MET_IN = {
         "decode_records": "records",
         "encode_batch_records": "inner_batches",
         "encode_record": "sends",
+        "joined_record": "records",
         "locate_records": "records",
         "read_header": "records",
         "scan_records": "records",
+        "split_records": "records",
     },
     "protocol/records/properties_cy.py": {
         "decode_properties": "texts",

@@ -20,10 +20,12 @@ from orbitmq.protocol.records.message_cy import (
     decode_records,
     encode_batch,
     encode_record,
+    joined_record,
     locate_records,
     read_header,
     scan_records,
     split_batch,
+    split_records,
 )
 from orbitmq.protocol.records.properties import (
     BadProperty,
@@ -57,6 +59,9 @@ def read_in_every_way(raw: bytes) -> None:
     located = locate_records(raw)
     assert len(located.table) % 64 == 0
     records, bad = decode_records(raw)
+    split, split_bad = split_records(raw)
+    assert list(map(joined_record, split)) == records
+    assert list(map(str, split_bad)) == list(map(str, bad))
     if record is None:
         assert not scan.records
         assert not len(located.table)

@@ -18,11 +18,13 @@ from orbitmq.protocol.records.message_cy import (
     encode_batch,
     encode_blank,
     encode_record,
+    joined_record,
     locate_records,
     read_header,
     record_size,
     scan_records,
     split_batch,
+    split_records,
 )
 from orbitmq.protocol.records.properties import (
     decode_properties,
@@ -114,6 +116,9 @@ def test_log(parts: list[tuple], base: int, blank: bool) -> None:  # type: ignor
     assert (scan.position, scan.stop) == (end, Stop.BLANK if blank else Stop.END)
     records, bad = decode_records(log[:end])
     assert not bad
+    split, bad = split_records(log[:end])
+    assert not bad
+    assert list(map(joined_record, split)) == records
     position = 0
     table = memoryview(locate_records(log).table).cast("q")
     assert len(table) == 8 * len(records) == 8 * len(scan.records)
@@ -145,7 +150,10 @@ def test_log(parts: list[tuple], base: int, blank: bool) -> None:  # type: ignor
 
 @given(st.lists(st.tuples(INT32, st.binary(max_size=50), PROPERTY_BYTES)))
 def test_batch(messages: list[tuple[int, bytes, bytes]]) -> None:
-    assert split_batch(encode_batch(messages)) == messages
+    body = encode_batch(messages)
+    assert split_batch(body) == messages
+    # Any buffer will do in place of bytes.
+    assert encode_batch((flag, memoryview(text), properties) for flag, text, properties in messages) == body  # type: ignore[misc]
 
 
 @given(PROPERTY_MAPS)

@@ -56,7 +56,7 @@ class Handling:
         assert handler is not None
         if subscription.serializer is not None:
             message.serializer = subscription.serializer
-        message.consume_start_ms = now_ms()
+        message.consume_start_ms = time.time_ns() // 1_000_000
         started = time.perf_counter()
         try:
             outcome = await handler(message)
@@ -72,7 +72,7 @@ class Handling:
         except Exception as error:
             outcome = Retry()
             outcome.__cause__ = error
-        stats = session.stats_of(message.wire_topic)
+        stats = session.stats.get(message.wire_topic) or session.stats_of(message.wire_topic)
         stats.consume_ms += (time.perf_counter() - started) * 1000
         if outcome is None or outcome is True:
             stats.consume_ok += 1
@@ -374,9 +374,10 @@ class ConcurrentConsumption:
 
     async def _handle_one(self, held: ProcessQueue, message: ReceivedMessage) -> None:
         """The same as `_handle` for a message by itself."""
-        if held.dropped or message not in held:
+        if held.dropped or not held.holds(message):
             return
-        subscription = self._session.subscription_of(message.wire_topic)
+        session, topic = self._session, message.wire_topic
+        subscription = session.subscriptions.get(topic) or session.subscription_of(topic)
         if (
             subscription is None
             or subscription.handler is None
@@ -389,10 +390,10 @@ class ConcurrentConsumption:
         if outcome is not None:
             await self.settle(held, message, outcome)
         elif not held.dropped:
-            held.last_consume_ms = now_ms()
+            held.last_consume_ms = time.time_ns() // 1_000_000
             offset = held.finish(message)
-            if offset is not None:
-                held.progress.advance(offset)
+            if offset is not None and offset > held.progress.offset:
+                held.progress.offset = offset
 
     async def _handle(self, taken: Taken) -> None:
         ours = [(held, message) for held, message in taken if not held.dropped and message in held]

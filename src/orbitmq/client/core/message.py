@@ -27,7 +27,8 @@ from orbitmq.protocol.names import (
 )
 from orbitmq.protocol.records.ids import host_text
 from orbitmq.protocol.records.message import StoredMessage
-from orbitmq.protocol.records.properties import BadProperty, check_property, find_property
+from orbitmq.protocol.records.message_cy import SplitRecord, joined_record
+from orbitmq.protocol.records.properties import BadProperty, check_property, decode_properties, find_property
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
@@ -40,6 +41,8 @@ V = TypeVar("V")
 MAX_DELAY_LEVEL = 18
 """The last delay level that brokers have, as they come."""
 MAX_CHECKED_TOPICS = 10_000
+
+_KEYS, _SHARDING_KEY, _TAGS, _UNIQ_KEY = (name.encode() for name in (KEYS, SHARDING_KEY, TAGS, UNIQ_KEY))
 
 _checked_topics: set[str] = set()
 """Topics whose names are legal: the rule is looked at once for each."""
@@ -336,7 +339,7 @@ class ReceivedMessage(Generic[T]):
     )
 
     def __init__(self, record: StoredMessage, queue: MessageQueue, topic: str, namespace: str = "") -> None:
-        self._record = record
+        self._record: StoredMessage | SplitRecord = record
         self._properties: ReceivedProperties | None = None
         self.wire_topic = topic
         """The topic it was sent to as brokers know it, with the namespace."""
@@ -356,6 +359,28 @@ class ReceivedMessage(Generic[T]):
         """Serializer that `value` is read with: that of the subscription."""
         self.on_ack: Callable[[ReceivedMessage], Awaitable[None]] | None = None
         """Function behind `ack`; None where others say that the message is done."""
+
+    @classmethod
+    def of_split(
+        cls, records: Iterable[SplitRecord], queue: MessageQueue, topic: str, namespace: str = ""
+    ) -> list[ReceivedMessage[T]]:
+        """The messages of records that are not compressed; rarely used fields are read on demand."""
+        shown_topic = unwrap(namespace, topic) if namespace else topic
+        new = cls.__new__
+        messages = []
+        for record in records:
+            # The same as __init__, without the cost of a call for each.
+            message = new(cls)
+            message.queue_offset, _, message.reconsume_times, message.body, _, _ = message._record = record
+            message._properties = None
+            message.wire_topic = topic
+            message.topic = shown_topic
+            message.queue = queue
+            message.consume_start_ms = 0
+            message.serializer = None
+            message.on_ack = None
+            messages.append(message)
+        return messages
 
     async def ack(self) -> None:
         """Says that the message is done: of a topic with `manual_ack=True`, or from `async for`.
@@ -404,7 +429,10 @@ class ReceivedMessage(Generic[T]):
     @property
     def record(self) -> StoredMessage:
         """The record of the broker's log, with everything there is."""
-        return self._record
+        record = self._record
+        if isinstance(record, tuple):
+            record = self._record = joined_record(record)
+        return record
 
     @property
     def properties(self) -> Mapping[str, str]:
@@ -413,64 +441,72 @@ class ReceivedMessage(Generic[T]):
         They cannot be changed: a retry delivers the message as it was sent.
         """
         if self._properties is None:
-            self._properties = ReceivedProperties(self._record.property_map())
+            self._properties = ReceivedProperties(decode_properties(self._encoded_properties()))
         return self._properties
 
     @property
     def tags(self) -> str | None:
         """The tag, None without one."""
-        return self._record.tags
+        return self._text(_TAGS)
 
     @property
     def keys(self) -> list[str]:
         """The keys by which it can be looked up."""
-        return self._record.keys
+        return (self._text(_KEYS) or "").split()
 
     @property
     def sharding_key(self) -> str | None:
         """Key that put it into its queue, where the sender gave one."""
-        value = find_property(self._record.properties, SHARDING_KEY.encode())
-        return None if value is None else value.decode("utf-8", "replace")
+        return self._text(_SHARDING_KEY)
 
     @property
     def message_id(self) -> str:
         """The id that the sender's client gave it, the same after any retry; else where it is stored."""
-        return self._record.unique_id or self._record.offset_id
+        return self._text(_UNIQ_KEY) or self.record.offset_id
+
+    def _encoded_properties(self) -> bytes:
+        record = self._record
+        return record[4] if isinstance(record, tuple) else record.properties
+
+    def _text(self, name: bytes) -> str | None:
+        """The value of one property."""
+        value = find_property(self._encoded_properties(), name)
+        return None if value is None else value.decode("utf-8", "replace")
 
     @property
     def offset_message_id(self) -> str:
         """The id that says where it is stored: another one after each retry."""
-        return self._record.offset_id
+        return self.record.offset_id
 
     @property
     def physical_offset(self) -> int:
         """Its place in the broker's log."""
-        return self._record.physical_offset
+        return self.record.physical_offset
 
     @property
     def flag(self) -> int:
         """The sender's own number."""
-        return self._record.flag
+        return self.record.flag
 
     @property
     def born_timestamp_ms(self) -> int:
         """When it was sent, by the sender's clock, ms since 1970."""
-        return self._record.born_timestamp
+        return self.record.born_timestamp
 
     @property
     def store_timestamp_ms(self) -> int:
         """When it was stored, by the broker's clock, ms since 1970."""
-        return self._record.store_timestamp
+        return self.record.store_timestamp
 
     @property
     def born_host(self) -> str:
         """The sender's `ip:port`."""
-        return host_text(self._record.born_host)
+        return host_text(self.record.born_host)
 
     @property
     def store_host(self) -> str:
         """The broker's `ip:port`."""
-        return host_text(self._record.store_host)
+        return host_text(self.record.store_host)
 
     @property
     def size_bytes(self) -> int:

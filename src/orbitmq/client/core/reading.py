@@ -10,7 +10,7 @@ from orbitmq.protocol.names import RETRY_TOPIC, retry_topic
 from orbitmq.protocol.records.compression import CompressionError
 from orbitmq.protocol.records.inner_batch import plain_messages
 from orbitmq.protocol.records.message import BadRecord, StoredMessage
-from orbitmq.protocol.records.message_cy import decode_records
+from orbitmq.protocol.records.message_cy import joined_record, split_records
 from orbitmq.protocol.records.properties import find_property
 
 MAX_BODY_BYTES = 64 << 20
@@ -34,21 +34,14 @@ def read_messages(
     """
     if not body:
         return [], []
-    records, bad = decode_records(body)
-    problems: list[Exception] = list(bad)
     retried = group is not None and queue.topic == retry_topic(group)
     filtered = wanted is not None and bool(wanted.tags_set)
-    if not (retried or filtered):
-        topic = queue.topic
-        messages = [
-            ReceivedMessage(record, queue, topic, namespace)
-            for record in records
-            if not record.sys_flag & _PACKED
-        ]
-        if len(messages) == len(records):
-            return messages, problems
-    messages = []
-    for record in records:
+    split, bad = split_records(body)
+    problems: list[Exception] = list(bad)
+    if not (retried or filtered or any(record[1] & _PACKED for record in split)):
+        return ReceivedMessage.of_split(split, queue, queue.topic, namespace), problems
+    messages: list[ReceivedMessage] = []
+    for record in map(joined_record, split):
         if record.sys_flag & _PACKED:
             try:
                 plain = plain_messages(record, MAX_BODY_BYTES)

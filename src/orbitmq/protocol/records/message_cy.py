@@ -68,9 +68,12 @@ if cython.compiled:
         is_ascii,
         is_same,
         is_there,
+        left_of,
         new_bytes,
         no_span,
         part_of,
+        put_span,
+        put_u16,
         put_u32,
         put_u64,
         reader_over,
@@ -103,6 +106,7 @@ __all__ = [
     "RecordTooLarge",
     "Scan",
     "ScannedRecord",
+    "SplitRecord",
     "Stop",
     "crc32",
     "decode_record",
@@ -112,12 +116,14 @@ __all__ = [
     "encode_blank",
     "encode_record",
     "find_property",
+    "joined_record",
     "locate_records",
     "measure_batch",
     "read_header",
     "record_size",
     "scan_records",
     "split_batch",
+    "split_records",
     "tags_code",
 ]
 
@@ -730,19 +736,128 @@ def decode_records(buf: Any, check_crc: bool = True) -> tuple[list[StoredMessage
     records: list[StoredMessage] = []
     bad: list[BadRecord] = []
     position = 0
-    end = len(buf)
-    while position < end:
+    while position < len(buf):
         try:
             record = decode_record(buf, position, check_crc)
             records.append(record)
             position += record.size
         except BadRecord as error:
             bad.append(error)
-            size = _INT.unpack_from(buf, position)[0] if end - position >= BLANK_BYTES else 0
-            if size < FIXED_BYTES or size > end - position:
-                break
-            position += size
+            position = _after_bad(buf, position)
     return records, bad
+
+
+def _after_bad(buf: Any, position: int) -> int:
+    """The place behind a bad record, which is the end where its size cannot be believed."""
+    end = len(buf)
+    size = _INT.unpack_from(buf, position)[0] if end - position >= BLANK_BYTES else 0
+    return end if size < FIXED_BYTES or size > end - position else position + size
+
+
+# ---- records whose fields are read when somebody asks for them ----
+
+SplitRecord: TypeAlias = tuple[int, int, int, bytes, bytes, bytes]
+"""Queue offset, sysFlag, reconsume times, body, properties, and the record without the last two."""
+
+
+def split_records(buf: Any) -> tuple[list[SplitRecord], list[BadRecord]]:
+    """The same as `decode_records` for callers that need few of the fields: every check is made here.
+
+    `joined_record` reads the other fields.
+    """
+    records: list[SplitRecord] = []
+    bad: list[BadRecord] = []
+    position = 0
+    while position < len(buf):
+        try:
+            record = _split_record(buf, position)
+            records.append(record)
+            position += len(record[3]) + len(record[4]) + len(record[5])
+        except BadRecord as error:
+            bad.append(error)
+            position = _after_bad(buf, position)
+    return records, bad
+
+
+@cython.cfunc
+def _split_record(buf: Any, position: cython.Py_ssize_t) -> tuple:  # type: ignore[type-arg]
+    body_length: cython.Py_ssize_t
+    body_at: cython.Py_ssize_t
+    topic_length: cython.Py_ssize_t
+    topic_at: cython.Py_ssize_t
+    properties_length: cython.Py_ssize_t
+    properties_at: cython.Py_ssize_t
+    size: cython.Py_ssize_t
+    if cython.compiled:
+        view: Py_buffer
+        data: Span
+        PyObject_GetBuffer(buf, cython.address(view), PyBUF_SIMPLE)
+        try:
+            data = span_over(view.buf, view.len)
+            (
+                _,
+                body_length,
+                body_at,
+                topic_length,
+                topic_at,
+                properties_length,
+                properties_at,
+            ) = _parts(data, position, data.size)
+            body: bytes = bytes_of(part_of(data, body_at, body_length))
+            if i32_of(data, position + 8) != crc32(body):
+                raise BadRecord("the body does not have its checksum", position)
+            size = i32_of(data, position) - body_length - properties_length
+            rest: bytes = new_bytes(size)
+            out: Writer = writer_of_new(rest)
+            put_u32(cython.address(out), cython.cast(cython.uint, size))
+            put_span(cython.address(out), part_of(data, position + 4, body_at - position - 8))
+            put_u32(cython.address(out), 0)
+            body_at += body_length
+            put_span(cython.address(out), part_of(data, body_at, topic_at + topic_length - body_at))
+            put_u16(cython.address(out), 0)
+            if out.overflow or left_of(cython.address(out)):
+                raise SystemError("a record was measured with another size than it has")
+            return (
+                i64_of(data, position + 20),
+                i32_of(data, position + 36),
+                i32_of(data, body_at - body_length - 16),
+                body,
+                bytes_of(part_of(data, properties_at, properties_length)),
+                rest,
+            )
+        finally:
+            PyBuffer_Release(cython.address(view))
+    if not isinstance(buf, bytes | mmap.mmap):
+        buf = memoryview(buf).cast("B")
+    _, body_length, body_at, topic_length, topic_at, properties_length, properties_at = _plain_parts(
+        buf, position, len(buf)
+    )
+    size, _, crc, _, _, queue_offset, _, sys_flag, _ = _HEAD.unpack_from(buf, position)
+    body = bytes(buf[body_at : body_at + body_length])
+    if crc != crc32(body):
+        raise BadRecord("the body does not have its checksum", position)
+    rest = b"".join(
+        (
+            _INT.pack(size - body_length - properties_length),
+            buf[position + 4 : body_at - 4],
+            bytes(4),
+            buf[body_at + body_length : topic_at + topic_length],
+            bytes(2),
+        )
+    )
+    (reconsume_times,) = _INT.unpack_from(buf, body_at - 16)
+    properties = bytes(buf[properties_at : properties_at + properties_length])
+    return queue_offset, sys_flag, reconsume_times, body, properties, rest
+
+
+def joined_record(split: SplitRecord) -> StoredMessage:
+    """The record that `split_records` has taken apart."""
+    _, _, _, body, properties, rest = split
+    record = decode_record(rest, 0, False)
+    record.body = body
+    record.properties = properties
+    record.size += len(body) + len(properties)
+    return record
 
 
 RecordHeader: TypeAlias = tuple[int, int, int, int, int, int, int]

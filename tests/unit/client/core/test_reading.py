@@ -24,6 +24,31 @@ def test_messages_come_in_the_order_of_the_queue() -> None:
     assert problems == []
 
 
+def test_fields_that_are_read_on_demand_are_those_of_the_record() -> None:
+    sent = stored(
+        7, b"body", reconsume_times=1, TAGS="t", KEYS="a b", UNIQ_KEY="U", __SHARDINGKEY="s", own="1"
+    )
+    message = read_messages(record(sent), QUEUE)[0][0]
+    assert (message.tags, message.keys, message.message_id, message.sharding_key) == (
+        "t",
+        ["a", "b"],
+        "U",
+        "s",
+    )
+    assert message.properties["own"] == "1"
+    assert (message.physical_offset, message.born_timestamp_ms) == (sent.physical_offset, sent.born_timestamp)
+    assert (message.record.body, message.record.properties) == (b"body", sent.properties)
+    assert message.record.size == len(record(sent))
+    assert message.record is message.record
+
+
+def test_a_record_keeps_its_body_if_a_handler_changes_that_of_the_message() -> None:
+    message = read_messages(record(stored(0, b"as sent")), QUEUE)[0][0]
+    message.body = b"changed"
+    assert message.record.body == b"as sent"
+    assert message.message_id == message.offset_message_id
+
+
 def test_tags_are_compared_as_texts_because_hashes_may_collide() -> None:
     # "Aa" and "BB" have one hash code.
     body = record(stored(0, TAGS="Aa")) + record(stored(1, TAGS="BB")) + record(stored(2))

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from orbitmq.protocol.records.batch_cy import encode_batch, split_batch
-from orbitmq.protocol.records.message_cy import decode_records, encode_batch_records
+from orbitmq.protocol.records.message_cy import decode_records, encode_batch_records, split_records
 from orbitmq.protocol.records.properties import decode_properties, index_keys
 from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.remoting.frame import MAX_FRAME_BYTES, decode_frames, encode_command
@@ -52,6 +52,7 @@ def codecs() -> dict[str, Callable[[], object]]:
         "decode_frames": partial(decode_frames, frames, MAX_FRAME_BYTES),
         "encode_batch_records": records,
         "decode_records": partial(decode_records, bytes(log[:end])),
+        "split_records": partial(split_records, bytes(log[:end])),
         "split_batch": partial(split_batch, batch),
         "encode_batch": partial(encode_batch, split_batch(batch)),
         "decode_properties": partial(decode_properties, properties),
