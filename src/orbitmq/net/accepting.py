@@ -14,9 +14,8 @@ async def stop_accepting(server: asyncio.AbstractServer) -> None:
     waits for that long. So the server first stops to accept, and closes once the transports are there.
     """
     loop = asyncio.get_running_loop()
-    with contextlib.suppress(
-        NotImplementedError
-    ):  # loops that do not watch file descriptors have no such gap
+    # Loops that watch no file descriptors have no such gap.
+    with contextlib.suppress(NotImplementedError):
         for listening in getattr(server, "sockets", ()):
             loop.remove_reader(listening)
     await asyncio.sleep(0)  # the transports of accepted connections

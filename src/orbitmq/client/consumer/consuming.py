@@ -396,7 +396,7 @@ class ConcurrentConsumption:
                 held.progress.offset = offset
 
     async def _handle(self, taken: Taken) -> None:
-        ours = [(held, message) for held, message in taken if not held.dropped and message in held]
+        ours = [(held, message) for held, message in taken if not held.dropped and held.holds(message)]
         if not ours:
             return
         subscription = self._session.subscription_of(ours[0][1].wire_topic)
@@ -429,7 +429,7 @@ class ConcurrentConsumption:
         # Of broadcast messages every member has its own copy: there is nobody to hand them out again.
         if (
             outcome is not None
-            and message in held
+            and held.holds(message)
             and not self._session.options.broadcasting
             and not await self._send_back.to_broker(message, outcome)
         ):
@@ -454,7 +454,7 @@ class ConcurrentConsumption:
         for message in held.oldest(EXPIRED_AT_ONCE):
             if not message.consume_start_ms or now_ms() - message.consume_start_ms <= limit_ms:
                 return
-            if held.dropped or message not in held:
+            if held.dropped or not held.holds(message):
                 continue
             expired = Retry(EXPIRED_DELAY_LEVEL)
             expired.__cause__ = HandlerTimeout(f"a handler worked on it for more than {limit_ms} ms")
@@ -467,7 +467,7 @@ class ConcurrentConsumption:
         """The next message of a topic without a handler; None once there are no more."""
         while (taken := await self._for_iterators.take()) is not None:
             held, message = taken
-            if not held.dropped and message in held:
+            if not held.dropped and held.holds(message):
                 message.consume_start_ms = now_ms()
                 subscription = self._session.subscription_of(message.wire_topic)
                 message.serializer = None if subscription is None else subscription.serializer

@@ -244,7 +244,7 @@ class OrderedConsumption:
     async def _settle(self, held: ProcessQueue, message: ReceivedMessage, outcome: Retry | None) -> float:
         """Lets go of a message that is done, or given up; gives the seconds to wait before it is repeated."""
         session = self._session
-        if held not in self._lines or message not in held:
+        if held not in self._lines or not held.holds(message):
             return 0
         held.last_consume_ms = now_ms()
         if outcome is not None:

@@ -57,11 +57,8 @@ class ProcessQueue:
     def __len__(self) -> int:
         return len(self._messages)
 
-    def __contains__(self, message: ReceivedMessage) -> bool:
-        return self._messages.get(message.queue_offset) is message
-
     def holds(self, message: ReceivedMessage) -> bool:
-        """The same as `message in` this queue, in half the time."""
+        """True while this very message, and not one that came anew at its offset, is held."""
         return self._messages.get(message.queue_offset) is message
 
     @property

@@ -125,7 +125,7 @@ class Preparation:
                 raise IllegalMessage(f"a batch has one topic, not {topic} and {message.topic}")
             if message.wait_store_ok is not wait:
                 raise IllegalMessage("the messages of a batch have one and the same wait_store_ok")
-            if message.delay_level or message.delay_ms is not None or message.deliver_at_ms is not None:
+            if message.is_delayed:
                 raise IllegalMessage("a delayed message cannot be sent in a batch")
             needed = ENTRY_BYTES + len(body) + len(properties)
             if needed > limit:

@@ -33,8 +33,8 @@ def test_the_same_message_is_held_once() -> None:
     queue, messages = held(1, 2)
     again, new = received(2), received(3)
     assert queue.put([again, new]) == [new]
-    assert again not in queue
-    assert messages[2] in queue
+    assert not queue.holds(again)
+    assert queue.holds(messages[2])
 
 
 def test_size_and_span() -> None:
