@@ -281,7 +281,9 @@ class ClientInstance:
                 except OrbitError as error:
                     self.report("routes", error)
                 else:
-                    self.recovered("routes")
+                    # Of brokers that refuse it says nothing.
+                    if "routes" in self._heard:
+                        self.recovered("routes")
                     fresh = True
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, ROUTE_PAUSE_SECONDS)

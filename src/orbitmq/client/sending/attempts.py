@@ -128,6 +128,8 @@ class Sender:
                     raise
                 failures.append((last_broker, error))
                 code = error.code
+                # A master that was replaced refuses so, too.
+                self._instance.refresh_route_soon(request.topic)
             except (NetError, BrokerUnknown) as error:
                 failures.append((last_broker, error))
                 code = _code_of(error)

@@ -226,6 +226,26 @@ async def test_a_broker_that_answered_nothing_is_waited_for_while_the_route_name
     assert len(names.of(SendMessageV2)) == 1
 
 
+@pytest.mark.parametrize("code", [2, 14])  # of slaves, of brokers without a role
+async def test_a_master_that_was_replaced_and_refuses_is_left_for_its_successor(
+    two: tuple[FakeBroker, FakeBroker], code: int
+) -> None:
+    names, master = two
+    names.topics["T"].queue_datas = [QueueData(master.name, 1, 1, 6)]
+    names.topics["T"].broker_datas = [BrokerData("C", "broker-b", {0: master.address})]
+    names.on(SendMessageV2, stored)
+
+    def refuse(_: object) -> Refused:
+        names.topics["T"].broker_datas = [BrokerData("C", "broker-b", {0: names.address})]
+        return Refused(code, "no master any more")
+
+    master.on(SendMessageV2, refuse)
+    # The next look at all routes is half a minute away.
+    async with Producer("g", names.address, delivery_timeout_ms=60_000) as producer, asyncio.timeout(20):
+        await producer.send(Message("T", b"x"))
+    assert len(names.of(SendMessageV2)) == 1
+
+
 async def test_a_broker_that_answers_again_is_like_any_other(broker: FakeBroker) -> None:
     broker.topic("T")
     broker.on(SendMessageV2, lambda _: None)
