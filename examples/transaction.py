@@ -26,7 +26,7 @@ async def main() -> None:
         database.execute("CREATE TABLE IF NOT EXISTS payment (transaction_id TEXT PRIMARY KEY)")
     async with TransactionProducer("shop", check=what_became_of) as producer:
         result = await producer.send_in_transaction(Message("payments", b"order 17", keys="order-17"), pay)
-        print(f"order 17: {result.state.name}, {'published' if result.is_settled else 'asked about later'}")
+        print(f"order 17: {result.state.name}, {'published' if result.is_confirmed else 'asked about later'}")
 
 
 asyncio.run(main())

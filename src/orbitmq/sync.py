@@ -265,9 +265,9 @@ class Delivery:
     def __init__(self, core: client.Delivery) -> None:
         self._core = core
         self._done: concurrent.futures.Future[SendResult] = concurrent.futures.Future()
-        core.when_done(self._settle)
+        core.when_done(self._complete)
 
-    def _settle(self, outcome: SendResult | BaseException) -> None:
+    def _complete(self, outcome: SendResult | BaseException) -> None:
         if isinstance(outcome, BaseException):
             self._done.set_exception(outcome)
         else:
@@ -360,7 +360,7 @@ class TransactionProducer(_SyncWrapper[client.TransactionProducer]):
     recall = _waiting(client.TransactionProducer.recall)
     request = _waiting(client.TransactionProducer.request)
     send_half = _waiting(client.TransactionProducer.send_half)
-    settle = _waiting(client.TransactionProducer.settle)
+    end_transaction = _waiting(client.TransactionProducer.end_transaction)
     close = _waiting(client.TransactionProducer.close)
 
     def submit(
@@ -388,7 +388,7 @@ class TransactionProducer(_SyncWrapper[client.TransactionProducer]):
         state = TransactionState.ROLLBACK
         if sent.status is SendStatus.SEND_OK:
             state = TransactionState(execute(sent))
-        return self.settle(sent, state)
+        return self.end_transaction(sent, state)
 
 
 @documented(client.PushConsumer)

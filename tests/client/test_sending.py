@@ -59,7 +59,7 @@ async def stored(reader: PullConsumer, result: SendResult, after: int = 0) -> Re
             await asyncio.sleep(0.05)
 
 
-async def settled(reader: PullConsumer, queue: MessageQueue, count: int) -> list[ReceivedMessage]:
+async def all_stored(reader: PullConsumer, queue: MessageQueue, count: int) -> list[ReceivedMessage]:
     """The first messages of a queue, once there are so many: what is stored can be pulled a little later."""
     async with asyncio.timeout(60):
         while len(messages := await reader.pull(queue, 0, wait_ms=1000)) < count:  # noqa: ASYNC110
@@ -143,7 +143,7 @@ async def test_a_batch_has_a_result_for_each_message(producer: Producer, reader:
     results = await producer.send_batch(Message(topic, f"m{n}", tags="t", keys=f"k{n}") for n in range(20))
     assert len({result.queue for result in results}) == 1
     assert [result.queue_offset for result in results] == list(range(20))
-    for number, message in enumerate(await settled(reader, results[0].queue, 20)):
+    for number, message in enumerate(await all_stored(reader, results[0].queue, 20)):
         assert message.body.decode() == f"m{number}"
         assert message.message_id == results[number].message_id
         assert message.offset_message_id == results[number].offset_message_id

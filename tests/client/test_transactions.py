@@ -69,9 +69,9 @@ async def test_commits_are_published_and_rollbacks_are_not(cluster: Cluster) -> 
     async with TransactionProducer(fresh("group"), cluster.namesrv, check=never) as producer:
         message = Message(topic, b"yes", tags="T", keys="k", properties={"user": "value"})
         done = await producer.send_in_transaction(message, commit)
-        assert (done.state, done.is_settled, done.error) == (COMMIT, True, None)
+        assert (done.state, done.is_confirmed, done.error) == (COMMIT, True, None)
         dropped = await producer.send_in_transaction(Message(topic, b"no"), lambda sent: ROLLBACK)
-        assert (dropped.state, dropped.is_settled) == (ROLLBACK, True)
+        assert (dropped.state, dropped.is_confirmed) == (ROLLBACK, True)
         await until_there(cluster, topic, [b"yes"])
     assert seen_while_running == [[]]
     async with PullConsumer(fresh("reader"), cluster.namesrv) as reader:
@@ -98,7 +98,7 @@ async def test_who_does_not_know_is_asked(cluster: Cluster) -> None:
             result = await producer.send_in_transaction(
                 Message(topic, body, properties={"user": "value"}), lambda sent: UNKNOWN
             )
-            assert not result.is_settled
+            assert not result.is_confirmed
             assert result.error is None
             ids[body] = result.sent.transaction_id
         await until_there(cluster, topic, [b"a", b"c"])
@@ -160,18 +160,18 @@ async def test_what_cannot_be_sent_is_not_executed(cluster: Cluster) -> None:
             await producer.send_in_transaction(Message(fresh("tx"), b""), execute)
 
 
-async def test_settling_something_else_is_told_not_raised(cluster: Cluster) -> None:
+async def test_an_end_that_the_broker_refuses_is_in_the_result_and_not_raised(cluster: Cluster) -> None:
     errors: list[Exception] = []
     async with TransactionProducer(
         fresh("group"), cluster.namesrv, check=never, on_error=errors.append
     ) as producer:
         sent = await producer.send_half(Message(fresh("tx"), b"x"))
         sent.queue_offset += 1
-        result = await producer.settle(sent, COMMIT)
-        assert not result.is_settled
+        result = await producer.end_transaction(sent, COMMIT)
+        assert not result.is_confirmed
         assert errors == [result.error]
         sent.queue_offset -= 1
-        assert (await producer.settle(sent, ROLLBACK)).is_settled
+        assert (await producer.end_transaction(sent, ROLLBACK)).is_confirmed
 
 
 async def test_plain_sends_are_as_ever(cluster: Cluster) -> None:
@@ -198,7 +198,7 @@ def test_the_synchronous_face_runs_transactions_in_the_callers_thread(cluster: C
         return COMMIT
 
     with sync.TransactionProducer(fresh("group"), cluster.namesrv, check=check) as producer:
-        assert producer.send_in_transaction(sync.Message(topic, b"now"), execute).is_settled
+        assert producer.send_in_transaction(sync.Message(topic, b"now"), execute).is_confirmed
         assert threads == [threading.current_thread().name]
         producer.send_in_transaction(sync.Message(topic, b"later"), lambda sent: UNKNOWN)
         assert asked.wait(60)

@@ -42,7 +42,7 @@ class Mix:
     """Time that it lives, at least and at most."""
     stops: float = 0.2
     """Share of its ends that are in order."""
-    settle_seconds: float = 60.0
+    drain_seconds: float = 60.0
     """Time in which nothing may come of messages that still have to: then it is missing."""
     start_seconds: list[float] = field(default_factory=list)
     """Durations of the starts."""
@@ -73,7 +73,7 @@ class Mix:
                 await self._end("stop" if self.chance.random() < self.stops else "kill")
                 if history.broken or clients.failed() is not None:
                     break
-            await clients.settle(self.settle_seconds)
+            await clients.drain(self.drain_seconds)
             await self._end("kill")
             history.check(await clients.everything())
             error = clients.failed()
@@ -97,7 +97,7 @@ class Mix:
 
     async def _look_up(self, name: str) -> None:
         """Once the broker is there again, and its index has caught up."""
-        deadline = time.monotonic() + self.settle_seconds
+        deadline = time.monotonic() + self.drain_seconds
         while time.monotonic() < deadline:
             with suppress(NetError):  # the broker has only just come back
                 if await self.clients.look_up(name):

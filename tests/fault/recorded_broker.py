@@ -323,7 +323,7 @@ class Recorded:
             if not self._try(lambda: self._save(names)):
                 for name in names:
                     self.broker.dirty_tables.mark(name)
-        self._settle()
+        self._answer_met()
         self.broker.outbox.take()
 
     def _try(self, action: Callable[[], object]) -> bool:
@@ -339,7 +339,7 @@ class Recorded:
     def _waits_for(self, kind: type) -> bool:
         return any(isinstance(one, kind) for wait, _ in self._waiting for one in wait.on)
 
-    def _settle(self) -> None:
+    def _answer_met(self) -> None:
         waiting, self._waiting = self._waiting, []
         for wait, answered in waiting:
             if all(self._is_met(one) for one in wait.on):

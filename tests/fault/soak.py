@@ -159,7 +159,7 @@ class Soak:
             while time.monotonic() < ends:
                 await asyncio.sleep(min(SAMPLE_SECONDS, max(0.1, ends - time.monotonic())))
                 print(self.sample(piece), flush=True)
-            await clients.settle(120)
+            await clients.drain(120)
             return [str(broken) for broken in history.check(await clients.everything())]
         finally:
             for task in churners:

@@ -132,11 +132,11 @@ def delayed_messages_that_nobody_recognises(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def delay_positions_ahead_of_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    def settle(self: DelayDelivery) -> bool:
+    def confirm(self: DelayDelivery) -> bool:
         self._savable, self._progress = self._here(), None
         return True
 
-    monkeypatch.setattr(DelayDelivery, "_settle_progress", settle)
+    monkeypatch.setattr(DelayDelivery, "_confirm_progress", confirm)
 
 
 def half_messages_that_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ class Shop:
     def __init__(self) -> None:
         self.decided: dict[str, TransactionState] = {}
         """Message id -> decision, from the moment it was made."""
-        self.settled: set[str] = set()
+        self.confirmed: set[str] = set()
         """Decisions that the broker has confirmed."""
         self.bodies: dict[str, bytes] = {}
         self.number = 0
@@ -43,8 +43,8 @@ class Shop:
             return TransactionState.UNKNOWN if number % 4 == 0 else final
 
         result = await producer.send_in_transaction(Message(TOPIC, body), execute)
-        if result.is_settled:
-            self.settled.add(result.sent.message_id)
+        if result.is_confirmed:
+            self.confirmed.add(result.sent.message_id)
 
     def check(self, message: ReceivedMessage) -> TransactionState:
         """The answer of the database; an order it does not know was never placed."""
@@ -91,7 +91,7 @@ async def published(broker: LocalBroker) -> list[ReceivedMessage]:
     return found
 
 
-async def settle_the_rest(broker: LocalBroker, shop: Shop) -> list[ReceivedMessage]:
+async def end_the_rest(broker: LocalBroker, shop: Shop) -> list[ReceivedMessage]:
     """Lets a producer of the group be asked until nothing is open; gives what was published."""
     wanted = {unique_id for unique_id, state in shop.decided.items() if state is TransactionState.COMMIT}
     async with TransactionProducer("shop", broker.namesrv, check=shop.check) as producer:
@@ -122,7 +122,7 @@ def test_kills_publish_every_commit_once_and_no_rollback(tmp_path: Path, flush: 
             broker.start()
             asyncio.run(until_killed(broker, shop))
         broker.start()
-        messages = asyncio.run(settle_the_rest(broker, shop))
+        messages = asyncio.run(end_the_rest(broker, shop))
         broker.stop()
     finally:
         broker.kill()
@@ -130,6 +130,6 @@ def test_kills_publish_every_commit_once_and_no_rollback(tmp_path: Path, flush: 
     assert set(times.values()) == {1}, "published twice"
     committed = {unique_id for unique_id, state in shop.decided.items() if state is TransactionState.COMMIT}
     assert set(times) == committed
-    assert shop.settled, "nothing was ever confirmed"
+    assert shop.confirmed, "nothing was ever confirmed"
     for message in messages:
         assert message.body == shop.bodies[message.message_id]

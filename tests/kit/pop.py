@@ -114,14 +114,14 @@ class PopWorld:
             for signal in woken:
                 for call in self.calls:
                     if call.result is not None and signal in call.result.on:
-                        self._settle(call, call.result, timed_out=False)
+                        self._end(call, call.result, timed_out=False)
 
     def _time_out(self) -> None:
         for call in self.calls:
             if call.result is not None and call.result.deadline <= self.now:
-                self._settle(call, call.result, timed_out=True)
+                self._end(call, call.result, timed_out=True)
 
-    def _settle(self, call: Call, wait: Wait, *, timed_out: bool) -> None:
+    def _end(self, call: Call, wait: Wait, *, timed_out: bool) -> None:
         self._took(call, wait.then(Outcome(timed_out), self.now))
 
     def _took(self, call: Call, result: Any) -> None:

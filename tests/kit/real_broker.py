@@ -107,7 +107,7 @@ class RealBroker:
         if at_once and commands:
             results = self._many[SendMessageV2.CODE](commands, peer, now)
         for command, result in zip(commands, results, strict=True):
-            ended = settled(result, now=now) if isinstance(result, Wait) else result
+            ended = resumed(result, now=now) if isinstance(result, Wait) else result
             answers.append(ended if isinstance(ended, Exception) else as_sent(ended, command.opaque))
         return answers
 
@@ -148,7 +148,7 @@ class RealBroker:
                 answers += FrameSplitter().feed(result)
                 continue
             if isinstance(result, Wait):
-                result = settled(result, now=now)
+                result = resumed(result, now=now)
             if isinstance(result, Refused):
                 answers.append(
                     Command(int(result.code), command.opaque, 1, result.extra, None, result.remark)
@@ -264,7 +264,7 @@ def told(answer: Command | Exception) -> tuple[Any, ...]:
     return answer.code, answer.opaque, answer.flag, answer.ext or {}, answer.remark, answer.body or b""
 
 
-def settled(result: Any, timed_out: bool = False, now: int = NOW) -> Any:
+def resumed(result: Any, timed_out: bool = False, now: int = NOW) -> Any:
     """The reply of a wait once it is over."""
     assert isinstance(result, Wait)
     return result.then(Outcome(timed_out) if timed_out else met(result), now)

@@ -12,7 +12,7 @@ from orbitmq.protocol.names import HALF_TOPIC, OP_HALF_TOPIC
 from orbitmq.protocol.records.message import StoredMessage
 from orbitmq.protocol.requests.send import SendReply
 from orbitmq.protocol.requests.transaction import CheckTransactionState, EndTransaction
-from tests.kit.real_broker import NOW, PEER, RealBroker, message, settled
+from tests.kit.real_broker import NOW, PEER, RealBroker, message, resumed
 from tests.kit.store import crash, read_queue
 
 COMMIT, ROLLBACK, UNKNOWN = 8, 12, 0
@@ -75,7 +75,7 @@ class Transacting:
         result = self.real.send(self.now, properties=text + properties, **values)
         if isinstance(result, Exception):
             raise result
-        reply = settled(result) if isinstance(result, Wait) else result
+        reply = resumed(result) if isinstance(result, Wait) else result
         assert isinstance(reply, SendReply)
         return reply
 
@@ -163,4 +163,4 @@ class Transacting:
         return self.broker.offsets.get("CID_RMQ_SYS_TRANS", topic, 0)
 
 
-__all__ = ["COMMIT", "INTERVAL", "NOW", "ROLLBACK", "TIMEOUT", "UNKNOWN", "Transacting", "message", "settled"]
+__all__ = ["COMMIT", "INTERVAL", "NOW", "ROLLBACK", "TIMEOUT", "UNKNOWN", "Transacting", "message", "resumed"]

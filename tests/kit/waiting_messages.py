@@ -31,5 +31,5 @@ async def plant_waiting(namesrv: str, topic: str) -> list[str]:
         for number in range(3):
             half = await transactions.send_half(Message(topic, f"half {number}", keys=f"half-{number}"))
             if number == 0:
-                await transactions.settle(half, TransactionState.COMMIT)
+                await transactions.end_transaction(half, TransactionState.COMMIT)
     return ids

@@ -102,7 +102,8 @@ class Settings:
 
 
 class World:
-    """One broker without sockets. `ask` gives a handler's reply or raises its refusal; waits are settled."""
+    """One broker without sockets. `ask` gives a handler's reply or raises its refusal; waits are over
+    at once."""
 
     def __init__(self, **settings: Any) -> None:
         self.settings = Settings(**settings)

@@ -26,13 +26,13 @@ PEERS = {"remoting": "java", "files": "java", "mqadmin": "mqadmin", "go4": "go"}
 def record(notes: Path) -> None:
     """From now on notes every served request; `notes` is written when the process ends."""
     served: set[tuple[int, str]] = set()
-    settle = Dispatcher._settle
+    answer_or_wait = Dispatcher._answer_or_wait
 
-    def noting(self: Dispatcher, connection: Any, command: Any, result: Any) -> None:
+    def noting(self: Dispatcher, connection: Any, command: Any, result: Any, *more: Any) -> None:
         served.add((command.code, LanguageCode(command.language).name))
-        settle(self, connection, command, result)
+        answer_or_wait(self, connection, command, result, *more)
 
-    Dispatcher._settle = noting  # type: ignore[method-assign]
+    Dispatcher._answer_or_wait = noting  # type: ignore[method-assign]
     atexit.register(lambda: notes.write_text(json.dumps(sorted(served))))
 
 

@@ -25,7 +25,7 @@ from orbitmq.protocol.remoting.signing import Credentials
 from orbitmq.protocol.requests.pull import PullMessage
 from orbitmq.protocol.requests.transaction import EndTransaction
 from tests.kit.access import entry
-from tests.kit.real_broker import NOW, PEER, RealBroker, as_sent, message, settled
+from tests.kit.real_broker import NOW, PEER, RealBroker, as_sent, message, resumed
 from tests.property.reads import damaged, damages, on_lasting_brokers
 
 IS_COMPILED = not (admission_cy.__file__ or "").endswith(".py")
@@ -136,7 +136,7 @@ def answered(broker: RealBroker, data: bytes, *, at_once: bool) -> tuple[list[Co
             break
         answers += FrameSplitter().feed(taken.answers)
         for command, result in taken.results:
-            answers.append(as_sent(settled(result), command.opaque))
+            answers.append(as_sent(resumed(result), command.opaque))
         end += taken.end
     for command in decode_frames(data, MAX_FRAME_BYTES, end)[0]:
         if command.code not in (310, 37, 11, 200051) or command.flag & 1:
@@ -147,7 +147,7 @@ def answered(broker: RealBroker, data: bytes, *, at_once: bool) -> tuple[list[Co
             continue
         result = broker.by_rules(command, NOW + 1)
         if isinstance(result, Wait):
-            result = settled(result, now=NOW + 1)
+            result = resumed(result, now=NOW + 1)
         if isinstance(result, Refused):
             answers.append(Command(int(result.code), command.opaque, 1, result.extra, None, result.remark))
         elif isinstance(result, Exception):

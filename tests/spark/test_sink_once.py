@@ -148,7 +148,7 @@ def losing(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(BlockingConnection, "receive", receive_most)
     # Bytes that an ended connection still holds are there at once on this machine.
-    monkeypatch.setattr("orbitmq.spark.sink.seen.SETTLE_SECONDS", 0.2)
+    monkeypatch.setattr("orbitmq.spark.sink.seen.IN_FLIGHT_SECONDS", 0.2)
     return lost
 
 

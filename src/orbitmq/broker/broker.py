@@ -422,7 +422,7 @@ class Broker:
 
     def revive(self, now: int) -> bool:
         """Has messages delivered again that were not acknowledged; whether there is more to do at once."""
-        return self.reviver.run(now, self.timer_progress.settled_ms(now))
+        return self.reviver.run(now, self.timer_progress.confirmed_ms(now))
 
     def expire_order_locks(self, now: int) -> None:
         """Forgets what is known of ordered pops of queues and groups that are gone."""

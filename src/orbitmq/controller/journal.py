@@ -67,7 +67,7 @@ class Journal:
             return reply
         term = self.term
 
-        def settled(outcome: Outcome, later: int) -> Result:
+        def then(outcome: Outcome, later: int) -> Result:
             if outcome.timed_out:
                 raise Refused(
                     ResponseCode.CONTROLLER_JRAFT_INTERNAL_ERROR,
@@ -77,7 +77,7 @@ class Journal:
                 raise not_leader()
             return reply
 
-        return Wait((Durable(self.version),), now + COMMIT_TIMEOUT_MS, settled)
+        return Wait((Durable(self.version),), now + COMMIT_TIMEOUT_MS, then)
 
 
 def not_leader() -> Refused:

@@ -18,9 +18,9 @@ def after_saving(dirty_tables: DirtyTables, reply: Reply, now: int, *tables: str
     if not changed:
         return reply
 
-    def settled(outcome: Outcome, later: int) -> Result:
+    def then(outcome: Outcome, later: int) -> Result:
         if outcome.timed_out:
             raise Refused(ResponseCode.SYSTEM_ERROR, "the change is made but could not be saved")
         return reply
 
-    return Wait(changed, now + SAVE_TIMEOUT_MS, settled)
+    return Wait(changed, now + SAVE_TIMEOUT_MS, then)

@@ -189,7 +189,7 @@ class Connection(asyncio.Protocol):
         self.last_active = self._loop.time()
 
     def data_received(self, data: bytes) -> None:
-        """Cuts what came into commands; answers settle their calls, requests go to `on_requests`."""
+        """Cuts what came into commands; answers end their calls, requests go to `on_requests`."""
         self.last_active = self.last_heard = now = self._loop.time()
         inbox = self._inbox
         if not inbox:

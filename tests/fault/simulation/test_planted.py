@@ -143,7 +143,7 @@ def recovery_makes_no_units(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @defect("starved", "cut_connections", timerWheelEnable="true")
 def nobody_revives_what_was_popped(monkeypatch: pytest.MonkeyPatch) -> None:
-    changed(monkeypatch, Reviver, "run", lambda real: lambda reviver, now, settled_ms: False)
+    changed(monkeypatch, Reviver, "run", lambda real: lambda reviver, now, confirmed_ms: False)
 
 
 @pytest.mark.timeout(600)
@@ -152,7 +152,7 @@ def test_a_planted_defect_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -
     plant, faults, rules, settings = DEFECTS[name]
     plant(monkeypatch)
     monkeypatch.setattr(world, "FAULTS", {fault: world.FAULTS[fault] for fault in faults})
-    monkeypatch.setattr(world, "SETTLE_SECONDS", 10)
+    monkeypatch.setattr(world, "DRAIN_SECONDS", 10)
     for seed in range(MOST_SEEDS):
         if any(broken.rule in rules for broken in run(seed, **settings).broken):
             return

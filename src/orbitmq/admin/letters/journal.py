@@ -196,8 +196,8 @@ class Journal:
             )
         return found
 
-    def settle(self, run: str, entries: Sequence[Entry]) -> None:
-        """Notes what became of letters."""
+    def record_outcomes(self, run: str, entries: Sequence[Entry]) -> None:
+        """Records the outcomes of letters."""
         with self._database as database:
             database.executemany(
                 "UPDATE letters SET state = ?, note = ?, sent_ms = ?, sent_id = ? "
@@ -218,7 +218,7 @@ class Journal:
             )
 
     def under_way(self, run: str) -> list[Entry]:
-        """Letters that were begun and not settled."""
+        """Letters that were begun and have no outcome yet."""
         return self._entries("run = ? AND state = ?", (run, SENDING), -1)
 
     def entries(self, run: str, state: str | None, most: int, skip: int = 0) -> list[Entry]:

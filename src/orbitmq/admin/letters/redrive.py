@@ -428,8 +428,8 @@ class Redrive:
 
         results = await self._admin.each(taken, send)
         failures = [one for one in results if isinstance(one, OrbitError)]
-        settled = [one for one in results if isinstance(one, Entry)]
-        await self._note(run, settled, str(failures[0]) if failures else "")
+        finished = [one for one in results if isinstance(one, Entry)]
+        await self._note(run, finished, str(failures[0]) if failures else "")
         return bool(failures)
 
     async def _send_one(self, targets: Targets, made: Outgoing) -> str:
@@ -460,28 +460,28 @@ class Redrive:
         False: brokers do not answer.
         """
         run = await self._run(run_id)
-        settled: list[Entry] = []
+        finished: list[Entry] = []
         for entry in await self._journal.do(self._journal.under_way, run_id):
             try:
                 found = await messages_by_key(self._admin, entry.topic, entry.unique_id, unique=True)
             except TopicNotExist:
                 found = []
             except OrbitError as error:
-                await self._note(run, settled, str(error))
+                await self._note(run, finished, str(error))
                 return False
             if found:
                 first = found[0]
-                settled.append(
+                finished.append(
                     replace(entry, state=SENT, sent_ms=first.store_timestamp, sent_id=first.offset_id)
                 )
             else:
-                settled.append(replace(entry, state=PLANNED))
-        await self._note(run, settled, "")
+                finished.append(replace(entry, state=PLANNED))
+        await self._note(run, finished, "")
         return True
 
     async def _note(self, run: Run, entries: Iterable[Entry], error: str) -> None:
         journal = self._journal
-        await journal.do(journal.settle, run.id, list(entries))
+        await journal.do(journal.record_outcomes, run.id, list(entries))
         await journal.do(journal.set_state, run.id, RUNNING, error)
 
 

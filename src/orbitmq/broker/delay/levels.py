@@ -190,7 +190,7 @@ class DelayDelivery:
 
     def stop(self) -> None:
         """Ends deliveries; `start` goes on from what is saved, or was followed meanwhile."""
-        self._settle_progress()
+        self._confirm_progress()
         self._put = self._progress = None
         self._known.clear()
         self._is_started = False
@@ -449,12 +449,12 @@ class DelayDelivery:
         self._dirty_tables.mark(self.NAME, soon=False)
 
     def _note_progress(self) -> None:
-        if self._settle_progress():
+        if self._confirm_progress():
             self._dirty_tables.mark(self.NAME, soon=False)
         if self._progress is None and not self._known and self._savable.positions != self.positions:
             self._progress = self._all_delivered()
 
-    def _settle_progress(self) -> bool:
+    def _confirm_progress(self) -> bool:
         """Takes over the noted positions once their deliveries are on the disk; whether it did."""
         progress = self._progress
         if progress is None or self._store.durable_offset < progress.log_end:
@@ -575,7 +575,7 @@ class DelayDelivery:
 
     def snapshot(self) -> Snapshot:
         """The content of `delayOffset.json`: positions whose deliveries are on the disk."""
-        self._settle_progress()
+        self._confirm_progress()
         savable = self._savable
         acted = None if self.acted is None else replace(self.acted)
         return DelayOffsetSerializeWrapper(

@@ -82,10 +82,10 @@ def _recall(tables: RecallTables, call: Call[RecallMessage], now: int) -> Result
     if not tables.promise.waits:
         return reply
 
-    def settled(outcome: Outcome, later: int) -> Result:
+    def then(outcome: Outcome, later: int) -> Result:
         return reply
 
-    return Wait((Durable(appended.end_offset),), now + tables.promise.timeout_ms(), settled)
+    return Wait((Durable(appended.end_offset),), now + tables.promise.timeout_ms(), then)
 
 
 def _checked_handle(tables: RecallTables, request: RecallMessage, now: int) -> RecallHandle:

@@ -249,8 +249,8 @@ class Timers:
         here = (state.read_ms, *state.cursor, state.queue_offset, state.files.log.end)
         # While messages ahead have units already, or are delivered, log and queue offset are no point to
         # begin at.
-        is_settled = not (self._intake.has_known or self._intake.is_halfway)
-        if self._candidate is None and here != self._proposed and is_settled:
+        is_between_slices = not (self._intake.has_known or self._intake.is_halfway)
+        if self._candidate is None and here != self._proposed and is_between_slices:
             self._proposed = here
             physical_offset = state.mark_from(self._started_ms)
             self._candidate = TimerMark(*here, physical_offset, state.files.start.passed_to)

@@ -203,7 +203,7 @@ class Delivery:
 
     def _deliver(self, now: int) -> tuple[bool, Fetch | None]:
         if self._answers:
-            return self._settle(now), None
+            return self._advance(now), None
         if not self._is_warm:
             cold = self._cold()
             if cold:
@@ -221,7 +221,7 @@ class Delivery:
         self._put = put
         self._state.is_ahead = True
         self._state.store.append_many(messages, now, self._answers)
-        return self._settle(now), None
+        return self._advance(now), None
 
     def _cold(self) -> list[tuple[int, int]]:
         """Messages of the batch that have to come from the disk."""
@@ -267,7 +267,7 @@ class Delivery:
         unique_id = record.unique_id
         return unique_id is not None and recall_key(topic, unique_id, names_topic=False) in slot.taken_back
 
-    def _settle(self, now: int) -> bool:
+    def _advance(self, now: int) -> bool:
         """Moves the cursor over what was stored, up to the first message that has to be tried again."""
         state, batch = self._state, self._batch
         refused: dict[int, PutStatus] = {}

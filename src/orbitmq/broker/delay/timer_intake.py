@@ -80,7 +80,7 @@ class Intake:
             self._passed(self._at_once)
         if self._written is None:
             self._written = self._write_slice(now)
-        return self._written is not None and self._settle(self._written, now)
+        return self._written is not None and self._commit(self._written, now)
 
     def _write_slice(self, now: int) -> NewUnits | None:
         """Makes the units of the next messages and writes them; None if there are none, or it failed."""
@@ -115,7 +115,7 @@ class Intake:
             return None
         return units
 
-    def _settle(self, units: NewUnits, now: int) -> bool:
+    def _commit(self, units: NewUnits, now: int) -> bool:
         """Has a slice count that is written; whether there is more."""
         state = self._state
         try:

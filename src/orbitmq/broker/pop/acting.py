@@ -68,7 +68,7 @@ class ActingReviver(Reviver):
             )
         )
 
-    def run(self, now: int, settled_ms: int) -> bool:
+    def run(self, now: int, confirmed_ms: int) -> bool:
         """See `Reviver.run`. What is due now counts once all that the topic holds has been read."""
         more = super().run(now, 0)
         if not self._queues or not self._has_read_all:
@@ -79,7 +79,7 @@ class ActingReviver(Reviver):
             if queue is not None:
                 self._take_in(queue, record)
         for queue in self._queues.values():
-            queue.seen_ms = max(queue.seen_ms, settled_ms)
+            queue.seen_ms = max(queue.seen_ms, confirmed_ms)
             self._revive(queue, now)
         return more
 

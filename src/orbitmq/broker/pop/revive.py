@@ -152,10 +152,10 @@ class Reviver:
         """Forgets what it has read; it goes on from the stored offsets of the revive queues."""
         self._queues.clear()
 
-    def run(self, now: int, settled_ms: int) -> bool:
+    def run(self, now: int, confirmed_ms: int) -> bool:
         """Reads what is new and revives what is due; whether there is more to do at once.
 
-        `settled_ms`: timer messages that are due until then are in their queues already.
+        `confirmed_ms`: timer messages that are due until then are in their queues already.
         """
         if self.is_held:
             return False
@@ -172,7 +172,7 @@ class Reviver:
             if self._wants_more(queue):
                 more = self._read(queue, topic) or more
             if queue.next_offset >= self._store.max_offset(topic, queue_id):
-                queue.seen_ms = max(queue.seen_ms, settled_ms)
+                queue.seen_ms = max(queue.seen_ms, confirmed_ms)
             self._revive(queue, now)
             self._commit(queue, topic, now)
         return more or not self._copies_left

@@ -84,14 +84,14 @@ class TimerProgress:
         self._taken_in_ms = 0
         self._delivered_ms = 0
         self._delivered_end = 0
-        self._settled_ms = 0
+        self._confirmed_ms = 0
 
     def forget(self) -> None:
         """Begins anew, with timers that were opened anew."""
         self._end = self._marked_ms = self._taken_in_ms = 0
-        self._delivered_ms = self._delivered_end = self._settled_ms = 0
+        self._delivered_ms = self._delivered_end = self._confirmed_ms = 0
 
-    def settled_ms(self, now: int) -> int:
+    def confirmed_ms(self, now: int) -> int:
         """The moment (ms). Without timers nothing waits, and it is now."""
         if self._store.timers is None:
             return now
@@ -102,9 +102,9 @@ class TimerProgress:
                 self._taken_in_ms = now
         store = self._store
         if store.visible_physical >= self._delivered_end:
-            self._settled_ms = self._delivered_ms
+            self._confirmed_ms = self._delivered_ms
             self._delivered_ms = min(self._timers.read_ms, self._taken_in_ms)
             self._delivered_end = store.max_physical
             if store.visible_physical >= self._delivered_end:
-                self._settled_ms = self._delivered_ms
-        return self._settled_ms
+                self._confirmed_ms = self._delivered_ms
+        return self._confirmed_ms

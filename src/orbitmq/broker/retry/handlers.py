@@ -96,13 +96,13 @@ def _store_again(
     if not conditions:
         return Void()
 
-    def settled(outcome: Outcome, later: int) -> Result:
+    def then(outcome: Outcome, later: int) -> Result:
         if outcome.timed_out and waits:
             raise Refused(ResponseCode.SYSTEM_ERROR, tables.promise.late_code(appended.end_offset).name)
         return Void()
 
     timeout_ms = tables.promise.timeout_ms() if waits else SAVE_TIMEOUT_MS
-    return Wait(tuple(conditions), now + timeout_ms, settled)
+    return Wait(tuple(conditions), now + timeout_ms, then)
 
 
 def _decoded(data: memoryview | None, physical_offset: int) -> StoredMessage:

@@ -107,7 +107,7 @@ def _result(tables: SendTables, incoming: Incoming, stored: Appended, now: int) 
     if not conditions:
         return reply
 
-    def settled(outcome: Outcome, later: int) -> Result:
+    def then(outcome: Outcome, later: int) -> Result:
         if outcome.timed_out:
             late = incoming.waits_for_disk
             reply.code = (
@@ -116,7 +116,7 @@ def _result(tables: SendTables, incoming: Incoming, stored: Appended, now: int) 
         return reply
 
     timeout_ms = tables.promise.timeout_ms() if incoming.waits_for_disk else SAVE_TIMEOUT_MS
-    return Wait(tuple(conditions), now + timeout_ms, settled)
+    return Wait(tuple(conditions), now + timeout_ms, then)
 
 
 def _refusal(tables: SendTables, status: PutStatus) -> Refused:

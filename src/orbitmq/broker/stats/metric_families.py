@@ -325,7 +325,7 @@ FAMILIES: dict[str, Family] = {
         Family(
             "rocketmq_pop_checkpoint_buffer_size",
             GAUGE,
-            "Check points of pops that are not settled yet and kept in memory.",
+            "Check points of pops that are neither acknowledged nor revived yet, kept in memory.",
             switch=_pop,
         ),
         Family(

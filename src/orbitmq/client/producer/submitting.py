@@ -103,7 +103,7 @@ class Delivery:
         """True if it failed and nobody asked."""
         return not self._is_watched and isinstance(self._outcome, Exception)
 
-    def settle(self, outcome: SendResult | Exception) -> None:
+    def complete(self, outcome: SendResult | Exception) -> None:
         """Says what became of the message."""
         if self._outcome is None:
             self._outcome = outcome
@@ -203,12 +203,12 @@ class Submitter:
 
         async def work() -> None:
             try:
-                outer.settle((await through(send))[0])
+                outer.complete((await through(send))[0])
             except asyncio.CancelledError:
-                outer.settle(RuntimeError("the send was cancelled in middleware"))
+                outer.complete(RuntimeError("the send was cancelled in middleware"))
                 raise
             except Exception as error:
-                outer.settle(error)
+                outer.complete(error)
                 if taken_in.is_set() and outer.is_unseen and len(self._unseen) < MAX_UNSEEN:
                     self._unseen.append(outer)
             finally:
@@ -315,12 +315,12 @@ class Submitter:
             except BrokerRefused:
                 pass  # one of them is what no broker takes: each goes alone, and that one's delivery tells
             except Exception as error:
-                self._settle(batch, [error] * len(batch))
+                self._complete(batch, [error] * len(batch))
                 return
             else:
                 results = batch_results(reply, chosen, [one.unique_id for one in batch])
                 self._traced(batch, results, began_ms, reply)
-                self._settle(batch, results)
+                self._complete(batch, results)
                 return
         for delivery in batch:
             began_ms = self._now_ms()
@@ -330,11 +330,11 @@ class Submitter:
                 )
                 chosen, reply = await self._courier.deliver(single, queue)
             except Exception as error:
-                self._settle([delivery], [error])
+                self._complete([delivery], [error])
                 continue
             result = single_result(reply, chosen, unique_id)
             self._traced([delivery], [result], began_ms, reply)
-            self._settle([delivery], [result])
+            self._complete([delivery], [result])
 
     def _traced(
         self, deliveries: list[Delivery], results: list[SendResult], began_ms: int, reply: SendReply
@@ -343,10 +343,10 @@ class Submitter:
             took_ms = self._now_ms() - began_ms
             self._trace([delivery.message for delivery in deliveries], results, took_ms, reply)
 
-    def _settle(self, deliveries: list[Delivery], outcomes: Sequence[SendResult | Exception]) -> None:
+    def _complete(self, deliveries: list[Delivery], outcomes: Sequence[SendResult | Exception]) -> None:
         size = 0
         for delivery, outcome in zip(deliveries, outcomes, strict=True):
-            delivery.settle(outcome)
+            delivery.complete(outcome)
             if delivery.is_unseen and len(self._unseen) < MAX_UNSEEN:
                 self._unseen.append(delivery)
             size += len(delivery.message.body)

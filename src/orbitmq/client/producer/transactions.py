@@ -68,7 +68,7 @@ class TransactionResult:
     """Why the broker could not be told, if so: it asks later, and `check` answers."""
 
     @property
-    def is_settled(self) -> bool:
+    def is_confirmed(self) -> bool:
         """True if the broker has confirmed the decision: the message is published, or dropped."""
         return self.state is not TransactionState.UNKNOWN and self.error is None
 
@@ -130,8 +130,8 @@ class TransactionProducer(Producer):
             message, queue=queue, selector=selector, sharding_key=sharding_key, timeout_ms=timeout_ms
         )
         if sent.status is not SendStatus.SEND_OK:
-            return await self.settle(sent, TransactionState.ROLLBACK)
-        return await self.settle(
+            return await self.end_transaction(sent, TransactionState.ROLLBACK)
+        return await self.end_transaction(
             sent, TransactionState(await call(execute, sent, asynchronous=is_async(execute)))
         )
 
@@ -144,7 +144,7 @@ class TransactionProducer(Producer):
         sharding_key: str | None = None,
         timeout_ms: float | None = None,
     ) -> SendResult:
-        """Send a half message only. The caller runs the transaction, and then calls `settle`.
+        """Send a half message only. The caller runs the transaction, and then calls `end_transaction`.
 
         Raises what `send_in_transaction` raises.
         """
@@ -176,7 +176,7 @@ class TransactionProducer(Producer):
 
         return await self._send_through("send_half", message, send)
 
-    async def settle(self, sent: SendResult, state: TransactionState) -> TransactionResult:
+    async def end_transaction(self, sent: SendResult, state: TransactionState) -> TransactionResult:
         """Tell the broker to publish or to drop a half message, and wait for its answer.
 
         For UNKNOWN there is no answer. If the broker cannot be reached or refuses, nothing is raised: the

@@ -418,7 +418,7 @@ class ControllerMode:
         if wanted is None:
             return
         before, in_sync.asked = in_sync.ids, wanted
-        # From here on answers wait for those who join. What they are to have is settled before anything is
+        # From here on answers wait for those who join. The promise to them begins before anything is
         # stored.
         broker.store.replicas_reached(broker.promise.replicated)
         request = ControllerAlterSyncStateSet(

@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 from orbitmq.options.reporting import ReportingSettings
 from orbitmq.server.lifecycle.log_levels import LogLevels
-from orbitmq.server.lifecycle.notify import Notifier
+from orbitmq.server.lifecycle.sd_notify import Notifier
 
 log = logging.getLogger(__name__)
 

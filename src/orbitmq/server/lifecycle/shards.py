@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from orbitmq.server.errors import StartError
-from orbitmq.server.lifecycle.notify import Notifier
+from orbitmq.server.lifecycle.sd_notify import Notifier
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ READY = "ready: broker "
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0
 """Time that a shard that ended by itself is left alone, at most: twice as long each time, up to this."""
-SETTLED_SECONDS = 60.0
+STABLE_SECONDS = 60.0
 """A shard that was ready for so long begins with the first pause again."""
 STOP_SECONDS = 120.0
 """A shard that has not ended by then is killed; the next start recovers its store."""
@@ -144,7 +144,7 @@ class ShardSupervisor:
             assert shard.process is not None
             code = await shard.process.wait()
             shard.address = ""
-            if loop.time() - since >= SETTLED_SECONDS:
+            if loop.time() - since >= STABLE_SECONDS:
                 pause = self._first_pause
             log.error(
                 "shard %s %s without being told to: it is started again in %.0f s",

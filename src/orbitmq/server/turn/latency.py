@@ -170,7 +170,7 @@ class TurnLatency:
         held = self._held or any(isinstance(one, (DataAt, Signal)) for one in wait.on)
 
         def resumed(outcome: Outcome, now: int) -> Result | bytes:
-            # The result of `then` is settled, or fails, right behind it.
+            # The result of `then` is answered, or fails, right after it.
             self.began, self._held = began, held
             return then(outcome, now)
 

@@ -377,7 +377,7 @@ class PendingReplies:
             self._loop.call_soon(self._wake_late)
 
     def refuse_withdrawn(self) -> None:
-        """Settles the calls whose peers have lost the right to the reply, some of them in each round."""
+        """Ends the calls whose peers have lost the right to the reply, some of them in each round."""
         if not self._to_check:
             self._loop.call_soon(self._check_some)
         self._to_check.extend(
@@ -432,7 +432,7 @@ class PendingReplies:
             self._leave(waiting)
 
     def end_all(self, *kinds: type[Condition]) -> None:
-        """Settles every call as if its time were over: the server stops.
+        """Ends every call as if its time were over: the server stops.
 
         With `kinds`, those that wait for one of them.
         """

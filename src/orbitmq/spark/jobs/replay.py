@@ -1,6 +1,6 @@
 """The job `replay`: messages of a topic, or of a lake, once more to a topic.
 
-The messages to replay are settled when the job first runs: store times from (inclusive) to (exclusive). With
+The messages to replay are fixed when the job first runs: store times from (inclusive) to (exclusive). With
 `--checkpoint` that is written down there together with the name of the write, so that a run after a crash
 sends what is missing and nothing twice, and a run after the end sends nothing.
 """

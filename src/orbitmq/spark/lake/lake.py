@@ -150,7 +150,7 @@ class Lake:
 
     def _commit(self, kind: str, **parts: object) -> None:
         if self._in_commit:
-            raise LakeError("a commit was interrupted: open the lake anew, which settles it")
+            raise LakeError("a commit was interrupted: open the lake again, which completes it or undoes it")
         number = self.state.number + 1
         manifest = Manifest(number, kind, self.run, int(time.time() * 1000), **parts)  # type: ignore[arg-type]
         after = self.state.after(manifest)

@@ -36,7 +36,7 @@ def read_lake(
     """The messages of a lake, each once, in the columns of the source and `date`.
 
     `topics` and the dates (YYYY-MM-DD, both inclusive, UTC) leave out files, and so does `keep`, which is
-    asked for each one. The files to read are settled now: later commits are not seen, and after a compaction
+    asked for each one. The files to read are fixed now: later commits are not seen, and after a compaction
     Spark reports files that are gone; read anew then. Raises LakeError, LakeDamaged, BadOption.
     """
     where = LakeLocation(location) if isinstance(location, str) else location

@@ -5,7 +5,7 @@ that they are the record of that physical offset. The record names its queue and
 there has to confirm it: no message can carry what passes for a cut. A store that has no consume queues at all
 is cut without, and a task that arrives at anything but the beginning of the next range fails.
 
-The end of the log is settled here too, once: a live log grows while it is read, and the rows of a query
+The end of the log is determined here too, once: a live log grows while it is read, and the rows of a query
 must not.
 """
 
@@ -247,7 +247,7 @@ def _plan_file(
         target += split
     end = size
     if is_last and file.is_local:
-        end = _settled_end(view, file.start, cuts[-1])
+        end = _stable_end(view, file.start, cuts[-1])
     edges = [*cuts, max(end, cuts[-1])]
     return [
         LogRange(file, low, high, is_last and high == edges[-1], store.broker_name)
@@ -256,7 +256,7 @@ def _plan_file(
     ]
 
 
-def _settled_end(view: View, base: int, begin: int) -> int:
+def _stable_end(view: View, base: int, begin: int) -> int:
     """The end of a log that may be live: before a record that is being written, behind one that was torn."""
     end, sound = end_of_log(view, base, begin)
     tries = 0

@@ -1,7 +1,8 @@
 """Looks up messages of a batch that the brokers hold already, by their unique ids.
 
 Brokers index every message by its unique id, whatever topic waits for its time in between, for as long as
-they keep the message. The index follows the log by moments; `settle` waits until it has caught up.
+they keep the message. The index follows the log by moments;
+`wait_until_indexed` waits until it has caught up.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ ANSWER_MS = 10_000
 AHEAD = 64
 """Look-ups under way at a time."""
 FOREVER_MS = (1 << 63) - 1
-SETTLE_SECONDS = 1.0
+IN_FLIGHT_SECONDS = 1.0
 """After it nothing of an ended task is on its way any more: brokers drop what waits for 200 ms."""
 SHOWN_WITHIN_SECONDS = 30.0
 """Time in s for an index to show a message before it counts as an index that shows none."""
@@ -49,7 +50,7 @@ class Seen:
 
     def missing(self, messages: Sequence[Outgoing]) -> list[Outgoing]:
         """Those that no broker holds. Raises CannotLookUp, NetError, BrokerRefused."""
-        self.settle({message.topic for message in messages})
+        self.wait_until_indexed({message.topic for message in messages})
         return self.not_found(messages)
 
     def not_found(self, messages: Sequence[Outgoing]) -> list[Outgoing]:
@@ -96,9 +97,9 @@ class Seen:
             time.sleep(pause)
             pause = min(pause * 2, 0.5)
 
-    def settle(self, topics: Iterable[str]) -> None:
+    def wait_until_indexed(self, topics: Iterable[str]) -> None:
         """Waits until everything of an ended task has arrived and is indexed. Raises what calls raise."""
-        time.sleep(SETTLE_SECONDS)
+        time.sleep(IN_FLIGHT_SECONDS)
         for address in sorted({address for topic in topics for address in self._routes.masters(topic)}):
             self._indexed(address)
 
@@ -111,7 +112,7 @@ class Seen:
                 table = self._connections.to(address).call(GetBrokerRuntimeInfo(), ANSWER_MS).body.table
             except BrokerRefused:
                 # Not for everybody where brokers have access control.
-                time.sleep(SETTLE_SECONDS)
+                time.sleep(IN_FLIGHT_SECONDS)
                 return
             log_end = int(table["commitLogMaxOffset"])
             end = log_end if end is None else end

@@ -167,7 +167,7 @@ def _write_once(
     if first is None:
         return
     if attempt:
-        seen.settle([first.topic])
+        seen.wait_until_indexed([first.topic])
     if seen.not_found([first]):
         senders.store_now(first)
         seen.until_shown(first)
@@ -178,14 +178,14 @@ def _write_once(
 
 
 def _write_missing(
-    senders: QueueSenders, seen: Seen, messages: Iterator[Outgoing], counts: Counts, settled: set[str]
+    senders: QueueSenders, seen: Seen, messages: Iterator[Outgoing], counts: Counts, indexed: set[str]
 ) -> None:
-    """Looks all messages up and sends those that are not there. `settled` topics have been waited for."""
+    """Looks all messages up and sends those that are not there. Those of `indexed` topics are searchable."""
     while chunk := _take(messages, LOOKED_UP_TOGETHER):
-        new_topics = {message.topic for message in chunk} - settled
+        new_topics = {message.topic for message in chunk} - indexed
         if new_topics:
-            seen.settle(new_topics)
-            settled |= new_topics
+            seen.wait_until_indexed(new_topics)
+            indexed |= new_topics
         missing = seen.not_found(chunk)
         counts.already_there += len(chunk) - len(missing)
         for message in missing:

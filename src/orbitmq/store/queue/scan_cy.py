@@ -387,7 +387,7 @@ def _size_of(units: bytes, most: cython.Py_ssize_t) -> cython.longlong:
 class QueueCursor:
     """Reads one queue in one way from wherever it is asked to; see `QueueReader.cursor`, which makes it.
 
-    The limits of one answer are settled when it is made.
+    The limits of one answer are fixed when it is made.
     """
 
     queue = cython.declare(object, visibility="readonly")

@@ -88,7 +88,7 @@ class Clients:
         pause_seconds: float = 0.02,
         most_in_batch: int = 40,
         credentials: Credentials | None = None,
-        settle_seconds: float = 5.0,
+        quiet_seconds: float = 5.0,
         hold_ms: int = 500,
         broker_name: str = "broker-a",
         suffix: str = "",
@@ -108,7 +108,7 @@ class Clients:
         self.broker_name = broker_name
         self._pause_seconds = pause_seconds
         self._most_in_batch = most_in_batch
-        self._settle_seconds = settle_seconds
+        self._quiet_seconds = quiet_seconds
         self._hold_ms = hold_ms
         self._looking: asyncio.Task[None] | None = None
         """The task that waits for the broker to come back."""
@@ -221,7 +221,7 @@ class Clients:
                 promise.place = -1
 
     async def decided(self, queue_id: int) -> None:
-        """A transaction: settled at once, or left for the broker to ask about."""
+        """A transaction: ended at once, or left for the broker to ask about."""
         name = self._name(f"decided{queue_id}")
         decision = self.chance.choice((COMMIT, COMMIT, ROLLBACK))
         self._decisions[name] = decision
@@ -528,7 +528,7 @@ class Clients:
                 return task.exception()
         return None
 
-    async def settle(self, seconds: float) -> None:
+    async def drain(self, seconds: float) -> None:
         """Ends the sending and waits until all that was promised was seen, and a little for what must
         not be. Gives up where nothing more has come for so many seconds.
         """
@@ -541,7 +541,7 @@ class Clients:
             before, left = left, len(self.history.outstanding())
             if left < before:
                 deadline = self.now_ms() + seconds * 1000
-        await asyncio.sleep(self._settle_seconds)
+        await asyncio.sleep(self._quiet_seconds)
         self.finished.set()
         for begun in self._given_back.values():
             begun.set()

@@ -41,7 +41,7 @@ REST_SECONDS = (0.3, 1.0)
 START_SECONDS = 300.0
 BACK_SECONDS = 300.0
 """Limit of the time from the end of a fault to both clients being served again."""
-SETTLE_SECONDS = 120.0
+DRAIN_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ class ClusterTrial:
                 finally:
                     self._over.set()
                     await asyncio.gather(*senders)
-                await self._settle()
+                await self._drain()
             service.check(await self._held(cluster, pool))
         finally:
             # Also of a trial that ended early.
@@ -300,14 +300,14 @@ class ClusterTrial:
                 return moment <= since
         return True
 
-    async def _settle(self) -> None:
-        deadline = time.monotonic() + SETTLE_SECONDS
+    async def _drain(self) -> None:
+        deadline = time.monotonic() + DRAIN_SECONDS
         left = self._service.outstanding()
         while left and time.monotonic() < deadline:
             await asyncio.sleep(0.2)
             before, left = left, self._service.outstanding()
             if left < before:
-                deadline = time.monotonic() + SETTLE_SECONDS
+                deadline = time.monotonic() + DRAIN_SECONDS
 
     async def _held(self, cluster: LocalCluster, pool: ConnectionPool) -> dict[Queue, list[str]]:
         """The messages of all queues, as the present masters have them."""

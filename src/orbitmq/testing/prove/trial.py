@@ -31,7 +31,7 @@ LONGEST_LEVEL_MS = 10_000
 ROUNDS = 6
 """Number of ends of a broker before it gets a new folder; each time all messages are read again."""
 LIFE_SECONDS = (0.5, 4.0)
-SETTLE_SECONDS = 90.0
+DRAIN_SECONDS = 90.0
 SHORT_TIMES = {
     "transactionTimeOut": "1000",
     "transactionCheckInterval": "1000",
@@ -280,7 +280,7 @@ class Trial:
                 if self._is_over() or clients.failed() is not None:
                     break
             self._say(f"{self.findings.name}: waiting for what is due")
-            await clients.settle(SETTLE_SECONDS)
+            await clients.drain(DRAIN_SECONDS)
             await self._end(broker, ends[0], history)
             await self._start(broker)
             history.check(await clients.everything())

@@ -40,7 +40,7 @@ from orbitmq.testing.simulation.world import DEFAULTS
 
 NAMESRV_PORT, CONTROLLER_PORT, BROKER_PORT, BROKER_STRIDE = 9876, 9890, 10911, 10
 LONGEST_SECONDS = 6_000
-SETTLE_SECONDS = 200
+DRAIN_SECONDS = 200
 WHOLE_SECONDS = 200
 """Virtual seconds within which a cluster without faults is whole again."""
 CLOCK_RATE = 0.01
@@ -600,7 +600,7 @@ class Cluster:
             if self.is_broken:
                 return
             for one in clients:
-                await one.settle(SETTLE_SECONDS)
+                await one.drain(DRAIN_SECONDS)
             await self.make_whole()
             if not self.is_broken:
                 await self._last_change()

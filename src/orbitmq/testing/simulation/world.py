@@ -29,7 +29,7 @@ from orbitmq.testing.simulation.running import VirtualClock, play
 NAMESRV_PORT, BROKER_PORT = 9876, 10911
 LONGEST_SECONDS = 3_000
 """Of virtual time: whoever takes longer is stuck."""
-SETTLE_SECONDS = 300
+DRAIN_SECONDS = 300
 
 DEFAULTS: dict[str, object] = {
     "messageDelayLevel": "1s 2s 3s",
@@ -215,7 +215,7 @@ class World:
                 name = self.chance.choice(names)
                 self.faults[name] += 1
                 await FAULTS[name](self)
-            await clients.settle(SETTLE_SECONDS)
+            await clients.drain(DRAIN_SECONDS)
             self.kill_broker(power_cut=self.settings["flushDiskType"] == "SYNC_FLUSH")
             await self.start_broker()
             self.history.check(await clients.everything())

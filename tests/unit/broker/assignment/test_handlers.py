@@ -22,7 +22,7 @@ from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.client import Heartbeat
 from orbitmq.protocol.requests.pop import GetAllMessageRequestMode, QueryAssignment, SetMessageRequestMode
-from tests.kit.real_broker import NOW, PEER, RealBroker, settled
+from tests.kit.real_broker import NOW, PEER, RealBroker, resumed
 
 Make = Callable[..., RealBroker]
 
@@ -104,7 +104,7 @@ def test_a_group_is_told_to_pop_once_that_is_set_and_saved(make: Make) -> None:
     join(real, "c1", "c2")
     wait = set_mode(real, MessageRequestMode.POP)
     assert wait.on == (Saved("request modes"),) or Saved("request modes") in wait.on
-    assert settled(wait).code == 0
+    assert resumed(wait).code == 0
     assert ask(real, "c1") == [("broker-a", -1, "POP")]
     text = real.broker.modes.snapshot()()
     assert json.loads(text) == {
@@ -158,7 +158,7 @@ def test_queues_of_other_brokers_are_looked_up_first(make: Make) -> None:
         ),
     )
     assert routes.drain_notified() == list(wait.on)
-    settled(wait)
+    resumed(wait)
     assert [(name, queue_id) for name, queue_id, _ in ask(real, "c1") or []] == [
         *(("broker-a", queue_id) for queue_id in range(4)),
         ("broker-b", 0),
@@ -168,7 +168,7 @@ def test_queues_of_other_brokers_are_looked_up_first(make: Make) -> None:
     again = real.handle(question("c1"))
     assert isinstance(again, Wait)
     routes.failed("T")
-    assert settled(again).body.message_queue_assignments is None
+    assert resumed(again).body.message_queue_assignments is None
 
 
 def queues(count: int) -> list[MessageQueue]:

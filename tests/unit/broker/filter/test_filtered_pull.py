@@ -25,7 +25,7 @@ from orbitmq.protocol.records.message_cy import decode_record
 from orbitmq.protocol.records.properties import encode_properties
 from orbitmq.protocol.requests.client import CheckClientConfig, Heartbeat
 from orbitmq.protocol.requests.pull import PullMessage
-from tests.kit.real_broker import NOW, RealBroker, settled
+from tests.kit.real_broker import NOW, RealBroker, resumed
 
 SUSPEND, SUBSCRIPTION = 2, 4
 TOPIC = "TopicTest"
@@ -198,7 +198,7 @@ def test_a_held_pull_is_woken_for_what_matches_only(make: Make) -> None:
     send(broker, price="11")
     assert accepts(1)
     assert not accepts(2)
-    assert offsets(settled(held)) == [1]
+    assert offsets(resumed(held)) == [1]
 
 
 def test_a_held_pull_whose_time_is_over_says_how_far_it_looked(make: Make) -> None:
@@ -206,7 +206,7 @@ def test_a_held_pull_whose_time_is_over_says_how_far_it_looked(make: Make) -> No
     beat(broker, "price > 10")
     held = broker.handle(pull(0, SUSPEND))
     send(broker, price="9")
-    reply = settled(held, timed_out=True)
+    reply = resumed(held, timed_out=True)
     assert (reply.code, reply.next_begin_offset) == (ResponseCode.PULL_RETRY_IMMEDIATELY, 1)
 
 

@@ -13,7 +13,7 @@ from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.pop import AckMessage, BatchAckMessage, ChangeMessageInvisibletime
 from orbitmq.protocol.requests.send import ConsumerSendMsgBack
 from tests.kit.pop import GROUP, NOW, TOPIC, Got, PopWorld, bodies
-from tests.kit.real_broker import settled
+from tests.kit.real_broker import resumed
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def test_a_message_given_up_becomes_a_dead_letter_and_does_not_come_again(world:
     world.wait(5_000)
     (got,) = world.pop(invisible_time=1_000)
     back = ConsumerSendMsgBack(got.record.physical_offset, GROUP, -1, max_reconsume_times=0)
-    settled(world.real.handle(back, world.now), now=world.now)
+    resumed(world.real.handle(back, world.now), now=world.now)
     world.ack(got)
     world.wait(10_000)
     assert world.pop() == []

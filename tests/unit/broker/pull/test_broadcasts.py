@@ -21,7 +21,7 @@ from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.requests.client import Heartbeat
 from orbitmq.protocol.requests.offset import QueryConsumerOffset
 from orbitmq.protocol.requests.pull import PullMessage
-from tests.kit.real_broker import NOW, PEER, RealBroker, settled
+from tests.kit.real_broker import NOW, PEER, RealBroker, resumed
 
 TOPIC, GROUP = "TopicTest", "CG"
 BY_PROXY: dict[str, Any] = {"request_source": 1, "proxy_froward_client_id": "c@1"}
@@ -103,7 +103,7 @@ def test_a_held_pull_counts_when_it_is_answered(make: Make) -> None:
     assert isinstance(held, Wait)
     assert len(broker.broker.broadcasts) == 0
     broker.send(topic=TOPIC, queue_id=0)
-    assert settled(held).code == ResponseCode.SUCCESS
+    assert resumed(held).code == ResponseCode.SUCCESS
     broker.broker.broadcasts.scan(NOW)
     assert stored(broker) == {0: 5}
 

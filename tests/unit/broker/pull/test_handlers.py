@@ -28,7 +28,7 @@ from orbitmq.protocol.requests.pop import Notification, NotificationReply, PeekM
 from orbitmq.protocol.requests.pull import LitePullMessage, PullMessage
 from orbitmq.store import GetResult, GetStatus
 from orbitmq.store.log.messages import Cold
-from tests.kit.real_broker import NOW, PEER, RealBroker, settled
+from tests.kit.real_broker import NOW, PEER, RealBroker, resumed
 
 SUSPEND, COMMIT, SUBSCRIPTION = 2, 1, 4
 
@@ -140,12 +140,12 @@ def test_a_pull_at_the_end_is_held_until_a_fitting_message_comes(broker: RealBro
     assert wait.on == (DataAt("TopicTest", 1, 1, frozenset({java_hash("A")})),)
     assert wait.deadline == NOW + 15_000
     send(broker, tag="A", body=b"new")
-    assert bodies(settled(wait)) == [b"new"]
+    assert bodies(resumed(wait)) == [b"new"]
 
 
 def test_a_held_pull_whose_time_is_over_finds_nothing_and_is_not_held_again(broker: RealBroker) -> None:
     wait = broker.handle(pull(sys_flag=SUSPEND | SUBSCRIPTION))
-    assert settled(wait, timed_out=True).code == ResponseCode.PULL_NOT_FOUND
+    assert resumed(wait, timed_out=True).code == ResponseCode.PULL_NOT_FOUND
 
 
 def test_without_long_polling_a_pull_is_held_for_a_second(tmp_path: Path) -> None:
@@ -262,9 +262,9 @@ def test_units_and_messages_that_are_on_the_disk_only_are_waited_for_in_turn(
     units = broker.handle(pull())
     assert isinstance(units.on[0], Warm)
     assert units.on[0].queue is not None
-    messages = settled(units)
+    messages = resumed(units)
     assert messages.on == (Warm(0, 262_144),)
-    assert settled(messages).code == ResponseCode.SUCCESS
+    assert resumed(messages).code == ResponseCode.SUCCESS
 
 
 @pytest.mark.parametrize(
@@ -283,10 +283,10 @@ def test_a_topic_that_is_in_no_file_yet_shows_nothing(broker: RealBroker, reques
     assert isinstance(asked, Wait)
     assert asked.on == (Saved("topics"),)
     with pytest.raises(Refused, match=re.escape("topic[New] is new, and cannot be saved")) as caught:
-        settled(asked, timed_out=True)
+        resumed(asked, timed_out=True)
     assert caught.value.code == ResponseCode.SYSTEM_BUSY
     broker.broker.topics.note_saved()
-    shown = settled(asked)
+    shown = resumed(asked)
     assert shown.has_msg if isinstance(shown, NotificationReply) else shown.body
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from orbitmq.protocol.records.message import StoredMessage
 from orbitmq.protocol.requests.send import ConsumerSendMsgBack
-from tests.kit.real_broker import NOW, PEER, RealBroker, message, settled
+from tests.kit.real_broker import NOW, PEER, RealBroker, message, resumed
 
 WAITS_S = [10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200]
 RETRY, DEAD = "%RETRY%G", "%DLQ%G"
@@ -28,7 +28,7 @@ def give_back(broker: RealBroker, record: StoredMessage, now: int, level: int = 
     request = ConsumerSendMsgBack(record.physical_offset, "G", level, max_reconsume_times=limit)
     result = broker.handle(request, now)
     if hasattr(result, "then"):
-        settled(result, now=now)
+        resumed(result, now=now)
 
 
 def deliver(broker: RealBroker, now: int) -> None:
@@ -90,7 +90,7 @@ def test_the_groups_own_maximum_counts_where_the_client_says_none(broker: RealBr
     old = type(PEER)(1, PEER.host, PEER.address, 120)
     record = sent(broker)
     request = ConsumerSendMsgBack(record.physical_offset, "G", 0, max_reconsume_times=5)
-    settled(broker.handle(request, NOW, old))
+    resumed(broker.handle(request, NOW, old))
     assert handed_out(broker, DEAD) == 1
 
 
@@ -124,13 +124,13 @@ def copy(times: int, most: int) -> dict[str, object]:
 def test_the_clients_own_copy_waits_as_long_and_dies_in_time(broker: RealBroker) -> None:
     broker.broker.groups.find("G", NOW)
     result = broker.send_together([message(**copy(1, 2))])[0]
-    settled(result)
+    resumed(result)
     deliver(broker, NOW + 9_999)
     assert handed_out(broker) == 0
     deliver(broker, NOW + 10_000)
     retried = broker.stored(RETRY, 0)
     assert (retried.reconsume_times, retried.property_map()["ORIGIN_MESSAGE_ID"]) == (1, "FIRST")
-    settled(broker.send_together([message(**copy(3, 2))])[0])
+    resumed(broker.send_together([message(**copy(3, 2))])[0])
     dead = broker.stored(DEAD, 0)
     assert dead.property_map()["RETRY_TOPIC"] == "TopicTest"
 
@@ -138,5 +138,5 @@ def test_the_clients_own_copy_waits_as_long_and_dies_in_time(broker: RealBroker)
 def test_a_copy_of_an_ordered_consumer_is_a_dead_letter_at_once(broker: RealBroker) -> None:
     broker.broker.groups.find("G", NOW)
     broker.broker.locks.lock("G", "c1", [("TopicTest", "broker-a", 1)], NOW)
-    settled(broker.send_together([message(**copy(1, 2))])[0])
+    resumed(broker.send_together([message(**copy(1, 2))])[0])
     assert handed_out(broker, DEAD) == 1

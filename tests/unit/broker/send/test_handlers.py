@@ -17,7 +17,7 @@ from orbitmq.protocol.records.message_cy import encode_batch
 from orbitmq.protocol.records.properties import decode_properties
 from orbitmq.protocol.remoting.frame import encode_command
 from orbitmq.protocol.requests.send import SendBatchMessage, SendReply
-from tests.kit.real_broker import HOST, NOW, PEER, RealBroker, message, settled
+from tests.kit.real_broker import HOST, NOW, PEER, RealBroker, message, resumed
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ def test_the_first_send_makes_its_topic_and_waits_until_that_is_saved(broker: Re
     config = broker.broker.topics.get("Fresh")
     assert config is not None
     assert (config.write_queue_nums, config.perm) == (3, 6)
-    assert settled(result).code == 0
+    assert resumed(result).code == 0
     assert broker.broker.topics.drain_changed() >= {"Fresh"}
 
 
@@ -235,7 +235,7 @@ def test_a_delayed_message_waits_in_its_level_until_it_is_due(broker: RealBroker
 def test_a_retry_that_was_delivered_often_enough_becomes_a_dead_letter(broker: RealBroker) -> None:
     broker.broker.groups.put(SubscriptionGroupConfig(group_name="CG", retry_max_times=3), NOW)
     result = broker.send(topic="%RETRY%CG", queue_id=0, reconsume_times=4, properties="UNIQ_KEY\x01AB\x02")
-    assert settled(result).code == 0
+    assert resumed(result).code == 0
     assert broker.stored("%DLQ%CG", 0).reconsume_times == 4
     result = broker.send(topic="%RETRY%CG", queue_id=0, reconsume_times=3, properties="UNIQ_KEY\x01AB\x02")
     assert broker.stored("%RETRY%CG", 0).reconsume_times == 3
@@ -288,7 +288,7 @@ def test_under_sync_flush_the_answer_waits_for_the_disk(tmp_path: Path) -> None:
     assert isinstance(result, Wait)
     (condition,) = result.on
     assert condition == Durable(broker.store.max_physical)
-    assert settled(result, timed_out=True).code == ResponseCode.FLUSH_DISK_TIMEOUT
+    assert resumed(result, timed_out=True).code == ResponseCode.FLUSH_DISK_TIMEOUT
     unhurried = broker.send(properties="UNIQ_KEY\x01AB\x02WAIT\x01false\x02")
     assert not isinstance(unhurried, Wait)
     broker.close()

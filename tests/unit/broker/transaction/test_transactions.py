@@ -18,7 +18,7 @@ from orbitmq.protocol.records.properties import decode_properties, encode_proper
 from orbitmq.protocol.requests.transaction import ResumeCheckHalfMessage
 from orbitmq.protocol.schema.declare import Void
 from orbitmq.store import Appended, PendingMessage, PutStatus
-from tests.kit.transactions import COMMIT, INTERVAL, ROLLBACK, TIMEOUT, UNKNOWN, Transacting, settled
+from tests.kit.transactions import COMMIT, INTERVAL, ROLLBACK, TIMEOUT, UNKNOWN, Transacting, resumed
 
 OTHER = Peer(2, bytes([10, 0, 0, 8, 0, 0, 0x30, 0x39]), "10.0.0.8:12345", 493)
 
@@ -189,10 +189,10 @@ def test_a_commit_is_acknowledged_once_it_is_on_the_disk(tmp_path: Path) -> None
     assert result.on == (Durable(world.real.store.max_physical),)
     assert world.bodies() == []
     with pytest.raises(Refused) as refused:
-        settled(result, timed_out=True)
+        resumed(result, timed_out=True)
     assert refused.value.code == ResponseCode.FLUSH_DISK_TIMEOUT
     world.real.store.flush_now()
-    assert isinstance(settled(result), Void)
+    assert isinstance(resumed(result), Void)
     assert world.bodies() == [b"body 1"]
     world.close()
 
@@ -351,7 +351,7 @@ def test_without_a_producer_the_count_rises_all_the_same(world: Transacting) -> 
     assert [half.check_times for half in world.open_halves()] == [1]
 
 
-def test_an_answer_that_names_an_old_copy_settles_the_newest(world: Transacting) -> None:
+def test_an_answer_that_names_an_old_copy_ends_the_newest(world: Transacting) -> None:
     sent = world.half()
     world.pass_ms(INTERVAL * 3)
     assert len(world.asked) == 3

@@ -95,4 +95,4 @@ async def test_messages_are_sent_while_a_round_is_under_way(tmp_path: Path) -> N
             done = await producer.send_in_transaction(
                 Message("T", b"x"), lambda sent: TransactionState.COMMIT
             )
-            assert done.is_settled
+            assert done.is_confirmed

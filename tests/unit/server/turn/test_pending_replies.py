@@ -30,7 +30,7 @@ class Held:
 
     @property
     def timed_out(self) -> bool | None:
-        assert len(self.outcomes) <= 1, "settled twice"
+        assert len(self.outcomes) <= 1, "ended twice"
         return self.outcomes[0].timed_out if self.outcomes else None
 
 
@@ -219,7 +219,7 @@ async def test_one_peer_cannot_hold_more_than_its_share() -> None:
     assert bench.hold(DataAt("T", 0, 0), connection_id=2).timed_out is None
 
 
-async def test_a_server_that_stops_settles_everything() -> None:
+async def test_a_server_that_stops_ends_every_wait() -> None:
     bench = Bench()
     held = [bench.hold(DataAt("T", 0, 0)), bench.hold(Durable(1)), bench.hold(Saved("topics"))]
     bench.waits.end_all()

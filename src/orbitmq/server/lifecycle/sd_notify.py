@@ -1,6 +1,6 @@
-"""Notices that systemd wants of a service of type notify: ready, stopping, alive (sd_notify's protocol).
+"""systemd's protocol sd_notify: a service of type notify reports that it is ready, stopping or alive.
 
-Without NOTIFY_SOCKET in the environment nothing is said.
+Without NOTIFY_SOCKET in the environment nothing is sent.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ EXTENSION_SECONDS = 60
 
 
 class Notifier:
-    """Tells the service manager of this process how it is. `keep_alive` has to run for the watchdog."""
+    """Reports the state of this process to its service manager. `keep_alive` has to run for the watchdog."""
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         environment = os.environ if environment is None else environment
         self._address = _address(environment.get("NOTIFY_SOCKET", ""))
         self._watchdog_seconds = _watchdog_seconds(environment)
-        self._settled = False
+        self._is_running = False
 
     @property
     def is_wanted(self) -> bool:
-        """True if anybody listens."""
+        """True if a service manager listens."""
         return self._address is not None
 
     def ready(self, status: str) -> None:
         """The service does its work from now on."""
-        self._settled = True
+        self._is_running = True
         self._send("READY=1", f"STATUS={status}")
 
     def status(self, text: str) -> None:
@@ -43,17 +43,17 @@ class Notifier:
 
     def stopping(self) -> None:
         """The service is about to end."""
-        self._settled = False
+        self._is_running = False
         self._send("STOPPING=1", "STATUS=stopping")
 
     async def keep_alive(self) -> None:
-        """Until it is cancelled: asks for more time while the service starts or stops, and shows in between
-        that the loop turns, twice in every interval of the watchdog.
+        """Asks for more time while the service starts or stops, and reports to the watchdog, twice in each of
+        its intervals, that the loop runs. Runs until it is cancelled.
         """
         if not self.is_wanted:
             return
         while True:
-            if not self._settled:
+            if not self._is_running:
                 self._send(f"EXTEND_TIMEOUT_USEC={EXTENSION_SECONDS * 1_000_000}")
             if self._watchdog_seconds:
                 self._send("WATCHDOG=1")
@@ -68,7 +68,7 @@ class Notifier:
                 peer.setblocking(False)
                 peer.sendto(text.encode(), self._address)
         except OSError as error:
-            log.warning("the service manager cannot be told %s: %s", lines[0], error)
+            log.warning("the service manager cannot be notified of %s: %s", lines[0], error)
 
 
 def _address(path: str) -> str | None:

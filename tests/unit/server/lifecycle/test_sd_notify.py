@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.server.lifecycle import notify
-from orbitmq.server.lifecycle.notify import Notifier
+from orbitmq.server.lifecycle import sd_notify
 from orbitmq.server.lifecycle.process import serve
+from orbitmq.server.lifecycle.sd_notify import Notifier
 
 
 class Systemd:
@@ -60,7 +60,7 @@ async def test_nothing_is_said_where_nobody_listens(environment: dict[str, str])
 
 def test_a_manager_that_is_gone_harms_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     Notifier({"NOTIFY_SOCKET": str(tmp_path / "gone")}).ready("ready")
-    assert "cannot be told READY=1" in caplog.text
+    assert "cannot be notified of READY=1" in caplog.text
 
 
 async def test_the_watchdog_is_fed_while_the_loop_turns(systemd: Systemd) -> None:
@@ -78,7 +78,7 @@ async def test_the_watchdog_is_fed_while_the_loop_turns(systemd: Systemd) -> Non
 async def test_a_long_start_asks_for_time_a_running_service_does_not(
     systemd: Systemd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notify, "EXTENSION_SECONDS", 0.03)
+    monkeypatch.setattr(sd_notify, "EXTENSION_SECONDS", 0.03)
     notifier = Notifier(systemd.environment)
     task = asyncio.create_task(notifier.keep_alive())
     loop = asyncio.get_running_loop()
