@@ -18,6 +18,9 @@ from orbitmq.protocol.errors import BrokerRefused, FlowControl, OrbitError
 from orbitmq.protocol.requests.pull import COMMITS_OFFSET, MAY_BE_HELD, PullMessage, PullReply
 
 FLOW_CONTROL_PAUSE_MS = 20
+FIRST_PAUSE_MS = 50
+"""Pause behind the first failure of a queue, for a new master may be there within a tenth of a second. It
+doubles with each failure in a row, up to the option `pull_time_delay_when_exception_ms`."""
 IDLE_MS = 120_000
 """A queue that was not asked for so long is given up and taken again: something is stuck."""
 
@@ -72,7 +75,7 @@ class QueuePull:
         self._deliver = deliver
         self._moved = moved
         self._broker_id = MASTER_ID
-        self._failing = False
+        self._failures = 0
         self._waits_for_room = False
         queue = held.queue
         self._subject = f"pull {queue.topic} {queue.broker_name}:{queue.queue_id}"
@@ -127,8 +130,7 @@ class QueuePull:
         members = session.instance.routes.members(queue.broker_name)
         address = address_to_read(members, self._broker_id)
         if address is None:
-            self._failed(LookupError(f"no address of broker {queue.broker_name} is known"))
-            return session.options.pull_time_delay_when_exception_ms
+            return self._failed(LookupError(f"no address of broker {queue.broker_name} is known"))
         request = self._request(address == members.get(MASTER_ID))
         started = time.monotonic()
         try:
@@ -144,17 +146,17 @@ class QueuePull:
                 return 0
             if error.code in FORGOTTEN:
                 await session.instance.beat(address)
-            self._failed(error)
-            return session.options.pull_time_delay_when_exception_ms
+            else:
+                session.instance.refresh_route_soon(queue.topic)
+            return self._failed(error)
         except (NetError, OrbitError) as error:
             if self.held.dropped:
                 return 0
             self._broker_id = MASTER_ID
             session.instance.refresh_route_soon(queue.topic)
-            self._failed(error)
-            return session.options.pull_time_delay_when_exception_ms
+            return self._failed(error)
         session.instance.recovered(self._subject)
-        self._failing = False
+        self._failures = 0
         if not self.held.dropped:
             self._took(reply, (time.monotonic() - started) * 1000)
         return 0
@@ -174,7 +176,7 @@ class QueuePull:
             self.next_offset,
             options.pull_batch_size,
             # After a failure an answer is wanted at once, so that it is known that all is well again.
-            (0 if self._failing else MAY_BE_HELD) | (COMMITS_OFFSET if commits else 0),
+            (0 if self._failures else MAY_BE_HELD) | (COMMITS_OFFSET if commits else 0),
             commit_offset if commits else 0,
             options.broker_suspend_max_time_ms,
             subscription.data.sub_version if subscription is not None else 0,
@@ -216,6 +218,11 @@ class QueuePull:
             # Nothing that came is left to be handled: what was skipped need not be looked at again.
             held.progress.advance(self.next_offset)
 
-    def _failed(self, error: Exception) -> None:
-        self._failing = True
+    def _failed(self, error: Exception) -> float:
+        """Notes a failure; gives the pause (ms) before the next try."""
         self._session.instance.report(self._subject, error)
+        longest = self._session.options.pull_time_delay_when_exception_ms
+        # The exponent is bounded, for a broker may be away for days.
+        pause_ms = min(FIRST_PAUSE_MS << min(self._failures, 16), longest)
+        self._failures += 1
+        return pause_ms

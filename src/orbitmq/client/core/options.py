@@ -232,7 +232,7 @@ class ConsumerOptions(ClientOptions):
     consume_concurrently_max_span: int = 2000
     """Maximum distance, in messages, between the last message pulled and the oldest that is not done."""
     pull_time_delay_when_exception_ms: int = 1000
-    """Pause after a pull that failed."""
+    """Longest pause after a pull that failed. The first is 50 ms; it doubles with each failure in a row."""
     broker_suspend_max_time_ms: int = 15_000
     """Time that a broker may hold a pull while there is no message."""
     consumer_timeout_when_suspend_ms: int = 30_000
