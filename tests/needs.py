@@ -34,7 +34,7 @@ EXCUSED: dict[str, str] = {
     r"a container engine": "few machines let a container engine run inside another one",
     r"the image .* which cannot be pulled": "the registry of images may be out of reach",
     r"the tools of systemd": "machines that it does not run lack them",
-    r"pyright": "it brings Node.js, which machines without it would have to fetch",
+    r"pyright": "its package fetches the program from npm, which may be out of reach",
     r"keeps everything in memory": "on such a file system nothing is ever cold",
     r"^ORBITMQ_\w+ ": "a longer form of a test that runs: it is asked for by its variable",
 }
@@ -90,6 +90,13 @@ def container_engine() -> str | None:
     return next((one for one in ("docker", "podman") if shutil.which(one) and not _failed(one, "info")), None)
 
 
+def pyright() -> str | None:
+    """The program pyright of this environment or on the path, or None. Its first start fetches it."""
+    beside = Path(sys.executable).with_name("pyright")
+    found = str(beside) if beside.exists() else shutil.which("pyright")
+    return None if found is None or _failed(found, "--version") else found
+
+
 def _failed(*command: str) -> bool:
     return subprocess.run(command, capture_output=True).returncode != 0
 
@@ -120,7 +127,7 @@ NEEDS: dict[str, tuple[str, Callable[[], bool]]] = {
     "systemd": ("the tools of systemd (systemd-analyze)", _program("systemd-analyze")),
     "openssl": ("the program openssl", _program("openssl")),
     "atheris": ("atheris, for fuzzing guided by coverage", _module("atheris")),
-    "pyright": ("the program pyright", _program("pyright")),
+    "pyright": ("the program pyright (requirements/pyright.txt)", lambda: pyright() is not None),
     "testcapi": ("a Python with the module _testcapi", _module("_testcapi")),
 }
 """Need -> what it is in words, and a test for it. Python packages of the extra `dev` are not listed: every

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.needs import pyright
+
 ROOT = Path(__file__).parents[2]
 PROGRAMS = [
     ROOT / "tests" / "typing" / "program.py",
@@ -53,4 +55,6 @@ def test_mypy_finds_a_mistake(tmp_path: Path) -> None:
 
 @pytest.mark.needs("pyright")
 def test_pyright_finds_nothing() -> None:
-    assert check("pyright", "--pythonpath", sys.executable).startswith("0 errors")
+    program = pyright()
+    assert program is not None
+    assert check(program, "--pythonpath", sys.executable).startswith("0 errors")
