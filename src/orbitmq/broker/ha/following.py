@@ -32,6 +32,8 @@ class Following:
         self.last_report_ms = now
         self.reported = -1
         self.received_bytes = 0
+        self.heartbeats = 0
+        """Number of heartbeats that have come."""
         self.bytes_per_second = 0
         self.is_verified = False
         """True once the master has sent something that goes on where this log ends."""
@@ -55,6 +57,8 @@ class Following:
             if piece.data:
                 self._replica.append_raw(piece.physical_offset, piece.data)
                 self._count(len(piece.data), now)
+            else:
+                self.heartbeats += 1
         following = self._pieces.next_offset
         if following is not None:
             self._check(following)

@@ -45,6 +45,8 @@ class SlaveLink:
         self.greeting: bytes | None = None
         """Bytes to send to the slave before anything else."""
         self.last_heard_ms = now
+        self.heartbeat_due = False
+        """A heartbeat is to leave behind what the slave lacks, before its interval is over."""
         self._last_sent_ms = 0
         """Nothing yet: a slave that is level hears at once that its log goes on here."""
         self._level_at = 0
@@ -118,13 +120,14 @@ class SlaveLink:
         if left > 0:
             in_segment = segment_bytes - self.next_offset % segment_bytes
             return Send(self.next_offset, min(left, in_segment, batch_bytes, self._room(self.next_offset)))
-        if now - self._last_sent_ms >= heartbeat_ms:
+        if self.heartbeat_due or now - self._last_sent_ms >= heartbeat_ms:
             return Send(self.next_offset, 0)
         return None
 
     def sent(self, send: Send, now: int) -> None:
         """Notes that a piece has left."""
         self.next_offset += send.size
+        self.heartbeat_due = self.heartbeat_due and send.size > 0
         self.sent_bytes += send.size
         self._last_sent_ms = now
         self._count_second(now)

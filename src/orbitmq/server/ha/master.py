@@ -97,6 +97,14 @@ class HaServer:
         for connection in self.connections:
             connection.pump()
 
+    def announce(self) -> None:
+        """Sends a heartbeat at once, for tables have changed: OrbitMQ's slaves look at their master's tables
+        when one comes. To Apache's it is one like any other.
+        """
+        for connection in self.connections:
+            connection.link.heartbeat_due = True
+            connection.pump()
+
     def tick(self, now: int) -> None:
         """Sends heartbeats, and closes connections of slaves that do not report. Call some times a second."""
         self.links.growth.note(self.store.max_physical, now)

@@ -1,10 +1,11 @@
-"""A slave's look at its master's tables: at its start, and every few seconds."""
+"""A slave's look at its master's tables: at its start, every few seconds, and when the master has news."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from orbitmq.broker.broker import Broker
@@ -28,6 +29,10 @@ log = logging.getLogger(__name__)
 TIMEOUT_MS = 10_000
 UNKNOWN_MASTER_SECONDS = 0.5
 HELD_CHECK_SECONDS = 0.2
+GROUPING_SECONDS = 0.02
+"""Changes within this time are taken over in one round."""
+REST_SHARE = 4
+"""A round is followed by a rest of so many times its own time: large tables may change all the time."""
 ReplyT = TypeVar("ReplyT", bound=Reply)
 
 
@@ -53,6 +58,7 @@ class MetadataSync:
         self._said_of_users = ""
         self._followed: Following | None = None
         """The connection on which the tables were taken over the last time."""
+        self._news = asyncio.Event()
 
     async def run(self) -> None:
         """One round after another, while this broker follows the master's log. One that has begun anew with
@@ -63,6 +69,9 @@ class MetadataSync:
             if not address or self._verified() is None:
                 await asyncio.sleep(UNKNOWN_MASTER_SECONDS)
                 continue
+            self._news.clear()
+            loop_time = asyncio.get_running_loop().time
+            began = loop_time()
             try:
                 await self.take(address)
                 self._said = ""
@@ -77,19 +86,31 @@ class MetadataSync:
                         exc_info=None if known else error,
                     )
                 self._said = str(error)
-            await self._pause(self._broker.settings.sync_broker_metadata_period / 1000)
+            rest = max(GROUPING_SECONDS, REST_SHARE * (loop_time() - began))
+            await self._pause(rest, self._broker.settings.sync_broker_metadata_period / 1000)
 
-    async def _pause(self, seconds: float) -> None:
-        """Waits until the next round; meanwhile the log may reach what the master has said of itself."""
+    def look_soon(self) -> None:
+        """Begins the next round now, or behind the rest that the last one is due."""
+        self._news.set()
+
+    async def _pause(self, rest: float, seconds: float) -> None:
+        """Waits until the next round: with news for a rest, else for longer. Meanwhile the log may reach what
+        the master has said of itself.
+        """
         time, following = asyncio.get_running_loop().time, self._verified()
-        until = time() + seconds
-        while (left := until - time()) > 0:
+        rested, until = time() + rest, time() + max(rest, seconds)
+        while (left := (rested if self._news.is_set() else until) - time()) > 0:
             try:
                 is_applied = self._verified() is not following or self._apply_held()
             except (OrbitError, OSError) as error:
                 log.warning("positions of the master cannot be taken over: %s", error)
                 is_applied = True
-            await asyncio.sleep(left if is_applied else min(left, HELD_CHECK_SECONDS))
+            left = left if is_applied else min(left, HELD_CHECK_SECONDS)
+            if self._news.is_set():
+                await asyncio.sleep(left)
+            else:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._news.wait(), left)
 
     def _apply_held(self) -> bool:
         """Takes over what was held back, if all of it counts by now."""

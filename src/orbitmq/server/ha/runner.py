@@ -77,6 +77,7 @@ class ReplicationRunner:
         elif broker.replication.role is Role.SLAVE:
             credentials = own_credentials(settings)
             self._to_master = pool = ConnectionPool(ssl=self._ssl, credentials=credentials)
+            sync = MetadataSync(broker, pool, self._now, self._after_step)
             self.client = HaClient(
                 settings,
                 store,
@@ -87,12 +88,12 @@ class ReplicationRunner:
                 ask_for_master=self._ask_for_master,
                 after_append=self._after_step,
                 verified=self._verified,
+                on_heartbeat=sync.look_soon,
                 make_following=self._follow_epochs if settings.enable_controller_mode else Following,
                 on_diverged=self._on_diverged,
                 ssl=self._ssl if settings.ha_tls_enable else None,
                 credentials=credentials if settings.ha_authentication_enable else None,
             )
-            sync = MetadataSync(broker, pool, self._now, self._after_step)
             self._tasks = [
                 asyncio.create_task(self.client.run(), name="follow the master's log"),
                 asyncio.create_task(sync.run(), name="follow the master's tables"),
@@ -160,6 +161,11 @@ class ReplicationRunner:
         """Sends slaves what they lack. Cheap where there are none."""
         if self.server is not None and self.server.connections:
             self.server.pump()
+
+    def announce(self) -> None:
+        """Has slaves look at this master's tables now."""
+        if self.server is not None:
+            self.server.announce()
 
     def report(self) -> None:
         """Tells the master how far the log is safe here, if that is due."""

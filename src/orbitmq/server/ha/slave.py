@@ -43,10 +43,10 @@ class HaClient:
     """Follows the master until it is stopped.
 
     `flush()` brings the log to the disk; `ask_for_master()` has the name servers tell where the master is;
-    `after_append(now)` ends a turn that has stored something; `verified()` is told with all that comes from
-    a master that goes on where this log ends. In controller mode `make_following` makes a connection that
-    speaks of epochs, and `on_diverged(common_end)` is told where this log and the master's part. With `ssl`
-    it connects by TLS, with `credentials` it signs in.
+    `after_append(now)` ends a turn that has stored something. `verified()` is called with all that comes from
+    a master that goes on where this log ends, `on_heartbeat()` behind it where a heartbeat was among it. In
+    controller mode `make_following` makes a connection that speaks of epochs, and `on_diverged(common_end)`
+    gets where this log and the master's part. With `ssl` it connects by TLS, with `credentials` it signs in.
     """
 
     def __init__(
@@ -61,6 +61,7 @@ class HaClient:
         ask_for_master: Callable[[], Awaitable[object]],
         after_append: Callable[[int], None],
         verified: Callable[[], None] = lambda: None,
+        on_heartbeat: Callable[[], None] = lambda: None,
         make_following: Callable[[MessageStore, str, int], Following] = Following,
         on_diverged: Callable[[int], None] = lambda common_end: None,
         ssl: ssl.SSLContext | None = None,
@@ -75,6 +76,7 @@ class HaClient:
         self._ask_for_master = ask_for_master
         self.after_append = after_append
         self.verified = verified
+        self.on_heartbeat = on_heartbeat
         self._make_following = make_following
         self._on_diverged = on_diverged
         self._ssl = ssl
@@ -308,9 +310,12 @@ class _MasterConnection(asyncio.Protocol):
             data = self._handle_sign_in(data)
             if not data:
                 return
+            heartbeats = self.following.heartbeats
             self.following.heard(data, now)
             self.heard = True
             self._client.verified()
+            if self.following.heartbeats > heartbeats:
+                self._client.on_heartbeat()
         except (OrbitError, OSError) as error:
             self._ended(error)
             self.abort()

@@ -218,7 +218,9 @@ class BrokerServer:
             latency=self._reports.latency,
             tls=self._tls,
         )
-        self._table_writer = TableWriter(files, broker.dirty_tables, self._threads.save, self._saved)
+        self._table_writer = TableWriter(
+            files, broker.dirty_tables, self._threads.save, self._saved, self._announce
+        )
         addresses = [
             part for part in (settings.namesrv_addr or "").replace(",", ";").split(";") if part.strip()
         ]
@@ -636,6 +638,11 @@ class BrokerServer:
         if self.broker.topics.NAME in names:
             self.broker.topics.note_saved()
         self.turns.waits.saved(names)
+
+    def _announce(self) -> None:
+        """Has slaves look at the tables that users have changed."""
+        if hasattr(self, "replication"):  # a start saves tables before there are slaves
+            self.replication.announce()
 
     def _flush(self) -> None:
         """Group commit: one flush for all who wait now; whoever comes meanwhile waits for the next."""

@@ -71,7 +71,8 @@ def load_table(path: Path, load_text: Callable[[str], None]) -> bool:
 
 
 class TableWriter:
-    """Writes dirty tables. `on_saved(tables)` runs on the loop once their files hold the marked state.
+    """Writes dirty tables. `on_saved(tables)` runs on the loop once their files hold the marked state, and
+    `on_change()` behind it where a table was to be written soon: a user has changed it.
 
     A write that fails is logged and tried again; replies that promise the change wait until their deadline.
     """
@@ -82,11 +83,13 @@ class TableWriter:
         dirty_tables: DirtyTables,
         executor: Executor,
         on_saved: Callable[[Iterable[str]], None],
+        on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self._files = files
         self._dirty_tables = dirty_tables
         self._executor = executor
         self._on_saved = on_saved
+        self._on_change = on_change
         self._task: asyncio.Task[None] | None = None
         self._writing: set[asyncio.Task[bool]] = set()
 
@@ -98,7 +101,9 @@ class TableWriter:
     async def _save_soon(self) -> None:
         while self._dirty_tables.any_soon:
             await asyncio.sleep(GROUPING_SECONDS)
-            if not await self._write(self._dirty_tables.drain_soon()):
+            if await self._write(self._dirty_tables.drain_soon()):
+                self._on_change()
+            else:
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def save(self, table: str) -> None:

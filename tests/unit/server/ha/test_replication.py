@@ -124,6 +124,23 @@ async def test_a_slave_has_the_masters_log_and_tables_within_seconds(tmp_path: P
             assert slave.store.topics() == here.broker.store.topics()
 
 
+async def test_a_slave_has_what_a_user_changes_at_the_master_at_once(tmp_path: Path) -> None:
+    # The next look at the tables and the next heartbeat of their own accord are an hour away.
+    rare: dict[str, object] = {
+        "syncBrokerMetadataPeriod": 3_600_000,
+        "haSendHeartbeatInterval": 3_600_000,
+        "haHousekeepingInterval": 3_600_000,
+    }
+    async with group(tmp_path, rare, **rare) as both:
+        for name in ("one", "another"):
+            await both.here.ask(UpdateAndCreateSubscriptiongroup(body=SubscriptionGroupConfig(name)))
+            await until(lambda name=name: both.slave.broker.groups.get(name) is not None)  # type: ignore[misc]
+        await both.here.send(body=b"makes the topic")
+        await until(lambda: both.slave.broker.topics.get("T") is not None)
+        await both.here.ask(DeleteTopicInBroker("T"))
+        await until(lambda: both.slave.broker.topics.get("T") is None)
+
+
 async def test_a_slave_serves_reads_and_refuses_what_would_store(tmp_path: Path) -> None:
     async with group(tmp_path) as both:
         await both.here.send(body=b"one")
