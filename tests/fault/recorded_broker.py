@@ -36,7 +36,7 @@ from orbitmq.store.timer import wheel as timer_wheel
 from tests.fault.recorded_disk import RecordedDisk
 from tests.kit.pop import Got, got_of
 from tests.kit.real_broker import NOW, RealBroker
-from tests.kit.store import read_queue
+from tests.kit.store import query, read_queue
 
 TOPIC, GROUP, QUEUES = "T", "G", 3
 RETRIES, DEAD = f"%RETRY%{GROUP}", f"%DLQ%{GROUP}"
@@ -664,7 +664,7 @@ def _check_offsets(run: Recorded, again: Recorded, step: int) -> None:
 def _check_index(again: Recorded, bodies: list[bytes]) -> None:
     for body in bodies:
         name = body.split()[0].decode()
-        records = again.store.query(TOPIC, name, 5, 0, 1 << 60, "U").records
+        records = query(again.store, TOPIC, name, 5, 0, 1 << 60, "U").records
         assert [decode_record(record).body for record in records] == [body], f"{name} is not in the index"
 
 

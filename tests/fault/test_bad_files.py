@@ -297,7 +297,7 @@ def test_a_bad_file(
         if expected is COUNTED:
             lost = everything - set(found)
             if place != FIRST or defect is not missing:
-                assert real.store.bad_record_count, "what cannot be served is counted"
+                assert real.store.figures().bad_records, "what cannot be served is counted"
             assert len(lost) < COUNT, "the rest is served"
             assert set(found.values()) == {1}
         else:

@@ -16,7 +16,7 @@ import pytest
 from orbitmq.protocol.records.message_cy import decode_record
 from orbitmq.store import MessageStore, StoreOptions
 from orbitmq.store.config_files import read_text
-from tests.kit.store import NOW, SEGMENT, read_queue
+from tests.kit.store import NOW, SEGMENT, query, read_queue
 
 ROOT = Path(__file__).parents[2]
 POINTS = sorted(
@@ -78,9 +78,9 @@ def check(root: Path, told: Told) -> None:
             assert record.body == b"%d " % record.flag * 30
             found[record.flag] = record.queue_offset, record.physical_offset
     assert told.items() <= found.items()
-    assert store.bad_record_count == 0
+    assert store.figures().bad_records == 0
     for number in list(told)[::100]:
-        (record,) = store.query("T", f"ID{number:08d}", 2, 0, 1 << 60, "U").records
+        (record,) = query(store, "T", f"ID{number:08d}", 2, 0, 1 << 60, "U").records
         assert decode_record(record).flag == number
         del record
     store.close()

@@ -24,7 +24,7 @@ from orbitmq.testing import LocalBroker
 from tests.fault.recorded_disk import RecordedDisk
 from tests.fault.stubborn import Stubborn, names
 from tests.fault.test_broker_kill import everything, pool_of
-from tests.kit.store import NOW, bodies, crash, filled, message, options, run_task
+from tests.kit.store import NOW, bodies, crash, filled, message, options, query, run_task
 from tests.needs import need
 
 ROOT = Path(__file__).parents[2]
@@ -188,7 +188,7 @@ def test_without_room_nothing_is_half_done(tmp_path: Path) -> None:
     run_task(store, "index", NOW)
     assert store.append(message(99, body=bytes(3000)), NOW).status is PutStatus.PUT_OK
     assert len(bodies(store)) == 11 + len(taken)
-    assert len(store.query("T", "ID00000099", 5, 0, 1 << 60, "U").records) == 1
+    assert len(query(store, "T", "ID00000099", 5, 0, 1 << 60, "U").records) == 1
     crash(store)
     store = MessageStore.open(options(tmp_path), NOW, disk)
     assert len(bodies(store)) == 11 + len(taken)

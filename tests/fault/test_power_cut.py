@@ -9,7 +9,7 @@ import pytest
 
 from orbitmq.store import MessageStore, StoreOptions
 from tests.fault.recorded_disk import RecordedDisk
-from tests.kit.store import NOW, SEGMENT, crash, message, read_queue, run_task
+from tests.kit.store import NOW, SEGMENT, crash, message, query, read_queue, run_task
 
 QUEUES = 3
 
@@ -91,7 +91,7 @@ def test_what_was_durable_is_there_after_a_power_cut(tmp_path: Path, seed: int, 
     assert end - store.max_physical <= unflushed
     for number in acknowledged:
         key = f"ID{number:08d}"
-        assert len(store.query("T", key, 1, 0, 1 << 60, "U").records) == 1
+        assert len(query(store, "T", key, 1, 0, 1 << 60, "U").records) == 1
     # It goes on working, and what it says stays true over the next start.
     store.append(message(10_000, body=b"10000"), NOW + 10**9)
     store.close()

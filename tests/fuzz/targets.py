@@ -75,7 +75,7 @@ from orbitmq.store import MessageStore, StoreError
 from orbitmq.store.errors import NotTheMasters
 from orbitmq.testing.simulation.disk import MemoryDisk
 from tests.fault.recorded_broker import with_small_wheel
-from tests.kit.store import NOW, crash, message, options, read_queue
+from tests.kit.store import NOW, crash, message, options, query, read_queue
 from tests.kit.timer_world import NOW as TIMERS_BEGIN_MS
 from tests.kit.timer_world import TimerWorld
 from tests.wire.all_bodies import BODIES
@@ -701,7 +701,7 @@ def store_files(data: bytes) -> None:
             for queue_id in range(2):
                 for record in read_queue(store, "T", queue_id):
                     assert record.body == b"x" * 300
-            store.query("T", "k", 64, 0, 1 << 60)
+            query(store, "T", "k", 64, 0, 1 << 60)
         finally:
             crash(store)
 

@@ -7,7 +7,15 @@ from typing import Any
 
 from orbitmq.protocol.records.message import StoredMessage
 from orbitmq.protocol.records.message_cy import decode_records
-from orbitmq.store import Appended, GetResult, GetStatus, MessageStore, PendingMessage, StoreOptions
+from orbitmq.store import (
+    Appended,
+    GetResult,
+    GetStatus,
+    MessageStore,
+    PendingMessage,
+    QueryResult,
+    StoreOptions,
+)
 from orbitmq.store.files import Disk
 
 NOW = 1_700_000_000_000
@@ -106,10 +114,29 @@ def bodies(store: MessageStore, topic: str = "T", queue_id: int = 0) -> list[byt
     return [record.body for record in read_queue(store, topic, queue_id)]
 
 
+def query(
+    store: MessageStore,
+    topic: str,
+    key: str,
+    max_count: int,
+    begin_ms: int,
+    end_ms: int,
+    index_type: str = "K",
+) -> QueryResult:
+    """All steps of a search by key at once."""
+    steps = store.find_by_key(topic, key, max_count, begin_ms, end_ms, index_type)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            found: QueryResult = done.value
+            return found
+
+
 def crash(store: MessageStore) -> None:
     """The effect that the death of the process has on a store: nothing is written any more, the lock
     falls."""
-    store._closed = True
+    store._acceptance.is_closed = True
     store._log.close()
     store._queue_writer.close()
     store._queues.close()

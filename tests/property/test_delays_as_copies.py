@@ -89,7 +89,7 @@ def wait_and_come(broker: RealBroker, waiting: list[dict[str, Any]], now: int, *
         come_from - first,
         bytes(store._log.read(come_from, store.max_physical - come_from)),
         ends,
-        *(dict(delay.positions), delay.skipped, delay.snapshot()(), store._last_record),
+        *(dict(delay.positions), delay.skipped, delay.snapshot()(), store.last_record),
         {topic: dict(types) for topic, types in broker.broker.stats.by_type.items()},
     )
 

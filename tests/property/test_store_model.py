@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from orbitmq.protocol.records.message_cy import decode_records, encode_batch
 from orbitmq.store import GetStatus, MessageStore, PendingMessage, PutStatus
-from tests.kit.store import NOW, crash, message, opened
+from tests.kit.store import NOW, crash, message, opened, query
 
 TOPICS = ("T", "%RETRY%G")
 QUEUES = [(topic, queue_id) for topic in TOPICS for queue_id in (0, 1)]
@@ -120,7 +120,7 @@ class StoreAndModel(RuleBasedStateMachine):
         shown = {flag for queue, end in self.shown.items() for flag, _ in self.model[queue][:end]}
         found: list[bytes | memoryview] = []
         for topic in TOPICS:
-            found += self.store.query(topic, f"ID{number:08d}", 9, 0, 1 << 60, "U").records
+            found += query(self.store, topic, f"ID{number:08d}", 9, 0, 1 << 60, "U").records
         assert len(found) == (number in shown)
 
     @rule(queue=st.sampled_from(QUEUES), start=st.integers(0, 60), count=st.integers(1, 40))

@@ -14,6 +14,7 @@ from orbitmq.store.files import RealDisk
 from orbitmq.store.queue.consume_queue import QueueTable
 from orbitmq.store.queue.extension import ExtensionFiles
 from orbitmq.store.recovery.checkpoint import CHECKPOINT_BYTES, Checkpoint
+from tests.kit.store import query
 
 VECTORS = Path(__file__).parent / "vectors"
 SEGMENT_BYTES = 1 << 20
@@ -116,7 +117,7 @@ def test_queues_rebuilt_from_the_log_have_apaches_units(apaches_log: Path) -> No
 
 def test_the_index_rebuilt_from_the_log_has_apaches_bytes(apaches_log: Path) -> None:
     store = MessageStore.open(options(apaches_log), RECORDS[-1]["storeTimestamp"])
-    found = store.query("TopicTest", "k2", 32, 0, 1 << 62)
+    found = query(store, "TopicTest", "k2", 32, 0, 1 << 62)
     assert len(found.records) == 3
     del found
     store.close()

@@ -128,7 +128,7 @@ class Broker:
         self.offsets = OffsetTable(self.dirty_tables, now, settings.consumer_offset_update_version_step)
         self.clients = ClientTable(self.outbox)
         self.filters = FilterTable(settings, self.dirty_tables, now)
-        store.filter_bits = self.filters.bit_map
+        store.filter_with(self.filters.bit_map)
         self.broadcasts = BroadcastOffsets(settings, self.clients, self.offsets, store)
         self.slow_readers = SlowReaders(settings, self.groups, self.offsets, store)
         self.expired_offsets = ExpiredOffsets(settings, self.clients, self.offsets, store)

@@ -7,11 +7,11 @@ the log, the queues, the index, the file `checkpoint`, and the queue checkpoint,
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
 from orbitmq.store.files import Disk
 from orbitmq.store.index.index_table import Index
 from orbitmq.store.log.commit_log import CommitLog
+from orbitmq.store.log.newest import NewestRecord
 from orbitmq.store.options import StoreOptions
 from orbitmq.store.queue.arrivals import Arrivals
 from orbitmq.store.queue.consume_queue import QueueTable
@@ -39,11 +39,8 @@ class Checkpointing:
         index: Index,
         arrivals: Arrivals,
         checkpoint: Checkpoint,
-        newest: Callable[[], tuple[int, int]],
+        newest: NewestRecord,
     ) -> None:
-        """`newest` gives store time and physical offset of the newest record, read in this order, in which
-        an append changes them.
-        """
         self._options = options
         self._disk = disk
         self._log = commit_log
@@ -80,7 +77,7 @@ class Checkpointing:
         with self.lock:
             thorough = now_ms - self._last_sync_ms >= self._options.flush_consume_queue_thorough_interval
             # The last record may not be shown yet: then one begins where that ends which is.
-            timestamp, last_record = self._newest()
+            timestamp, last_record = self._newest.timestamp_ms, self._newest.physical_offset
             end = self._arrivals.visible_end
             to_sync = thorough or end - self._synced_to >= self._every_bytes
             if thorough:
@@ -98,7 +95,7 @@ class Checkpointing:
 
     def write_all(self) -> None:
         """Does what `save_all` does, for a caller that holds the lock."""
-        timestamp, last_record = self._newest()
+        timestamp, last_record = self._newest.timestamp_ms, self._newest.physical_offset
         self._write(last_record, timestamp, with_index=True)
 
     @property
@@ -120,7 +117,7 @@ class Checkpointing:
         queue_checkpoint = QueueCheckpoint(
             durable=self._log.durable,
             end=self._log.max_physical,
-            last_record=self._newest()[1],
+            last_record=self._newest.physical_offset,
             replay_from=replay_from,
             last_timestamp_ms=timestamp,
         )

@@ -296,7 +296,7 @@ async def test_under_sync_flush_an_answer_waits_for_the_disk_and_not_for_ever(tm
 
 async def test_delay_levels_are_those_given(tmp_path: Path) -> None:
     async with running(tmp_path, messageDelayLevel="1s 7m") as here:
-        assert here.broker.store._delays == (1000, 420_000)
+        assert here.broker.store._appending._delays == (1000, 420_000)
         await here.send(topic="later", properties="DELAY\x011\x02WAIT\x01false\x02")
         async with asyncio.timeout(60):
             while (await here.ask(pull(topic="later", queue_id=0))).code != 0:

@@ -9,7 +9,7 @@ import pytest
 
 from orbitmq.store import GetStatus, MessageStore, PutStatus
 from orbitmq.store.files import RealFile
-from tests.kit.store import NOW, SEGMENT, bodies, crash, filled, message, opened
+from tests.kit.store import NOW, SEGMENT, bodies, crash, filled, message, opened, query
 
 
 def periodic_tasks(store: MessageStore) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def test_keys_are_written_and_read_only_where_that_is_on(tmp_path: Path) -> None
         store = opened(tmp_path / name, **values)
         filled(store, 3, keys="k")
         periodic_tasks(store)["index"].run(NOW + 10)
-        count = len(store.query("T", "k", 10, 0, NOW + 1000, "K").records)
+        count = len(query(store, "T", "k", 10, 0, NOW + 1000, "K").records)
         store.close()
         return count
 
@@ -94,7 +94,7 @@ def test_queries_give_no_more_than_allowed(tmp_path: Path) -> None:
     store = opened(tmp_path, max_msgs_num_batch=2)
     filled(store, 5, keys="k")
     periodic_tasks(store)["index"].run(NOW + 10)
-    assert len(store.query("T", "k", 64, 0, NOW + 1000, "K").records) == 2
+    assert len(query(store, "T", "k", 64, 0, NOW + 1000, "K").records) == 2
     store.close()
 
 

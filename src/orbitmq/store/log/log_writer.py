@@ -10,6 +10,8 @@ cache."""
 NEAR_BYTES = 256 << 20
 """Records that wait for their time are read in place up to this distance; those further back may have to come
 from the disk."""
+RECORD_OVERHEAD_BYTES = 64 << 10
+"""A whole record may be this much longer than the longest body."""
 
 
 class LogWriter:

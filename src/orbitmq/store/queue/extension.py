@@ -11,6 +11,7 @@ whose extension is gone, after a power cut for example, counts as one without.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from struct import Struct
@@ -33,6 +34,11 @@ _LOOKED_BACK = 1024
 _MAX_OPEN = 64
 
 
+def _no_bits(topic: str, properties: bytes) -> bytes:
+    """No filter is known."""
+    return b""
+
+
 class ExtensionFiles:
     """The folder `consumequeue_ext`. Methods are the owner's, except those of the queue writer below."""
 
@@ -46,6 +52,8 @@ class ExtensionFiles:
         self._reading = OpenFiles(disk, folder, file_bytes, _MAX_OPEN)
         self._writing = OpenFiles(disk, folder, file_bytes, _MAX_OPEN)
         self._unsynced: set[tuple[ConsumeQueue, int]] = set()
+        self.bits_of: Callable[[str, bytes], bytes] = _no_bits
+        """(topic, properties) -> the bit map of a unit; set by whoever knows the filters."""
 
     # Adding.
 

@@ -14,6 +14,7 @@ from orbitmq.protocol.records.message_cy import FIXED_BYTES, decode_record, read
 from orbitmq.protocol.records.properties_cy import tags_code
 from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.queue.consume_queue import UNIT_BYTES, ConsumeQueue, QueueTable, unit_in
+from orbitmq.store.queue.filtering import MessageFilter
 from orbitmq.store.queue.records_cy import properties_of
 
 NEVER = 1 << 62
@@ -145,6 +146,12 @@ class Lookup:
         if queue is None or not queue.min_offset <= queue_offset < self._arrivals.end(queue):
             return b""
         return self._table.read(queue, queue_offset, min(count, self._arrivals.end(queue) - queue_offset))
+
+    def matches_at(self, topic: str, queue_id: int, queue_offset: int, wanted: MessageFilter) -> bool:
+        """See `MessageStore.matches_at`."""
+        unit = self.unit(topic, queue_id, queue_offset)
+        record = None if unit is None else self.record_at(unit[0])
+        return record is not None and wanted.matches(properties_of(record, 0, len(record)))
 
     def store_time_at(self, physical_offset: int, size: int) -> int:
         """When the record at a physical offset was stored, in ms; -1 if none is there."""

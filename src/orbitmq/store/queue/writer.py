@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 PAGE_BYTES = 4096
 MANY_FILES = 256
 """From this number of files on, syncing the whole file system is quicker than syncing one after another."""
+TRIMMED_PER_CALL = 1_000
+"""Queues whose units in files an append or a read drops from memory: some ms."""
 
 
 class QueueWriter:

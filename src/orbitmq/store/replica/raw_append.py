@@ -8,7 +8,6 @@ master's does: a blank record says so, and what stands behind it in the segment 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 from orbitmq.protocol.records.message import BLANK_BYTES, INNER_BATCH
 from orbitmq.protocol.records.message_cy import FIXED_BYTES, ScannedRecord, scan_records
@@ -164,8 +163,6 @@ class QueueFollower:
         self._extension = extension
         self._delays = delays_ms
         self.dirty = dirty
-        self.bits_of: Callable[[str, bytes], bytes] = lambda topic, properties: b""
-        """(topic, properties) -> the bit map of a unit's extension."""
 
     def follow(self, records: list[ScannedRecord]) -> int:
         """Gives records their units; gives how many it did before a queue that the master has begun anew."""
@@ -207,7 +204,7 @@ class QueueFollower:
         properties, stored = record[8], record[4]
         if queue.is_schedule:
             return due_time(properties, stored, self._delays)
-        bits = self.bits_of(queue.topic, properties)
+        bits = self._extension.bits_of(queue.topic, properties)
         return self._extension.append(queue, tags_code(properties), stored, bits)
 
     def _step_over(self, queue: ConsumeQueue, queue_offset: int) -> None:

@@ -309,7 +309,7 @@ def test_figures(world: TimerWorld) -> None:
 
 def test_without_the_wheel_timers_are_refused(world_of: Open) -> None:
     world = world_of(timer_wheel_enable=False)
-    world.store.timers = None
+    world.store._timers.files = None
     world.timer = type(world.timer)(world.settings, world.store, DirtyTables(), BrokerStats("C", NOW), NOW)
     with pytest.raises(Refused, match="timerWheelEnable is false"):
         world.send("m", TIMER_DELAY_SEC=5)

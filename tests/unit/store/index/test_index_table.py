@@ -12,14 +12,14 @@ from orbitmq.store import MessageStore
 from orbitmq.store.files import RealDisk
 from orbitmq.store.index.index_file import IndexFile, file_bytes, file_name, is_file_name
 from tests.fault.recorded_disk import RecordedDisk
-from tests.kit.store import NOW, crash, filled, message, opened, options, run_task
+from tests.kit.store import NOW, crash, filled, message, opened, options, query, run_task
 
 ALWAYS = (0, 1 << 60)
 
 
 def found(store: MessageStore, key: str, kind: str = "K", topic: str = "T", most: int = 64) -> list[int]:
     """The numbers of the messages under a key."""
-    return [decode_record(record).flag for record in store.query(topic, key, most, *ALWAYS, kind).records]
+    return [decode_record(record).flag for record in query(store, topic, key, most, *ALWAYS, kind).records]
 
 
 def test_unique_ids_keys_and_tags(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_the_newest_come_first_when_there_are_too_many(tmp_path: Path) -> None:
     for number in range(20):
         store.append(message(number, keys="k"), NOW + 1000 * number)
     assert found(store, "k", most=5) == [15, 16, 17, 18, 19]
-    in_range = store.query("T", "k", 64, NOW + 3000, NOW + 6000)
+    in_range = query(store, "T", "k", 64, NOW + 3000, NOW + 6000)
     assert [decode_record(record).flag for record in in_range.records] == [3, 4, 5, 6]
     assert in_range.last_timestamp == NOW + 19_000
     assert in_range.last_physical_offset > 0
@@ -192,7 +192,7 @@ def test_a_file_that_a_start_removed_does_not_come_back_with_a_power_cut(tmp_pat
     steps = [(step.kind, Path(step.path).name) for step in disk.journal[before:]]
     (removed,) = (at for at, (kind, name) in enumerate(steps) if kind == "unname" and is_file_name(name))
     assert ("sync folder", "index") in steps[removed:]
-    assert len(store.query("T", "k", 9, 0, 1 << 60).records) == 5, "it is made anew"
+    assert len(query(store, "T", "k", 9, 0, 1 << 60).records) == 5, "it is made anew"
     crash(store)
 
 
@@ -241,7 +241,7 @@ def test_marks_that_leave_the_index_out_tell_how_far_it_was(
     store = opened(tmp_path)
     run_task(store, "index", NOW)
     for number in range(150):
-        assert len(store.query("T", f"ID{number:08d}", 9, 0, 1 << 60, "U").records) == 1
+        assert len(query(store, "T", f"ID{number:08d}", 9, 0, 1 << 60, "U").records) == 1
     store.close()
 
 

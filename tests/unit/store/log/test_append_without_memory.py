@@ -78,7 +78,7 @@ def test_whichever_allocation_fails_queues_stay_dense(tmp_path: Path) -> None:
     assert [one for one in held if one.startswith(b"kept")] == kept
     offsets = all_offsets(store)
     assert all(found == list(range(len(found))) for found in offsets.values())
-    assert store.bad_record_count == 0
+    assert store.figures().bad_records == 0
     crash(store)
     store = opened(tmp_path, NOW + 10_000)
     assert bodies(store) == held
@@ -101,13 +101,13 @@ def test_records_of_an_append_that_ended_halfway_are_not_found_by_recovery(
             store._queue_writer.run()
         raise MemoryError
 
-    real = store._special_code
-    store._special_code = no_memory  # type: ignore[method-assign]
+    real = store._appending._special_code
+    store._appending._special_code = no_memory  # type: ignore[method-assign]
     half = [*(message(number, body=b"half") for number in range(5)), message(9, topic="SCHEDULE_TOPIC_XXXX")]
     with contextlib.suppress(MemoryError):
         store.append_many(half, NOW)
         pytest.fail("it had memory")
-    store._special_code = real  # type: ignore[method-assign]
+    store._appending._special_code = real  # type: ignore[method-assign]
     assert store.append(message(3, queue_id=1, body=b"short"), NOW).queue_offset == 0
     assert len(bodies(store)) == 3
     crash(store)
@@ -128,8 +128,8 @@ def test_an_append_that_cannot_be_taken_back_was_the_last_one(
     def no_memory(*_: object) -> int:
         raise MemoryError
 
-    monkeypatch.setattr(store, "_special_code", no_memory)
-    monkeypatch.setattr(store, "_roll_back", no_memory)
+    monkeypatch.setattr(store._appending, "_special_code", no_memory)
+    monkeypatch.setattr(store._appending, "_roll_back", no_memory)
     with pytest.raises(MemoryError):
         store.append_many([message(3), message(9, topic="SCHEDULE_TOPIC_XXXX")], NOW)
     monkeypatch.undo()

@@ -50,7 +50,7 @@ def test_messages_are_refused_while_a_flush_takes_too_long_and_much_waits(store:
         while store.figures().flushing_ms <= 20:
             pass
         assert put(store) is PutStatus.PUT_OK, "little waits: memory has room"
-        store._busy_bytes = 0
+        store._acceptance.busy_bytes = 0
         assert put(store) is PutStatus.OS_PAGE_CACHE_BUSY
         assert store.figures().busy_refusals == 1
     finally:

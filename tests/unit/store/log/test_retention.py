@@ -10,7 +10,7 @@ import pytest
 from orbitmq.store import GetStatus, MessageStore, PutStatus
 from orbitmq.store.files import RealDisk
 from orbitmq.store.log.retention import HOUR_MS
-from tests.kit.store import NOW, SEGMENT, bodies, filled, get_warm, message, opened, run_task
+from tests.kit.store import NOW, SEGMENT, bodies, filled, get_warm, message, opened, query, run_task
 
 
 class FullDisk(RealDisk):
@@ -114,8 +114,8 @@ def test_queues_and_index_follow_the_log(store: MessageStore, tmp_path: Path) ->
     assert store.get("T", 0, 0, 32).next_offset == low
     assert len(bodies(store)) == 100 - low
     assert store.record_at(0) is None
-    assert store.query("T", "ID00000000", 1, 0, 1 << 60, "U").records == []
-    assert len(store.query("T", f"ID{low:08d}", 1, 0, 1 << 60, "U").records) == 1
+    assert query(store, "T", "ID00000000", 1, 0, 1 << 60, "U").records == []
+    assert len(query(store, "T", f"ID{low:08d}", 1, 0, 1 << 60, "U").records) == 1
     store.close()
     store = opened(tmp_path)
     assert store.min_offset("T", 0) == low

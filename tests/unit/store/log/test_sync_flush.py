@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq.store import FlushFailed, GetStatus, MessageStore, PutStatus, failpoints
-from tests.kit.store import NOW, SEGMENT, bodies, crash, filled, message, opened, run_task
+from tests.kit.store import NOW, SEGMENT, bodies, crash, filled, message, opened, query, run_task
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def store(tmp_path: Path) -> MessageStore:
 
 
 def seen(store: MessageStore) -> tuple[int, list[bytes], int, int]:
-    found = store.query("T", "ID00000000", 1, 0, 1 << 60, "U").records
+    found = query(store, "T", "ID00000000", 1, 0, 1 << 60, "U").records
     return store.max_offset("T", 0), bodies(store), len(store.drain_arrivals()), len(found)
 
 

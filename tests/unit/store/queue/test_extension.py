@@ -60,7 +60,7 @@ def test_units_and_extensions_have_the_bytes_that_apache_writes(tmp_path: Path) 
     store = extended(tmp_path)
     for row in LIVE["units"]:
         expected = bytes.fromhex(row["hex"])
-        store.filter_bits = lambda topic, properties, bits=expected[20:]: bits  # type: ignore[misc]
+        store.filter_with(lambda topic, properties, bits=expected[20:]: bits)  # type: ignore[misc]
         store_time = int.from_bytes(expected[10:18], "big")
         store.append(message(tag="TagA"), store_time)
     store.close()
@@ -72,7 +72,7 @@ def test_units_and_extensions_have_the_bytes_that_apache_writes(tmp_path: Path) 
 
 def test_a_unit_that_does_not_fit_begins_the_next_file(tmp_path: Path) -> None:
     store = extended(tmp_path)
-    store.filter_bits = lambda topic, properties: bytes(14)
+    store.filter_with(lambda topic, properties: bytes(14))
     filled(store, 12)
     assert [code + (1 << 63) for code in codes(store)] == [
         *(0, 34, 68, 102, 136),
@@ -90,7 +90,7 @@ def test_a_unit_that_does_not_fit_begins_the_next_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("written", [False, True])
 def test_tags_and_bits_are_found_in_memory_and_in_files(tmp_path: Path, written: bool) -> None:
     store = extended(tmp_path)
-    store.filter_bits = lambda topic, properties: b"\x01" if b"TAGS\x01a" in properties else b"\x02"
+    store.filter_with(lambda topic, properties: b"\x01" if b"TAGS\x01a" in properties else b"\x02")
     for number, tag in enumerate("abab" * 5):
         store.append(message(number, tag=tag), NOW + number)
     if written:

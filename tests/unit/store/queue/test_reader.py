@@ -219,7 +219,7 @@ def test_a_damaged_record_is_stepped_over_and_counted(tmp_path: Path, field: str
     result = store.get("T", 0, 0, 32)
     assert result.count == 4
     assert bodies(store) == [b"body 0", b"body 1", b"body 3", b"body 4"]
-    assert store.bad_record_count == 1
+    assert store.figures().bad_records == 1
     assert store.bad_records == {appended[2].physical_offset: ("T", 0, 2)}
     assert store.record_at(appended[2].physical_offset) is None or field in ("queue id", "queue offset")
     alone = store.get("T", 0, 2, 1)

@@ -10,7 +10,7 @@ import pytest
 
 from orbitmq.store import Appended, MessageStore, StoreCorrupt, StoreLocked
 from orbitmq.store.files import RealDisk, StoreFile
-from tests.kit.store import NOW, SEGMENT, bodies, crash, filled, message, opened, read_queue, run_task
+from tests.kit.store import NOW, SEGMENT, bodies, crash, filled, message, opened, query, read_queue, run_task
 
 
 def numbers(store: MessageStore, queue_id: int = 0) -> list[int]:
@@ -118,7 +118,7 @@ def test_a_damaged_record_that_was_synced_is_stepped_over(tmp_path: Path) -> Non
     crash(store)
     store = opened(tmp_path)
     assert numbers_with_gap(store) == [0, 1, 2, 3, 4, 6, 7, 8, 9, 10]
-    assert store.bad_record_count == 1
+    assert store.figures().bad_records == 1
     assert appended[5].physical_offset in store.bad_records
     crash(store)
 
@@ -234,7 +234,7 @@ def test_marks_of_a_record_that_is_not_in_the_log_are_no_place_to_begin(tmp_path
     flip(tmp_path, appended[3].physical_offset + 90)
     store = opened(tmp_path)
     assert store.recovered.read_from == 0
-    assert store.bad_record_count == 2
+    assert store.figures().bad_records == 2
     assert numbers_with_gap(store) == [n for n in range(20) if n not in (3, 19)] + list(range(5))
     store.close()
 
@@ -368,8 +368,8 @@ def test_marks_of_another_log_do_not_count_though_it_has_the_same_places(tmp_pat
         assert numbers(store, 2) == list(range(20))
         assert store.max_offset("T", 1) == 0, "it has no messages in this log"
         run_task(store, "index", NOW)
-        assert len(store.query("T", "B", 64, 0, 1 << 60).records) == len(read_queue(store)) + 20
-        assert store.query("T", "A", 64, 0, 1 << 60).records == []
+        assert len(query(store, "T", "B", 64, 0, 1 << 60).records) == len(read_queue(store)) + 20
+        assert query(store, "T", "A", 64, 0, 1 << 60).records == []
         store.close()
     for name, content in expected.items():
         assert (tmp_path / "kept" / name).read_bytes() == content
@@ -420,7 +420,7 @@ def test_the_log_is_not_read_as_a_whole_since_retention_took_queue_files(tmp_pat
     appended = filled(store, 100, body=bytes(3000))
     run_task(store, "write queues", NOW + 60_000)
     store._log.remove_first()
-    store._follow_log(store.min_physical)
+    store._structures.follow_log(store.min_physical)
     run_task(store, "write queues", NOW + 60_100)
     crash(store)
     store = opened(tmp_path, **small)
@@ -720,8 +720,8 @@ def test_records_longer_than_what_is_read_at_a_time(
     crash(store)
     store = opened(tmp_path)
     assert numbers_with_gap(store) == [n for n in range(61) if n not in (3, 7)]
-    assert store.bad_record_count == 2
+    assert store.figures().bad_records == 2
     run_task(store, "index", NOW)
     for number in (0, 2, 4, 60):
-        assert len(store.query("T", f"ID{number:08d}", 1, 0, 1 << 60, "U").records) == 1
+        assert len(query(store, "T", f"ID{number:08d}", 1, 0, 1 << 60, "U").records) == 1
     store.close()

@@ -14,7 +14,7 @@ from orbitmq.store import GetStatus, MessageStore, StoreUnavailable, failpoints
 from orbitmq.store.errors import CannotTruncate, StoreCorrupt
 from orbitmq.store.replica.truncation import FILE_NAME
 from tests.fault.recorded_disk import RecordedDisk
-from tests.kit.store import NOW, SEGMENT, bodies, crash, filled, message, opened, options
+from tests.kit.store import NOW, SEGMENT, bodies, crash, filled, message, opened, options, query
 
 QUEUES = [("T", 0), ("T", 1), ("U", 0)]
 
@@ -46,7 +46,7 @@ def content(store: MessageStore) -> dict[object, object]:
         found[topic, queue_id, "bodies"] = bodies(store, topic, queue_id)
     for number in range(5):
         for topic in ("T", "U"):
-            records = store.query(topic, f"k{number}", 64, 0, 1 << 60).records
+            records = query(store, topic, f"k{number}", 64, 0, 1 << 60).records
             found[topic, f"k{number}"] = sorted(map(bytes, records))
     return found
 

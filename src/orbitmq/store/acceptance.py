@@ -1,0 +1,66 @@
+"""The decision if a store takes messages now, and the reason if it does not."""
+
+from __future__ import annotations
+
+from orbitmq.store.log.commit_log import CommitLog
+from orbitmq.store.log.retention import Retention
+from orbitmq.store.options import StoreOptions
+from orbitmq.store.queue.reader import memory_bytes
+from orbitmq.store.queue.writer import QueueWriter
+
+BUSY_SHARE_OF_MEMORY = 10
+"""A tenth of memory that waits for the disk is much: at a fifth Linux stops who writes (vm.dirty_ratio)."""
+
+
+class Acceptance:
+    """Belongs to the owner of the store, which asks before each append."""
+
+    def __init__(
+        self,
+        options: StoreOptions,
+        commit_log: CommitLog,
+        queue_writer: QueueWriter,
+        retention: Retention,
+    ) -> None:
+        self._options = options
+        self._log = commit_log
+        self._queue_writer = queue_writer
+        self._retention = retention
+        self.takes_messages = True
+        """See `MessageStore.takes_messages`."""
+        self.is_closed = False
+        self.half_done: BaseException | None = None
+        """The error that ended an append or a truncation halfway; the store then accepts nothing more."""
+        self.busy_bytes = memory_bytes() // BUSY_SHARE_OF_MEMORY
+        """Bytes that wait for the disk from which on a long flush counts as a stalled disk."""
+        self.busy_refusals = 0
+        """Messages that were not taken since the disk had stalled."""
+
+    def refusal(self) -> str:
+        """Why nothing can be stored now; empty if it can."""
+        if self.is_closed:
+            return "the store is closed"
+        if self.half_done is not None:
+            return f"an append or a truncation ended halfway: {self.half_done!r}"
+        if self._log.flush_error is not None:
+            return f"a flush of the commit log failed: {self._log.flush_error}"
+        if self._retention.disk_is_full:
+            return "the disk is too full"
+        if self._queue_writer.sync_error is not None:
+            return f"a flush of consume queues failed: {self._queue_writer.sync_error}"
+        if self._queue_writer.error is not None:
+            return f"consume queues cannot be written: {self._queue_writer.error}"
+        return ""
+
+    @property
+    def is_page_cache_busy(self) -> bool:
+        """True if the disk has stalled: a flush takes too long, and much memory is dirty.
+
+        The kernel stops a process that writes on then sooner or later, and everybody with it. So senders are
+        told to go elsewhere before.
+        """
+        flushing_ms = self._log.flushing_ms
+        return (
+            flushing_ms > self._options.os_page_cache_busy_time_out_mills
+            and self._log.max_physical - self._log.durable > self.busy_bytes
+        )
