@@ -16,7 +16,7 @@ from orbitmq.store import MessageStore
 from orbitmq.store.log.retention import HOUR_MS
 from tests.fault.recorded_broker import check_after, recorded, with_small_wheel
 from tests.fault.recorded_disk import RecordedDisk
-from tests.kit.store import NOW, crash, message, options, read_queue, run_task
+from tests.kit.store import NOW, crash, message, options, query, read_queue, run_task
 
 SEED = int(os.environ.get("ORBITMQ_CRASH_SEED", "1"))
 RUNS = int(os.environ.get("ORBITMQ_CRASH_RUNS", "1"))
@@ -156,6 +156,6 @@ def test_a_crash_while_old_segments_go_takes_nothing_that_stays(tmp_path: Path) 
             assert set(kept) <= set(found), what
             assert again.figures().bad_records == 0, what
             for number in (kept[0], kept[-1]):
-                assert len(again.query("T", f"ID{number:08d}", 2, 0, 1 << 60, "U").records) == 1, what
+                assert len(query(again, "T", f"ID{number:08d}", 2, 0, 1 << 60, "U").records) == 1, what
             assert again.append(message(999), now).queue_offset == found[-1] + 1, what
             crash(again)

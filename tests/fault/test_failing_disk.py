@@ -22,7 +22,7 @@ from tests.fault.recorded_broker import Recorded, check_after, with_small_wheel
 from tests.fault.recorded_disk import RecordedDisk
 from tests.fault.stubborn import Stubborn, names
 from tests.fault.test_broker_kill import everything, pool_of, send
-from tests.kit.store import NOW, bodies, crash, filled, message, options, run_task
+from tests.kit.store import NOW, bodies, crash, filled, message, options, query, run_task
 
 FAULTS = int(os.environ.get("ORBITMQ_DISK_FAULTS", "8"))
 SEED = int(os.environ.get("ORBITMQ_DISK_SEED", "1"))
@@ -184,7 +184,7 @@ def test_an_index_that_was_not_flushed_is_made_anew(tmp_path: Path) -> None:
     left = disk.played().power_cut(random.Random(1), kept=0.0)
     again = MessageStore.open(options(tmp_path), NOW + 1, left)
     for number in range(61):
-        assert len(again.query("T", f"ID{number:08d}", 2, 0, 1 << 60, "U").records) == 1
+        assert len(query(again, "T", f"ID{number:08d}", 2, 0, 1 << 60, "U").records) == 1
     crash(again)
 
 
