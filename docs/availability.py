@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 from xml.sax.saxutils import escape
 
@@ -34,6 +35,12 @@ RATES: dict[str, tuple[float, str]] = {
     "cut slave from master": (4, "four times a year"),
     "one-way link to slave": (1, "once a year"),
     "slow link to slave": (12, "once a month"),
+    "lossy link to clients": (12, "once a month"),
+    "lossy link to slave": (12, "once a month"),
+    "broken connections to clients": (4, "four times a year"),
+    "broken connections to slave": (4, "four times a year"),
+    "full disk of master": (1, "once a year"),
+    "full disk of slave": (1, "once a year"),
     "kill name server": (12, "once a month"),
     "pause name server": (12, "once a month"),
     "kill controller": (12, "once a month"),
@@ -80,8 +87,33 @@ def trials() -> list[Trial]:
 
 
 def timed() -> list[Trial]:
-    """Those whose times count."""
-    return [trial for trial in trials() if trial.found.get("each")]
+    """Those whose times count; trials of one mode, each with kinds of its own, are put together."""
+    by_mode: dict[str, list[Trial]] = {}
+    for trial in trials():
+        if trial.found.get("each"):
+            by_mode.setdefault(trial.name, []).append(trial)
+    return [_together(of_mode) for of_mode in by_mode.values()]
+
+
+def _together(of_mode: list[Trial]) -> Trial:
+    each = [one for trial in of_mode for one in trial.found["each"]]
+    kinds = sorted({one["fault"] for one in each})
+    return Trial({**of_mode[0].found, "each": each, "rows": [_row(kind, each) for kind in kinds]})
+
+
+def _row(kind: str, each: list[dict[str, Any]]) -> dict[str, Any]:
+    found = [one for one in each if one["fault"] == kind]
+    spreads = {
+        side: {"median": median(one[side] for one in found), "longest": max(one[side] for one in found)}
+        for side in ("held", "producer", "consumer")
+    }
+    return {
+        "fault": kind,
+        "times": len(found),
+        "heldSeconds": spreads["held"],
+        "producerWithoutServiceSeconds": spreads["producer"],
+        "consumerWithoutServiceSeconds": spreads["consumer"],
+    }
 
 
 def conditions() -> str:

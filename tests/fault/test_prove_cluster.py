@@ -42,6 +42,21 @@ def test_a_cluster_with_controllers_loses_nothing() -> None:
     assert found["faults"] == 2
 
 
+def test_full_disks_lost_packets_and_broken_connections_lose_nothing() -> None:
+    kinds = [
+        "full disk of master",
+        "full disk of slave",
+        "lossy link to slave",
+        "broken connections to slave",
+    ]
+    only = [word for kind in kinds for word in ("--only", kind)]
+    found = proved("--faults", "4", "--seed", "9", *only)
+    assert found["kept"]
+    assert found["lost"] == 0
+    rows = {row["fault"]: row["times"] for row in found["rows"]}  # type: ignore[attr-defined]
+    assert rows == {"none": 1, **dict.fromkeys(kinds, 1)}
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -49,6 +64,8 @@ def test_a_cluster_with_controllers_loses_nothing() -> None:
         (["--cluster", "--beside", "apache"], "--beside goes without --cluster"),
         (["--faults", "3"], "--faults needs --cluster"),
         (["--mode", "async-master"], "--mode needs --cluster"),
+        (["--only", "kill master"], "--only needs --cluster"),
+        (["--cluster", "--only", "kill etcd"], "no 'kill etcd', but kill master"),
         (["--cluster", "--set", "nonsense=1"], "nonsense"),
     ],
 )

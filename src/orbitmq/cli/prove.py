@@ -42,6 +42,7 @@ Examples:
   orbitmq prove --beside apache --apache-home /opt/rocketmq
   orbitmq prove --cluster --faults 20 --mode sync-master --flush sync
   orbitmq prove --cluster --failover --for 10m --json
+  orbitmq prove --cluster --faults 10 --only 'full disk of master'
 
 \b
 Exit code 0: every promise was kept; 1: one was broken, and what the broker left is kept.
@@ -60,6 +61,10 @@ What the broker beside it breaks is counted and does not change the exit code.""
     help="Duration: 90s, 10m, 2h. A round in progress is finished.",
 )  # fmt: skip
 @click.option("--faults", type=click.IntRange(1), help="With --cluster: number of faults, in place of --for.")
+@click.option(
+    "--only", metavar="KIND", multiple=True,
+    help="With --cluster: a kind of fault, as the table names it. Repeatable. [default: all]",
+)  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), help="Seed of the random choices. [default: random]")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 @click.option("--beside", type=click.Choice(["apache"]), help="Also kill this broker in the same way.")
@@ -98,6 +103,7 @@ def prove(
     assignments: tuple[str, ...],
     seconds: float,
     faults: int | None,
+    only: tuple[str, ...],
     seed: int | None,
     as_json: bool,
     beside: str | None,
@@ -117,9 +123,10 @@ def prove(
     cut off from power: then every page that was not synced is lost, torn or kept by chance. Meanwhile the
     same broker runs on a simulated machine, with other chances each time.
 
-    With --cluster the nodes of a local cluster are killed and paused, and the links between them, and between
-    clients and them, are cut, while clients send and consume messages with unique ids. The table tells for
-    each kind of fault for how long nobody was served, and what was lost.
+    With --cluster the nodes of a local cluster are killed and paused, their disks fill up, and the links
+    between them, and between clients and them, are cut, slow or lossy, or break their connections, while
+    clients send and consume messages with unique ids. The table tells for each kind of fault for how long
+    nobody was served, and what was lost.
     """
     if not sys.platform.startswith("linux"):
         raise click.ClickException("`orbitmq prove` runs on Linux only, as the broker does.")
@@ -138,14 +145,19 @@ def prove(
     if cluster:
         from orbitmq.cli.prove_cluster import options_of, prove_cluster
         from orbitmq.testing.prove.cluster_trial import ClusterPlan
+        from orbitmq.testing.prove.faults import kinds_of
 
         is_timed = faults is None or ctx.get_parameter_source("seconds") is not ParameterSource.DEFAULT
         if failover and not slaves:
             raise click.UsageError("--failover needs somebody to take over: give --slaves 1 or more", ctx)
         plan = ClusterPlan(
             masters, slaves, namesrvs, mode, flush, failover, faults, seconds if is_timed else None,
-            options_of(config, assignments),
+            options_of(config, assignments), only,
         )  # fmt: skip
+        kinds = kinds_of(has_slaves=slaves > 0, has_controllers=failover)
+        for kind in only:
+            if kind not in kinds:
+                raise click.UsageError(f"such a cluster has no {kind!r}, but {', '.join(kinds)}", ctx)
         with _Bar() if sys.stderr.isatty() else nullcontext(_quiet) as tell:
             code = prove_cluster(plan, seed, tell, as_json)
         ctx.exit(code)
@@ -174,7 +186,7 @@ def _check_cluster_flags(ctx: click.Context, cluster: bool) -> None:
     }
     if cluster and given & {"beside", "apache_home"}:
         raise click.UsageError("--beside goes without --cluster", ctx)
-    lacking = sorted(given & {"masters", "slaves", "namesrvs", "mode", "flush", "failover", "faults"})
+    lacking = sorted(given & {"masters", "slaves", "namesrvs", "mode", "flush", "failover", "faults", "only"})
     if lacking and not cluster:
         raise click.UsageError(f"--{lacking[0]} needs --cluster", ctx)
 

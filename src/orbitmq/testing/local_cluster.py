@@ -240,7 +240,7 @@ class LocalCluster:
                 **SMALL_SEGMENTS,
                 **node.options,
                 "listenPort": port,
-                "storePathRootDir": str(folder / "data"),
+                "storePathRootDir": str(self.data_folder(node.name)),
             }
             config = folder / "node.conf"
             config.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
@@ -317,6 +317,10 @@ class LocalCluster:
             time.sleep(_STEP_SECONDS)
 
     # Running.
+
+    def data_folder(self, name: str) -> Path:
+        """The folder in which a node keeps its data."""
+        return self.data_dir / name / "data"
 
     def pid(self, name: str) -> int:
         """The process of a node; 0 where it does not run."""

@@ -26,6 +26,7 @@ from orbitmq.protocol.replication_sign_in import NONCE_BYTES, OPENING
 from orbitmq.protocol.requests.admin import GetBrokerConfig, GetBrokerRuntimeInfo
 from orbitmq.protocol.requests.pull import ViewMessageById
 from orbitmq.store import MessageStore
+from orbitmq.store.files import NO_SPACE
 
 log = logging.getLogger(__name__)
 
@@ -95,12 +96,11 @@ class HaClient:
                 try:
                     await self._follow_once(self._replication.ha_address)
                 except (OSError, TimeoutError, NetError) as error:
-                    hint = "" if self._ssl is None else " (by TLS, for haTlsEnable is set: is it there, too?)"
-                    self._say(
-                        f"the master at {self._replication.ha_address} cannot be reached: "
-                        f"{error or type(error).__name__}{hint}"
-                    )
-                    await self._ask()
+                    if isinstance(error, OSError) and error.errno in NO_SPACE:
+                        self._say(f"what the master sends cannot be stored: {error}")
+                    else:
+                        self._say(self._unreachable(error))
+                        await self._ask()
                 except LogsDiverged as diverged:
                     self._on_diverged(diverged.common_end)
                     pause = REFUSED_SECONDS
@@ -119,6 +119,11 @@ class HaClient:
         if loop_time - self._asked_at >= ASK_SECONDS:
             self._asked_at = loop_time
             await self._ask_for_master()
+
+    def _unreachable(self, error: Exception) -> str:
+        hint = "" if self._ssl is None else " (by TLS, for haTlsEnable is set: is it there, too?)"
+        address = self._replication.ha_address
+        return f"the master at {address} cannot be reached: {error or type(error).__name__}{hint}"
 
     def _say(self, what: str) -> None:
         if what != self._said:

@@ -24,7 +24,7 @@ from orbitmq.protocol.requests.pull import SUBSCRIPTION_IN_REQUEST, PullMessage
 from orbitmq.protocol.requests.topic import UpdateAndCreateTopic
 from orbitmq.testing.local_broker import StartFailed
 from orbitmq.testing.local_cluster import LocalCluster
-from orbitmq.testing.prove.faults import TWO, TWO_SHARE, Faults
+from orbitmq.testing.prove.faults import BALLAST_TOPIC, TWO, TWO_SHARE, Faults
 from orbitmq.testing.prove.links import ADVERTISED
 from orbitmq.testing.prove.service import CONTROL, RULES, FaultRow, Queue, Service, Window
 
@@ -42,6 +42,14 @@ START_SECONDS = 300.0
 BACK_SECONDS = 300.0
 """Limit of the time from the end of a fault to both clients being served again."""
 DRAIN_SECONDS = 120.0
+OF_FULL_DISKS = {
+    # So that a full disk is soon noticed, by a look at it or by a segment that cannot be made.
+    "mappedFileSizeCommitLog": str(1 << 20),
+    "cleanResourceInterval": "2000",
+    # A full disk would take old messages away, acknowledged or not.
+    "cleanFileForciblyEnable": "false",
+}
+"""Options of brokers, unless the user gives others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +67,8 @@ class ClusterPlan:
     seconds: float | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     """Options of the brokers, by Apache's names."""
+    only: tuple[str, ...] = ()
+    """Kinds of faults; none: all that such a cluster can have, and two at once."""
 
 
 @dataclass(slots=True)
@@ -75,6 +85,8 @@ class ClusterFindings:
     """Every fault by itself, in the order in which they came."""
     acknowledged: int = 0
     failed_sends: int = 0
+    disks: str = ""
+    """The disks of brokers, in words."""
     broken: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=dict)
     failed: str = ""
@@ -106,6 +118,7 @@ class ClusterFindings:
                 "flush": plan.flush,
                 "failover": plan.failover,
                 "options": dict(plan.options),
+                "disks": self.disks,
             },
             "faults": self.faults,
             "acknowledged": self.acknowledged,
@@ -150,11 +163,12 @@ class ClusterTrial:
             failover=plan.failover,
             known_as=ADVERTISED,
             timeout_seconds=START_SECONDS,
-            **plan.options,
+            **{**OF_FULL_DISKS, **plan.options},
         )
-        faults = Faults(cluster, self._chance)
+        faults = Faults(cluster, self._chance, self._service.break_)
         try:
             await faults.open()
+            findings.disks = "in memory" if faults.disks.are_mounted else "limited files"
             self._tell(0.0, "starting the cluster")
             await asyncio.to_thread(cluster.start)
             await self._clients(cluster, faults)
@@ -163,11 +177,12 @@ class ClusterTrial:
         finally:
             findings.seconds = time.monotonic() - began
             findings.load = os.getloadavg()[1]
-            await faults.links.close()
+            await faults.close()
             await asyncio.to_thread(cluster.halt)
         service = self._service
         findings.acknowledged, findings.failed_sends = len(service.acknowledged), service.failed_sends
         findings.broken, findings.examples = service.broken, dict(service.examples)
+        await asyncio.to_thread(faults.disks.close, keep=not findings.is_kept)
         if findings.is_kept:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
         else:
@@ -184,8 +199,9 @@ class ClusterTrial:
             found = [await asyncio.to_thread(cluster.master, group) for group in groups]
             masters = [node.address for node in found if node is not None]
         for address in masters:
-            request = UpdateAndCreateTopic(TOPIC, "TBW102", QUEUES, QUEUES, 6, "SINGLE_TAG", False)
-            await pool.call(address, request, 10_000)
+            for topic in (TOPIC, BALLAST_TOPIC):
+                request = UpdateAndCreateTopic(topic, "TBW102", QUEUES, QUEUES, 6, "SINGLE_TAG", False)
+                await pool.call(address, request, 10_000)
 
         async def handle(message: ReceivedMessage) -> None:
             service.give(message.body.partition(b"|")[0].decode("utf-8", "replace"), time.monotonic())
@@ -241,9 +257,9 @@ class ClusterTrial:
                 await self._one(CONTROL, cluster, faults)
             if not kinds:
                 # Every kind comes before any comes again.
-                kinds = faults.kinds()
+                kinds = list(plan.only or faults.kinds)
                 self._chance.shuffle(kinds)
-            kind = TWO if self._chance.random() < TWO_SHARE else kinds.pop()
+            kind = TWO if not plan.only and self._chance.random() < TWO_SHARE else kinds.pop()
             share = number / plan.faults if plan.faults else 0.0
             if plan.seconds is not None:
                 share = max(share, (time.monotonic() - began) / plan.seconds)

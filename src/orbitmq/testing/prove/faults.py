@@ -1,4 +1,6 @@
-"""Faults of a cluster, each with its end: kills, pauses, links that are cut, slow, or carry one way only."""
+"""Faults of a cluster, each with its end: kills, pauses, full disks, and links that are cut, slow or lossy,
+carry one way only, or break connections.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,14 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from orbitmq.net.blocking import BlockingConnection
-from orbitmq.protocol.errors import OrbitError
+from orbitmq.net.errors import NetError
+from orbitmq.net.pool import ConnectionPool
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.errors import BrokerRefused, OrbitError
 from orbitmq.protocol.requests.controller import ControllerElectMaster
+from orbitmq.protocol.requests.send import SendMessageV2
 from orbitmq.testing.local_cluster import LocalCluster, Node
+from orbitmq.testing.prove.disks import Disks
 from orbitmq.testing.prove.links import CLIENTS, Link, Links
 
 TWO = "two at once"
@@ -22,8 +29,42 @@ DOWN_SECONDS = (0.5, 3.0)
 PAUSE_SECONDS = (0.5, 6.0)
 CUT_SECONDS = (0.5, 6.0)
 SLOW_SECONDS = 0.05
+LOSSY_SECONDS = (2.0, 8.0)
+LOST_SHARE = (0.05, 0.3)
+"""Share of packets that a lossy link loses. Each delays what is behind it by 0.2 s, 0.4 s and so on."""
+BROKEN_SHARE = 0.05
+"""Share of pieces of the bytes on a link in whose middle its connection ends."""
+FULL_SECONDS = (1.0, 6.0)
+LEFT_BYTES = 2 << 20
+"""Most room that a full disk still has."""
+BALLAST_TOPIC = "ClusterTrialBallast"
+BALLAST_BYTES = 64 << 10
+MOST_BALLAST = 160
+"""Messages that a fault sends at most, to use up blocks that a broker has reserved before."""
+REFUSAL_SECONDS = 60.0
+"""Time within which a master whose disk is full refuses messages."""
+KINDS = (
+    *("kill master", "pause master", "kill name server", "pause name server"),
+    *("cut clients from master", "cut master from name servers"),
+    *("lossy link to clients", "broken connections to clients", "full disk of master"),
+)
+KINDS_WITH_SLAVES = (
+    *("kill slave", "pause slave", "cut slave from master", "one-way link to slave", "slow link to slave"),
+    *("lossy link to slave", "broken connections to slave", "full disk of slave"),
+)
+KINDS_WITH_CONTROLLERS = (
+    *("kill controller", "pause controller", "kill etcd", "pause etcd"),
+    *("elect another master", "cut master from all but clients"),
+)
 HA_DISTANCE = 1
 """From a broker's port to its port for slaves."""
+
+
+def kinds_of(*, has_slaves: bool, has_controllers: bool) -> list[str]:
+    """The kinds of faults that such a cluster can have."""
+    kinds = [*KINDS, *(KINDS_WITH_SLAVES if has_slaves else ())]
+    return [*kinds, *(KINDS_WITH_CONTROLLERS if has_controllers else ())]
+
 
 End = Callable[[], Awaitable[None]]
 
@@ -31,44 +72,40 @@ End = Callable[[], Awaitable[None]]
 class Faults:
     """Begins faults on a cluster that is whole, and ends them."""
 
-    def __init__(self, cluster: LocalCluster, chance: random.Random) -> None:
+    def __init__(
+        self, cluster: LocalCluster, chance: random.Random, break_: Callable[[str, str], None]
+    ) -> None:
+        """`break_(rule, detail)` is told of a promise that a fault itself found broken."""
         self.cluster = cluster
         self._chance = chance
+        self._break = break_
+        self.disks = Disks(
+            {node.name: cluster.data_folder(node.name) for node in cluster.nodes if node.group}, cluster.pid
+        )
         self.links = Links(lambda: {node.name: cluster.pid(node.name) for node in cluster.nodes})
-        self._has_failover = any(node.kind == "controller" for node in cluster.nodes)
         groups = [node.group for node in cluster.nodes if node.group]
-        self._has_slaves = len(groups) > len(set(groups))
+        self.kinds = kinds_of(
+            has_slaves=len(groups) > len(set(groups)),
+            has_controllers=any(node.kind == "controller" for node in cluster.nodes),
+        )
         self._taken: set[str] = set()
 
-    def kinds(self) -> list[str]:
-        """The kinds of faults that such a cluster can have."""
-        kinds = ["kill master", "pause master", "kill name server", "pause name server"]
-        kinds += ["cut clients from master", "cut master from name servers"]
-        if self._has_slaves:
-            kinds += ["kill slave", "pause slave", "cut slave from master", "one-way link to slave"]
-            kinds += ["slow link to slave"]
-        if self._has_failover:
-            kinds += [
-                "kill controller",
-                "pause controller",
-                "kill etcd",
-                "pause etcd",
-                "elect another master",
-            ]
-            kinds += ["cut master from all but clients"]
-        return kinds
-
     async def open(self) -> None:
-        """Opens the links of all nodes."""
+        """Opens the links of all nodes, and the disks of brokers."""
+        await asyncio.to_thread(self.disks.open)
         for node in self.cluster.nodes:
             await self.links.open(node.name, _ports(node))
+
+    async def close(self) -> None:
+        """Ends the relays. The disks stay until `disks.close`: nodes end in order, and write to them."""
+        await self.links.close()
 
     async def begin(self, kind: str) -> tuple[float, End]:
         """Begins a fault; how long it is to be held, and what ends it."""
         self._taken.clear()
         if kind != TWO:
             return await self._begin(kind)
-        first, second = self._chance.sample(self.kinds(), 2)
+        first, second = self._chance.sample(self.kinds, 2)
         one, end_one = await self._begin(first)
         other, end_other = await self._begin(second)
 
@@ -88,6 +125,8 @@ class Faults:
             if node is None:
                 return 0.0, self._nothing
             return await (self._kill(node) if act == "kill" else self._pause(node))
+        if act == "full":
+            return await self._fill(what.removeprefix("disk of "))
         return await self._disturb(kind)
 
     async def _nothing(self) -> None:
@@ -120,7 +159,7 @@ class Faults:
 
     async def _kill(self, node: Node) -> tuple[float, End]:
         await asyncio.to_thread(self.cluster.kill, node.name)
-        self.links.close_node(node.name)
+        await self.links.close_node(node.name)
 
         async def end() -> None:
             await self.links.open(node.name, _ports(node))
@@ -151,6 +190,52 @@ class Faults:
                 with suppress(OrbitError):
                     await asyncio.to_thread(_call, node.address, request)
 
+    # Disks.
+
+    async def _fill(self, what: str) -> tuple[float, End]:
+        node = await self._choose(what)
+        master = None if node is None else await asyncio.to_thread(self.cluster.master, node.group)
+        if node is None or master is None:
+            return 0.0, self._nothing
+        left = self._chance.randrange(LEFT_BYTES)
+        await asyncio.to_thread(self.disks.fill, node.name, left)
+        ballast = asyncio.ensure_future(self._add_ballast(master.address))
+
+        async def end() -> None:
+            if what == "master":
+                await asyncio.wait({ballast}, timeout=REFUSAL_SECONDS)
+            is_refused = ballast.done() and ballast.result()
+            ballast.cancel()
+            await asyncio.gather(ballast, return_exceptions=True)
+            # Of two faults the other one may have kept messages from it.
+            if what == "master" and not is_refused and len(self._taken) == 1:
+                self._break(
+                    "refused", f"{node.name} took messages, or gave no answer, with {left:,} bytes left"
+                )
+            await asyncio.to_thread(self.disks.free, node.name)
+
+        return self._chance.uniform(*FULL_SECONDS), end
+
+    async def _add_ballast(self, address: str) -> bool:
+        """Sends large messages that nobody reads; true once the broker refuses them for want of room."""
+        pool = ConnectionPool()
+        request = SendMessageV2(
+            "trial-ballast", BALLAST_TOPIC, "TBW102", 1, 0, 0, 0, 0, body=bytes(BALLAST_BYTES)
+        )
+        try:
+            for _ in range(MOST_BALLAST):
+                try:
+                    await pool.call(address, request, 10_000)
+                except BrokerRefused as refused:
+                    if refused.code == ResponseCode.SERVICE_NOT_AVAILABLE:
+                        return True
+                    await asyncio.sleep(SLOW_SECONDS)
+                except NetError:
+                    await asyncio.sleep(SLOW_SECONDS)
+        finally:
+            await pool.close()
+        return False
+
     # Links.
 
     async def _disturb(self, kind: str) -> tuple[float, End]:
@@ -161,7 +246,7 @@ class Faults:
             return 0.0, self._nothing
         slaves = [node.name for at, node in brokers if at == master and node != master]
         names = [node.name for node in self.cluster.nodes if node.kind == "namesrv"]
-        if kind == "cut clients from master":
+        if kind.endswith(" clients") or kind.startswith("cut clients"):
             links = _both(master.name, [CLIENTS])
         elif kind == "cut master from name servers":
             links = _both(master.name, names)
@@ -172,15 +257,21 @@ class Faults:
             links = [(slave, master.name) if way else (master.name, slave) for slave in slaves]
         else:
             links = _both(master.name, slaves)
+        seconds = CUT_SECONDS
         if kind.startswith("slow"):
             self.links.slow_down(SLOW_SECONDS, *links)
+        elif kind.startswith("lossy"):
+            self.links.lose(self._chance.uniform(*LOST_SHARE), *links)
+            seconds = LOSSY_SECONDS
+        elif kind.startswith("broken"):
+            self.links.break_connections(BROKEN_SHARE, *links)
         else:
             self.links.cut(*links)
 
         async def end() -> None:
             self.links.mend()
 
-        return self._chance.uniform(*CUT_SECONDS), end
+        return self._chance.uniform(*seconds), end
 
 
 def _both(name: str, others: list[str]) -> list[Link]:

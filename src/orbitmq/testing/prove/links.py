@@ -1,4 +1,5 @@
-"""Relays on the loopback between the nodes of a cluster and their clients, so that links can be cut.
+"""Relays on the loopback between the nodes of a cluster and their clients, so that links can be cut, be slow,
+lose packets, or break connections.
 
 Every node listens on 127.0.0.1 and is known to all others by the same port of 127.0.0.2, where a relay takes
 its connections. The process at the other end of a connection says who it is from, so each pair of parties
@@ -9,9 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
+import socket
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+
+from orbitmq.net.accepting import stop_accepting
+from orbitmq.testing.prove.packet_loss import lose_packets
 
 ADVERTISED = "127.0.0.2"
 """Address by which the nodes of a relayed cluster know each other, and clients know them."""
@@ -28,14 +34,21 @@ class Links:
     """All links of a cluster. `pids` gives the process of every node at this moment, by its name.
 
     A cut link loses nothing and closes nothing: bytes wait, as in a network that drops all packets and is
-    mended before connections time out.
+    mended before connections time out. On a lossy link the kernel drops packets before TCP sees them, so
+    that they are sent again, later and later.
     """
 
     def __init__(self, pids: Callable[[], Mapping[str, int]]) -> None:
         self._pids = pids
+        # Chance of its own: no seed repeats the pieces in which bytes arrive.
+        self._chance = random.Random()
         self._servers: dict[str, list[asyncio.Server]] = {}
         self._cut: set[Link] = set()
         self._slow: dict[Link, float] = {}
+        self._lossy: dict[Link, float] = {}
+        self._breaking: dict[Link, float] = {}
+        self._arriving: set[tuple[Link, socket.socket]] = set()
+        """The sockets at which the relays receive the bytes of a link."""
         self._changed = asyncio.Event()
         self._carrying: set[asyncio.Task[None]] = set()
 
@@ -47,10 +60,10 @@ class Links:
             await asyncio.start_server(self._serve_at(name, port), ADVERTISED, port) for port in ports
         ]
 
-    def close_node(self, name: str) -> None:
+    async def close_node(self, name: str) -> None:
         """Refuses connections to a node, as the machine of a dead process does."""
         for server in self._servers.pop(name, []):
-            server.close()
+            await stop_accepting(server)
 
     def cut(self, *links: Link) -> None:
         """Bytes on these links wait until they are mended."""
@@ -60,17 +73,33 @@ class Links:
         """Each piece on these links takes that long."""
         self._slow |= dict.fromkeys(links, seconds)
 
+    def lose(self, share: float, *links: Link) -> None:
+        """That share of the packets on these links is lost."""
+        self._lossy |= dict.fromkeys(links, share)
+        for link, arriving in self._arriving:
+            if link in self._lossy:
+                lose_packets(arriving, share)
+
+    def break_connections(self, share: float, *links: Link) -> None:
+        """With that chance a piece on these links breaks off in its middle, and its connection ends there."""
+        self._breaking |= dict.fromkeys(links, share)
+
     def mend(self) -> None:
         """All links carry again what waits in them."""
         self._cut.clear()
         self._slow.clear()
+        self._breaking.clear()
+        for link, arriving in self._arriving:
+            if link in self._lossy:
+                lose_packets(arriving, 0.0)
+        self._lossy.clear()
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
     async def close(self) -> None:
         """Ends all relays."""
         for name in list(self._servers):
-            self.close_node(name)
+            await self.close_node(name)
         for task in self._carrying:
             task.cancel()
         await asyncio.gather(*self._carrying, return_exceptions=True)
@@ -88,6 +117,7 @@ class Links:
     ) -> None:
         onward: asyncio.StreamWriter | None = None
         ways: list[asyncio.Task[None]] = []
+        arriving: set[tuple[Link, socket.socket]] = set()
         try:
             caller = await asyncio.to_thread(self._caller, writer.get_extra_info("peername")[1])
             # A handshake needs both ways.
@@ -95,12 +125,21 @@ class Links:
             await self._carried((name, caller))
             with suppress(OSError):
                 there, onward = await asyncio.open_connection(_REAL, port)
+                arriving = {
+                    ((caller, name), writer.get_extra_info("socket")),
+                    ((name, caller), onward.get_extra_info("socket")),
+                }
+                self._arriving |= arriving
+                for link, at in arriving:
+                    if share := self._lossy.get(link):
+                        lose_packets(at, share)
                 ways = [
                     asyncio.ensure_future(self._carry(reader, onward, (caller, name))),
                     asyncio.ensure_future(self._carry(there, writer, (name, caller))),
                 ]
                 await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            self._arriving -= arriving
             for way in ways:
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
@@ -112,6 +151,9 @@ class Links:
         with suppress(OSError):
             while data := await reader.read(_CHUNK_BYTES):
                 await self._carried(link)
+                if self._chance.random() < self._breaking.get(link, 0.0):
+                    writer.write(data[: self._chance.randrange(len(data))])
+                    return
                 writer.write(data)
                 await writer.drain()
         # The end of a connection does not pass a cut link either.

@@ -23,6 +23,7 @@ RULES = {
     "not delivered": "every acknowledged message was given to the consumer",
     "invented": "nothing is there that nobody sent",
     "order": "acknowledged messages of one sender stand in each queue in the order in which they were sent",
+    "refused": "a master whose disk is full refuses messages with SERVICE_NOT_AVAILABLE",
     "stuck": "when a fault is over, the cluster serves again",
 }
 """Promises, by the name under which a breach is reported."""

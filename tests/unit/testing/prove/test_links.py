@@ -1,4 +1,4 @@
-"""Relays between parties of a cluster: cut, one way only, slow, mended."""
+"""Relays between parties of a cluster: cut, one way only, slow, lossy, breaking off, mended."""
 
 from __future__ import annotations
 
@@ -106,9 +106,44 @@ async def test_a_slow_link_takes_its_time_for_each_piece() -> None:
         assert asyncio.get_running_loop().time() - began >= 0.4
 
 
+async def test_packets_that_a_lossy_link_loses_are_sent_again() -> None:
+    async with echo() as node:
+        reader, writer = await node.connect()
+        writer.write(b"one\n")
+        assert await reader.readline() == b"ONE\n"
+        node.links.lose(1.0, (CLIENTS, "echo"))
+        writer.write(b"two\n")
+        assert await says_nothing(reader)
+        node.links.mend()
+        assert await reader.readline() == b"TWO\n"
+
+
+async def test_a_connection_that_comes_later_loses_packets_too() -> None:
+    async with echo() as node:
+        node.links.lose(1.0, ("echo", CLIENTS))
+        reader, writer = await node.connect()
+        writer.write(b"one\n")
+        assert await says_nothing(reader)
+        node.links.mend()
+        assert await reader.readline() == b"ONE\n"
+
+
+async def test_a_piece_breaks_off_and_the_next_connection_is_whole() -> None:
+    async with echo() as node:
+        reader, writer = await node.connect()
+        node.links.break_connections(1.0, ("echo", CLIENTS))
+        writer.write(b"one\n")
+        with contextlib.suppress(ConnectionResetError):
+            assert len(await reader.read()) < len(b"ONE\n")
+        node.links.mend()
+        reader, writer = await node.connect()
+        writer.write(b"two\n")
+        assert await reader.readline() == b"TWO\n"
+
+
 async def test_a_node_that_is_down_refuses_and_one_that_is_back_does_not() -> None:
     async with echo() as node:
-        node.links.close_node("echo")
+        await node.links.close_node("echo")
         with pytest.raises(ConnectionRefusedError):
             await node.connect()
         await node.links.open("echo", [node.port])
