@@ -107,22 +107,8 @@ def consume(
 
         consumer = PushConsumer(group, namesrv, consume_from_where=where, on_error=on_error, **access.options)
         consumer.subscribe(topic, wanted)
-        printed = 0
         async with consumer:
-            messages = aiter(consumer)
-            while limit is None or printed < limit:
-                try:
-                    message = await _next(messages, refused, None if follow else idle)
-                except TimeoutError:
-                    if not printed and consumer.errors:
-                        raise next(iter(consumer.errors.values())) from None
-                    break
-                if message is None:
-                    break
-                _print(message, as_json)
-                await consumer.ack(message)
-                printed += 1
-        return printed
+            return await _print_messages(consumer, refused, limit, None if follow else idle, as_json=as_json)
 
     # The refusal is the one error line of the command; the client logs it as well.
     handler = logging.StreamHandler()
@@ -134,6 +120,32 @@ def consume(
         return
     if sys.stderr.isatty():
         click.echo(counted(printed, "message"), err=True)
+
+
+async def _print_messages(
+    consumer: PushConsumer,
+    refused: asyncio.Future[None],
+    limit: int | None,
+    idle_seconds: float | None,
+    *,
+    as_json: bool,
+) -> int:
+    """Prints messages and acknowledges them, up to `limit` or the end; gives their number."""
+    printed = 0
+    messages = aiter(consumer)
+    while limit is None or printed < limit:
+        try:
+            message = await _next(messages, refused, idle_seconds)
+        except TimeoutError:
+            if not printed and consumer.errors:
+                raise next(iter(consumer.errors.values())) from None
+            break
+        if message is None:
+            break
+        _print(message, as_json)
+        await consumer.ack(message)
+        printed += 1
+    return printed
 
 
 async def _next(

@@ -120,12 +120,7 @@ def produce(
     """Send messages to a topic. The broker creates it if its options allow that."""
     if body is None and count != 1:
         raise click.UsageError("--count needs --body")
-    own = {}
-    for text in properties:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise click.UsageError(f"--property {text}: expected NAME=VALUE")
-        own[name] = value
+    own = _named_values(properties)
 
     def message(content: bytes) -> Message:
         return Message(
@@ -158,6 +153,17 @@ def produce(
         click.echo(
             f"{counted(sent, 'message')} in {seconds:.1f} s, {sent / max(seconds, 1e-9):.0f}/s", err=True
         )
+
+
+def _named_values(properties: tuple[str, ...]) -> dict[str, str]:
+    """The user properties of --property. Raises click.UsageError."""
+    own = {}
+    for text in properties:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"--property {text}: expected NAME=VALUE")
+        own[name] = value
+    return own
 
 
 async def _send_all(

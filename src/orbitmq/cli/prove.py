@@ -20,6 +20,7 @@ from orbitmq.plurals import counted
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from orbitmq.testing.prove.brokers import Given
     from orbitmq.testing.prove.seeds import Simulated
     from orbitmq.testing.prove.trial import Findings
 
@@ -137,7 +138,6 @@ def prove(
     from orbitmq.cli.settings import broker_settings
     from orbitmq.net.address import DEFAULT_NAMESRV
     from orbitmq.testing.prove.brokers import Given
-    from orbitmq.testing.prove.trial import Trial
 
     # A setting that no broker would start with is the command line's fault: no promise is broken by it.
     broker_settings(ServerFlags(config=config, assignments=assignments), {"namesrvAddr": DEFAULT_NAMESRV})
@@ -161,11 +161,22 @@ def prove(
         with _Bar() if sys.stderr.isatty() else nullcontext(_quiet) as tell:
             code = prove_cluster(plan, seed, tell, as_json)
         ctx.exit(code)
-    given = Given(config, assignments)
+    held = _kill_one_broker(
+        Given(config, assignments), seed, seconds, apache_home if beside else None, as_json=as_json
+    )
+    ctx.exit(ExitCode.DONE if held else ExitCode.FAILED)
+
+
+def _kill_one_broker(
+    given: Given, seed: int, seconds: float, apache_home: Path | None, *, as_json: bool
+) -> bool:
+    """Kills a broker, and Apache's if there is one, and prints the findings; true if promises were kept."""
+    from orbitmq.testing.prove.trial import Trial
+
     found: list[Findings] = []
     with _Bar() if sys.stderr.isatty() else nullcontext(_quiet) as tell:
         found.append(asyncio.run(Trial(given, seed, seconds, tell).on_ours()))
-        if apache_home is not None and beside:
+        if apache_home is not None:
             found.append(asyncio.run(Trial(given, seed, seconds, tell).on_apache(apache_home.absolute())))
     if as_json:
         click.echo(json.dumps([one.to_value() for one in found], indent=2))
@@ -173,8 +184,7 @@ def prove(
         for one in found:
             _print(one)
     ours, *others = found
-    held = ours.is_kept and not any(other.failed for other in others)
-    ctx.exit(ExitCode.DONE if held else ExitCode.FAILED)
+    return ours.is_kept and not any(other.failed for other in others)
 
 
 def _check_cluster_flags(ctx: click.Context, cluster: bool) -> None:

@@ -28,7 +28,7 @@ from orbitmq.broker.auth.policies import (
     shown,
     topic_access,
 )
-from orbitmq.protocol.bodies.auth import AclInfo, Environment, PolicyEntry, PolicyEntryInfo
+from orbitmq.protocol.bodies.auth import AclInfo, Environment, PolicyEntry, PolicyEntryInfo, UserInfo
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.protocol.requests.auth import AuthGetUser
 
@@ -100,7 +100,20 @@ async def _explain(
     config = await broker_config(admin, one.address)
     authenticates = config.get("authenticationEnabled") == "true"
     authorizes = config.get("authorizationEnabled") == "true"
-    what = f"{shown(next(iter(access.actions)))} on {access}"
+    known = None
+    if user and (authenticates or authorizes):
+        known = (await admin.call(one.address, AuthGetUser(user))).body
+    before_rules = _before_rules(one, user, known, authenticates=authenticates, authorizes=authorizes)
+    if before_rules is not None:
+        return before_rules
+    considered, decision = _consider(await rules_of(admin, one.address, user), access, source)
+    return _by_rules(one, user, access, considered, decision)
+
+
+def _before_rules(
+    one: BrokerAt, user: str, known: UserInfo | None, *, authenticates: bool, authorizes: bool
+) -> Explanation | None:
+    """The decision if it follows from the options of the broker or the state of the user, without rules."""
 
     def because(allowed: bool, cause: Cause, sentence: str, advice: str = "") -> Explanation:
         return Explanation(one.name, one.address, allowed, cause, sentence, advice)
@@ -112,7 +125,6 @@ async def _explain(
             f"{one.name} has no access control: anybody may do everything.",
             "Set authenticationEnabled and authorizationEnabled to have rules count.",
         )
-    known = (await admin.call(one.address, AuthGetUser(user))).body if user else None
     if known is None:
         return because(
             False, "NO_USER", f"{one.name} has no user {user}.", f"orbitmq admin user create {user}"
@@ -133,7 +145,18 @@ async def _explain(
         )
     if (known.user_type or "").lower() == "super":
         return because(True, "SUPER_USER", f"{user} is a super user, who may do everything.")
-    considered, decision = _consider(await rules_of(admin, one.address, user), access, source)
+    return None
+
+
+def _by_rules(
+    one: BrokerAt,
+    user: str,
+    access: Access,
+    considered: list[ConsideredRule],
+    decision: Decision | None,
+) -> Explanation:
+    action = shown(next(iter(access.actions)))
+    what = f"{action} on {access}"
     deciding = next((rule for rule in considered if rule.verdict == "decides"), None)
     if deciding is None:
         return Explanation(
@@ -142,8 +165,7 @@ async def _explain(
             False,
             "NO_RULE",
             f"No rule of {user} applies to {what}; without one it is refused.",
-            f"orbitmq admin acl create {user} --resource '{access}' --action "
-            + shown(next(iter(access.actions))).lower(),
+            f"orbitmq admin acl create {user} --resource '{access}' --action {action.lower()}",
             considered,
         )
     rule = f"{deciding.decision} {', '.join(deciding.actions)} on {deciding.resource}"

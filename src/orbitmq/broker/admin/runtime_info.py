@@ -52,13 +52,39 @@ def runtime_info(
     whose queues could fill up: their sizes are 0, `queue_capacities` tells the configured limits.
     `unreplicated` is what no slave has, in bytes and ms; None where no slave is connected.
     """
-    totals = stats.totals
     info: dict[str, object] = {
         "brokerActive": "true",
         "brokerVersionDesc": VERSION_TEXT,
         "bootTimestamp": uptime.boot_ms,
         "startAcceptSendRequestTimeStamp": uptime.accept_sends_from_ms,
         "runtime": _duration(now - uptime.boot_ms),
+        **_traffic(stats),
+        **_storage(store, now),
+        "timerReadBehind": timers.read_behind_ms // 1000,
+        "timerOffsetBehind": timers.offset_behind,
+        "timerCongestNum": timers.pending,
+        "timerEnqueueTps": timers.enqueue_tps,
+        "timerDequeueTps": timers.dequeue_tps,
+    }
+    if unreplicated is not None:
+        info["unreplicatedBytes"], info["unreplicatedTimeMillis"] = unreplicated
+    for path, ratio in store.commit_log_disk_ratios.items():
+        info[f"commitLogDiskRatio_{path}"] = ratio
+    for level, (position, end) in sorted(delay_positions.items()):
+        info[f"scheduleMessageOffset_{level}"] = f"{position},{end}"
+    for pool in ("send", "pull", "litePull", "query", "ack"):
+        info[f"{pool}ThreadPoolQueueSize"] = 0
+        info[f"{pool}ThreadPoolQueueCapacity"] = queue_capacities.get(pool, 0)
+        info[f"{pool}ThreadPoolQueueHeadWaitTimeMills"] = 0
+    info["EndTransactionQueueSize"] = 0
+    info["EndTransactionThreadPoolQueueCapacity"] = queue_capacities.get("endTransaction", 0)
+    return {key: str(value) for key, value in info.items()}
+
+
+def _traffic(stats: BrokerStats) -> dict[str, object]:
+    """Messages that were stored and read, and how long that took."""
+    totals = stats.totals
+    return {
         "msgPutTotalYesterdayMorning": stats.put_yesterday_morning,
         "msgPutTotalTodayMorning": stats.put_today_morning,
         "msgPutTotalTodayNow": totals.put_messages,
@@ -83,6 +109,12 @@ def runtime_info(
         ),
         "putLatency99": f"{_percentile(totals.put_took_counts, 0.99):.2f}",
         "putLatency999": f"{_percentile(totals.put_took_counts, 0.999):.2f}",
+    }
+
+
+def _storage(store: StoreFigures, now: int) -> dict[str, object]:
+    """The extent of the commit log, and the disk below it."""
+    return {
         "dispatchMaxBuffer": 0,
         "dispatchBehindBytes": store.dispatch_behind_bytes,
         "pageCacheLockTimeMills": store.flushing_ms,
@@ -100,25 +132,7 @@ def runtime_info(
             max(0, now - store.unflushed_since_ms) if store.unflushed_since_ms >= 0 else 0
         ),
         "remainTransientStoreBufferNumbs": NO_POOL_BUFFERS,
-        "timerReadBehind": timers.read_behind_ms // 1000,
-        "timerOffsetBehind": timers.offset_behind,
-        "timerCongestNum": timers.pending,
-        "timerEnqueueTps": timers.enqueue_tps,
-        "timerDequeueTps": timers.dequeue_tps,
     }
-    if unreplicated is not None:
-        info["unreplicatedBytes"], info["unreplicatedTimeMillis"] = unreplicated
-    for path, ratio in store.commit_log_disk_ratios.items():
-        info[f"commitLogDiskRatio_{path}"] = ratio
-    for level, (position, end) in sorted(delay_positions.items()):
-        info[f"scheduleMessageOffset_{level}"] = f"{position},{end}"
-    for pool in ("send", "pull", "litePull", "query", "ack"):
-        info[f"{pool}ThreadPoolQueueSize"] = 0
-        info[f"{pool}ThreadPoolQueueCapacity"] = queue_capacities.get(pool, 0)
-        info[f"{pool}ThreadPoolQueueHeadWaitTimeMills"] = 0
-    info["EndTransactionQueueSize"] = 0
-    info["EndTransactionThreadPoolQueueCapacity"] = queue_capacities.get("endTransaction", 0)
-    return {key: str(value) for key, value in info.items()}
 
 
 def human_size(size_bytes: int) -> str:

@@ -59,20 +59,25 @@ def handle_pop_frames(
         ):
             break
         behind = end + 4 + int.from_bytes(data[end : end + 4], "big")
-        if behind > len(data):
+        popped = _pop(pops, data[end:behind], peer, now) if behind <= len(data) else None
+        if popped is None:
             break
-        try:
-            ((command,), _) = decode_frames(data[end:behind], MAX_FRAME_BYTES)
-            if command.code != PopMessage.CODE or command.flag & 3:
-                break
-            peer.version = command.version
-            peer.language = command.language
-            result = pop_message(pops, Call(PopMessage.from_command(command), command, peer), now)
-        except Exception:
-            break  # the general path meets it again, and answers the peer
         end = behind
-        results.append((command, result))
+        results.append(popped)
     if not end:
         return None
     by_code = {AckMessage.CODE: (acknowledged, 0)} if acknowledged else {}
     return HandledFrames(end, b"".join(answers), acknowledged, by_code, durable, deadline, results=results)
+
+
+def _pop(pops: PopTables, frame: bytes, peer: Peer, now: int) -> tuple[Command, Result] | None:
+    """Handles a frame with a pop; None if the general path is to handle it."""
+    try:
+        ((command,), _) = decode_frames(frame, MAX_FRAME_BYTES)
+        if command.code != PopMessage.CODE or command.flag & 3:
+            return None
+        peer.version = command.version
+        peer.language = command.language
+        return command, pop_message(pops, Call(PopMessage.from_command(command), command, peer), now)
+    except Exception:
+        return None  # the general path meets it again, and answers the peer

@@ -62,46 +62,56 @@ def send_reply_message(tables: ReplyTables, call: Call[AnyReply], now: int) -> R
     trace_on = "true" if settings.trace_on else "false"
     properties |= {"MSG_REGION": settings.region_id, "TRACE_ON": trace_on, "PUSH_REPLY_TIME": str(now)}
     text = encode_properties(properties)
-    body = bytes(request.body)
-    push = Answer(
-        producer.connection_id,
-        PushReplyMessageToClient(
-            producer_group=request.producer_group,
-            topic=request.topic,
-            default_topic=request.default_topic,
-            default_topic_queue_nums=request.default_topic_queue_nums,
-            queue_id=queue_id,
-            sys_flag=request.sys_flag,
-            born_timestamp=request.born_timestamp,
-            flag=request.flag,
-            born_host=call.peer.address,
-            store_host=tables.identity.address,
-            store_timestamp=now,
-            properties=text.decode(),
-            reconsume_times=request.reconsume_times or 0,
-            unit_mode=bool(request.unit_mode),
-            body=body,
-        ),
-    )
+    push = Answer(producer.connection_id, _push(tables, call, queue_id, text, now))
     extra = {"MSG_REGION": settings.region_id, "TRACE_ON": trace_on}
 
     def pushed(outcome: Outcome, later: int) -> Result:
         reply = SendReply("0", queue_id, 0, extra=extra)
         if settings.store_reply_message_enable:
-            message = PendingMessage(
-                request.topic, queue_id, request.flag, request.sys_flag, request.born_timestamp,
-                call.peer.host, tables.identity.host, request.reconsume_times or 0, 0, body, text,
-            )  # fmt: skip
-            stored = tables.store.append(message, later)
-            if stored.status is PutStatus.PUT_OK:
-                reply.msg_id = offset_message_id(tables.identity.host, stored.physical_offset)
-                reply.queue_offset = stored.queue_offset
+            _store(tables, call, reply, text, later)
         answer = outcome.answers.get(push)
         if answer is None or answer.code != ResponseCode.SUCCESS:
             raise Refused(ResponseCode.SYSTEM_ERROR, f"push reply message to {asker}fail.", extra)
         return reply
 
     return Wait((push,), now + PUSH_TIMEOUT_MS, pushed)
+
+
+def _push(
+    tables: ReplyTables, call: Call[AnyReply], queue_id: int, properties: bytes, now: int
+) -> PushReplyMessageToClient:
+    """The request that takes a reply to its producer."""
+    request = call.request
+    return PushReplyMessageToClient(
+        producer_group=request.producer_group,
+        topic=request.topic,
+        default_topic=request.default_topic,
+        default_topic_queue_nums=request.default_topic_queue_nums,
+        queue_id=queue_id,
+        sys_flag=request.sys_flag,
+        born_timestamp=request.born_timestamp,
+        flag=request.flag,
+        born_host=call.peer.address,
+        store_host=tables.identity.address,
+        store_timestamp=now,
+        properties=properties.decode(),
+        reconsume_times=request.reconsume_times or 0,
+        unit_mode=bool(request.unit_mode),
+        body=bytes(request.body),
+    )
+
+
+def _store(tables: ReplyTables, call: Call[AnyReply], reply: SendReply, properties: bytes, now: int) -> None:
+    """Stores a reply, and notes in the answer where it is."""
+    request, host = call.request, tables.identity.host
+    message = PendingMessage(
+        request.topic, reply.queue_id, request.flag, request.sys_flag, request.born_timestamp,
+        call.peer.host, host, request.reconsume_times or 0, 0, bytes(request.body), properties,
+    )  # fmt: skip
+    stored = tables.store.append(message, now)
+    if stored.status is PutStatus.PUT_OK:
+        reply.msg_id = offset_message_id(host, stored.physical_offset)
+        reply.queue_offset = stored.queue_offset
 
 
 def _check(tables: ReplyTables, request: AnyReply, now: int) -> int:

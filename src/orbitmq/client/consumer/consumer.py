@@ -323,17 +323,33 @@ class PushConsumer(ConsumerOptions):
         session = Session(self, instance, self._subscriptions, offsets, paused=self._paused)
         session.paused_queues = self._paused_queues
         try:
-            for topic, subscribed in list(self._subscriptions.items()):
-                await instance.routes.refresh(topic)
-                await check_filter(instance, self.group, subscribed.data)
-            if self._closed.is_set():
-                raise NotRunning("the consumer was closed before it had started")
+            await self._check_topics(instance)
         except BaseException:
             await instance.close()
             raise
         if self.trace:
             session.tracer = Tracer(self, instance, "CONSUME")
             session.tracer.start()
+        assignment, consumption = self._join(session)
+        instance.start()
+        consumption.start()
+        await self._first_pass(instance, assignment)
+        for error in session.errors.values():
+            if isinstance(error, NoPermission):
+                await self.close()
+                raise error
+        return self
+
+    async def _check_topics(self, instance: ClientInstance) -> None:
+        """Looks up the routes of all topics, and has brokers read the expressions."""
+        for topic, subscribed in list(self._subscriptions.items()):
+            await instance.routes.refresh(topic)
+            await check_filter(instance, self.group, subscribed.data)
+        if self._closed.is_set():
+            raise NotRunning("the consumer was closed before it had started")
+
+    def _join(self, session: Session) -> tuple[Assignment, ConcurrentConsumption | OrderedConsumption]:
+        """Makes the parts that consume; from now on the consumer counts as started."""
         locks = QueueLocks(session) if self.ordered else None
         assignment = Assignment(session, locks)
         handling = Handling(session)
@@ -342,7 +358,7 @@ class PushConsumer(ConsumerOptions):
             consumption = OrderedConsumption(session, handling, locks)
         else:
             consumption = ConcurrentConsumption(session, handling)
-            instance.tasks.every(
+            session.instance.tasks.every(
                 max(self.consume_timeout_ms / EXPIRY_CHECKS, 10),
                 self._send_back_expired,
                 "messages handled for too long",
@@ -351,8 +367,10 @@ class PushConsumer(ConsumerOptions):
         self._session, self._assignment = session, assignment
         self._consumption, self._handling = consumption, handling
         self._serving = Serving(session, assignment, handling)
-        instance.start()
-        consumption.start()
+        return assignment, consumption
+
+    async def _first_pass(self, instance: ClientInstance, assignment: Assignment) -> None:
+        """Starts the tasks that run until the end, and waits until queues were divided once."""
         instance.tasks.every(
             self.persist_consumer_offset_interval_ms,
             assignment.commit,
@@ -367,11 +385,6 @@ class PushConsumer(ConsumerOptions):
         except BaseException:
             await self.close(0)
             raise
-        for error in session.errors.values():
-            if isinstance(error, NoPermission):
-                await self.close()
-                raise error
-        return self
 
     def _offset_table(self, instance: ClientInstance) -> OffsetTable:
         if self.broadcasting:

@@ -137,21 +137,19 @@ class PullConsumer(ClientOptions):
         filtered = subscription(queue.topic, tags, now_ms())
         address = await self._address(queue, self._suggested.get(queue, MASTER_ID))
         request = PullMessage(
-            self.group,
-            queue.topic,
-            queue.queue_id,
-            offset,
-            max_messages,
-            SUBSCRIPTION_IN_REQUEST | (MAY_BE_HELD if wait_ms > 0 else 0),
-            0,
-            int(wait_ms),
-            0,
-            filtered.sub_string,
-            filtered.expression_type,
-            max_bytes,
-            None,
-            None,
-            queue.broker_name,
+            consumer_group=self.group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=offset,
+            max_msg_nums=max_messages,
+            sys_flag=SUBSCRIPTION_IN_REQUEST | (MAY_BE_HELD if wait_ms > 0 else 0),
+            commit_offset=0,
+            suspend_timeout_millis=int(wait_ms),
+            sub_version=0,
+            subscription=filtered.sub_string,
+            expression_type=filtered.expression_type,
+            max_msg_bytes=max_bytes,
+            broker_name=queue.broker_name,
         )
         try:
             reply = await instance.call(address, request, timeout_ms or wait_ms + 10_000)

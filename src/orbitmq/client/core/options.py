@@ -251,6 +251,16 @@ class ConsumerOptions(ClientOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._check_kind()
+        self._check_ranges()
+        if self.consumer_timeout_when_suspend_ms <= self.broker_suspend_max_time_ms:
+            raise InvalidArgument(
+                f"{type(self).__name__}: consumer_timeout_when_suspend_ms has to be more than "
+                f"broker_suspend_max_time_ms, {self.broker_suspend_max_time_ms}"
+            )
+
+    def _check_kind(self) -> None:
+        """Checks how queues and messages are divided: some options exclude each other."""
         if isinstance(self.allocate_message_queue_strategy, str):
             name = self.allocate_message_queue_strategy
             if name not in STRATEGIES:
@@ -264,6 +274,19 @@ class ConsumerOptions(ClientOptions):
                     f"{type(self).__name__}: ordered=True or broadcasting=True, a consumer is not both"
                 )
             self.instance_name = self.instance_name or SHARED_INSTANCE_NAME
+        if self.dead_letter_policy is not None and self.max_reconsume_times != -1:
+            raise InvalidArgument(
+                f"{type(self).__name__}: max_reconsume_times or dead_letter_policy, which has max_attempts"
+            )
+        if self.max_in_flight_per_key is not None:
+            check_within(self, "max_in_flight_per_key", 1, 1000)
+            if self.ordered:
+                raise InvalidArgument(
+                    f"{type(self).__name__}: max_in_flight_per_key is not for ordered consumers, which "
+                    "handle one message of a queue after the other"
+                )
+
+    def _check_ranges(self) -> None:
         if self.consume_timestamp_ms is not None:
             check_within(self, "consume_timestamp_ms", 0, 2**63 - 1)
         check_within(self, "concurrency", 1, 1000)
@@ -284,23 +307,7 @@ class ConsumerOptions(ClientOptions):
         check_within(self, "consume_timeout_ms", 1, 2**31 - 1)
         check_within(self, "close_timeout_ms", 0, 2**31 - 1)
         check_within(self, "max_reconsume_times", -1, 2**31 - 1)
-        if self.dead_letter_policy is not None and self.max_reconsume_times != -1:
-            raise InvalidArgument(
-                f"{type(self).__name__}: max_reconsume_times or dead_letter_policy, which has max_attempts"
-            )
-        if self.max_in_flight_per_key is not None:
-            check_within(self, "max_in_flight_per_key", 1, 1000)
-            if self.ordered:
-                raise InvalidArgument(
-                    f"{type(self).__name__}: max_in_flight_per_key is not for ordered consumers, which "
-                    "handle one message of a queue after the other"
-                )
         check_within(self, "suspend_current_queue_time_ms", 10, 30_000)
-        if self.consumer_timeout_when_suspend_ms <= self.broker_suspend_max_time_ms:
-            raise InvalidArgument(
-                f"{type(self).__name__}: consumer_timeout_when_suspend_ms has to be more than "
-                f"broker_suspend_max_time_ms, {self.broker_suspend_max_time_ms}"
-            )
 
     @property
     def strategy(self) -> Strategy:

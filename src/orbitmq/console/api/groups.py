@@ -25,7 +25,9 @@ from orbitmq.admin.reading.unread import oldest_unread
 from orbitmq.console.api.endpoint import Call, endpoint
 from orbitmq.console.api.problems import ApiError
 from orbitmq.console.security.roles import Role
+from orbitmq.protocol.bodies.heartbeat import Connection
 from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.bodies.stats import OffsetWrapper
 from orbitmq.protocol.errors import ConsumerNotOnline
 from orbitmq.protocol.names import check_group
 from orbitmq.protocol.remoting.versions import version_name
@@ -221,31 +223,10 @@ async def get_group(call: Call[None, None]) -> GroupDetail:
         progress.in_flight,
         progress.tps,
         [
-            GroupQueue(
-                queue.topic,
-                queue.broker_name,
-                queue.queue_id,
-                one.broker_offset,
-                one.consumer_offset,
-                one.broker_offset - one.consumer_offset,
-                one.pull_offset - one.consumer_offset,
-                one.last_timestamp,
-                owners[queue].client_id if queue in owners else None,
-                oldest.get(queue),
-                _handler_ms(owners.get(queue), queue.topic),
-                _last_error(failures.get(queue.topic)),
-            )
+            _queue(queue, one, owners.get(queue), oldest.get(queue), failures.get(queue.topic))
             for queue, one in progress.queues.items()
         ],
-        [
-            _member(
-                one,
-                connections[one.client_id].client_addr,
-                getattr(connections[one.client_id].language, "name", "-"),
-                version_name(connections[one.client_id].version),
-            )
-            for one in members
-        ],
+        [_member(one, connections[one.client_id]) for one in members],
         len(kinds) > 1,
     )
 
@@ -294,6 +275,29 @@ async def copy_group(call: Call[None, Clone]) -> Cloned:
     return Cloned(name, topics)
 
 
+def _queue(
+    queue: MessageQueue,
+    progress: OffsetWrapper,
+    owner: Member | None,
+    oldest: int | None,
+    failure: Failure | None,
+) -> GroupQueue:
+    return GroupQueue(
+        queue.topic,
+        queue.broker_name,
+        queue.queue_id,
+        progress.broker_offset,
+        progress.consumer_offset,
+        progress.broker_offset - progress.consumer_offset,
+        progress.pull_offset - progress.consumer_offset,
+        progress.last_timestamp,
+        None if owner is None else owner.client_id,
+        oldest,
+        _handler_ms(owner, queue.topic),
+        _last_error(failure),
+    )
+
+
 def _handler_ms(member: Member | None, topic: str) -> float | None:
     handling = None if member is None else member.handling.get(topic)
     if handling is None or not (handling.ok_tps or handling.failed_tps):
@@ -335,13 +339,13 @@ def _name(queue: MessageQueue) -> str:
     return f"{queue.broker_name}/{queue.queue_id}"
 
 
-def _member(one: Member, address: str, language: str, version: str) -> MemberState:
+def _member(one: Member, connection: Connection) -> MemberState:
     handled = [figures for figures in one.handling.values() if figures.ok_tps or figures.failed_tps]
     return MemberState(
         one.client_id,
-        address,
-        language,
-        version,
+        connection.client_addr,
+        getattr(connection.language, "name", "-"),
+        version_name(connection.version),
         one.answered,
         one.ordered,
         one.threads,

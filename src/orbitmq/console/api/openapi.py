@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -14,6 +14,7 @@ from orbitmq.console.api.endpoint import Endpoint
 from orbitmq.console.api.problems import Problem
 
 FILES = ("text/csv", "application/x-ndjson")
+Schema: TypeAlias = "dict[str, Any]"
 REFERENCE = "#/components/schemas/{name}"
 _PATH_PARAMETER = re.compile(r"{(\w+)(?::\w+)?}")
 
@@ -25,42 +26,10 @@ def describe(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     of_kind = iter(schemas)
     paths: dict[str, dict[str, Any]] = {}
     for one in endpoints:
-        operation: dict[str, Any] = {
-            "operationId": one.name,
-            "summary": one.summary,
-            "tags": [one.path.split("/")[4 if one.path.startswith("/api/clusters/{cluster}/") else 2]],
-            "parameters": [
-                *_path_parameters(one.path),
-                *_query_parameters(one.query),
-                *_download_parameters(one.rows),
-            ],
-        }
-        if one.body is not type(None):
-            operation["requestBody"] = {
-                "required": True,
-                "content": {"application/json": {"schema": next(of_kind)}},
-            }
-        content: dict[str, Any] = {}
-        if one.answer is not type(None):
-            media_type = "text/event-stream" if one.is_stream else "application/json"
-            content = {"content": {media_type: {"schema": next(of_kind)}}}
-            if one.rows:
-                content["content"] |= {kind: {"schema": {"type": "string"}} for kind in FILES}
-        operation["responses"] = {
-            "200": {"description": "Done.", **content},
-            "default": {
-                "description": "It was not done, and why.",
-                "content": {"application/problem+json": {"schema": schemas[-1]}},
-            },
-        }
-        if one.is_change and one.role is not None:
-            operation["security"] = [{"session": [], "csrf": []}]
-        elif one.role is not None:
-            operation["security"] = [{"session": []}]
-        if one.role is not None:
-            operation["description"] = f"Needs the role {one.role.title}."
+        body = None if one.body is type(None) else next(of_kind)
+        answer = None if one.answer is type(None) else next(of_kind)
         path = _PATH_PARAMETER.sub(r"{\1}", one.path)
-        paths.setdefault(path, {})[one.method.lower()] = operation
+        paths.setdefault(path, {})[one.method.lower()] = _operation(one, body, answer, schemas[-1])
     return {
         "openapi": "3.1.0",
         "info": {
@@ -77,6 +46,38 @@ def describe(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
             },
         },
     }
+
+
+def _operation(one: Endpoint, body: Schema | None, answer: Schema | None, problem: Schema) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": one.name,
+        "summary": one.summary,
+        "tags": [one.path.split("/")[4 if one.path.startswith("/api/clusters/{cluster}/") else 2]],
+        "parameters": [
+            *_path_parameters(one.path),
+            *_query_parameters(one.query),
+            *_download_parameters(one.rows),
+        ],
+    }
+    if body is not None:
+        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+    content: dict[str, Any] = {}
+    if answer is not None:
+        media_type = "text/event-stream" if one.is_stream else "application/json"
+        content = {"content": {media_type: {"schema": answer}}}
+        if one.rows:
+            content["content"] |= {kind: {"schema": {"type": "string"}} for kind in FILES}
+    operation["responses"] = {
+        "200": {"description": "Done.", **content},
+        "default": {
+            "description": "It was not done, and why.",
+            "content": {"application/problem+json": {"schema": problem}},
+        },
+    }
+    if one.role is not None:
+        operation["security"] = [{"session": [], "csrf": []} if one.is_change else {"session": []}]
+        operation["description"] = f"Needs the role {one.role.title}."
+    return operation
 
 
 def _path_parameters(path: str) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from orbitmq.spark.errors import BadOption
@@ -18,6 +18,10 @@ from orbitmq.spark.lake.errors import LakeError
 from orbitmq.spark.lake.state import LakeState, Schema
 from orbitmq.spark.lake.storage import LakeLocation
 from orbitmq.spark.read.columns import BY_NAME
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import DeltaTable
 
 APP = "orbitmq-archive"
 OLDEST = (1, 5)
@@ -42,7 +46,6 @@ def follow(location: LakeLocation, state: LakeState) -> None:
     import pyarrow as pa
     from deltalake import CommitProperties, DeltaTable, Transaction
     from deltalake.exceptions import DeltaError
-    from deltalake.transaction import AddAction, RemoveAction
 
     if not state.number:
         return
@@ -58,32 +61,9 @@ def follow(location: LakeLocation, state: LakeState) -> None:
         table = DeltaTable(url, storage_options=options)
         if (table.transaction_version(APP) or 0) >= state.number:
             return
-        added_columns = [
-            name for name in schema.names if name not in {one.name for one in table.schema().fields}
-        ]
-        if added_columns:
-            from deltalake import Schema as DeltaSchema
-
-            wider = DeltaSchema.from_arrow(pa.schema([schema.field(name) for name in added_columns]))
-            table.alter.add_columns(list(wider.fields))
-        listed = pa.table(table.get_add_actions()).select(["path"]).column(0).to_pylist()
-        known = {unquote(path): path for path in listed}  # the log has them as URLs
-        actions: list[Any] = [
-            AddAction(
-                path,
-                file.size_bytes,
-                {"topic": file.topic, "date": file.date},
-                file.last_store_ms,
-                True,
-                json.dumps({"numRecords": file.rows}),
-            )
-            for path, file in state.files.items()
-            if path not in known
-        ]
-        now_ms = int(time.time() * 1000)
-        actions += [RemoveAction(path, True, now_ms) for path in known.keys() - state.files.keys()]
+        _add_columns(table, schema)
         table.create_write_transaction(
-            actions,
+            _changes(table, state),
             "append",
             schema,
             ["topic", "date"],
@@ -91,6 +71,41 @@ def follow(location: LakeLocation, state: LakeState) -> None:
         )
     except DeltaError as error:
         raise LakeError(f"the Delta log of {location.url} cannot be written: {error}") from error
+
+
+def _add_columns(table: DeltaTable, schema: pa.Schema) -> None:
+    """Gives the table the columns that the lake has got since."""
+    import pyarrow as pa
+    from deltalake import Schema as DeltaSchema
+
+    present = {one.name for one in table.schema().fields}
+    added = [schema.field(name) for name in schema.names if name not in present]
+    if added:
+        table.alter.add_columns(list(DeltaSchema.from_arrow(pa.schema(added)).fields))
+
+
+def _changes(table: DeltaTable, state: LakeState) -> list[Any]:
+    """Files that the log lacks, and those that it has too many."""
+    import pyarrow as pa
+    from deltalake.transaction import AddAction, RemoveAction
+
+    listed = pa.table(table.get_add_actions()).select(["path"]).column(0).to_pylist()
+    known = {unquote(path): path for path in listed}  # the log has them as URLs
+    added = [
+        AddAction(
+            path,
+            file.size_bytes,
+            {"topic": file.topic, "date": file.date},
+            file.last_store_ms,
+            True,
+            json.dumps({"numRecords": file.rows}),
+        )
+        for path, file in state.files.items()
+        if path not in known
+    ]
+    now_ms = int(time.time() * 1000)
+    removed = [RemoveAction(path, True, now_ms) for path in known.keys() - state.files.keys()]
+    return [*added, *removed]
 
 
 def _columns(recorded: Schema) -> Schema:

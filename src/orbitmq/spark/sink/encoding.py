@@ -73,7 +73,7 @@ class Encoder:
 
     def encode(self, batch: pa.RecordBatch) -> Iterator[Outgoing]:
         """The messages of a batch of rows, in order. Raises BadRow."""
-        options = self._options
+        max_bytes = self._options.max_message_bytes
         identity = self._identity
         prefix = identity.id_prefix if identity else ""
         now = time.time_ns() // 1_000_000
@@ -84,13 +84,8 @@ class Encoder:
             self._row += 1
             if topic not in self._good_topics:
                 self._check_topic(topic, row)
-            if not body:
-                raise BadRow(f"{self._where(row)} has no body: a message has to have one of at least a byte")
-            if len(body) > options.max_message_bytes:
-                raise BadRow(
-                    f"{self._where(row)} is too large: a body of {len(body)} bytes is over maxMessageBytes, "
-                    f"{options.max_message_bytes}"
-                )
+            if not body or len(body) > max_bytes:
+                raise self._unfit_body(row, len(body or b""))
             parts: list[str] = []
             if properties:
                 self._own_properties(properties, parts, row, retried=topic.startswith(RETRY_PREFIX))
@@ -111,18 +106,7 @@ class Encoder:
                 parts.append(f"{WRITE_PROPERTY}\x01{name}")
             parts.append(f"UNIQ_KEY\x01{key}")
             parts.append("WAIT\x01true\x02")
-            text = "\x02".join(parts)
-            if text.count("\x02") != len(parts) or text.count("\x01") != len(parts) or "\x00" in text:
-                raise BadRow(
-                    f"{self._where(row)}: keys, tag, sharding key and properties may not hold the characters "
-                    "U+0000 to U+0002"
-                )
-            encoded = text.encode()
-            if len(encoded) > MAX_PROPERTIES_BYTES:
-                raise BadRow(
-                    f"{self._where(row)} is too large: {len(encoded)} bytes of keys, tag and properties, and "
-                    f"{MAX_PROPERTIES_BYTES} can be stored"
-                )
+            encoded = self._joined(parts, row)
             yield Outgoing(
                 topic,
                 sharding_key or None,
@@ -134,6 +118,30 @@ class Encoder:
                 name.encode(),
                 None if delay is None else _waits_in(delay),
             )
+
+    def _unfit_body(self, row: int, size_bytes: int) -> BadRow:
+        if not size_bytes:
+            return BadRow(f"{self._where(row)} has no body: a message has to have one of at least a byte")
+        return BadRow(
+            f"{self._where(row)} is too large: a body of {size_bytes} bytes is over maxMessageBytes, "
+            f"{self._options.max_message_bytes}"
+        )
+
+    def _joined(self, parts: list[str], row: int) -> bytes:
+        """The property string of its entries. Raises BadRow where it cannot be stored."""
+        text = "\x02".join(parts)
+        if text.count("\x02") != len(parts) or text.count("\x01") != len(parts) or "\x00" in text:
+            raise BadRow(
+                f"{self._where(row)}: keys, tag, sharding key and properties may not hold the characters "
+                "U+0000 to U+0002"
+            )
+        encoded = text.encode()
+        if len(encoded) > MAX_PROPERTIES_BYTES:
+            raise BadRow(
+                f"{self._where(row)} is too large: {len(encoded)} bytes of keys, tag and properties, and "
+                f"{MAX_PROPERTIES_BYTES} can be stored"
+            )
+        return encoded
 
     def _own_properties(
         self, properties: list[tuple[str, str | None]], parts: list[str], row: int, *, retried: bool

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +14,9 @@ from orbitmq.spark.lake.errors import LakeError
 from orbitmq.spark.lake.lake import load
 from orbitmq.spark.lake.storage import LakeLocation
 from orbitmq.spark.lake.writing import ParquetForm
+
+if TYPE_CHECKING:
+    from orbitmq.spark.jobs.archive.running import ArchiveResult
 
 EXAMPLES = """\
 orbitmq job archive --topic orders --topic payments --lake ./lake
@@ -127,17 +131,7 @@ def archive(
     location = lake_location(lake, storage)
     if status:
         return holdings(location)
-    if (topics and pattern) or not (topics or pattern or store):
-        raise click.UsageError("give --topic (once or more), or --pattern; --store needs neither")
-    if bool(store) != bool(broker_name):
-        raise click.UsageError("--store and --broker-name go together: queues are told apart by broker")
-    if store and follow:
-        raise click.UsageError("--follow is for brokers: files are read as they are now")
-    if pattern is not None:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise click.UsageError(f"--pattern {pattern}: {error}") from None
+    _check_source(topics, pattern, store, broker_name, follow)
     from orbitmq.spark.jobs.archive.running import ArchiveOptions, run
 
     done = run(
@@ -161,8 +155,33 @@ def archive(
         ),
         ui,
     )
-    if setup.dry_run:
-        if store:
+    return _summary(done, dry_run=setup.dry_run, of_files=bool(store))
+
+
+def _check_source(
+    topics: tuple[str, ...],
+    pattern: str | None,
+    store: str | None,
+    broker_name: str | None,
+    follow: float | None,
+) -> None:
+    """Raises click.UsageError for flags that do not name one source of messages."""
+    if (topics and pattern) or not (topics or pattern or store):
+        raise click.UsageError("give --topic (once or more), or --pattern; --store needs neither")
+    if bool(store) != bool(broker_name):
+        raise click.UsageError("--store and --broker-name go together: queues are told apart by broker")
+    if store and follow:
+        raise click.UsageError("--follow is for brokers: files are read as they are now")
+    if pattern is not None:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise click.UsageError(f"--pattern {pattern}: {error}") from None
+
+
+def _summary(done: ArchiveResult, *, dry_run: bool, of_files: bool) -> Facts:
+    if dry_run:
+        if of_files:
             return Facts({"bytes of log to read": done.planned_bytes})
         return Facts({"messages to archive": done.planned, "lost": done.lost})
     return Facts(

@@ -45,6 +45,24 @@ def bad_units(
     """
     from pyspark.sql import functions as sf
 
+    plain = units.where(~sf.col("topic").startswith(LMQ_PREFIX))
+    both = _units_beside_records(plain, records, rebuilt_from_ms or {})
+    return _union(
+        _findings(plain.where("problem is not null"), "queues", ERROR, sf.col("problem")),
+        *_wrong_units(both),
+        *_missing_units(both, plain),
+    )
+
+
+def _units_beside_records(
+    units: DataFrame, records: DataFrame, rebuilt_from_ms: Mapping[str, int]
+) -> DataFrame:
+    """Each sound record beside the unit that points to its place; either of them may be missing.
+
+    Beside both is how far their store's log and units go.
+    """
+    from pyspark.sql import functions as sf
+
     sound = records.where("problem is null and not isBatch").select(
         "store",
         "physicalOffset",
@@ -56,16 +74,7 @@ def bad_units(
         "storedAtMs",
         sf.lit(True).alias("is"),
     )
-    plain = units.where(~sf.col("topic").startswith(LMQ_PREFIX))
-    misshapen = _findings(plain.where("problem is not null"), "queues", ERROR, sf.col("problem"))
-    extent = records.groupBy("store").agg(
-        sf.min("physicalOffset").alias("log_begin"),
-        sf.max(sf.col("physicalOffset") + sf.when(sf.isnull("problem"), sf.col("size")).otherwise(0)).alias(
-            "log_end"
-        ),
-    )
-    reached = plain.groupBy("store").agg(sf.max("physicalOffset").alias("reached"))
-    u = plain.select(
+    pointing = units.select(
         "store",
         "physicalOffset",
         sf.col("topic").alias("u_topic"),
@@ -75,12 +84,23 @@ def bad_units(
         sf.col("tagsCode").alias("u_code"),
         sf.col("file").alias("u_file"),
     )
-    both = (
-        sound.join(u, ["store", "physicalOffset"], "full_outer")
-        .join(sf.broadcast(_rebuilt(units.sparkSession, rebuilt_from_ms or {})), "store", "left")
+    record_end = sf.col("physicalOffset") + sf.when(sf.isnull("problem"), sf.col("size")).otherwise(0)
+    extent = records.groupBy("store").agg(
+        sf.min("physicalOffset").alias("log_begin"), sf.max(record_end).alias("log_end")
+    )
+    reached = units.groupBy("store").agg(sf.max("physicalOffset").alias("reached"))
+    return (
+        sound.join(pointing, ["store", "physicalOffset"], "full_outer")
+        .join(sf.broadcast(_rebuilt(units.sparkSession, rebuilt_from_ms)), "store", "left")
         .join(sf.broadcast(extent), "store", "left")
         .join(sf.broadcast(reached), "store", "left")
     )
+
+
+def _wrong_units(both: DataFrame) -> list[DataFrame]:
+    """Units that point beyond the log, to no record, or to one of another message."""
+    from pyspark.sql import functions as sf
+
     at_unit = both.where("u_topic is not null").select(
         "*",
         sf.col("u_topic").alias("f_topic"),
@@ -90,36 +110,39 @@ def bad_units(
     beyond = at_unit.where("`is` is null and physicalOffset >= coalesce(log_end, 0)")
     dangling = at_unit.where("`is` is null and physicalOffset >= log_begin and physicalOffset < log_end")
     differs = at_unit.where(sf.col("is") & ~_same())
+    return [
+        _of_units(beyond, sf.lit("points beyond the end of the log")),
+        _of_units(dangling, sf.lit("points to where no sound record begins")),
+        _of_units(differs, _difference()),
+    ]
+
+
+def _missing_units(both: DataFrame, units: DataFrame) -> list[DataFrame]:
+    """Records to which no unit points, though the units of their store go beyond them."""
+    from pyspark.sql import functions as sf
+
     lost = both.where(
         "u_topic is null and physicalOffset <= reached"
         " and (rebuiltFromMs is null or storedAtMs < rebuiltFromMs)"
-    ).join(plain.select("store", "topic").distinct(), ["store", "topic"], "left_semi")
+    ).join(units.select("store", "topic").distinct(), ["store", "topic"], "left_semi")
     elsewhere = lost.alias("l").join(
-        plain.select(
+        units.select(
             "store", "topic", "queueId", "queueOffset", sf.col("physicalOffset").alias("other"), "file"
         ),
         ["store", "topic", "queueId", "queueOffset"],
         "left",
     )
-    return _union(
-        misshapen,
-        _of_units(beyond, sf.lit("points beyond the end of the log")),
-        _of_units(dangling, sf.lit("points to where no sound record begins")),
-        _of_units(differs, _difference()),
+    replaced = sf.concat(
+        sf.lit("its queue has the record at "),
+        sf.col("other").cast("string"),
+        sf.lit(" in this place: the topic was made anew, or the unit is wrong"),
+    )
+    return [
         _findings(
             elsewhere.where("other is null"), "queues", ERROR, sf.lit("the record has no unit in its queue")
         ),
-        _findings(
-            elsewhere.where("other is not null"),
-            "queues",
-            WARNING,
-            sf.concat(
-                sf.lit("its queue has the record at "),
-                sf.col("other").cast("string"),
-                sf.lit(" in this place: the topic was made anew, or the unit is wrong"),
-            ),
-        ),
-    )
+        _findings(elsewhere.where("other is not null"), "queues", WARNING, replaced),
+    ]
 
 
 def _rebuilt(spark: SparkSession, rebuilt_from_ms: Mapping[str, int]) -> DataFrame:

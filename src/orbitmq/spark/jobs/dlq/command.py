@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from orbitmq.admin.output import Column, Facts, Result, Rows
 from orbitmq.plurals import counted
 from orbitmq.spark.jobs.dlq.dead_letters import PATTERN
 from orbitmq.spark.jobs.job import JobSetup, JobUi, job
+
+if TYPE_CHECKING:
+    from orbitmq.spark.jobs.dlq.running import DlqResult
 
 EXAMPLES = """\
 orbitmq job dlq --report dlq.html
@@ -72,17 +77,27 @@ def dlq(
         ui,
     )
     if redrive:
-        return Facts(
-            {
-                "letters": done.letters,
-                "would send" if setup.dry_run else "selected": done.selected,
-                "nowhere to send": done.homeless,
-                "sent": done.sent,
-                "already there": done.already_there,
-                "carried on": ", ".join(done.carried_on) or None,
-                "run": done.run,
-            }
-        )
+        return _redriven(done, dry_run=setup.dry_run)
+    kept = f", {done.kept} new in the lake" if lake is not None else ""
+    return _groups(done, f"{counted(done.letters, 'letter')}{kept}")
+
+
+def _redriven(done: DlqResult, *, dry_run: bool) -> Facts:
+    return Facts(
+        {
+            "letters": done.letters,
+            "would send" if dry_run else "selected": done.selected,
+            "nowhere to send": done.homeless,
+            "sent": done.sent,
+            "already there": done.already_there,
+            "carried on": ", ".join(done.carried_on) or None,
+            "run": done.run,
+        }
+    )
+
+
+def _groups(done: DlqResult, note: str) -> Rows:
+    """Dead letters by topic, group and reason."""
     columns = (
         Column("originTopic", "Original topic"),
         Column("group", "Group"),
@@ -104,5 +119,4 @@ def dlq(
         )
         for row in done.groups
     ]
-    kept = f", {done.kept} new in the lake" if lake is not None else ""
-    return Rows(columns, rows, f"{counted(done.letters, 'letter')}{kept}")
+    return Rows(columns, rows, note)

@@ -27,9 +27,10 @@ from orbitmq.spark.lake.errors import LakeError
 from orbitmq.spark.lake.lake import load
 from orbitmq.spark.lake.state import LakeState
 from orbitmq.spark.lake.storage import LakeLocation
-from orbitmq.spark.read.cluster import Cluster
+from orbitmq.spark.read.cluster import Bounds, Cluster
 from orbitmq.spark.read.columns import BY_NAME
 from orbitmq.spark.read.options import ReadOptions
+from orbitmq.spark.read.planning import Queue
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -109,6 +110,37 @@ def run(options: SearchOptions, ui: JobUi = QUIET) -> SearchResult:
 
 def _search(options: SearchOptions, ui: JobUi, kept: Checkpoint | None) -> SearchResult:
     state = LakeState() if options.lake is None else load(options.lake.open())
+    topics = _topics_to_search(options, state)
+    result = SearchResult([])
+    found: list[Found] = []
+    index_answered = False
+    bounds: Bounds = {}
+    if options.live:
+        read = ReadOptions.parse({**options.setup.source_options, "subscribe": ",".join(topics)})
+        with Cluster(read.namesrv, read.connecting) as cluster:
+            queues = _queues_to_search(cluster, options, topics, state)
+            bounds = cluster.bounds(queues)
+            if _indexed(options.wanted) and not options.scan:
+                found, is_whole = _of_index(cluster, queues, options.wanted)
+                # Without any answer nobody knows whether there was an index.
+                index_answered = is_whole and bool(found)
+                result.places += ("index",)
+    reads_topics = options.live and not index_answered
+    if options.lake is not None or reads_topics:
+        with options.setup.session("search") as spark, ui.spark_progress(spark, "searching"):
+            if options.lake is not None and (state.number or not options.live):
+                found = _of_lake(spark, options, state, topics, result, kept) + found
+                result.places = ("lake", *result.places)
+            if reads_topics:
+                found += _of_topics(spark, options, behind_the_lake(bounds, state), kept)
+                result.places += ("topic",)
+    result.messages = once(found, options.limit)
+    result.cut = len(result.messages) == options.limit
+    return result
+
+
+def _topics_to_search(options: SearchOptions, state: LakeState) -> tuple[str, ...]:
+    """Topics asked for, or all of the lake. Raises LakeError, BadOption."""
     if options.lake is not None and not state.number and not (options.live and options.topics):
         raise LakeError(f"{options.lake.url} holds no lake: `orbitmq job archive` makes one")
     topics = options.topics or tuple(state.topics)
@@ -117,50 +149,37 @@ def _search(options: SearchOptions, ui: JobUi, kept: Checkpoint | None) -> Searc
     not_held = [topic for topic in topics if topic not in state.topics]
     if not_held and not options.live:
         raise BadOption(f"the lake has no topic {', '.join(not_held)}")
-    result = SearchResult([])
-    answered: set[str] = set()
+    return topics
+
+
+def _queues_to_search(
+    cluster: Cluster, options: SearchOptions, topics: tuple[str, ...], state: LakeState
+) -> list[Queue]:
+    """Queues of the topics. Raises BadOption for a topic that neither a broker nor the lake has."""
+    by_topic = {topic: cluster.queues_of(topic) for topic in topics}
+    missing = [topic for topic in topics if topic not in state.topics and not by_topic[topic]]
+    if missing:
+        where = "no broker has" if options.lake is None else "neither a broker nor the lake has"
+        raise BadOption(f"{where} a topic {', '.join(missing)}")
+    return [queue for of_it in by_topic.values() for queue in of_it or ()]
+
+
+def _of_index(cluster: Cluster, queues: list[Queue], wanted: Wanted) -> tuple[list[Found], bool]:
+    """Messages that the brokers' indexes name; true if the indexes name all there are."""
+    answer = by_index(
+        cluster,
+        queues,
+        COLUMNS,
+        key=wanted.key,
+        message_id=wanted.message_id,
+        begin_ms=wanted.since_ms or 0,
+        end_ms=wanted.until_ms or END_OF_TIME_MS,
+    )
     found: list[Found] = []
-    needs_spark = options.lake is not None
-    bounds = {}
-    if options.live:
-        read = ReadOptions.parse({**options.setup.source_options, "subscribe": ",".join(topics)})
-        with Cluster(read.namesrv, read.connecting) as cluster:
-            by_topic = {topic: cluster.queues_of(topic) for topic in topics}
-            missing = [topic for topic in not_held if not by_topic[topic]]
-            if missing:
-                where = "no broker has" if options.lake is None else "neither a broker nor the lake has"
-                raise BadOption(f"{where} a topic {', '.join(missing)}")
-            queues = [queue for of_it in by_topic.values() for queue in of_it or ()]
-            bounds = cluster.bounds(queues)
-            if _indexed(options.wanted) and not options.scan:
-                found_by_index = by_index(
-                    cluster,
-                    queues,
-                    COLUMNS,
-                    key=options.wanted.key,
-                    message_id=options.wanted.message_id,
-                    begin_ms=options.wanted.since_ms or 0,
-                    end_ms=options.wanted.until_ms or END_OF_TIME_MS,
-                )
-                for broker_name, batch in found_by_index.batches:
-                    rows = (_with_broker(row, broker_name) for row in batch.to_pylist())
-                    found += [one for one in _found(rows, "index") if _is(one, options.wanted)]
-                # Without any answer nobody knows whether there was an index.
-                if found_by_index.is_whole and found:
-                    answered.add("index")
-                result.places += ("index",)
-        needs_spark = needs_spark or "index" not in answered
-    if needs_spark:
-        with options.setup.session("search") as spark, ui.spark_progress(spark, "searching"):
-            if options.lake is not None and (state.number or not options.live):
-                found = _of_lake(spark, options, state, topics, result, kept) + found
-                result.places = ("lake", *result.places)
-            if options.live and "index" not in answered:
-                found += _of_topics(spark, options, behind_the_lake(bounds, state), kept)
-                result.places += ("topic",)
-    result.messages = once(found, options.limit)
-    result.cut = len(result.messages) == options.limit
-    return result
+    for broker_name, batch in answer.batches:
+        rows = (_with_broker(row, broker_name) for row in batch.to_pylist())
+        found += [one for one in _found(rows, "index") if _is(one, wanted)]
+    return found, answer.is_whole
 
 
 def _indexed(wanted: Wanted) -> bool:
