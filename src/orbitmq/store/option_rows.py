@@ -16,7 +16,7 @@ from orbitmq.options import (
     refused,
     without_effect,
 )
-from orbitmq.protocol.delay_levels import delays_ms
+from orbitmq.protocol.delay_levels import DEFAULT_DELAY_LEVELS, delays_ms
 
 _OWNER = "MessageStoreConfig"
 
@@ -214,7 +214,7 @@ class StoreSettings(Settings, owner="MessageStoreConfig"):
 
     # Delayed messages.
     message_delay_level: str = option(
-        "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
+        DEFAULT_DELAY_LEVELS,
         "Delays of levels 1, 2, 3 ...: numbers with s, m, h or d, separated by blanks.",
     )
     flush_delay_offset_interval: Long = option(
