@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from orbitmq.store.acceptance import Acceptance
 from orbitmq.store.flushing import Flushing
 from orbitmq.store.options import StoreOptions
-from orbitmq.store.periodic import PeriodicTask
+from orbitmq.store.periodic import PeriodicTask, TaskThread
 from orbitmq.store.structures import Structures
 from orbitmq.store.timer.current import CurrentTimers
 
@@ -25,49 +26,39 @@ def periodic_tasks(
     """The tasks, with the threads that they belong to."""
     commit_log, index, arrivals = structures.log, structures.index, structures.arrivals
 
-    def while_open(run: Callable[[int], object]) -> Callable[[int], None]:
-        def task(now_ms: int) -> None:
-            if not acceptance.is_closed:
-                run(now_ms)
-
-        return task
+    def task(
+        name: str,
+        interval_ms: int,
+        run: Callable[[int], object],
+        thread: TaskThread = "periodic",
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> PeriodicTask:
+        run = partial(_run_while_open, acceptance, run)
+        return PeriodicTask(name, interval_ms, run, in_thread=True, thread=thread, is_wanted=is_wanted)
 
     tasks = [
-        PeriodicTask(
-            "flush",
-            options.flush_interval_commit_log,
-            while_open(flushing.run),
-            in_thread=True,
-            thread="flush",
-        ),
-        PeriodicTask(
+        task("flush", options.flush_interval_commit_log, flushing.run, "flush"),
+        task(
             "reserve",
             RESERVE_INTERVAL_MS,
-            while_open(lambda now_ms: commit_log.reserve_ahead()),
-            in_thread=True,
-            thread="reserve",
-            is_wanted=lambda: commit_log.wants_room or commit_log.is_without_room,
+            lambda _: commit_log.reserve_ahead(),
+            "reserve",
+            lambda: commit_log.wants_room or commit_log.is_without_room,
         ),
-        PeriodicTask(
-            "write queues",
-            options.flush_interval_consume_queue,
-            while_open(structures.checkpointing.run),
-            in_thread=True,
-        ),
-        PeriodicTask(
+        task("write queues", options.flush_interval_consume_queue, structures.checkpointing.run),
+        task(
             "index",
             INDEX_INTERVAL_MS,
-            while_open(lambda now_ms: index.build(arrivals.end_of_log, now_ms)),
-            in_thread=True,
+            lambda now_ms: index.build(arrivals.end_of_log, now_ms),
             is_wanted=lambda: index.behind(arrivals.end_of_log) > 0,
         ),
-        PeriodicTask(
-            "retention", options.clean_resource_interval, while_open(structures.retention.run), in_thread=True
-        ),
+        task("retention", options.clean_resource_interval, structures.retention.run),
     ]
     if timers.files is not None:
-        flush_timers = PeriodicTask(
-            "flush timers", options.timer_flush_interval_ms, lambda now_ms: timers.flush(), in_thread=True
-        )
-        tasks.insert(0, flush_timers)
+        tasks.insert(0, task("flush timers", options.timer_flush_interval_ms, lambda _: timers.flush()))
     return tasks
+
+
+def _run_while_open(acceptance: Acceptance, run: Callable[[int], object], now_ms: int) -> None:
+    if not acceptance.is_closed:
+        run(now_ms)

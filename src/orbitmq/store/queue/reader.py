@@ -111,16 +111,8 @@ class QueueReader:
             return None
         options = self._options
         max_count = max(max_count, 1)
-        limits = (
-            options.max_transfer_bytes_on_message_in_memory,
-            options.max_transfer_count_on_message_in_memory,
-            options.max_transfer_bytes_on_message_in_disk,
-            options.max_transfer_count_on_message_in_disk,
-        )
         if bulk:
             max_count = min(max_count, MAX_BULK_COUNT)
-            most = limits[0] if room is None else min(limits[0], room)
-            limits = (most, max_count, most, max_count)
         if not 0 < max_bytes < MAX_PULL_BYTES:
             max_bytes = MAX_PULL_BYTES
         picks = accept
@@ -136,13 +128,29 @@ class QueueReader:
             accept.matches if isinstance(accept, MessageFilter) else None,
             max_count,
             max_bytes,
-            limits,
+            self._bulk_limits(max_count, room) if bulk else self._limits(),
             whole=options.enabled_append_prop_crc,
             memory_bytes=self.memory_bytes,
             units_per_file=self._units_per_file,
             files=options.travel_cq_file_num_when_get_message,
             most_units=options.max_filter_message_size // UNIT_BYTES,
         )
+
+    def _limits(self) -> tuple[int, int, int, int]:
+        """The most bytes and messages of recent messages, and of old ones, in one answer."""
+        options = self._options
+        return (
+            options.max_transfer_bytes_on_message_in_memory,
+            options.max_transfer_count_on_message_in_memory,
+            options.max_transfer_bytes_on_message_in_disk,
+            options.max_transfer_count_on_message_in_disk,
+        )
+
+    def _bulk_limits(self, max_count: int, room: int | None) -> tuple[int, int, int, int]:
+        most = self._options.max_transfer_bytes_on_message_in_memory
+        if room is not None:
+            most = min(most, room)
+        return most, max_count, most, max_count
 
     def read(self, cursor: QueueCursor, queue_offset: int, into: bytearray | None = None) -> GetResult | None:
         """The messages from a queue offset on; with `into` None where not all has room there."""

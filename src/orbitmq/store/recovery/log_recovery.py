@@ -376,11 +376,26 @@ class Recovery:
 
     def _dispatch(self, record: ScannedRecord) -> None:
         """Gives a record its unit, unless its queue has it."""
-        physical_offset, size, queue_id, queue_offset, store_timestamp, sys_flag, topic, code, properties = (
-            record
-        )
+        physical_offset, size, queue_id, queue_offset, stored_ms, sys_flag, topic, code, properties = record
         if sys_flag & 0xC in (0x4, 0xC) or sys_flag & INNER_BATCH or topic in self._table.batch_topics:
             return
+        queue = self._queue_without(physical_offset, topic, queue_id, queue_offset)
+        if queue is None or (self._only is not None and queue not in self._only):
+            return
+        if queue_offset > queue.max_offset and not self._reach(queue, physical_offset, queue_offset):
+            return
+        if queue.is_schedule:
+            code = due_time(properties, stored_ms, self._delays)
+        queue.tail += UNIT.pack(physical_offset, size, code)
+        queue.max_offset = queue.visible = queue.announced = queue_offset + 1
+        queue.last_unit_end = physical_offset + size
+        self.found.rebuilt_units += 1
+        self._pending += 1
+
+    def _queue_without(
+        self, physical_offset: int, topic: str, queue_id: int, queue_offset: int
+    ) -> ConsumeQueue | None:
+        """The queue of a record whose unit it lacks; None where it has it, or is not to get it now."""
         queue = self._table.find(topic, queue_id)
         if queue is None:
             queue_checkpoint = self.queue_checkpoint
@@ -391,46 +406,43 @@ class Recovery:
             ):
                 # The queue checkpoint names every queue of that time: its topic was deleted, or the record is
                 # damaged.
-                return
-            queue = self._table.make(topic, queue_id, queue_offset)
-        elif queue in self._gaps:
-            return  # it is read once more
-        elif queue_offset < queue.max_offset:
-            if queue_offset < queue.min_offset and self._lacks_its_first(queue, physical_offset):
-                log.warning("%s lacks its first units: they are taken from the log", queue)
-                self._start_over(queue)
-                self._gaps.add(queue)
-            return
-        if self._only is not None and queue not in self._only:
-            return
-        if queue_offset > queue.max_offset:
-            is_written = not queue.tail and queue.written_to == queue.max_offset
-            if is_written and queue.max_offset == queue.min_offset:
-                # Nothing of it is left but later messages: it begins here.
-                self._begin_at(queue, queue_offset)
-            elif not self._may_be_lost(queue, physical_offset, queue_offset):
-                self._note_damage(physical_offset, f"the queue offset {queue_offset} cannot be")
-                return
-            elif not self._fill_gaps:
-                self._gaps.add(queue)
-                return
-            elif is_written and queue.last_unit_end <= self._log.min_physical:
-                # Retention has taken all that its files know of, and a power cut the files behind.
-                self._start_over(queue)
-                self._begin_at(queue, queue_offset)
-            else:
-                missing = queue_offset - queue.max_offset
-                log.error("%s: the log lacks %d of its messages", queue, missing)
-                queue.tail += BLANK_UNIT * missing
-                queue.max_offset += missing
-                self.found.lost_units += missing
-        if queue.is_schedule:
-            code = due_time(properties, store_timestamp, self._delays)
-        queue.tail += UNIT.pack(physical_offset, size, code)
-        queue.max_offset = queue.visible = queue.announced = queue_offset + 1
-        queue.last_unit_end = physical_offset + size
-        self.found.rebuilt_units += 1
-        self._pending += 1
+                return None
+            return self._table.make(topic, queue_id, queue_offset)
+        if queue in self._gaps:
+            return None  # it is read once more
+        if queue_offset >= queue.max_offset:
+            return queue
+        if queue_offset < queue.min_offset and self._lacks_its_first(queue, physical_offset):
+            log.warning("%s lacks its first units: they are taken from the log", queue)
+            self._start_over(queue)
+            self._gaps.add(queue)
+        return None
+
+    def _reach(self, queue: ConsumeQueue, physical_offset: int, queue_offset: int) -> bool:
+        """Makes a queue end at the offset of a record further on. False if the record gets no unit now: its
+        offset is damaged, or the queue is read once more.
+        """
+        is_written = not queue.tail and queue.written_to == queue.max_offset
+        if is_written and queue.max_offset == queue.min_offset:
+            # Nothing of it is left but later messages: it begins here.
+            self._begin_at(queue, queue_offset)
+        elif not self._may_be_lost(queue, physical_offset, queue_offset):
+            self._note_damage(physical_offset, f"the queue offset {queue_offset} cannot be")
+            return False
+        elif not self._fill_gaps:
+            self._gaps.add(queue)
+            return False
+        elif is_written and queue.last_unit_end <= self._log.min_physical:
+            # Retention has taken all that its files know of, and a power cut the files behind.
+            self._start_over(queue)
+            self._begin_at(queue, queue_offset)
+        else:
+            missing = queue_offset - queue.max_offset
+            log.error("%s: the log lacks %d of its messages", queue, missing)
+            queue.tail += BLANK_UNIT * missing
+            queue.max_offset += missing
+            self.found.lost_units += missing
+        return True
 
     def _begin_at(self, queue: ConsumeQueue, queue_offset: int) -> None:
         set_end(queue, queue_offset)

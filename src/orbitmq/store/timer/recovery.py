@@ -231,9 +231,13 @@ class TimerRecovery:
                 "the timer log ends at %d instead of %d: what waits is read from the topic %s again",
                 position, flushed, TIMER_TOPIC,
             )  # fmt: skip
-            start.passed_to = max(start.passed_to, start.queue_offset)
-            start.queue_offset = self.queue_min
-            start.known = frozenset(waiting | known)
+            self._take_in_again(start, waiting | known)
+
+    def _take_in_again(self, start: TimerStart, known: set[int]) -> None:
+        """Begins with the first message of the timer topic; those at `known` offsets have units."""
+        start.passed_to = max(start.passed_to, start.queue_offset)
+        start.queue_offset = self.queue_min
+        start.known = frozenset(known)
 
     def _flushed(self) -> int:
         if self.check.mark is not None:
