@@ -115,7 +115,7 @@ class World:
         self.store = MemoryStore()
         links = Links()
         self.promise = Promise(self.settings, self.store, links)
-        self.replication = Replication(self.settings, self.store, links)
+        self.replication = Replication(self.settings, self.store, links, NOW)
         self.role_requests = RoleRequests()
         self.topics = TopicTable(self.identity, self.settings, self.dirty_tables, NOW)
         self.groups = GroupTable(self.settings, self.dirty_tables, NOW)

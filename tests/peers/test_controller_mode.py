@@ -23,6 +23,7 @@ from orbitmq.protocol.errors import BrokerRefused, ControllerNotLeader, OrbitErr
 from orbitmq.protocol.requests.controller import ControllerElectMaster, ControllerGetReplicaInfo
 from orbitmq.protocol.requests.ha import ExchangeBrokerHaInfo, GetBrokerEpochCache, NotifyBrokerRoleChanged
 from orbitmq.protocol.requests.send import SendMessage, SendReply
+from orbitmq.protocol.requests.topic import UpdateAndCreateTopic
 from orbitmq.server.controller.server import ControllerServer
 from orbitmq.server.controller.stores import open_store
 from orbitmq.server.errors import StartError
@@ -156,6 +157,24 @@ async def test_the_first_broker_is_master_and_the_second_is_in_sync(group: Group
     assert [(entry.epoch, entry.start_offset) for entry in cache.epoch_list] == [(1, 0)]
     with pytest.raises(BrokerRefused):
         await group.send(second, b"a slave takes nothing")
+
+
+async def test_a_change_is_answered_once_the_slave_that_may_be_the_next_master_has_it(group: Group) -> None:
+    first, second = await two(group, syncBrokerMetadataPeriod=3_600_000)
+
+    async def make(topic: str) -> None:
+        request = UpdateAndCreateTopic(topic, "TBW102", 4, 4, 6, "SINGLE_TAG", False)
+        await group.pool.call(first.address, request, 30_000)
+
+    # Behind the first two the slave has told the master how far it is.
+    for topic in ("one", "two"):
+        await make(topic)
+        await until(lambda topic=topic: second.broker.topics.get(topic) is not None)  # type: ignore[misc]
+    for topic in ("three", "four"):
+        await make(topic)
+        assert second.broker.topics.get(topic) is not None
+    await group.send(first, b"makes its topic")
+    assert second.broker.topics.get("T") is not None
 
 
 async def test_a_master_that_is_gone_is_replaced_and_comes_back_as_slave(

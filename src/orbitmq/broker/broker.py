@@ -116,7 +116,7 @@ class Broker:
         self.figures = figures
         links = Links()
         self.promise = Promise(settings, store, links)
-        self.replication = Replication(settings, store, links)
+        self.replication = Replication(settings, store, links, now)
         self.replication.own_addresses = frozenset((identity.address, identity.ha_address))
         self.replication.slave_id = identity.broker_id
         self.role_requests = RoleRequests()

@@ -12,14 +12,21 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from orbitmq.broker.assignment.request_modes import RequestModes
 from orbitmq.broker.auth.handlers import policies_of, users_of
+from orbitmq.broker.auth.table import AuthTable
 from orbitmq.broker.broker import Broker
+from orbitmq.broker.metadata.groups import GroupTable
+from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.protocol.bodies.auth import AclInfo, UserInfo
 from orbitmq.protocol.bodies.group import SubscriptionGroupWrapper
 from orbitmq.protocol.bodies.offset import ConsumerOffsetSerializeWrapper
 from orbitmq.protocol.bodies.pop import MessageRequestModeSerializeWrapper
 from orbitmq.protocol.bodies.topic import TopicConfigAndMappingSerializeWrapper
 from orbitmq.store.timer.check_point import TimerFields
+
+FOLLOWED = frozenset({TopicTable.NAME, GroupTable.NAME, RequestModes.NAME, AuthTable.NAME})
+"""Tables of which a change is not answered before the members of the in-sync set have it."""
 
 
 class MasterProgress(NamedTuple):

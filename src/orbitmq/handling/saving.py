@@ -20,7 +20,10 @@ def after_saving(dirty_tables: DirtyTables, reply: Reply, now: int, *tables: str
 
     def then(outcome: Outcome, later: int) -> Result:
         if outcome.timed_out:
-            raise Refused(ResponseCode.SYSTEM_ERROR, "the change is made but could not be saved")
+            raise Refused(
+                ResponseCode.SYSTEM_ERROR,
+                "the change is made, and was not saved in time here and at all slaves in sync",
+            )
         return reply
 
     return Wait(changed, now + SAVE_TIMEOUT_MS, then)

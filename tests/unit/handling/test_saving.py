@@ -26,5 +26,5 @@ def test_a_change_that_cannot_be_saved_is_no_success() -> None:
     wait = after_saving(dirty_tables, Void(), 1000, "topics")
     assert isinstance(wait, Wait)
     assert wait.deadline == 4000
-    with pytest.raises(Refused, match="could not be saved"):
+    with pytest.raises(Refused, match="was not saved in time"):
         wait.then(Outcome(timed_out=True), 4000)

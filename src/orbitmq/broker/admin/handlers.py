@@ -92,6 +92,10 @@ def get_broker_ha_status(tables: AdminTables, call: Call[GetBrokerHaStatus], now
 def exchange_broker_ha_info(tables: AdminTables, call: Call[ExchangeBrokerHaInfo], now: int) -> Reply:
     """Tells a slave where its master is; a master tells a slave that asks what it is to know of it."""
     request, replication, identity = call.request, tables.replication, tables.identity
+    versions = replication.table_versions
+    if request.broker_id is not None and request.table_version is not None:
+        versions.taken(request.broker_id, request.table_version)
+        return HaInfoReply()
     if request.master_ha_address:
         if not replication.is_slave or tables.settings.enable_controller_mode:
             return HaInfoReply()
@@ -106,6 +110,7 @@ def exchange_broker_ha_info(tables: AdminTables, call: Call[ExchangeBrokerHaInfo
         master_ha_address=identity.ha_address,
         master_address=identity.address,
         master_flush_offset=tables.store.durable_offset,
+        table_version=versions.version if tables.settings.enable_controller_mode else None,
     )
 
 

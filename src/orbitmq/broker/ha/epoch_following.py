@@ -77,9 +77,7 @@ class EpochFollowing(Following):
             if piece.epoch.number > self._epochs.last:
                 self._on_epoch(piece.epoch)
             self.confirm_offset = max(self.confirm_offset, piece.confirm_offset)
-            if piece.data:
-                self._replica.append_raw(piece.physical_offset, piece.data)
-                self._count(len(piece.data), now)
+            self._take(piece.physical_offset, piece.data, now)
 
     def _agree(self, answer: Answer) -> None:
         """Goes on where both logs are the same. Raises LogsDiverged where that is before this one's end."""

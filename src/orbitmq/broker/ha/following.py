@@ -54,11 +54,7 @@ class Following:
         self.last_heard_ms = now
         for piece in self._pieces.feed(data):
             self._check(piece.physical_offset)
-            if piece.data:
-                self._replica.append_raw(piece.physical_offset, piece.data)
-                self._count(len(piece.data), now)
-            else:
-                self.heartbeats += 1
+            self._take(piece.physical_offset, piece.data, now)
         following = self._pieces.next_offset
         if following is not None:
             self._check(following)
@@ -69,6 +65,13 @@ class Following:
             raise BadStream(
                 f"the master {self.master} sends its log from {physical_offset} on, and here it ends at {end}"
             )
+
+    def _take(self, physical_offset: int, data: bytes, now: int) -> None:
+        if data:
+            self._replica.append_raw(physical_offset, data)
+            self._count(len(data), now)
+        else:
+            self.heartbeats += 1
 
     def _count(self, size: int, now: int) -> None:
         self.received_bytes += size

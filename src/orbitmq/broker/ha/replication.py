@@ -9,6 +9,7 @@ from orbitmq.broker.ha.links import Links, SlaveLink
 from orbitmq.broker.ha.options import SLAVE
 from orbitmq.broker.ha.promise import Log
 from orbitmq.broker.ha.role import Role
+from orbitmq.broker.ha.table_versions import TableVersions
 from orbitmq.broker.options import BrokerSettings
 from orbitmq.protocol.bodies.ha import HAClientRuntimeInfo, HAConnectionRuntimeInfo, HARuntimeInfo
 from orbitmq.protocol.codes import ResponseCode
@@ -52,10 +53,11 @@ class TimedLog(Log, Protocol):
 class Replication:
     """Links to slaves, or the link to the master, and what the name servers say of the latter."""
 
-    def __init__(self, settings: BrokerSettings, log: TimedLog, links: Links) -> None:
+    def __init__(self, settings: BrokerSettings, log: TimedLog, links: Links, now: int) -> None:
         self._settings = settings
         self._log = log
         self.links = links
+        self.table_versions = TableVersions(now)
         self.following: Following | None = None
         """The connection to the master, while there is one."""
         self.master_address = ""

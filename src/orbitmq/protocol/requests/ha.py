@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orbitmq.protocol.bodies.ha import EpochEntryCache, HARuntimeInfo, SyncStateSet
-from orbitmq.protocol.schema.declare import Long, Reply, Request, Void, request
+from orbitmq.protocol.schema.declare import Long, Reply, Request, Void, request, wire
 
 
 @request(902, to="container")
@@ -54,6 +54,8 @@ class HaInfoReply(Reply):
     master_ha_address: str | None = None
     master_flush_offset: Long | None = None
     master_address: str | None = None
+    table_version: Long | None = wire("orbitmqTableVersion", default=None)
+    """Number of the last change of a master's tables, in controller mode."""
 
 
 @request(906)
@@ -63,6 +65,9 @@ class ExchangeBrokerHaInfo(Request[HaInfoReply]):
     master_ha_address: str | None = None
     master_flush_offset: Long | None = None
     master_address: str | None = None
+    broker_id: Long | None = wire("orbitmqBrokerId", default=None)
+    table_version: Long | None = wire("orbitmqTableVersion", default=None)
+    """A slave with this id has taken over the master's tables up to this change."""
 
 
 class HaStatusReply(Reply):

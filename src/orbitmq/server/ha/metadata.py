@@ -18,6 +18,7 @@ from orbitmq.protocol.errors import BrokerRefused, OrbitError, Refused
 from orbitmq.protocol.requests.admin import GetBrokerRuntimeInfo, GetTimerCheckPoint, GetTimerMetrics
 from orbitmq.protocol.requests.auth import AuthListAcl, AuthListUser
 from orbitmq.protocol.requests.group import GetAllSubscriptiongroupConfig
+from orbitmq.protocol.requests.ha import ExchangeBrokerHaInfo
 from orbitmq.protocol.requests.offset import GetAllConsumerOffset, GetAllDelayOffset
 from orbitmq.protocol.requests.pop import GetAllMessageRequestMode
 from orbitmq.protocol.requests.topic import GetAllTopicConfig
@@ -67,7 +68,9 @@ class MetadataSync:
         while True:
             address = self._broker.replication.master_address
             if not address or self._verified() is None:
-                await asyncio.sleep(UNKNOWN_MASTER_SECONDS)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._news.wait(), UNKNOWN_MASTER_SECONDS)
+                self._news.clear()
                 continue
             self._news.clear()
             loop_time = asyncio.get_running_loop().time
@@ -137,6 +140,9 @@ class MetadataSync:
                 raise NetError("the master's log is not followed any more")
             return reply
 
+        version = None
+        if self._broker.settings.enable_controller_mode:
+            version = (await call(address, ExchangeBrokerHaInfo(), TIMEOUT_MS)).table_version
         topics = await call(address, GetAllTopicConfig(), TIMEOUT_MS)
         if topics.body is not None:
             tables.topics(topics.body)
@@ -167,6 +173,10 @@ class MetadataSync:
                 tables.timer_metrics(bytes(metrics.body).decode())
         if self._broker.settings.authentication_enabled:
             await self._take_users(address)
+        if version is not None:
+            # The master answers its users behind this.
+            taken = ExchangeBrokerHaInfo(broker_id=self._broker.replication.slave_id, table_version=version)
+            await call(address, taken, TIMEOUT_MS)
         self._after_step(self._now())
 
     async def _take_users(self, address: str) -> None:

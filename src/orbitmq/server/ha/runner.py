@@ -87,7 +87,7 @@ class ReplicationRunner:
                 flush=self._flush,
                 ask_for_master=self._ask_for_master,
                 after_append=self._after_step,
-                verified=self._verified,
+                verified=partial(self._verified, sync.look_soon),
                 on_heartbeat=sync.look_soon,
                 make_following=self._follow_epochs if settings.enable_controller_mode else Following,
                 on_diverged=self._on_diverged,
@@ -141,14 +141,15 @@ class ReplicationRunner:
     def _moved(self) -> None:
         self._after_step(self._now())
 
-    def _verified(self) -> None:
+    def _verified(self, look_at_tables: Callable[[], None]) -> None:
         """Shows readers the log, in controller mode what the master has confirmed: it is a beginning of the
         master's.
         """
         promise, following = self._broker.promise, self._broker.replication.following
         promise.held_at = None
-        if following is not None:
+        if following is not None and not following.is_verified:
             following.is_verified = True
+            look_at_tables()
         if isinstance(following, EpochFollowing):
             promise.master_confirmed = max(promise.master_confirmed, following.confirm_offset)
 

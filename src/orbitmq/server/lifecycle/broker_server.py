@@ -30,6 +30,7 @@ from orbitmq.server.errors import CannotListen
 from orbitmq.server.ha.controller_mode import ControllerMode
 from orbitmq.server.ha.identity import EpochFile, IdentityFile
 from orbitmq.server.ha.runner import ReplicationRunner
+from orbitmq.server.ha.table_changes import TableChanges
 from orbitmq.server.lifecycle.acting import ActingMaster
 from orbitmq.server.lifecycle.auth_file import load_auth
 from orbitmq.server.lifecycle.background import BackgroundTasks
@@ -218,9 +219,8 @@ class BrokerServer:
             latency=self._reports.latency,
             tls=self._tls,
         )
-        self._table_writer = TableWriter(
-            files, broker.dirty_tables, self._threads.save, self._saved, self._announce
-        )
+        self._table_changes = TableChanges(broker, self.turns.waits.saved)
+        self._table_writer = TableWriter(files, broker.dirty_tables, self._threads.save, self._saved)
         addresses = [
             part for part in (settings.namesrv_addr or "").replace(",", ";").split(";") if part.strip()
         ]
@@ -445,6 +445,7 @@ class BrokerServer:
         if promise.held_at is None and self.store.takes_messages:
             promise.held_at = self.store.confirm_offset
         self.store.takes_messages = False
+        self._table_changes.forget()
         waits.end_all(Durable, DataAt)
         waits.expire(self.broker.held_signals())
         self.store.replicas_reached(promise.replicated)
@@ -467,6 +468,7 @@ class BrokerServer:
         if change.role is Role.UNKNOWN:
             return
         if change.role is Role.MASTER:
+            replication.table_versions.forget()
             if settings.enable_controller_mode:
                 await self._begin_epoch(change.epoch)
             await self.replication.listen()
@@ -587,6 +589,7 @@ class BrokerServer:
             broker.role_requests.has_news = False
             self._controller_mode.wake()
         self._table_writer.notice()
+        self._table_changes.answer_taken()
         self._registrar.topics_changed()
         if not self._flushing and self.store.wants_flush:
             self._flush()
@@ -633,15 +636,12 @@ class BrokerServer:
         if topics:
             self._background.start(ask(), "routes asked of name servers")
 
-    def _saved(self, tables: Iterable[str]) -> None:
+    def _saved(self, tables: Iterable[str], is_change: bool) -> None:
         names = list(tables)
         if self.broker.topics.NAME in names:
             self.broker.topics.note_saved()
-        self.turns.waits.saved(names)
-
-    def _announce(self) -> None:
-        """Has slaves look at the tables that users have changed."""
-        if hasattr(self, "replication"):  # a start saves tables before there are slaves
+        self._table_changes.saved(names, is_change=is_change)
+        if is_change and hasattr(self, "replication"):  # a start saves tables before there are slaves
             self.replication.announce()
 
     def _flush(self) -> None:

@@ -110,7 +110,7 @@ class NamesrvServer:
             {name: TableFile(path, made_at_once(texts[name])) for name, path in self._files.items()},
             nameserver.dirty_tables,
             self._threads.save,
-            self.turns.waits.saved,
+            lambda tables, is_change: self.turns.waits.saved(tables),
         )
         self._pool = ConnectionPool(connect_timeout_ms=NOTICE_TIMEOUT_MS, ssl=client_context(self._settings))
         await self.turns.listener.listen(

@@ -71,8 +71,8 @@ def load_table(path: Path, load_text: Callable[[str], None]) -> bool:
 
 
 class TableWriter:
-    """Writes dirty tables. `on_saved(tables)` runs on the loop once their files hold the marked state, and
-    `on_change()` behind it where a table was to be written soon: a user has changed it.
+    """Writes dirty tables. `on_saved(tables, is_change)` runs on the loop once their files hold the marked
+    state; `is_change` is true where they were to be written soon: a user has changed them.
 
     A write that fails is logged and tried again; replies that promise the change wait until their deadline.
     """
@@ -82,14 +82,12 @@ class TableWriter:
         files: Mapping[str, TableFile],
         dirty_tables: DirtyTables,
         executor: Executor,
-        on_saved: Callable[[Iterable[str]], None],
-        on_change: Callable[[], None] = lambda: None,
+        on_saved: Callable[[Iterable[str], bool], None],
     ) -> None:
         self._files = files
         self._dirty_tables = dirty_tables
         self._executor = executor
         self._on_saved = on_saved
-        self._on_change = on_change
         self._task: asyncio.Task[None] | None = None
         self._writing: set[asyncio.Task[bool]] = set()
 
@@ -101,9 +99,7 @@ class TableWriter:
     async def _save_soon(self) -> None:
         while self._dirty_tables.any_soon:
             await asyncio.sleep(GROUPING_SECONDS)
-            if await self._write(self._dirty_tables.drain_soon()):
-                self._on_change()
-            else:
+            if not await self._write(self._dirty_tables.drain_soon(), is_change=True):
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def save(self, table: str) -> None:
@@ -111,16 +107,16 @@ class TableWriter:
         if self._dirty_tables.clear(table):
             await self._write({table})
 
-    async def _write(self, tables: set[str]) -> bool:
+    async def _write(self, tables: set[str], *, is_change: bool = False) -> bool:
         """Writes tables; whether that was done. Goes on to its end if the caller is cancelled: a thread has
         the tables, and only their end tells whether they are still to be written.
         """
-        writing = asyncio.create_task(self._write_now(tables), name="write tables")
+        writing = asyncio.create_task(self._write_now(tables, is_change), name="write tables")
         self._writing.add(writing)
         writing.add_done_callback(self._writing.discard)
         return await asyncio.shield(writing)
 
-    async def _write_now(self, tables: set[str]) -> bool:
+    async def _write_now(self, tables: set[str], is_change: bool) -> bool:
         try:
             snapshots = [
                 (self._files[table].path, self._files[table].snapshot(), self._files[table].mode)
@@ -135,7 +131,8 @@ class TableWriter:
             return False
         # A table that changed again while it was written is told of after its next write: who waits for it
         # may have made just that change.
-        self._on_saved([table for table in sorted(tables) if not self._dirty_tables.is_due(table)])
+        saved = [table for table in sorted(tables) if not self._dirty_tables.is_due(table)]
+        self._on_saved(saved, is_change)
         return True
 
     async def save_dirty(self) -> None:
