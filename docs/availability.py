@@ -22,7 +22,7 @@ CHART = HERE / "trust" / "availability.svg"
 YEAR_S = 365.25 * 86_400
 NONE, TWO = "none", "two at once"
 LEAST_OUTAGE_S = 1.0
-"""A shorter gap is no outage: a send waits for it, and no one is told."""
+"""A shorter gap is no outage: a send waits for it, and nobody notices."""
 
 RATES: dict[str, tuple[float, str]] = {
     "kill master": (12, "once a month"),

@@ -121,7 +121,7 @@ LIMITS: dict[str, list[Limit]] = {
         Limit(
             "index units that one pull looks through",
             "maxFilterMessageSize",
-            "the client is told to go on from there",
+            "the client continues from there",
             "bytes",
         ),
         Limit("time a pull is held", "broker.pull.handlers:MAX_SUSPEND_MS", "answered: nothing found", "ms"),

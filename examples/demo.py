@@ -306,7 +306,7 @@ def check_archive(broker: Broker, places: Places, flights: Flights) -> None:
 
 
 async def lag(broker: Broker) -> int:
-    """Number of messages that the archive has not read yet, by the offsets that it has told the broker."""
+    """Number of messages that the archive has not read yet, by the offsets that it has committed."""
     async with Admin(broker.namesrv) as admin:
         return (await group_progress(admin, ARCHIVE, TOPIC)).lag
 

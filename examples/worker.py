@@ -1,4 +1,4 @@
-"""A worker: bills orders until it is told to stop. The application guide tells how to deploy it."""
+"""A worker: bills orders until it is stopped. The application guide shows how to deploy it."""
 
 import os
 import sys

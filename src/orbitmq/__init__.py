@@ -146,8 +146,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    home = next((module for module, names in _ELSEWHERE.items() if name in names), "orbitmq.client")
-    value = globals()[name] = getattr(import_module(home), name)
+    module = next((module for module, names in _ELSEWHERE.items() if name in names), "orbitmq.client")
+    value = globals()[name] = getattr(import_module(module), name)
     return value
 
 

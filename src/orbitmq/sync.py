@@ -233,7 +233,7 @@ def _like(
         def init(self: WrapperT, /, *args: P.args, **kwargs: P.kwargs) -> None:
             self._set_up(make(*args, **kwargs))
 
-        # For `help` and editors: the names and defaults, which `*args` does not tell.
+        # For `help` and editors: the names and defaults, which `*args` does not show.
         taken = inspect.signature(make)
         own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
         shown: Any = init
@@ -525,7 +525,7 @@ async def _later(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) ->
 
 
 def run(*clients: Producer | PushConsumer, timeout_ms: float | None = None, health: str | None = None) -> int:
-    """Starts consumers, and producers that their handlers need, and runs them until they are told to stop.
+    """Starts consumers, and producers that their handlers need, and runs them until they are to stop.
 
     See `orbitmq.run`. Has to be called in the main thread.
     """

@@ -132,7 +132,7 @@ class Pair:
         assert {command.opaque for command, _ in taken.results} == held.keys()
 
     def _take_rest(self, data: bytes) -> None:
-        """The ordinary way for both, as far as these are the requests that it is asked for here."""
+        """The general path for both, as far as these are the requests that it is asked for here."""
         try:
             commands, _ = decode_frames(data, MAX_FRAME_BYTES)
         except MalformedFrame:

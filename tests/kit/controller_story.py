@@ -61,7 +61,7 @@ class ControllerStory:
     def commit(self) -> None:
         """The store takes what was decided so far; brokers are told."""
         journal = self.controller.journal
-        batch = journal.take()
+        batch = journal.drain()
         if batch is not None:
             for key, text in batch.changes.items():
                 if text is None:

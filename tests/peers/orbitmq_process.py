@@ -23,7 +23,7 @@ def program(home: Path) -> list[str]:
 
 
 class OrbitMQ:
-    """A running standalone; the same face as `tests.peers.apache.Apache`."""
+    """A running standalone; the same interface as `tests.peers.apache.Apache`."""
 
     name = "orbitmq"
 

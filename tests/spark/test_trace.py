@@ -235,7 +235,7 @@ def test_slow_consumers_first(story: DataFrame) -> None:
 
 def test_failed_retried_and_unfinished_messages(story: DataFrame) -> None:
     sends, attempts = tables(story)
-    found = {(r.msgId, r.clientGroup): r for r in trace_tables.troubled(attempts).collect()}
+    found = {(r.msgId, r.clientGroup): r for r in trace_tables.first_attempt_failures(attempts).collect()}
     assert set(found) == {("m2", "CG"), ("m3", "CG")}
     retried = found["m2", "CG"]
     assert (retried.attempts, retried.failures, retried.lastOutcome, retried.state) == (

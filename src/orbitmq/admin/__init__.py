@@ -3,8 +3,8 @@
     async with Admin("127.0.0.1:9876") as admin:
         route = await admin.topic_route("flights")
 
-Each command is one file in `orbitmq.admin.commands`: the function, and its face on the command line. The
-questions that programs ask most are methods of `Admin`.
+Each command is one file in `orbitmq.admin.commands`: the function, and its decorator `@command` for the
+command line. The questions that programs ask most are methods of `Admin`.
 """
 
 from orbitmq.admin.admin import BrokerAt, NoBroker

@@ -92,8 +92,10 @@ class Admin:
         """One question to the first name server that answers. Raises NoNameServer, BrokerRefused."""
         return await self._names.ask(request)
 
-    async def tell(self, request: Request[ReplyT]) -> ReplyT:
-        """The same to every name server: they do not tell each other. Raises what the first one refuses."""
+    async def ask_all(self, request: Request[ReplyT]) -> ReplyT:
+        """The same to every name server: they do not talk to each other. Raises what the first one
+        refuses.
+        """
         replies = await asyncio.gather(
             *(self.call(address, request) for address in self.namesrv), return_exceptions=True
         )

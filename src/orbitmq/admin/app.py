@@ -8,7 +8,7 @@ import pkgutil
 import click
 
 from orbitmq.admin import commands, diagnosis, migration, reading, waiting
-from orbitmq.admin.face import ALONE, COMMANDS, FIRST_EXAMPLES, SUBJECTS, epilog
+from orbitmq.admin.command import ALONE, COMMANDS, FIRST_EXAMPLES, SUBJECTS, epilog
 
 # Commands register themselves when their module is imported. Those of a subject with rules of its own stand
 # with it, in a module `…commands`.

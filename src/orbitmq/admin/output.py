@@ -49,7 +49,7 @@ class Rows:
             table.add_row(*(Text(cell) for cell in cells))
         console = Console(soft_wrap=False, highlight=False)
         if not console.is_terminal:
-            # Whoever reads a pipe wants whole lines, not the width of a screen that is not there.
+            # A reader of a pipe wants whole lines, not the width of a screen that is not there.
             console.width = 10_000
         console.print(table)
         if self.note:

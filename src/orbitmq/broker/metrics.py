@@ -315,7 +315,7 @@ class _Lag:
 def _lag(broker: Broker) -> Iterator[Sample]:
     """Of every group that has an offset of a topic, and of those that subscribe to it now.
 
-    Apache's broker tells of groups with a consumer only: the lag of a group whose consumers are all gone is
+    Apache's broker reports groups with a consumer only: the lag of a group whose consumers are all gone is
     what an operator wants to know of first.
     """
     for group, topic in _consumed(broker):

@@ -1,13 +1,13 @@
 """Requests to brokers that this one does not answer yet, or never will, and why.
 
-Whoever sends one hears REQUEST_CODE_NOT_SUPPORTED. A test holds that every declared broker request either
+They are answered with REQUEST_CODE_NOT_SUPPORTED. A test enforces that every declared broker request either
 has a handler or stands here.
 """
 
 from __future__ import annotations
 
 _ROCKSDB = "this broker keeps nothing in RocksDB"
-_MEMBERS = "a broker asks for the members of its group, and does not wait to be told"
+_MEMBERS = "a broker asks for the members of its group, and does not wait for a notice"
 _COLD = "cold data is read in threads beside the loop: it holds nobody up, and needs no limits per group"
 
 NOT_SERVED: dict[int, str] = {

@@ -112,7 +112,7 @@ def run(arguments: list[str] | None = None) -> int:
             raise
         code, line = explained
         if isinstance(error, BrokenPipeError):
-            # Whoever read our output is gone; let the interpreter not complain about it at its end.
+            # The reader of our output is gone; the interpreter shall not complain about it at its end.
             with contextlib.suppress(OSError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         elif line:

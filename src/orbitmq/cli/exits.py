@@ -42,7 +42,7 @@ def explain(error: BaseException) -> tuple[ExitCode, str] | None:
     if isinstance(error, (OptionError, BadAddress)):
         return ExitCode.USAGE, _line(error)
     kinds = {kind.__name__ for kind in type(error).__mro__}
-    # The rooms of servers are imported by servers only: their errors are known here by name.
+    # The packages of servers are imported by servers only: their errors are known here by name.
     if "CannotListen" in kinds:
         return ExitCode.CANNOT_LISTEN, _line(error)
     if "StoreLocked" in kinds:

@@ -9,7 +9,7 @@ import click
 
 
 class LazyGroup(click.Group):
-    """`places` tells for each command `module:attribute` and the line that `--help` shows."""
+    """`places` says for each command `module:attribute` and the line that `--help` shows."""
 
     def __init__(self, *args: Any, places: dict[str, tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

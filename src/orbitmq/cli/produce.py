@@ -179,7 +179,7 @@ async def _send_all(
     under_way: asyncio.Queue[asyncio.Task[SendResult] | None] = asyncio.Queue()
     slots = asyncio.Semaphore(at_once)
 
-    async def tell() -> int:
+    async def report() -> int:
         sent = 0
         while (task := await under_way.get()) is not None:
             say(await task)
@@ -188,7 +188,7 @@ async def _send_all(
 
     try:
         async with asyncio.TaskGroup() as group:
-            telling = group.create_task(tell())
+            reporting = group.create_task(report())
             async for message in messages:
                 await slots.acquire()
                 task = group.create_task(producer.send(message))
@@ -198,7 +198,7 @@ async def _send_all(
     except ExceptionGroup as failed:
         first = failed.exceptions[0]
         raise first from first.__cause__
-    return telling.result()
+    return reporting.result()
 
 
 async def _lines() -> AsyncIterator[bytes]:

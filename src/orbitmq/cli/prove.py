@@ -126,7 +126,7 @@ def prove(
 
     With --cluster the nodes of a local cluster are killed and paused, their disks fill up, and the links
     between them, and between clients and them, are cut, slow or lossy, or break their connections, while
-    clients send and consume messages with unique ids. The table tells for each kind of fault for how long
+    clients send and consume messages with unique ids. The table shows for each kind of fault how long
     nobody was served, and what was lost.
     """
     if not sys.platform.startswith("linux"):
@@ -158,8 +158,8 @@ def prove(
         for kind in only:
             if kind not in kinds:
                 raise click.UsageError(f"such a cluster has no {kind!r}, but {', '.join(kinds)}", ctx)
-        with _Bar() if sys.stderr.isatty() else nullcontext(_quiet) as tell:
-            code = prove_cluster(plan, seed, tell, as_json)
+        with _Bar() if sys.stderr.isatty() else nullcontext(_quiet) as show:
+            code = prove_cluster(plan, seed, show, as_json)
         ctx.exit(code)
     held = _kill_one_broker(
         Given(config, assignments), seed, seconds, apache_home if beside else None, as_json=as_json
@@ -174,10 +174,10 @@ def _kill_one_broker(
     from orbitmq.testing.prove.trial import Trial
 
     found: list[Findings] = []
-    with _Bar() if sys.stderr.isatty() else nullcontext(_quiet) as tell:
-        found.append(asyncio.run(Trial(given, seed, seconds, tell).on_ours()))
+    with _Bar() if sys.stderr.isatty() else nullcontext(_quiet) as show:
+        found.append(asyncio.run(Trial(given, seed, seconds, show).on_ours()))
         if apache_home is not None:
-            found.append(asyncio.run(Trial(given, seed, seconds, tell).on_apache(apache_home.absolute())))
+            found.append(asyncio.run(Trial(given, seed, seconds, show).on_apache(apache_home.absolute())))
     if as_json:
         click.echo(json.dumps([one.to_value() for one in found], indent=2))
     else:

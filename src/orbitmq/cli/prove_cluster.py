@@ -36,12 +36,12 @@ def options_of(config: Path | None, assignments: Sequence[str]) -> dict[str, str
 
 
 def prove_cluster(
-    plan: ClusterPlan, seed: int, tell: Callable[[float, str], None], as_json: bool
+    plan: ClusterPlan, seed: int, show: Callable[[float, str], None], as_json: bool
 ) -> ExitCode:
     """Runs the trial and prints its findings; gives the exit code."""
     # Clients log each failure of a request. Here these are the matter itself, and counted.
     logging.getLogger("orbitmq.client").setLevel(logging.CRITICAL)
-    found = asyncio.run(ClusterTrial(plan, seed, tell).run())
+    found = asyncio.run(ClusterTrial(plan, seed, show).run())
     if as_json:
         click.echo(json.dumps(found.to_value(), indent=2))
     else:

@@ -1,4 +1,6 @@
-"""Producers and consumers for every RocketMQ cluster, asyncio-native; `orbitmq.sync` is their other face."""
+"""Producers and consumers for every RocketMQ cluster, asyncio-native; `orbitmq.sync` is their synchronous
+API.
+"""
 
 from orbitmq.client.consumer.consumer import PushConsumer
 from orbitmq.client.consumer.pull_consumer import PullConsumer, Pulled

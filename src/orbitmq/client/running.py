@@ -33,7 +33,7 @@ class Watched(Protocol):
 
 
 def run(*clients: Producer | PushConsumer, timeout_ms: float | None = None, health: str | None = None) -> int:
-    """Starts consumers, and producers that their handlers need, and runs them until they are told to stop.
+    """Starts consumers, and producers that their handlers need, and runs them until they are to stop.
 
         sys.exit(orbitmq.run(consumer, producer))
 

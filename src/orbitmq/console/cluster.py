@@ -32,7 +32,7 @@ class Cluster:
         self.namesrv = namesrv
         self._access = access
         self.admin = Admin(namesrv, timeout_ms=TIMEOUT_MS, **access.options)
-        """Asks every broker: for changes, and for what tells of each broker by itself."""
+        """Asks every broker: for changes, and for facts on each broker by itself."""
         self.reader = Reader(namesrv, timeout_ms=TIMEOUT_MS, **access.options)
         """Leaves brokers out that do not answer: for pages."""
         self.sampler = Sampler(self.admin, self.reader, sample_seconds, name=name, history_file=history_file)

@@ -79,7 +79,7 @@ class HistoryFile:
         try:
             await self._do(lambda: self._add(cluster, at_seconds, numbers))
         except sqlite3.Error as error:
-            # A full disk fails at every point: it is told once.
+            # A full disk fails at every point: it is logged once.
             if not self._failing:
                 log.error("points of charts are not kept in %s: %s", self._path, error)
             self._failing = True

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from orbitmq.admin import Admin
-from orbitmq.admin.letters.journal import STOPPED, Entry, Journal, JournalUnusable, Run
-from orbitmq.admin.letters.redrive import Asked, BadRequest, Preview, Redrive
+from orbitmq.admin.dead_letters.journal import STOPPED, Entry, Journal, JournalUnusable, Run
+from orbitmq.admin.dead_letters.redrive import Asked, BadRequest, Preview, Redrive
 from orbitmq.console.security.audit import AuditEntry, AuditLog
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ class Redrives:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def start(self, admins: Mapping[str, Admin]) -> None:
-        """Goes on with what was cut off. A journal that cannot be read is told in the log."""
+        """Goes on with what was cut off. A journal that cannot be read is reported in the log."""
         self._clusters = {name: Redrive(admin, name, self._journal) for name, admin in admins.items()}
         if not self._journal.exists:
             return

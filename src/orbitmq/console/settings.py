@@ -18,7 +18,7 @@ _CLUSTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class ConsoleSettings:
-    """Everything that a console is told when it starts. Raises OptionError for what it must not be told."""
+    """All settings of a console, from its start. Raises OptionError for values that are not allowed."""
 
     clusters: Mapping[str, str]
     """Name servers by the name that the pages give their cluster; the first one is shown first."""

@@ -17,7 +17,7 @@ MAX_ELECTIONS_KEPT = 64
 """Elections that a group remembers, the newest last."""
 _FORMAT = 1
 UNKNOWN_LOSS = -1
-"""Value of `lost_bytes` where it cannot be told."""
+"""Value of `lost_bytes` where it is not known."""
 
 
 class UnreadableGroup(Exception):
@@ -105,7 +105,7 @@ class BrokerGroup:
         )
 
     def with_sync_state_set(self, broker_ids: frozenset[int]) -> BrokerGroup:
-        """The group after its master has told who is in sync."""
+        """The group after its master has reported who is in sync."""
         return replace(self, sync_state_set=broker_ids, sync_state_set_epoch=self.sync_state_set_epoch + 1)
 
     def elected(self, election: Election) -> BrokerGroup:

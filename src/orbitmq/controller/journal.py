@@ -43,7 +43,7 @@ class Journal:
         self.version += 1
         self._pending[key] = text
 
-    def take(self) -> Batch | None:
+    def drain(self) -> Batch | None:
         """Changes since the last call, or None."""
         if not self._pending:
             return None

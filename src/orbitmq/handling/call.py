@@ -63,7 +63,7 @@ class Call(Generic[R]):
 class DataAt(NamedTuple):
     """A message at or behind `queue_offset` of a queue, whose tag hash is in `tag_codes` (None: any).
 
-    `accepts(queue_offset)` looks at a message that has come, where the hash of its tag does not tell.
+    `accepts(queue_offset)` looks at a message that has come, where the hash of its tag does not say it.
     """
 
     topic: str

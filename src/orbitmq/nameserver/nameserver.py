@@ -18,7 +18,7 @@ from orbitmq.options.properties import format_properties
 class NameServer:
     """All rules of one name server. It knows no other: brokers register with each.
 
-    Whoever runs it calls `expire` every `scan_not_active_broker_interval` ms, `connection_closed` for every
+    Its owner calls `expire` every `scan_not_active_broker_interval` ms, `connection_closed` for every
     connection that ends, sends what `take_notices` gives, and writes the `files` that `dirty_tables` names.
     """
 

@@ -173,7 +173,7 @@ class RouteTable:
         return None if is_master else self._master_of(group)
 
     def take_rows(self, cluster: str, address: str, most: int) -> bool:
-        """Writes up to `most` rows that a broker's registrations brought; whether none is left.
+        """Writes up to `most` rows that a broker's registrations brought. True if none is left.
 
         A row stands for the registration that named its topic last. Raises Malformed, and forgets the rest.
         """

@@ -306,7 +306,7 @@ class Connection(asyncio.Protocol):
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Fails the calls under way and tells the owner."""
+        """Fails the calls under way and notifies the owner."""
         if error is not None and self._close_reason == "closed by peer":
             self._close_reason = str(error) or type(error).__name__
         self.is_closed = True

@@ -147,7 +147,7 @@ class ConnectionPool:
     def _give_up_if_silent(self, connection: Connection, since: float, timeout_ms: float) -> None:
         """Ends a connection on which nothing at all came for long: the peer, or the way to it, is gone.
 
-        Whoever asks next shall not wait in vain on it.
+        The next caller shall not wait in vain on it.
         """
         silent = asyncio.get_running_loop().time() - since
         if connection.last_heard < since and silent >= SILENT_SECONDS:

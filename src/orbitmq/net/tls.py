@@ -147,7 +147,7 @@ class TlsChannel(asyncio.Transport, asyncio.Protocol):
     def _fail(self, reason: str) -> None:
         log.warning("closing %s: TLS failed: %s", self._connection.address, reason)
         self._is_broken = True
-        self._send_out()  # the alert that tells the peer why
+        self._send_out()  # the alert that gives the peer the reason
         if self._transport.get_write_buffer_size():
             self._connection.abort(f"TLS failed: {reason}")  # one that does not read is not waited for
         else:

@@ -40,7 +40,7 @@ class Unfinished:
         return self._total
 
     def note(self, connection: Cuttable, size_bytes: int) -> bool:
-        """Says how much of an unfinished frame a connection holds; whether that is counted."""
+        """Says how much of an unfinished frame a connection holds. True if that is counted."""
         before = self._held.get(connection, 0)
         if size_bytes < COUNTED_BYTES:
             if before:

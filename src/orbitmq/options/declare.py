@@ -87,7 +87,7 @@ def _java_type(annotation: object) -> str:
 class Settings:
     """Values of options. Subclasses declare a field per option that code reads.
 
-    `unused` holds what was set and has no effect; `sources` tells where each option that was set comes from.
+    `unused` holds what was set and has no effect; `sources` says where each option that was set comes from.
     """
 
     owner: ClassVar[str] = ""

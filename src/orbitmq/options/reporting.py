@@ -1,4 +1,4 @@
-"""The rows about what a server tells of itself: its health, and its logs."""
+"""Options of a server's reports on itself: its health, and its logs."""
 
 from __future__ import annotations
 

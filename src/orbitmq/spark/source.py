@@ -151,11 +151,11 @@ class BatchReader(DataSourceReader):
 
 
 class PushdownReader(BatchReader):
-    """A batch reader that Spark tells its predicates."""
+    """A batch reader that gets its predicates from Spark."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 -- Spark's name
         """Takes what chooses queues, offsets, store times and tags; gives back what Spark has to apply."""
         from orbitmq.spark.read.pushdown import Pushed
 
         self._pushed = Pushed()
-        return list(self._pushed.take(filters))
+        return list(self._pushed.push(filters))

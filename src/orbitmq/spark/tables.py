@@ -1,7 +1,7 @@
 """Tables of Spark's catalog: `CREATE TABLE t USING orbitmq OPTIONS (...)`.
 
-Spark tells a Python source the options of a table once, when the table is created and has no columns of its
-own. A SELECT or an INSERT comes with those of its own WITH clause, and with the table's schema. So the
+Spark passes the options of a table to a Python source once, when the table is created and has no columns of
+its own. A SELECT or an INSERT comes with those of its own WITH clause, and with the table's schema. So the
 options are kept there, in the metadata of its columns.
 """
 
@@ -37,7 +37,7 @@ _WRITE = {row.name.lower(): row.name for row in WRITE_OPTIONS}
 _ALL = _READ | _STORED | _WRITE
 
 WITHOUT_OPTIONS = (
-    "Of a table with columns of its own, Spark tells a Python source no options: create it without "
+    "Of a table with columns of its own, Spark passes no options to a Python source: create it without "
     "columns, and choose them with the option columns; or say the options in each statement, "
     "SELECT ... FROM t WITH (subscribe 'TOPIC')"
 )

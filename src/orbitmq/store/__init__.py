@@ -1,4 +1,4 @@
-"""The store room: files. Commit log, consume queues, index, checkpoint, recovery and retention.
+"""The store: files. Commit log, consume queues, index, checkpoint, recovery and retention.
 
 It owns no thread, no timer and no socket: its periodic tasks are run by the process around it.
 """

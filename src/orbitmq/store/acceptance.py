@@ -57,7 +57,7 @@ class Acceptance:
         """True if the disk has stalled: a flush takes too long, and much memory is dirty.
 
         The kernel stops a process that writes on then sooner or later, and everybody with it. So senders are
-        told to go elsewhere before.
+        sent elsewhere before.
         """
         flushing_ms = self._log.flushing_ms
         return (

@@ -36,7 +36,7 @@ class NoFile(OSError):
 def require_file(path: Path) -> None:
     """Raises NoFile for what is not even opened: to open a pipe may take for ever, a device may do anything.
 
-    The function that opens a file tells that it is missing, or a folder.
+    The function that opens a file reports one that is missing, and a folder.
     """
     try:
         mode = os.stat(path).st_mode
@@ -120,7 +120,7 @@ class Disk(Protocol):
 
     def write_out(self, folder: Path) -> bool:
         """Has all files and names written that are on the same file system as a folder; False where that
-        cannot be had. Then to sync very many files one by one, which tells of errors, takes seconds, not
+        cannot be had. Then to sync very many files one by one, which reports errors, takes seconds, not
         minutes.
         """
         ...
@@ -215,7 +215,7 @@ class RealFile:
                 return found
             except OSError as error:
                 if error.errno in (errno.EOPNOTSUPP, errno.EINVAL):
-                    return length  # a file system that cannot tell: assume the best
+                    return length  # a file system that cannot say: assume the best
                 raise
             found += read
             if read < len(buffer):

@@ -71,7 +71,7 @@ def start(
     disk.make_folder(root / "consumequeue")
     disk.make_folder(root / "config")
     clean = ABORT not in disk.names(root) and cut is None
-    # At no moment is a mark that was there missing: it tells of a crash.
+    # A mark that was there is missing at no moment: it shows a crash.
     replace_file(disk, root / ABORT, str(os.getpid()).encode())
     if cut is not None:
         log.warning("%s: a truncation of the log to %d had not ended: it is carried out now", root, cut)

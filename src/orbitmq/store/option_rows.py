@@ -313,7 +313,7 @@ STORE_ROWS: list[Option] = [
         ("timerMetricSmallThreshold", "int", 1_000_000),
     ),
     *without_effect(
-        "the checkpoint tells exactly how far the wheel goes",
+        "the checkpoint says exactly how far the wheel goes",
         "MessageStoreConfig",
         ("timerWheelSnapshotFlush", "boolean", False),
         ("timerWheelSnapshotIntervalMs", "int", 10_000),

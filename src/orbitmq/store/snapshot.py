@@ -2,7 +2,7 @@
 
 The copy is what a crash would have left behind: a broker, OrbitMQ's or Apache's, opens it as it opens a
 folder after kill -9. Nothing is asked of the broker that works there; what makes the copy consistent is the
-order in which it is taken. Files that tell progress come first, the files they point to later, the commit log
+order in which it is taken. Files that hold progress come first, the files they point to later, the commit log
 last, so that nothing in the copy points beyond the copy's log:
 
     checkpoint and queue checkpoint; tables (offsets, delays, timers); timer wheel; timer log; queues; index;

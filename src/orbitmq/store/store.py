@@ -180,7 +180,7 @@ class MessageStore:
         return self._truncation.run(physical_offset, now_ms)
 
     def reopen_timers(self, now_ms: int, mark: TimerMark | None = None) -> None:
-        """Closes the files of timers, at the mark where their owner stopped if it tells one, and opens them
+        """Closes the files of timers, at the mark where their owner stopped if it gives one, and opens them
         again: their owner goes on from `timers.start`. Blocks; while nobody else uses them. Raises OSError.
         """
         self._timers.reopen(now_ms, mark)
@@ -374,7 +374,7 @@ class MessageStore:
         """(topic, queue id, queue offset behind it, tags code) of every message readers see since the last
         call.
 
-        Only of the `wanted` queues (topic, queue id), if given; what came to others counts as told.
+        Only of the `wanted` queues (topic, queue id), if given; what came to others counts as notified.
         """
         return self._arrivals.drain(wanted)
 
@@ -415,7 +415,7 @@ class MessageStore:
 
     def hide_all(self) -> None:
         """Takes back that all of the log counts as confirmed at the start: readers see nothing of it until
-        `replicas_reached` tells how much of it is. Call that first with 0.
+        `replicas_reached` says how much of it is. Call that first with 0.
         """
         self._arrivals.hide_all()
 

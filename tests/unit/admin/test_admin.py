@@ -65,7 +65,7 @@ async def test_all_name_servers_are_told_and_a_failure_is_told_back() -> None:
         Admin(f"{first.address};{second.address};{third.address}") as admin,
     ):
         with pytest.raises(PeerFailed, match="disk"):
-            await admin.tell(PutKvConfig("n", "k", "v"))
+            await admin.ask_all(PutKvConfig("n", "k", "v"))
         assert [len(peer.asked) for peer in (first, second, third)] == [1, 1, 1]
 
 

@@ -2,7 +2,7 @@ import re
 from pathlib import Path
 
 from orbitmq.admin import app
-from orbitmq.admin.face import ALONE, COMMANDS
+from orbitmq.admin.command import ALONE, COMMANDS
 from orbitmq.cli.app import PLACES
 
 PAGE = (Path(__file__).parents[3] / "docs" / "operate" / "commands.md").read_text()

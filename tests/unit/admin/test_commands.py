@@ -5,6 +5,7 @@ import pytest
 
 from orbitmq.admin import Admin
 from orbitmq.admin.app import admin as admin_group
+from orbitmq.admin.command import ALONE, COMMANDS, Moment
 from orbitmq.admin.commands.broker_config import broker_config
 from orbitmq.admin.commands.broker_set import update_broker_config
 from orbitmq.admin.commands.broker_unflushed import show as show_unflushed
@@ -16,7 +17,6 @@ from orbitmq.admin.commands.messages import NoMessage, message_at, message_by_id
 from orbitmq.admin.commands.reset_offset import EARLIEST, reset_offset
 from orbitmq.admin.commands.stats import statistic
 from orbitmq.admin.commands.topic_route import perm_text
-from orbitmq.admin.face import ALONE, COMMANDS, Moment
 from orbitmq.options.properties import parse_properties
 from orbitmq.protocol.bodies.offset import ResetOffsetBody
 from orbitmq.protocol.bodies.queue import MessageQueue
@@ -100,8 +100,8 @@ def test_every_subject_has_commands_and_every_command_help_json_and_namesrv() ->
     for subject, commands in COMMANDS.items():
         for name, command in commands.items():
             assert command.help, name
-            face = "orbitmq" if subject in AT_THE_TOP else "orbitmq admin"
-            assert f"Examples:\n  {face} {subject} {name}" in (command.epilog or "")
+            program = "orbitmq" if subject in AT_THE_TOP else "orbitmq admin"
+            assert f"Examples:\n  {program} {subject} {name}" in (command.epilog or "")
             silent = [one.name for one in command.params if isinstance(one, click.Option) and not one.help]
             assert not silent, f"{name}: {silent}"
             assert {"namesrv", "as_json", "timeout"} <= {parameter.name for parameter in command.params}

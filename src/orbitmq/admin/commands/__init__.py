@@ -1,1 +1,1 @@
-"""One file per command: a function over `Admin`, and its face on the command line."""
+"""One file per command: a function over `Admin`, and its decorator `@command` for the command line."""

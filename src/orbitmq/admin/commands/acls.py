@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from orbitmq.admin.admin import Admin, BrokerAt
-from orbitmq.admin.face import cluster_flags, confirm, face, yes_flag
+from orbitmq.admin.command import cluster_flags, command, confirm, yes_flag
 from orbitmq.admin.output import Column, Done, Rows
 from orbitmq.plurals import counted
 from orbitmq.protocol.bodies.auth import AclInfo, PolicyEntryInfo, PolicyInfo
@@ -85,7 +85,7 @@ def subject_of(user: str) -> str:
     return user if user.startswith("User:") else f"User:{user}"
 
 
-@face(
+@command(
     "acl",
     "create",
     "orbitmq admin acl create ann --resource 'Topic:orders*' --action pub --action sub\n"
@@ -144,7 +144,7 @@ async def create(
     )
 
 
-@face("acl", "delete", "orbitmq admin acl delete ann --resource 'Topic:orders*'")
+@command("acl", "delete", "orbitmq admin acl delete ann --resource 'Topic:orders*'")
 @click.argument("user")
 @click.option("--resource", metavar="TEXT", help="Remove only the rule for this resource.")
 @click.option("--default", "is_default", is_flag=True, help="With --resource: remove the default rule.")
@@ -170,7 +170,7 @@ async def delete(
     return Done(f"removed {what} from {_names(found)}", {"subject": subject_of(user), "resource": resource})
 
 
-@face("acl", "get", "orbitmq admin acl get ann")
+@command("acl", "get", "orbitmq admin acl get ann")
 @click.argument("user")
 @cluster_flags
 async def get(admin: Admin, user: str, cluster: str | None, broker: str | None) -> Rows:
@@ -183,7 +183,7 @@ async def get(admin: Admin, user: str, cluster: str | None, broker: str | None) 
     )
 
 
-@face("acl", "list", "orbitmq admin acl list\norbitmq admin acl list --resource Topic:orders --json")
+@command("acl", "list", "orbitmq admin acl list\norbitmq admin acl list --resource Topic:orders --json")
 @click.option("--subject", metavar="TEXT", help="Only users whose name contains this.")
 @click.option("--resource", metavar="TEXT", help="Only rules whose resource contains this.")
 @cluster_flags
@@ -199,7 +199,7 @@ async def show_all(
     )
 
 
-@face("acl", "copy", "orbitmq admin acl copy 10.0.0.1:10911 10.0.0.2:10911")
+@command("acl", "copy", "orbitmq admin acl copy 10.0.0.1:10911 10.0.0.2:10911")
 @click.argument("source")
 @click.argument("target")
 @click.argument("users", nargs=-1)

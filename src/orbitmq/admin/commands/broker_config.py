@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from orbitmq.admin.admin import Admin
-from orbitmq.admin.face import face
+from orbitmq.admin.command import command
 from orbitmq.admin.output import Facts
 from orbitmq.protocol.requests.admin import GetBrokerConfig
 
@@ -17,7 +17,7 @@ async def broker_config(admin: Admin, address: str) -> dict[str, str]:
     return {name: value for name, equals, value in pairs if equals}
 
 
-@face(
+@command(
     "broker",
     "config",
     "orbitmq admin broker config broker-a\norbitmq admin broker config 127.0.0.1:10911 --filter flush",

@@ -8,8 +8,8 @@ from difflib import get_close_matches
 import click
 
 from orbitmq.admin.admin import Admin
+from orbitmq.admin.command import command
 from orbitmq.admin.commands.broker_config import broker_config
-from orbitmq.admin.face import face
 from orbitmq.admin.output import Done
 from orbitmq.options import OptionError
 from orbitmq.options.properties import format_properties
@@ -33,7 +33,7 @@ async def set_options(admin: Admin, broker: str, options: Mapping[str, str]) -> 
     return addresses
 
 
-@face("broker", "set", "orbitmq admin broker set broker-a brokerPermission=4")
+@command("broker", "set", "orbitmq admin broker set broker-a brokerPermission=4")
 @click.argument("broker")
 @click.argument("assignments", metavar="NAME=VALUE...", nargs=-1, required=True)
 async def show(admin: Admin, broker: str, assignments: tuple[str, ...]) -> Done:
@@ -55,7 +55,7 @@ async def _check_names(admin: Admin, address: str, options: Mapping[str, str]) -
 
     A broker's answer leaves out options without a value: those are known from our own table.
     """
-    from orbitmq.broker.options import BROKER_TABLE  # no other command needs a broker's room
+    from orbitmq.broker.options import BROKER_TABLE  # no other command needs a broker's package
 
     present = await broker_config(admin, address)
     for name in options:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from orbitmq.admin.admin import Admin
-from orbitmq.admin.face import face
+from orbitmq.admin.command import command
 from orbitmq.admin.output import Facts
 from orbitmq.protocol.requests.admin import GetBrokerRuntimeInfo
 
@@ -15,7 +15,9 @@ async def broker_status(admin: Admin, address: str) -> dict[str, str]:
     return dict(sorted((await admin.call(address, GetBrokerRuntimeInfo())).body.table.items()))
 
 
-@face("broker", "status", "orbitmq admin broker status broker-a\norbitmq admin broker status 127.0.0.1:10911")
+@command(
+    "broker", "status", "orbitmq admin broker status broker-a\norbitmq admin broker status 127.0.0.1:10911"
+)
 @click.argument("broker")
 async def show(admin: Admin, broker: str) -> Facts:
     """All metrics of BROKER, a name or HOST:PORT."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import click
 
 from orbitmq.admin.admin import Admin
+from orbitmq.admin.command import command
 from orbitmq.admin.commands.cluster_list import broker_state, cluster_figures, why_not
-from orbitmq.admin.face import face
 from orbitmq.admin.output import Column, Rows
 
 
-@face("broker", "unflushed", "orbitmq admin broker unflushed\norbitmq admin broker unflushed broker-a --json")
+@command(
+    "broker", "unflushed", "orbitmq admin broker unflushed\norbitmq admin broker unflushed broker-a --json"
+)
 @click.argument("broker", required=False)
 async def show(admin: Admin, broker: str | None) -> Rows:
     """Acknowledged data that is not on the disk yet, of all brokers or of BROKER: a power cut would lose it.

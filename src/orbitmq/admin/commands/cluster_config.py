@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import click
 
 from orbitmq.admin.admin import Admin, BrokerAt
+from orbitmq.admin.command import cluster_flags, command
 from orbitmq.admin.commands.broker_config import broker_config
-from orbitmq.admin.face import cluster_flags, face
 from orbitmq.admin.output import Column, Rows
 from orbitmq.protocol.errors import OrbitError
 
@@ -70,7 +70,7 @@ async def cluster_config(
     )
 
 
-@face(
+@command(
     "cluster",
     "config",
     "orbitmq admin cluster config --different\norbitmq admin cluster config --filter flush",

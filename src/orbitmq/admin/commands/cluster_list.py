@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from orbitmq.admin.admin import Admin, BrokerAt
-from orbitmq.admin.face import cluster_flags, face
+from orbitmq.admin.command import cluster_flags, command
 from orbitmq.admin.output import Column, Rows
 from orbitmq.net.errors import NetError
 from orbitmq.protocol.errors import BrokerRefused, OrbitError
@@ -29,7 +29,7 @@ async def cluster_figures(
     return await admin.each(await admin.brokers(cluster, broker), ask)
 
 
-@face("cluster", "list", "orbitmq admin cluster list\norbitmq admin cluster list --json")
+@command("cluster", "list", "orbitmq admin cluster list\norbitmq admin cluster list --json")
 @cluster_flags
 async def show(admin: Admin, cluster: str | None, broker: str | None) -> Rows:
     """All brokers with their version, rates and disk use.

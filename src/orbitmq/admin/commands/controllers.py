@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import click
 
 from orbitmq.admin.admin import Admin
-from orbitmq.admin.face import Face, confirm, face, yes_flag
+from orbitmq.admin.command import CommandFunction, command, confirm, yes_flag
 from orbitmq.admin.output import Column, Done, Facts, Rows
 from orbitmq.net.address import parse_addresses
 from orbitmq.net.errors import NetError
@@ -41,14 +41,14 @@ class NoLeader(OrbitError):
 
 @dataclass(frozen=True, slots=True)
 class KnownController:
-    """One controller as it tells of itself; `error` if it does not answer."""
+    """One controller by its own report; `error` if it does not answer."""
 
     address: str
     metadata: MetadataReply | None
     error: str = ""
 
 
-def controller_flag(function: Face) -> Face:
+def controller_flag(function: CommandFunction) -> CommandFunction:
     """--controller: addresses of controllers, of which one that answers will do."""
     return click.option(
         "--controller",
@@ -117,7 +117,7 @@ async def broker_epochs(admin: Admin, address: str) -> EpochEntryCache:
     return (await admin.call(address, GetBrokerEpochCache())).body
 
 
-@face("controller", "list", "orbitmq admin controller list --controller 127.0.0.1:19876")
+@command("controller", "list", "orbitmq admin controller list --controller 127.0.0.1:19876")
 @controller_flag
 async def show_controllers(admin: Admin, controllers: str) -> Rows:
     """Controllers, and which one leads."""
@@ -142,7 +142,7 @@ async def show_controllers(admin: Admin, controllers: str) -> Rows:
     )
 
 
-@face("controller", "groups", "orbitmq admin controller groups broker-a")
+@command("controller", "groups", "orbitmq admin controller groups broker-a")
 @click.argument("brokers", metavar="[BROKER]...", nargs=-1)
 @controller_flag
 async def show_groups(admin: Admin, brokers: tuple[str, ...], controllers: str) -> Rows:
@@ -169,7 +169,7 @@ async def show_groups(admin: Admin, brokers: tuple[str, ...], controllers: str) 
     )
 
 
-@face("controller", "events", "orbitmq admin controller events broker-a --json")
+@command("controller", "events", "orbitmq admin controller events broker-a --json")
 @click.argument("brokers", metavar="[BROKER]...", nargs=-1)
 @controller_flag
 async def show_events(admin: Admin, brokers: tuple[str, ...], controllers: str) -> Rows:
@@ -204,7 +204,7 @@ async def show_events(admin: Admin, brokers: tuple[str, ...], controllers: str) 
     )
 
 
-@face("controller", "elect", "orbitmq admin controller elect broker-a 2")
+@command("controller", "elect", "orbitmq admin controller elect broker-a 2")
 @click.argument("broker")
 @click.argument("broker_id", metavar="ID", type=click.IntRange(1))
 @click.option("-c", "--cluster", default="DefaultCluster", show_default=True, help="The broker's cluster.")
@@ -221,7 +221,7 @@ async def show_election(admin: Admin, broker: str, broker_id: int, cluster: str,
     )  # fmt: skip
 
 
-@face("controller", "clean", "orbitmq admin controller clean broker-a --id 3")
+@command("controller", "clean", "orbitmq admin controller clean broker-a --id 3")
 @click.argument("broker")
 @click.option("--id", "ids", type=click.IntRange(1), multiple=True, help="Only this member. Repeatable.")
 @click.option("--living", is_flag=True, help="Living members, too.")
@@ -246,7 +246,7 @@ async def show_clean(
     return Done(f"forgot {which} of {broker}", {"broker": broker, "ids": list(ids)})
 
 
-@face("controller", "config", "orbitmq admin controller config --json")
+@command("controller", "config", "orbitmq admin controller config --json")
 @controller_flag
 async def show_config(admin: Admin, controllers: str) -> Facts:
     """The options of the leading controller."""
@@ -254,7 +254,7 @@ async def show_config(admin: Admin, controllers: str) -> Facts:
     return Facts(dict(sorted(parse_properties(bytes(reply.body or b""), "controller").items())))
 
 
-@face("controller", "set", "orbitmq admin controller set enableElectUncleanMaster=true")
+@command("controller", "set", "orbitmq admin controller set enableElectUncleanMaster=true")
 @click.argument("assignments", metavar="NAME=VALUE...", nargs=-1, required=True)
 @controller_flag
 async def show_set(admin: Admin, assignments: tuple[str, ...], controllers: str) -> Done:
@@ -270,7 +270,7 @@ async def show_set(admin: Admin, assignments: tuple[str, ...], controllers: str)
     return Done(f"set {', '.join(options)} on {leader}", {"options": options, "controller": leader})
 
 
-@face("controller", "epochs", "orbitmq admin controller epochs broker-a")
+@command("controller", "epochs", "orbitmq admin controller epochs broker-a")
 @click.argument("broker")
 async def show_epochs(admin: Admin, broker: str) -> Rows:
     """The reigns that the logs of BROKER hold, of a name or HOST:PORT: which master wrote what."""

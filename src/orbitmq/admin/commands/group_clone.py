@@ -7,10 +7,10 @@ from dataclasses import replace
 import click
 
 from orbitmq.admin.admin import Admin
+from orbitmq.admin.command import command
 from orbitmq.admin.commands.group_create import create_group
 from orbitmq.admin.commands.group_list import groups_on
 from orbitmq.admin.commands.group_progress import group_progress
-from orbitmq.admin.face import face
 from orbitmq.admin.output import Done
 from orbitmq.plurals import counted
 from orbitmq.protocol.errors import OrbitError
@@ -48,7 +48,7 @@ async def clone_group(admin: Admin, group: str, name: str) -> list[str]:
     return topics
 
 
-@face("group", "clone", "orbitmq admin group clone billing billing-copy")
+@command("group", "clone", "orbitmq admin group clone billing billing-copy")
 @click.argument("group")
 @click.argument("name")
 async def show(admin: Admin, group: str, name: str) -> Done:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from orbitmq.admin.admin import Admin, BrokerAt
-from orbitmq.admin.face import face
+from orbitmq.admin.command import command
 from orbitmq.admin.output import Column, Rows
 from orbitmq.protocol.bodies.heartbeat import ConsumerConnection
 from orbitmq.protocol.errors import ConsumerNotOnline
@@ -43,7 +43,7 @@ async def group_connections(
     return merged
 
 
-@face("group", "connections", "orbitmq admin group connections billing")
+@command("group", "connections", "orbitmq admin group connections billing")
 @click.argument("group")
 async def show(admin: Admin, group: str) -> Rows:
     """The clients of GROUP and what they subscribe to."""

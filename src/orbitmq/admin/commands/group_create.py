@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from orbitmq.admin.admin import Admin
+from orbitmq.admin.command import cluster_flags, command
 from orbitmq.admin.commands.group_list import groups_on
-from orbitmq.admin.face import cluster_flags, face
 from orbitmq.admin.output import Done
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.requests.group import UpdateAndCreateSubscriptiongroup
@@ -36,7 +36,7 @@ async def create_group_on_masters(
     return [one.name for one in masters]
 
 
-@face("group", "create", "orbitmq admin group create billing --max-retries 3")
+@command("group", "create", "orbitmq admin group create billing --max-retries 3")
 @click.argument("group")
 @click.option(
     "--max-retries",

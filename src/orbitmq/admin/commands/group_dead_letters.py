@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orbitmq.admin.admin import Admin, NoBroker
+from orbitmq.admin.command import command
 from orbitmq.admin.commands.topic_list import topic_names
 from orbitmq.admin.commands.topic_status import topic_status
-from orbitmq.admin.face import face
 from orbitmq.admin.output import Column, Rows
 from orbitmq.plurals import counted
 from orbitmq.protocol.errors import TopicNotExist
@@ -41,7 +41,7 @@ async def dead_letters(admin: Admin) -> list[DeadLetters]:
     return await admin.each([name for name in await topic_names(admin) if name.startswith(DLQ_PREFIX)], ask)
 
 
-@face("group", "dead-letters", "orbitmq admin group dead-letters\norbitmq admin group dead-letters --json")
+@command("group", "dead-letters", "orbitmq admin group dead-letters\norbitmq admin group dead-letters --json")
 async def show(admin: Admin) -> Rows:
     """Groups with dead letters: messages that failed after all retries."""
     found = await dead_letters(admin)

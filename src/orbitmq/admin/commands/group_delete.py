@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from orbitmq.admin.admin import Admin, BrokerAt
+from orbitmq.admin.command import command, confirm, yes_flag
 from orbitmq.admin.commands.topic_delete import delete_topic
-from orbitmq.admin.face import confirm, face, yes_flag
 from orbitmq.admin.output import Done
 from orbitmq.protocol.names import DLQ_PREFIX, RETRY_PREFIX
 from orbitmq.protocol.requests.group import DeleteSubscriptiongroup
@@ -32,7 +32,7 @@ async def delete_group(
     return [one.name for one in masters]
 
 
-@face("group", "delete", "orbitmq admin group delete billing --keep-topics")
+@command("group", "delete", "orbitmq admin group delete billing --keep-topics")
 @click.argument("group")
 @click.option(
     "--keep-offsets", is_flag=True, help="Keep the offsets: a later group of this name continues from them."

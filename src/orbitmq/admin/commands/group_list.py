@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import click
 
 from orbitmq.admin.admin import Admin, BrokerAt
-from orbitmq.admin.face import cluster_flags, face
+from orbitmq.admin.command import cluster_flags, command
 from orbitmq.admin.output import Column, Rows
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.names import SYSTEM_GROUP_PREFIX
@@ -64,7 +64,7 @@ async def known_groups(
     return dict(sorted(known.items()))
 
 
-@face("group", "list", "orbitmq admin group list\norbitmq admin group list --broker broker-a --json")
+@command("group", "list", "orbitmq admin group list\norbitmq admin group list --broker broker-a --json")
 @click.option("-a", "--all", "everything", is_flag=True, help="Include the brokers' own groups.")
 @cluster_flags
 async def show(admin: Admin, everything: bool, cluster: str | None, broker: str | None) -> Rows:

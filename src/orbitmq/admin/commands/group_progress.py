@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import click
 
 from orbitmq.admin.admin import Admin, BrokerAt
+from orbitmq.admin.command import command
 from orbitmq.admin.commands.group_connections import group_connections
 from orbitmq.admin.commands.group_list import groups_on, is_system
-from orbitmq.admin.face import face
 from orbitmq.admin.output import Column, Rows
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.stats import ConsumeStats, OffsetWrapper
@@ -55,7 +55,7 @@ async def group_progress(
     return progress
 
 
-@face(
+@command(
     "group",
     "progress",
     "orbitmq admin group progress\norbitmq admin group progress billing --topic orders --json",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from orbitmq.admin.admin import Admin
-from orbitmq.admin.face import face
+from orbitmq.admin.command import command
 from orbitmq.admin.output import Done, Facts
 from orbitmq.protocol.requests.route import DeleteKvConfig, GetKvConfig, GetKvlistByNamespace, PutKvConfig
 
@@ -22,22 +22,22 @@ async def kv_get(admin: Admin, namespace: str, key: str) -> str:
 
 async def kv_put(admin: Admin, namespace: str, key: str, value: str) -> None:
     """Sets one value in every name server."""
-    await admin.tell(PutKvConfig(namespace, key, value))
+    await admin.ask_all(PutKvConfig(namespace, key, value))
 
 
 async def kv_delete(admin: Admin, namespace: str, key: str) -> None:
     """Removes one value from every name server."""
-    await admin.tell(DeleteKvConfig(namespace, key))
+    await admin.ask_all(DeleteKvConfig(namespace, key))
 
 
-@face("kv", "list", "orbitmq admin kv list ORDER_TOPIC_CONFIG")
+@command("kv", "list", "orbitmq admin kv list ORDER_TOPIC_CONFIG")
 @click.argument("namespace")
 async def show_all(admin: Admin, namespace: str) -> Facts:
     """All values of NAMESPACE."""
     return Facts(await kv_list(admin, namespace))
 
 
-@face("kv", "get", "orbitmq admin kv get ORDER_TOPIC_CONFIG orders")
+@command("kv", "get", "orbitmq admin kv get ORDER_TOPIC_CONFIG orders")
 @click.argument("namespace")
 @click.argument("key")
 async def show_one(admin: Admin, namespace: str, key: str) -> Facts:
@@ -45,7 +45,7 @@ async def show_one(admin: Admin, namespace: str, key: str) -> Facts:
     return Facts({key: await kv_get(admin, namespace, key)})
 
 
-@face("kv", "put", "orbitmq admin kv put ORDER_TOPIC_CONFIG orders broker-a:4")
+@command("kv", "put", "orbitmq admin kv put ORDER_TOPIC_CONFIG orders broker-a:4")
 @click.argument("namespace")
 @click.argument("key")
 @click.argument("value")
@@ -55,7 +55,7 @@ async def put(admin: Admin, namespace: str, key: str, value: str) -> Done:
     return Done(f"{namespace} {key} is {value}", {"namespace": namespace, "key": key, "value": value})
 
 
-@face("kv", "delete", "orbitmq admin kv delete ORDER_TOPIC_CONFIG orders")
+@command("kv", "delete", "orbitmq admin kv delete ORDER_TOPIC_CONFIG orders")
 @click.argument("namespace")
 @click.argument("key")
 async def delete(admin: Admin, namespace: str, key: str) -> Done:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import click
 
 from orbitmq.admin.admin import Admin
-from orbitmq.admin.face import confirm, face, yes_flag
+from orbitmq.admin.command import command, confirm, yes_flag
 from orbitmq.admin.output import Column, Done, Rows
 from orbitmq.net.errors import NetError
 from orbitmq.plurals import counted
@@ -44,10 +44,10 @@ async def name_servers(admin: Admin) -> list[NameServerState]:
 async def drain(admin: Admin, broker: str) -> int:
     """Takes write permission from a broker in the routes of all name servers; gives the topics changed.
 
-    Raises NoBroker for an unknown name. What the broker or a restart changes in a topic undoes it there.
+    Raises NoBroker for an unknown name. A change of a topic by the broker, or its restart, undoes it there.
     """
     await admin.masters(broker=broker)
-    return (await admin.tell(WipeWritePermOfBroker(broker))).wipe_topic_count
+    return (await admin.ask_all(WipeWritePermOfBroker(broker))).wipe_topic_count
 
 
 async def undrain(admin: Admin, broker: str) -> int:
@@ -56,7 +56,7 @@ async def undrain(admin: Admin, broker: str) -> int:
     Raises NoBroker for an unknown name.
     """
     await admin.masters(broker=broker)
-    return (await admin.tell(AddWritePermOfBroker(broker))).add_topic_count
+    return (await admin.ask_all(AddWritePermOfBroker(broker))).add_topic_count
 
 
 async def _state(admin: Admin, address: str) -> NameServerState:
@@ -82,7 +82,7 @@ async def _state(admin: Admin, address: str) -> NameServerState:
     return NameServerState(address, None, len(names), writable)
 
 
-@face("broker", "drain", "orbitmq admin broker drain broker-a")
+@command("broker", "drain", "orbitmq admin broker drain broker-a")
 @click.argument("broker", metavar="NAME")
 @yes_flag
 async def show_drain(admin: Admin, broker: str, yes: bool) -> Done:
@@ -98,7 +98,7 @@ async def show_drain(admin: Admin, broker: str, yes: bool) -> Done:
     )
 
 
-@face("broker", "undrain", "orbitmq admin broker undrain broker-a")
+@command("broker", "undrain", "orbitmq admin broker undrain broker-a")
 @click.argument("broker", metavar="NAME")
 async def show_undrain(admin: Admin, broker: str) -> Done:
     """Put broker NAME back into the routes of producers."""
@@ -109,7 +109,7 @@ async def show_undrain(admin: Admin, broker: str) -> Done:
     )
 
 
-@face("cluster", "namesrv", "orbitmq admin cluster namesrv --json")
+@command("cluster", "namesrv", "orbitmq admin cluster namesrv --json")
 async def show(admin: Admin) -> Rows:
     """Name servers, the brokers that each knows, and those that are drained."""
     found = await name_servers(admin)

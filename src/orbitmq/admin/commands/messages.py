@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from orbitmq.admin.admin import Admin, BrokerAt
+from orbitmq.admin.command import Moment, command
 from orbitmq.admin.commands.topic_status import topic_status
-from orbitmq.admin.face import Moment, face
 from orbitmq.admin.output import Column, Facts, Rows
 from orbitmq.net.address import format_address, parse_address
 from orbitmq.net.errors import BadAddress
@@ -165,7 +165,7 @@ def plain(message: StoredMessage) -> StoredMessage:
     return message.with_body(inflate(message.body, message.sys_flag, MAX_BODY_BYTES))
 
 
-@face("message", "id", "orbitmq admin message id 7F00000100002A9F0000000000000000")
+@command("message", "id", "orbitmq admin message id 7F00000100002A9F0000000000000000")
 @click.argument("message_id")
 @click.option("-t", "--topic", metavar="NAME", help="Its topic, which some proxies need.")
 async def by_id(admin: Admin, message_id: str, topic: str | None) -> Facts:
@@ -173,7 +173,7 @@ async def by_id(admin: Admin, message_id: str, topic: str | None) -> Facts:
     return facts(await message_by_id(admin, message_id, topic))
 
 
-@face("message", "unique-id", "orbitmq admin message unique-id flights 7F000001C4D818B4AAC20B5A7E3C0000")
+@command("message", "unique-id", "orbitmq admin message unique-id flights 7F000001C4D818B4AAC20B5A7E3C0000")
 @click.argument("topic")
 @click.argument("unique_id")
 async def by_unique_id(admin: Admin, topic: str, unique_id: str) -> Facts:
@@ -184,7 +184,7 @@ async def by_unique_id(admin: Admin, topic: str, unique_id: str) -> Facts:
     return facts(found[-1])
 
 
-@face("message", "key", "orbitmq admin message key flights 2013-1-1-UA-1545-EWR --json")
+@command("message", "key", "orbitmq admin message key flights 2013-1-1-UA-1545-EWR --json")
 @click.argument("topic")
 @click.argument("key")
 @click.option(
@@ -227,7 +227,7 @@ async def by_key(admin: Admin, topic: str, key: str, max_count: int, begin: int,
     )
 
 
-@face("message", "list", "orbitmq admin message list flights --from 2026-01-31T06:00 --max 10")
+@command("message", "list", "orbitmq admin message list flights --from 2026-01-31T06:00 --max 10")
 @click.argument("topic")
 @click.option("--from", "from_ms", type=Moment(), default=0, help="Stored at this time or later.")
 @click.option(
@@ -268,7 +268,7 @@ async def by_time(admin: Admin, topic: str, from_ms: int, max_count: int) -> Row
     )
 
 
-@face("message", "offset", "orbitmq admin message offset flights broker-a 0 1500")
+@command("message", "offset", "orbitmq admin message offset flights broker-a 0 1500")
 @click.argument("topic")
 @click.argument("broker")
 @click.argument("queue_id", type=click.IntRange(0))

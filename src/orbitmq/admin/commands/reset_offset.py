@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import click
 
 from orbitmq.admin.admin import Admin, BrokerAt
+from orbitmq.admin.command import Moment, command, confirm, yes_flag
 from orbitmq.admin.commands.group_connections import group_connections
 from orbitmq.admin.commands.group_progress import group_progress
 from orbitmq.admin.commands.topic_status import topic_status
-from orbitmq.admin.face import Moment, confirm, face, yes_flag
 from orbitmq.admin.output import Column, Rows
 from orbitmq.plurals import counted
 from orbitmq.protocol.bodies.queue import MessageQueue
@@ -39,8 +39,8 @@ async def reset_offset(
 ) -> dict[MessageQueue, int]:
     """Sets a group's offsets on a topic to a store time (ms; LATEST, EARLIEST), or one queue's to `offset`.
 
-    Gives the new offsets by queue. Raises MembersOnline, and BrokerRefused where a broker does not tell its
-    version, on which the way depends.
+    Gives the new offsets by queue. Raises MembersOnline, and BrokerRefused where a broker does not give its
+    version, on which the request depends.
     """
 
     async def reset(one: BrokerAt) -> dict[MessageQueue, int]:
@@ -156,7 +156,7 @@ class _Target(Moment):
         return super().convert(value, param, ctx)
 
 
-@face(
+@command(
     "group",
     "reset-offset",
     "orbitmq admin group reset-offset billing orders --to earliest\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from orbitmq.admin.face import ALONE
+from orbitmq.admin.command import ALONE
 from orbitmq.admin.output import Facts, show
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from orbitmq.admin.admin import Admin, BrokerAt
+from orbitmq.admin.command import command
 from orbitmq.admin.commands.group_progress import group_progress
 from orbitmq.admin.commands.topic_list import system_topics, topic_names
-from orbitmq.admin.face import face
 from orbitmq.admin.output import Column, Rows
 from orbitmq.protocol.bodies.stats import BrokerStatsData
 from orbitmq.protocol.errors import PeerFailed, TopicNotExist
@@ -51,7 +51,7 @@ async def groups_of(admin: Admin, brokers: list[BrokerAt], topic: str) -> list[s
     return sorted(found)
 
 
-@face("stats", "all", "orbitmq admin stats all\norbitmq admin stats all --topic flights")
+@command("stats", "all", "orbitmq admin stats all\norbitmq admin stats all --topic flights")
 @click.option("-t", "--topic", metavar="NAME", help="Only this topic.")
 @click.option("-a", "--active", is_flag=True, help="Only topics with traffic within the last day.")
 async def show(admin: Admin, topic: str | None, active: bool) -> Rows:

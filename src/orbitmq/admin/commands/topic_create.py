@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from orbitmq.admin.admin import Admin, BrokerAt
-from orbitmq.admin.face import cluster_flags, face
+from orbitmq.admin.command import cluster_flags, command
 from orbitmq.admin.output import Done
 from orbitmq.plurals import counted
 from orbitmq.protocol.bodies.topic import TopicConfig
@@ -46,7 +46,7 @@ def create_request(config: TopicConfig) -> UpdateAndCreateTopic:
     )
 
 
-@face(
+@command(
     "topic",
     "create",
     "orbitmq admin topic create flights --queues 8\n"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from orbitmq.admin.admin import Admin, BrokerAt
+from orbitmq.admin.command import command, confirm, yes_flag
 from orbitmq.admin.commands.topic_list import topic_names
-from orbitmq.admin.face import confirm, face, yes_flag
 from orbitmq.admin.output import Done
 from orbitmq.protocol.requests.route import DeleteTopicInNamesrv
 from orbitmq.protocol.requests.topic import DeleteTopicInBroker
@@ -21,11 +21,11 @@ async def delete_topic(admin: Admin, topic: str, cluster: str | None = None) -> 
 
     masters = await admin.masters(cluster)
     await admin.each(masters, delete)
-    await admin.tell(DeleteTopicInNamesrv(topic, cluster))
+    await admin.ask_all(DeleteTopicInNamesrv(topic, cluster))
     return [one.name for one in masters]
 
 
-@face("topic", "delete", "orbitmq admin topic delete flights")
+@command("topic", "delete", "orbitmq admin topic delete flights")
 @click.argument("topic")
 @click.option("-c", "--cluster", metavar="NAME", help="Only in this cluster.")
 @yes_flag

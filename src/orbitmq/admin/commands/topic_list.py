@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from orbitmq.admin.admin import Admin, BrokerAt, NoBroker
-from orbitmq.admin.face import face
+from orbitmq.admin.command import command
 from orbitmq.admin.output import Column, Rows
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.protocol.names import DLQ_PREFIX, RETRY_PREFIX
@@ -49,7 +49,7 @@ async def own_topics(admin: Admin, names: list[str]) -> list[str]:
     return [name for name in names if name not in system and not name.startswith((RETRY_PREFIX, DLQ_PREFIX))]
 
 
-@face("topic", "list", "orbitmq admin topic list\norbitmq admin topic list --json")
+@command("topic", "list", "orbitmq admin topic list\norbitmq admin topic list --json")
 @click.option("-c", "--cluster", metavar="NAME", help="Only topics of this cluster.")
 @click.option("-a", "--all", "everything", is_flag=True, help="Include system, retry and dead-letter topics.")
 async def show(admin: Admin, cluster: str | None, everything: bool) -> Rows:

@@ -7,9 +7,9 @@ from dataclasses import replace
 import click
 
 from orbitmq.admin.admin import Admin
+from orbitmq.admin.command import cluster_flags, command
 from orbitmq.admin.commands.topic_create import create_topic
 from orbitmq.admin.commands.topic_route import perm_text
-from orbitmq.admin.face import cluster_flags, face
 from orbitmq.admin.output import Done
 from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.requests.topic import GetTopicConfig
@@ -34,7 +34,7 @@ async def set_topic_perm_on_masters(
     }
 
 
-@face("topic", "perm", "orbitmq admin topic perm flights 4   # nobody may send any more")
+@command("topic", "perm", "orbitmq admin topic perm flights 4   # nobody may send any more")
 @click.argument("topic")
 @click.argument("perm", type=click.IntRange(0, 7))
 @cluster_flags

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from orbitmq.admin.admin import Admin
-from orbitmq.admin.face import face
+from orbitmq.admin.command import command
 from orbitmq.admin.output import Column, Rows
 from orbitmq.protocol.bodies.route import TopicRouteData
 
@@ -20,7 +20,7 @@ def perm_text(perm: int) -> str:
     return "".join(letter if perm & bit else "-" for letter, bit in (("R", 4), ("W", 2), ("X", 1)))
 
 
-@face("topic", "route", "orbitmq admin topic route flights")
+@command("topic", "route", "orbitmq admin topic route flights")
 @click.argument("topic")
 async def show(admin: Admin, topic: str) -> Rows:
     """Brokers with queues of TOPIC, the number of queues, and their permissions."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from orbitmq.admin.admin import Admin, BrokerAt
-from orbitmq.admin.face import face
+from orbitmq.admin.command import command
 from orbitmq.admin.output import Column, Rows
 from orbitmq.plurals import counted
 from orbitmq.protocol.bodies.queue import MessageQueue
@@ -23,7 +23,7 @@ async def topic_status(admin: Admin, topic: str) -> dict[MessageQueue, TopicOffs
     return dict(sorted((queue, offsets) for table in tables for queue, offsets in table.items()))
 
 
-@face("topic", "status", "orbitmq admin topic status flights --json")
+@command("topic", "status", "orbitmq admin topic status flights --json")
 @click.argument("topic")
 async def show(admin: Admin, topic: str) -> Rows:
     """Offsets and last store time of every queue of TOPIC. The largest offset is the next one."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from orbitmq.admin.admin import Admin, BrokerAt
-from orbitmq.admin.face import cluster_flags, confirm, face, yes_flag
+from orbitmq.admin.command import cluster_flags, command, confirm, yes_flag
 from orbitmq.admin.output import Column, Done, Rows
 from orbitmq.plurals import counted
 from orbitmq.protocol.bodies.auth import UserInfo
@@ -35,7 +35,7 @@ class NoSuchUser(OrbitError):
 
 
 class NoSecret(OrbitError):
-    """A broker tells no secrets, so users cannot be copied from it."""
+    """A broker gives out no secrets, so users cannot be copied from it."""
 
 
 async def create_user(admin: Admin, address: str, name: str, password: str, kind: str = "normal") -> None:
@@ -61,7 +61,7 @@ async def delete_user(admin: Admin, address: str, name: str) -> None:
 
 
 async def list_users(admin: Admin, address: str, part: str | None = None) -> list[UserInfo]:
-    """The users of one broker whose names hold `part`; secrets are in them if the broker tells them."""
+    """The users of one broker whose names hold `part`; secrets are in them if the broker gives them out."""
     body = (await admin.call(address, AuthListUser(part))).body
     return [] if body is None else body.users
 
@@ -69,7 +69,7 @@ async def list_users(admin: Admin, address: str, part: str | None = None) -> lis
 async def copy_users(admin: Admin, source: str, target: str, names: Sequence[str] = ()) -> list[str]:
     """Makes users of one broker on another, or changes them there to be the same; gives their names.
 
-    Raises NoSecret where the source does not tell them: Apache's does, OrbitMQ's to super users only.
+    Raises NoSecret where the source does not give them out: Apache's does, OrbitMQ's to super users only.
     """
     users = await list_users(admin, source)
     if names:
@@ -80,7 +80,7 @@ async def copy_users(admin: Admin, source: str, target: str, names: Sequence[str
         users = [known[name] for name in names]
     for user in users:
         if not user.password:
-            raise NoSecret(f"{source} does not tell the secret of user {user.username}")
+            raise NoSecret(f"{source} does not give out the secret of user {user.username}")
     for user in users:
         there = (await admin.call(target, AuthGetUser(user.username))).body
         request = AuthCreateUser if there is None else AuthUpdateUser
@@ -118,7 +118,7 @@ password_file_flag = click.option(
 )
 
 
-@face("user", "create", "orbitmq admin user create ann --password-file ann.secret")
+@command("user", "create", "orbitmq admin user create ann --password-file ann.secret")
 @click.argument("name")
 @password_file_flag
 @click.option(
@@ -141,7 +141,7 @@ async def create(
     return Done(f"user {name} is there on {_names(found)}", {"user": name, "brokers": _list(found)})
 
 
-@face("user", "update", "orbitmq admin user update ann --disable")
+@command("user", "update", "orbitmq admin user update ann --disable")
 @click.argument("name")
 @password_file_flag
 @click.option("--password", "asks", is_flag=True, help="Ask for a new password.")
@@ -168,7 +168,7 @@ async def update(
     return Done(f"user {name} is changed on {_names(found)}", {"user": name, "brokers": _list(found)})
 
 
-@face("user", "delete", "orbitmq admin user delete ann")
+@command("user", "delete", "orbitmq admin user delete ann")
 @click.argument("name")
 @yes_flag
 @cluster_flags
@@ -180,7 +180,7 @@ async def delete(admin: Admin, name: str, yes: bool, cluster: str | None, broker
     return Done(f"user {name} is gone from {_names(found)}", {"user": name, "brokers": _list(found)})
 
 
-@face("user", "get", "orbitmq admin user get ann")
+@command("user", "get", "orbitmq admin user get ann")
 @click.argument("name")
 @cluster_flags
 async def get(admin: Admin, name: str, cluster: str | None, broker: str | None) -> Rows:
@@ -197,7 +197,7 @@ async def get(admin: Admin, name: str, cluster: str | None, broker: str | None) 
     return Rows(COLUMNS, rows)
 
 
-@face("user", "list", "orbitmq admin user list\norbitmq admin user list --filter ann --json")
+@command("user", "list", "orbitmq admin user list\norbitmq admin user list --filter ann --json")
 @click.option("--filter", "part", metavar="TEXT", help="Only users whose name contains this.")
 @cluster_flags
 async def show_all(admin: Admin, part: str | None, cluster: str | None, broker: str | None) -> Rows:
@@ -207,7 +207,7 @@ async def show_all(admin: Admin, part: str | None, cluster: str | None, broker: 
     return Rows(COLUMNS, [_row(one, user) for one, users in zip(found, lists, strict=True) for user in users])
 
 
-@face("user", "copy", "orbitmq admin user copy 10.0.0.1:10911 10.0.0.2:10911 ann bob")
+@command("user", "copy", "orbitmq admin user copy 10.0.0.1:10911 10.0.0.2:10911 ann bob")
 @click.argument("source")
 @click.argument("target")
 @click.argument("names", nargs=-1)

@@ -89,7 +89,7 @@ async def explain_access(
         try:
             return await _explain(admin, one, user, access, address)
         except OrbitError as error:
-            return Explanation(one.name, one.address, None, "NOT_KNOWN", f"{one.name} does not tell: {error}")
+            return Explanation(one.name, one.address, None, "NOT_KNOWN", f"{one.name} does not say: {error}")
 
     return await admin.each(await admin.brokers(), ask)
 

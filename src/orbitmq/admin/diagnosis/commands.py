@@ -7,14 +7,14 @@ from __future__ import annotations
 import click
 
 from orbitmq.admin.admin import Admin
+from orbitmq.admin.command import command
 from orbitmq.admin.diagnosis.gathering import gather
 from orbitmq.admin.diagnosis.rules import diagnose
-from orbitmq.admin.face import face
 from orbitmq.admin.output import Column, Rows
 from orbitmq.plurals import counted
 
 
-@face("group", "why", "orbitmq admin group why billing\norbitmq why billing\norbitmq why billing --json")
+@command("group", "why", "orbitmq admin group why billing\norbitmq why billing\norbitmq why billing --json")
 @click.argument("group")
 async def show(admin: Admin, group: str) -> Rows:
     """Tell why GROUP is behind, with evidence: the likeliest cause first.
@@ -35,7 +35,7 @@ async def show(admin: Admin, group: str) -> Rows:
     )
 
 
-@face(
+@command(
     "acl",
     "explain",
     "orbitmq admin acl explain ann --resource Topic:orders --action pub\n"

@@ -52,7 +52,7 @@ class Handling:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One client of the group. Without `answered` it told nothing of itself."""
+    """One client of the group. Without `answered` it reported nothing."""
 
     client_id: str
     answered: bool = True

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from orbitmq.admin.admin import Admin
 from orbitmq.admin.commands.messages import page
 from orbitmq.admin.commands.topic_status import topic_status
-from orbitmq.admin.letters.letter import letter_of
+from orbitmq.admin.dead_letters.dead_letter import dead_letter_of
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.errors import OrbitError
 from orbitmq.protocol.names import DLQ_PREFIX, RETRY_PREFIX
@@ -23,7 +23,7 @@ class Failure:
     at_ms: int
     """Store time of the dead letter or of the message for its next try."""
     exception: str
-    """The class; empty where the client tells none: only OrbitMQ's does, of dead letters."""
+    """The class; empty where the client gives none: only OrbitMQ's does, for dead letters."""
     text: str
     attempts: int
     """Deliveries that failed."""
@@ -59,7 +59,7 @@ async def _newest(admin: Admin, name: str, *, is_dead_letter: bool) -> list[tupl
             return []
         failures = []
         for message in messages:
-            letter = letter_of(queue.broker_name, message)
+            letter = dead_letter_of(queue.broker_name, message)
             if letter.topic is not None:
                 failure = Failure(
                     message.store_timestamp,

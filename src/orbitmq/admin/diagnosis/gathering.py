@@ -132,9 +132,9 @@ async def members_of(
     client_ids: Sequence[str],
     subscriptions: dict[str, str] | None = None,
 ) -> list[Member]:
-    """The members with these ids, as they tell of themselves.
+    """The members with these ids, by their own reports.
 
-    `subscriptions` are those of members that tell nothing.
+    `subscriptions` are those of members that report nothing.
     """
     shared = subscriptions or {}
     return await admin.each(client_ids, lambda name: _member(admin, group, name, brokers, shared))
@@ -154,7 +154,7 @@ async def _member(
 
 
 def member_of(client_id: str, info: ConsumerRunningInfo) -> Member:
-    """A member as it tells of itself."""
+    """A member by its own report."""
     threads = info.properties.get("PROP_THREADPOOL_CORE_SIZE", "")
     return Member(
         client_id,

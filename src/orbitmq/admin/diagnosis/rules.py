@@ -17,7 +17,7 @@ STALE_MS = 30_000
 STUCK_MS = 60_000
 """A queue whose messages have been with a member for so long, with none finished, is stuck."""
 MANY_CACHED, MANY_MIB = 1000, 100
-"""Clients stop pulling a queue that holds so much, unless they are told other limits."""
+"""Clients stop pulling a queue that holds so much, unless they are configured with other limits."""
 SLOW_HANDLER_MS = 100.0
 
 
@@ -335,7 +335,7 @@ def more_members_than_queues(evidence: Evidence) -> Finding | None:
 
 
 def queue_without_reader(evidence: Evidence) -> Finding | None:
-    """A queue has a backlog, all members tell what they read, and none reads it."""
+    """A queue has a backlog, all members report what they read, and none reads it."""
     if not evidence.members or not all(one.answered for one in evidence.members):
         return None
     read = {queue for member in evidence.members for queue in member.held}
@@ -376,7 +376,7 @@ def filter_drops_all(evidence: Evidence) -> Finding | None:
 
 
 def _handled(member: Member, topic: str) -> bool:
-    """True if messages of a topic have come to a member; some clients tell of topics only once they have."""
+    """True if messages of a topic have come to a member; some clients report topics only after that."""
     handling = member.handling.get(topic)
     return handling is not None and bool(handling.ok_tps or handling.failed_tps or handling.pull_tps)
 

@@ -136,7 +136,9 @@ async def _name_servers(admin: Admin, found: GroupSurvey) -> AsyncIterator[Row]:
 
 
 def _refused_options(master: Member) -> Iterator[Row]:
-    from orbitmq.broker.options import BROKER_TABLE  # a broker's room, as `orbitmq admin broker set` needs it
+    from orbitmq.broker.options import (
+        BROKER_TABLE,
+    )  # a broker's package, as `orbitmq admin broker set` needs it
 
     for name, value in master.options.items():
         if name in OF_EACH or name in MODES or name.startswith("storePath") or not BROKER_TABLE.has(name):

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from orbitmq.admin.admin import Admin
-from orbitmq.admin.face import COMMANDS, Face, epilog, face
+from orbitmq.admin.command import COMMANDS, CommandFunction, command, epilog
 from orbitmq.admin.migration.checks import BLOCKED, OPEN, check_group
 from orbitmq.admin.migration.journal import Journal
 from orbitmq.admin.migration.plan import plan_group
@@ -22,7 +22,7 @@ from orbitmq.plurals import counted
 DEFAULT_JOURNAL = "orbitmq-migrate.json"
 
 
-def _to_flag(function: Face) -> Face:
+def _to_flag(function: CommandFunction) -> CommandFunction:
     return click.option(
         "--to",
         type=click.Choice([ORBITMQ, APACHE]),
@@ -32,12 +32,12 @@ def _to_flag(function: Face) -> Face:
     )(function)
 
 
-def _group_and_cluster(function: Face) -> Face:
+def _group_and_cluster(function: CommandFunction) -> CommandFunction:
     function = click.option("-c", "--cluster", metavar="NAME", help="Only this cluster.")(function)
     return click.argument("group", required=False)(function)
 
 
-@face("migrate", "plan", "orbitmq migrate plan\norbitmq migrate plan broker-a --to apache --json")
+@command("migrate", "plan", "orbitmq migrate plan\norbitmq migrate plan broker-a --to apache --json")
 @_group_and_cluster
 @_to_flag
 async def plan(admin: Admin, group: str | None, cluster: str | None, to: str) -> Rows:
@@ -61,7 +61,7 @@ async def plan(admin: Admin, group: str | None, cluster: str | None, to: str) ->
     )
 
 
-@face("migrate", "check", "orbitmq migrate check\norbitmq migrate check broker-a --json")
+@command("migrate", "check", "orbitmq migrate check\norbitmq migrate check broker-a --json")
 @_group_and_cluster
 @_to_flag
 async def check(admin: Admin, group: str | None, cluster: str | None, to: str) -> Rows:
@@ -83,7 +83,7 @@ async def check(admin: Admin, group: str | None, cluster: str | None, to: str) -
     )
 
 
-@face(
+@command(
     "migrate",
     "switch",
     "orbitmq migrate switch broker-a --stop-command 'ssh old-host mqshutdown broker'\n"
@@ -92,7 +92,9 @@ async def check(admin: Admin, group: str | None, cluster: str | None, to: str) -
 @click.argument("group")
 @_to_flag
 @click.option(
-    "--stop-command", metavar="COMMAND", help="Stops the old master. Without it you stop it when told to."
+    "--stop-command",
+    metavar="COMMAND",
+    help="Stops the old master. Without it you stop it when the command asks you to.",
 )
 @click.option(
     "--start-command",

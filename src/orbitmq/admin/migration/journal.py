@@ -22,7 +22,7 @@ class Phase(IntEnum):
     BEGUN = 0
     """Nothing was changed yet."""
     DRAINING = 1
-    """Name servers tell clients of no write permission."""
+    """Routes have no write permission any more."""
     FENCED = 2
     """The master refuses sends."""
     LEVEL = 3

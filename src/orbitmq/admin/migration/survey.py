@@ -16,7 +16,7 @@ from orbitmq.protocol.requests.topic import GetAllTopicConfig, GetTopicStatsInfo
 APACHE, ORBITMQ = "apache", "orbitmq"
 MAKES = {APACHE: "Apache RocketMQ", ORBITMQ: "OrbitMQ"}
 OWN_FIGURE = "unflushedBytes"
-"""A figure that OrbitMQ's brokers tell and Apache's do not."""
+"""A figure that OrbitMQ's brokers report and Apache's do not."""
 
 Offsets = Mapping[str, Mapping[int, int]]
 """Queue offsets by topic, or by `topic@group`, and queue id."""
@@ -53,7 +53,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class GroupSurvey:
-    """A broker group as its members tell."""
+    """A broker group by the reports of its members."""
 
     name: str
     members: tuple[Member, ...]

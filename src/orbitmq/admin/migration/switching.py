@@ -62,7 +62,7 @@ class Timeouts:
 
 
 class Switch:
-    """One switch. `tell(line)` hears each step; `stop_master` and `start_master`, where given, run the user's
+    """One switch. `say(line)` prints each step; `stop_master` and `start_master`, where given, run the user's
     commands.
     """
 
@@ -70,7 +70,7 @@ class Switch:
         self,
         admin: Admin,
         journal: Journal,
-        tell: Callable[[str], None],
+        say: Callable[[str], None],
         *,
         timeouts: Timeouts,
         stop_master: Callable[[], Awaitable[None]] | None = None,
@@ -78,7 +78,7 @@ class Switch:
     ) -> None:
         self._admin = admin
         self._journal = journal
-        self._tell = tell
+        self._say = say
         self._timeouts = timeouts
         self._stop_master = stop_master
         self._start_master = start_master
@@ -93,7 +93,7 @@ class Switch:
                 f"a switch of {group} to {MAKES[record.to]} has begun: end it, or take it back by --undo"
             )
         else:
-            self._tell(f"going on with a switch that was {record.phase.name.lower()}")
+            self._say(f"going on with a switch that was {record.phase.name.lower()}")
         for phase, step in (
             (Phase.DRAINING, self._drain),
             (Phase.FENCED, self._fence),
@@ -121,7 +121,7 @@ class Switch:
         await update_broker_config(self._admin, record.master, {"brokerPermission": record.permission})
         await self._write_again(record)
         self._journal.forget(group)
-        self._tell(f"{record.master} takes messages again")
+        self._say(f"{record.master} takes messages again")
 
     # The steps.
 
@@ -150,7 +150,7 @@ class Switch:
             log_end=master.log_end,
         )
         self._journal.write(record)
-        self._tell(f"{group}: {target} is to take the place of {master}")
+        self._say(f"{group}: {target} is to take the place of {master}")
         return record
 
     async def _drain(self, record: SwitchRecord) -> None:
@@ -160,9 +160,9 @@ class Switch:
         for address in self._admin.namesrv:
             await self._admin.call(address, WipeWritePermOfBroker(record.group))
         if not others:
-            self._tell("no other group takes messages: producers wait, or fail, until the switch is done")
+            self._say("no other group takes messages: producers wait, or fail, until the switch is done")
             return
-        self._tell(
+        self._say(
             f"clients turn to {', '.join(one.name for one in others)} within {self._timeouts.drain:g} s"
         )
         await asyncio.sleep(self._timeouts.drain)
@@ -188,7 +188,7 @@ class Switch:
     async def _fence(self, record: SwitchRecord) -> None:
         """The master refuses whoever still sends; what it says from now on is all there is."""
         await update_broker_config(self._admin, record.master, {"brokerPermission": READ_ONLY})
-        self._tell(f"{record.master} takes no more messages")
+        self._say(f"{record.master} takes no more messages")
 
     async def _level(self, record: SwitchRecord) -> None:
         """The slave gets the rest of the log, and the offsets."""
@@ -211,7 +211,7 @@ class Switch:
         record.ends = {
             topic: {str(queue): end for queue, (_, end) in queues.items()} for topic, queues in ends.items()
         }
-        self._tell(
+        self._say(
             f"{record.target} has all of it: {record.log_end:,} bytes, {len(topics):,} topics, the offsets"
         )
 
@@ -255,9 +255,9 @@ class Switch:
                     "again, or give --undo to let it take messages again"
                 )
             if not was_noted:
-                self._tell(f"stop {record.master} now, in order; waiting until it is gone")
+                self._say(f"stop {record.master} now, in order; waiting until it is gone")
                 was_noted = True
-            # What it does on its own (delayed messages, timers) still goes into its log.
+            # The broker's own messages (delays, timers) still go into its log.
             with_log = await look_at(self._admin, BrokerAt("", record.group, 0, record.master))
             record.log_end = max(record.log_end, with_log.log_end)
             await asyncio.sleep(LOOK_SECONDS)
@@ -271,7 +271,7 @@ class Switch:
                 f"{record.target} lacks {record.log_end - target.log_end:,} bytes that {record.master} has "
                 "written since: start that again as it was, and run the command again"
             )
-        self._tell(f"{record.master} is gone")
+        self._say(f"{record.master} is gone")
 
     async def _answers(self, address: str) -> bool:
         """True unless nobody listens there."""
@@ -304,11 +304,11 @@ class Switch:
                 )
             if target.options.get("brokerRole") != role:
                 await update_broker_config(self._admin, record.target, {"brokerRole": role})
-            self._tell(f"{record.target} is {role}")
+            self._say(f"{record.target} is {role}")
         elif self._start_master is not None:
             await self._start_master()
         else:
-            self._tell(
+            self._say(
                 f"start the broker of {record.target} again now, with brokerRole={record.broker_role} and "
                 "brokerId=0; waiting until it is master"
             )
@@ -323,7 +323,7 @@ class Switch:
                 return
             if time.monotonic() > deadline:
                 raise Stopped(
-                    f"after {limit:g} s the name servers tell of {', '.join(map(str, addresses))} as the "
+                    f"after {limit:g} s the name servers name {', '.join(map(str, addresses))} as the "
                     f"master of {record.group}, and not of {record.target}. Run the command again"
                 )
             await asyncio.sleep(LOOK_SECONDS)
@@ -349,7 +349,7 @@ class Switch:
                         f"queue {queue} of {topic} ends at {here:,} at {record.target}, and ended at {end:,} "
                         f"at {record.master}: keep the old store, and look at the log of {record.target}"
                     )
-        self._tell(f"{record.target} serves {record.group}: {len(record.ends):,} topics, no queue is shorter")
+        self._say(f"{record.target} serves {record.group}: {len(record.ends):,} topics, no queue is shorter")
 
     # Routes.
 

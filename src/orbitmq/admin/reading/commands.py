@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from orbitmq.admin.admin import Admin
-from orbitmq.admin.face import face
+from orbitmq.admin.command import command
 from orbitmq.admin.output import Column, Rows
 
 
-@face("message", "life", "orbitmq admin message life flights 7F000001C4D818B4AAC20B5A7E3C0000")
+@command("message", "life", "orbitmq admin message life flights 7F000001C4D818B4AAC20B5A7E3C0000")
 @click.argument("topic")
 @click.argument("unique_id")
 async def by_life(admin: Admin, topic: str, unique_id: str) -> Rows:

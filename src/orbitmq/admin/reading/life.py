@@ -1,4 +1,4 @@
-"""The life of one message, from its sending to its last retry, as log, offsets and trace tell it."""
+"""The life of one message, from its sending to its last retry, from log, offsets and trace."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from orbitmq.admin.commands.broker_config import broker_config
 from orbitmq.admin.commands.group_progress import group_progress
 from orbitmq.admin.commands.messages import NoMessage, messages_by_key
 from orbitmq.admin.commands.stats import groups_of
-from orbitmq.admin.letters.letter import REPLAYS
-from orbitmq.admin.letters.outgoing import REDRIVEN
+from orbitmq.admin.dead_letters.dead_letter import REPLAYS
+from orbitmq.admin.dead_letters.outgoing import REDRIVEN
 from orbitmq.admin.reading.trace import Traced, traces_of
 from orbitmq.client.consumer.dead_letters import EXCEPTION, EXCEPTION_TEXT
 from orbitmq.net.address import format_address
@@ -43,7 +43,7 @@ class LifeEvent:
 
     step: Step
     source: Source
-    """The evidence: a record in the log, offsets of a group, or what a client told."""
+    """The evidence: a record in the log, offsets of a group, or a client's trace."""
     sentence: str
     at_ms: int | None = None
     group: str = ""
@@ -78,7 +78,7 @@ async def life_of(admin: Admin, topic: str, unique_id: str) -> Life:
         life.missing.append("no client traced it: deliveries are known from offsets and retries alone")
     brokers = await admin.brokers_of(topic)
     groups = set(await groups_of(admin, brokers, topic))
-    # Every broker numbers its queues alike: the address in the message tells which one it is.
+    # Every broker numbers its queues alike: the address in the message identifies it.
     at = host_text(first.store_host)
     broker = next((one.name for one in brokers if one.address == at), brokers[0].name)
     queue = MessageQueue(topic, broker, first.queue_id)

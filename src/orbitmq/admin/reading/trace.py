@@ -19,13 +19,15 @@ MOST_CARRIERS = 64
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """One step of a message as a client told it: `sent`, `delivered` to a consumer, or `handled` by it."""
+    """One step of a message as a client reported it: `sent`, `delivered` to a consumer, or `handled` by
+    it.
+    """
 
     step: Literal["sent", "delivered", "handled"]
     at_ms: int
     group: str
     client: str
-    """Address of the client that told it."""
+    """Address of the client that reported it."""
     retries: int | None = None
     """Times that it had been delivered again before."""
     cost_ms: int | None = None
@@ -35,7 +37,7 @@ class Traced:
 
 
 async def traces_of(admin: Admin, unique_id: str, topic: str = TRACE_TOPIC) -> list[Traced]:
-    """Everything that clients told of a message, the earliest first; nothing where none traces."""
+    """Everything that clients reported on a message, the earliest first; nothing where none traces."""
     try:
         carriers = await messages_by_key(admin, topic, unique_id, max_count=MOST_CARRIERS)
     except TopicNotExist:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from orbitmq.admin.admin import Admin
-from orbitmq.admin.face import confirm, face, yes_flag
+from orbitmq.admin.command import command, confirm, yes_flag
 from orbitmq.admin.output import Column, Done, Rows
 from orbitmq.admin.waiting.delays import broker_delays
 from orbitmq.admin.waiting.timers import TimerScan, recall
@@ -17,7 +17,7 @@ class NoTimer(OrbitError):
     """No pending timer has the unique id."""
 
 
-@face("delay", "list", "orbitmq admin delay list\norbitmq admin delay list --json")
+@command("delay", "list", "orbitmq admin delay list\norbitmq admin delay list --json")
 async def show(admin: Admin) -> Rows:
     """Pending messages by delay level, and pending timers by topic, on every master."""
     found = await broker_delays(admin)
@@ -46,7 +46,7 @@ async def show(admin: Admin) -> Rows:
     )
 
 
-@face("delay", "timers", "orbitmq admin delay timers --topic orders --max 20")
+@command("delay", "timers", "orbitmq admin delay timers --topic orders --max 20")
 @click.option("-t", "--topic", default="", metavar="NAME", help="Only timers of this topic.")
 @click.option(
     "--max", "most", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Rows at most."
@@ -84,7 +84,7 @@ async def timers(admin: Admin, topic: str, most: int, budget: int) -> Rows:
     )
 
 
-@face("delay", "recall", "orbitmq admin delay recall orders 7F000001C4D818B4AAC20B5A7E3C0000")
+@command("delay", "recall", "orbitmq admin delay recall orders 7F000001C4D818B4AAC20B5A7E3C0000")
 @click.argument("topic")
 @click.argument("unique_id")
 @yes_flag

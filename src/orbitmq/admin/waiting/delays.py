@@ -79,7 +79,7 @@ async def _delays_of(admin: Admin, one: BrokerAt) -> BrokerDelays:
     levels: list[LevelState] = []
     slots: Counter[int] = Counter()
     for level, delay_ms in enumerate(delays, start=1):
-        # A broker tells nothing of a level that it has not looked at yet: all of it waits.
+        # A broker reports nothing on a level that it has not read yet: all of it waits.
         position, end = _position(info.get(f"scheduleMessageOffset_{level}")) or ends.get(level - 1, (0, 0))
         if position < end:
             queue = MessageQueue(SCHEDULE_TOPIC, one.name, level - 1)
@@ -116,8 +116,8 @@ def _position(text: str | None) -> tuple[int, int] | None:
 async def _slots_of(
     admin: Admin, one: BrokerAt, queue: MessageQueue, delay_ms: int, position: int, end: int
 ) -> dict[int, int]:
-    """Messages by slot. Within a level messages are due in the order of their offsets, so offsets tell counts
-    and nothing is read.
+    """Messages by slot. Within a level messages are due in the order of their offsets, so counts follow
+    from offsets, and nothing is read.
     """
     slots = {}
     slot = time.time_ns() // 1_000_000 // SLOT_MS * SLOT_MS

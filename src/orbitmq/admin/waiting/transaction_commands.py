@@ -5,13 +5,13 @@ from __future__ import annotations
 import click
 
 from orbitmq.admin.admin import Admin
-from orbitmq.admin.face import face
+from orbitmq.admin.command import command
 from orbitmq.admin.output import Column, Done, Rows
 from orbitmq.admin.waiting.transactions import check_again, transactions
 from orbitmq.plurals import counted
 
 
-@face("transaction", "list", "orbitmq admin transaction list --json")
+@command("transaction", "list", "orbitmq admin transaction list --json")
 async def show(admin: Admin) -> Rows:
     """Open half messages, the oldest first, and those that brokers no longer ask about."""
     found = await transactions(admin)
@@ -48,7 +48,7 @@ async def show(admin: Admin) -> Rows:
     )
 
 
-@face("transaction", "check", "orbitmq admin transaction check broker-a 7F00000100002A9F0000000000000000")
+@command("transaction", "check", "orbitmq admin transaction check broker-a 7F00000100002A9F0000000000000000")
 @click.argument("broker")
 @click.argument("message_id")
 async def check(admin: Admin, broker: str, message_id: str) -> Done:

@@ -22,7 +22,7 @@ from orbitmq.protocol.requests.offset import GetMaxOffset, GetMinOffset, QueryCo
 from orbitmq.protocol.requests.transaction import ResumeCheckHalfMessage
 
 GROUP = "CID_RMQ_SYS_TRANS"
-"""Its offsets tell from which half message and which op record on something may be open."""
+"""Its offsets say from which half message and which op record on something may be open."""
 OP_TAG = "d"
 PAGE = 32
 

@@ -108,7 +108,7 @@ def view_message_by_id(tables: QueryTables, call: Call[ViewMessageById], now: in
 def query_consume_queue(tables: QueryTables, call: Call[QueryConsumeQueue], now: int) -> Result:
     """Units of a consume queue, and what a group subscribes of its topic.
 
-    As Apache does, the answer tells of units with an extension alone if they would be let through (`eval`).
+    As Apache's, the answer says only of units with an extension if they would be let through (`eval`).
     """
     request = call.request
     topic, queue_id = request.topic or "", request.queue_id

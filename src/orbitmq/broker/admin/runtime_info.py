@@ -46,10 +46,10 @@ def runtime_info(
     now: int,
     unreplicated: tuple[int, int] | None = None,
 ) -> dict[str, str]:
-    """All keys, in the order in which they are told about.
+    """All keys, in the order of the answer.
 
     `delay_positions` is level -> (next queue offset, end of its queue). This broker has no thread pools
-    whose queues could fill up: their sizes are 0, `queue_capacities` tells the configured limits.
+    whose queues could fill up: their sizes are 0, `queue_capacities` has the configured limits.
     `unreplicated` is what no slave has, in bytes and ms; None where no slave is connected.
     """
     info: dict[str, object] = {

@@ -56,7 +56,9 @@ class AssignmentTables:
 
 @handlers(QueryAssignment)
 def query_assignment(tables: AssignmentTables, call: Call[QueryAssignment], now: int) -> Result:
-    """The queues of one member of a group; absent where they cannot be told, and it then changes nothing."""
+    """The queues of one member of a group; absent where they are not known, and the member then changes
+    nothing.
+    """
     body = call.request.body
     if tables.routes.elsewhere(body.topic, now) is not None:
         return _answer(tables, body, now)

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from cryptography.fernet import Fernet
 
 SEALED = "sealed-fernet:"
-"""Beginning of a sealed secret in the file. No secret in clear may: it could not be told from one."""
+"""Beginning of a sealed secret in the file. No secret in clear may: it could not be distinguished from one.
+"""
 
 _KEY = re.compile(rb"[A-Za-z0-9_-]{43}=")
 

@@ -261,7 +261,7 @@ def list_acls(tables: AuthTables, call: Call[AuthListAcl], now: int) -> Reply:
 
 def users_of(infos: list[UserInfo], known: AuthTable) -> tuple[dict[str, User], list[str]]:
     """Users as another broker lists them, and the names of those whose secrets it does not show and that are
-    not known here. Where a known one's secret is not shown it keeps that which it has.
+    not known here. A known user whose secret is not shown keeps the present one.
     """
     users: dict[str, User] = {}
     unusable: list[str] = []

@@ -61,7 +61,7 @@ class RecordAccess:
     def check_topic(self, command: Command, peer: Peer, topic: str, actions: Actions) -> None:
         """Raises Refused (NO_PERMISSION) unless the sender may do one of `actions` with a topic.
 
-        The topic is not named: a place in the log must not tell which topics there are.
+        The topic is not named: a place in the log must not reveal which topics there are.
         """
         user = user_of(command)
         if not self.allows(user, peer.host, topic, actions):

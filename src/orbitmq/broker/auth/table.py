@@ -86,7 +86,7 @@ class AuthTable:
             self._note()
 
     def ensure_super_user(self, name: str, secret: str) -> bool:
-        """Makes a super user unless a user of this name is there already; whether it made one."""
+        """Makes a super user unless a user of this name is there already. True if it made one."""
         if name in self._users:
             return False
         self.put_user(User(name, secret, user_type=UserType.SUPER, user_status=UserStatus.ENABLE))

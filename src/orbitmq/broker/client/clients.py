@@ -1,9 +1,9 @@
 """Connected clients: producers and consumers by group, as their heartbeats say.
 
 A member is a connection, since that is what comes and goes; one client id may for a moment have two. When
-the members of a consumer group or its subscriptions change, every member is told (ids changed), so that it
-rebalances at once; members of a broadcasting group share nothing and are not told. A large group hears of the
-changes of some moments together: n members that come one by one would else be sent n² notices.
+the members of a consumer group or its subscriptions change, every member is notified (ids changed), so that
+it rebalances at once; members of a broadcasting group share nothing and are not notified. A large group hears
+of the changes of some moments together: n members that come one by one would else be sent n² notices.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CHANNEL_EXPIRED_MS = 120_000
 """A client that sends no heartbeat for so long is cut off (channelExpiredTimeout)."""
 
 NOTICES_PER_MS = 10
-"""Members of one group that are told of changes per millisecond: 1,000 members every 100 ms at most."""
+"""Members of one group that are notified of changes per millisecond: 1,000 members every 100 ms at most."""
 
 _BROADCASTING = MessageModel.BROADCASTING  # asked of every pull, and slow to find in its enum
 
@@ -62,9 +62,9 @@ class ConsumerGroup:
     members: dict[int, Client] = field(default_factory=dict)
     subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
     notifies: bool = True
-    """True if members are told of changes (the group's notifyConsumerIdsChangedEnable)."""
+    """True if members are notified of changes (the group's notifyConsumerIdsChangedEnable)."""
     quiet_until: int = 0
-    """No change is told before this time (ms)."""
+    """No notice is sent before this time (ms)."""
 
     @property
     def is_broadcasting(self) -> bool:
@@ -83,7 +83,7 @@ class ConsumerGroup:
         return None
 
     def subscribe(self, wanted: Iterable[SubscriptionData]) -> bool:
-        """Takes over the subscriptions of a heartbeat; whether a topic came or went.
+        """Takes over the subscriptions of a heartbeat. True if a topic came or went.
 
         A newer version of a known topic replaces the old one without being a change that members must hear.
         """
@@ -112,7 +112,7 @@ class ClientTable:
         self.changes = 0
         """Number of times that a consumer group came, went, or changed what it consumes and how."""
         self.untold: set[str] = set()
-        """Groups that changed since their members were last told."""
+        """Groups that changed since their members were last notified."""
         self._outbox = outbox
         self._fingerprints: dict[str, int] = {}
         self._produces: dict[int, set[str]] = {}
@@ -146,7 +146,7 @@ class ClientTable:
         with_subscriptions: bool,
         user: str | None = None,
     ) -> bool:
-        """Notes a consumer and what it subscribes; whether anything changed that the group had to hear."""
+        """Notes a consumer and what it subscribes. True if anything changed that the group had to hear."""
         name = data.group_name
         consume_type = _given(data.consume_type, ConsumeType.CONSUME_PASSIVELY)
         message_model = _given(data.message_model, MessageModel.CLUSTERING)
@@ -169,11 +169,11 @@ class ClientTable:
         if before != (group.consume_type, group.message_model, group.subscriptions):
             self.changes += 1
         if changed:
-            self._tell(group)
+            self._changed(group)
         return changed
 
     def fingerprint_changed(self, group: str, fingerprint: int) -> bool:
-        """Notes the heartbeat fingerprint of a group; whether an earlier one was different."""
+        """Notes the heartbeat fingerprint of a group. True if an earlier one was different."""
         known = self._fingerprints.get(group)
         self._fingerprints[group] = fingerprint
         return known is not None and known != fingerprint
@@ -202,13 +202,13 @@ class ClientTable:
             del self.producers[group]
 
     def unregister_consumer(self, group: str, connection_id: int) -> None:
-        """Takes a consumer off and tells those who stay."""
+        """Removes a consumer and notifies those that stay."""
         consumers = self.consumers.get(group)
         if consumers is None or consumers.members.pop(connection_id, None) is None:
             return
         _leave(self._consumes, connection_id, group)
         if consumers.members:
-            self._tell(consumers)
+            self._changed(consumers)
         else:
             del self.consumers[group]
             self.changes += 1
@@ -231,12 +231,14 @@ class ClientTable:
             self.connection_closed(connection_id)
         return list(silent)
 
-    def _tell(self, group: ConsumerGroup) -> None:
+    def _changed(self, group: ConsumerGroup) -> None:
         if group.notifies and not group.is_broadcasting:
             self.untold.add(group.name)
 
     def tell(self, now: int) -> int | None:
-        """Tells the members of groups that changed; gives when to call again for those told a moment ago."""
+        """Notifies the members of groups that changed; gives when to call again for those notified just
+        now.
+        """
         following: int | None = None
         for name in sorted(self.untold):
             group = self.consumers.get(name)

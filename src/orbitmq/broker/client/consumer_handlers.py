@@ -50,7 +50,7 @@ def get_consumer_running_info(tables: ConsumerTables, call: Call[GetConsumerRunn
 
 @handlers(ConsumeMessageDirectly)
 def consume_message_directly(tables: ConsumerTables, call: Call[ConsumeMessageDirectly], now: int) -> Result:
-    """Has a consumer handle one message out of turn, and tells what came of it."""
+    """Has a consumer handle one message out of turn, and reports the result."""
     request = call.request
     client = _find(tables, request.consumer_group, request.client_id or "")
     try:

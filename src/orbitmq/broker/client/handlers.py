@@ -87,7 +87,7 @@ def _register(
     with_subscriptions: bool,
     now: int,
 ) -> bool:
-    """Takes in one consumer; False if its group is not let in, which a client is not told."""
+    """Takes in one consumer; False if its group is not let in, and the client does not learn it."""
     if tables.settings.reject_pull_consumer_enable and data.consume_type is ConsumeType.CONSUME_ACTIVELY:
         return False
     group = tables.groups.find(data.group_name, now)

@@ -116,7 +116,7 @@ class DelayStore(Protocol):
 
 @dataclass(slots=True)
 class Progress:
-    """Positions, and the part of the log in which deliveries tell of them."""
+    """Positions, and the part of the log whose deliveries give the rest of them."""
 
     physical_offset: int | None
     """Deliveries beyond the positions stand behind it; None if it is unknown."""
@@ -237,7 +237,7 @@ class DelayDelivery:
         return Progress(self._delivered_to, self._delivered_to, dict(self.positions))
 
     def deliver_due(self, now: int, limit: int = MESSAGES_PER_SCAN) -> bool:
-        """Delivers what is due, at most `limit` messages; whether more is due at once.
+        """Delivers what is due, at most `limit` messages. True if more is due at once.
 
         Call every 100 ms, and again directly after True.
         """
@@ -355,7 +355,7 @@ class DelayDelivery:
         return behind
 
     def _append(self, level: int, position: int, batch: Sequence[PendingMessage], now: int) -> bool:
-        """Delivers messages that stand from a position on; whether all were taken. Those behind one that was
+        """Delivers messages that stand from a position on. True if all were taken. Those behind one that was
         not are recognised when they are met again.
         """
         if not batch:
@@ -365,7 +365,7 @@ class DelayDelivery:
         return self._note_all(put, now)
 
     def _note_all(self, put: _Put, now: int) -> bool:
-        """Takes account of what the store said; whether it took all."""
+        """Takes account of what the store said. True if it took all."""
         while put.noted < len(put.answers):
             self._note(put, now)
         self._put = None
@@ -455,7 +455,7 @@ class DelayDelivery:
             self._progress = self._all_delivered()
 
     def _confirm_progress(self) -> bool:
-        """Takes over the noted positions once their deliveries are on the disk; whether it did."""
+        """Takes over the noted positions once their deliveries are on the disk. True if it did."""
         progress = self._progress
         if progress is None or self._store.durable_offset < progress.log_end:
             return False
@@ -515,10 +515,10 @@ class DelayDelivery:
         Raises MalformedJson.
         """
         require_member(text, "offsetTable")
-        told = DelayOffsetSerializeWrapper.from_json(text)
-        self._go_forward(told.offset_table)
+        adopted = DelayOffsetSerializeWrapper.from_json(text)
+        self._go_forward(adopted.offset_table)
         self._dirty_tables.mark(self.NAME, soon=False)
-        return told.acted_for
+        return adopted.acted_for
 
     def note_acted(self, acted: ActedFor) -> None:
         """Notes work that this broker has done for its master."""
@@ -532,7 +532,7 @@ class DelayDelivery:
     def due_elsewhere(self, now: int) -> Iterator[tuple[int, int, PendingMessage | None]]:
         """Messages that are due and not delivered yet, as (level, position, message), for a broker that acts
         for its master and stores nothing itself. None for a message that needs no delivery.
-        `delivered_elsewhere` is to be told of each, in order, before the next of its level is asked for.
+        Call `delivered_elsewhere` for each, in order, before the next of its level is asked for.
         """
         for level in self._all_levels():
             first, end = self._range(level)

@@ -351,7 +351,7 @@ class Timers:
         return counts
 
     def fields(self) -> TimerFields | None:
-        """Fields that slaves are told."""
+        """Fields for slaves."""
         return None if self._state is None else self._state.files.check.fields
 
     def oldest_waiting(self) -> int | None:

@@ -59,7 +59,7 @@ class Delivery:
     """Moves `state.cursor` on, never ahead of what was stored.
 
     A batch is kept until the cursor has passed all of it, with what the store said of each message: what ends
-    a turn in between, a lack of memory for instance, has nothing stored twice. Where it ends before units
+    a turn in between, a lack of memory for instance, has nothing stored twice. If it ends before units
     are in a batch, their slot is opened anew, behind the cursor.
     """
 
@@ -77,7 +77,7 @@ class Delivery:
         self._opened_end = state.store.max_physical
 
     def run(self, now: int) -> tuple[bool, Fetch | None]:
-        """Does a slice; whether more is due at once, and a job that has to be done before it goes on."""
+        """Does a slice. Gives true if more is due at once, and a job to be done before it goes on."""
         try:
             return self._run(now)
         except BaseException:

@@ -52,7 +52,7 @@ def rounded(deliver_ms: int, precision_ms: int) -> int:
 
 
 def due_time(properties: Mapping[str, str], out_ms: int, stored_ms: int, precision_ms: int) -> int:
-    """When a stored message is due, to the millisecond where its properties tell.
+    """When a stored message is due, to the millisecond where its properties say it.
 
     Never earlier than it was asked for: the end of its second where they do not.
     """

@@ -75,7 +75,7 @@ class Intake:
         return self._written is not None or self._at_once is not None
 
     def run(self, now: int) -> bool:
-        """Takes in a slice; whether there is more."""
+        """Takes in a slice. True if there is more."""
         if self._at_once is not None:
             self._passed(self._at_once)
         if self._written is None:
@@ -116,7 +116,7 @@ class Intake:
         return units
 
     def _commit(self, units: NewUnits, now: int) -> bool:
-        """Has a slice count that is written; whether there is more."""
+        """Has a slice count that is written. True if there is more."""
         state = self._state
         try:
             units.put()
@@ -274,7 +274,7 @@ class Intake:
         return self._passed(at_once)
 
     def _passed(self, at_once: _AtOnce) -> bool:
-        """Takes account of what the store said; whether the message is dealt with."""
+        """Takes account of what the store said. True if the message is dealt with."""
         state, message = self._state, at_once.message
         status = at_once.answers[0].status if at_once.answers else None
         if status is PutStatus.PUT_OK:

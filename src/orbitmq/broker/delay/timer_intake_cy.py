@@ -1,8 +1,8 @@
 """Timer messages on their way into the wheel: the units of a slice, without an object for each.
 
-Hot: every timer message, check point and acknowledgement of a pop passes here. Whatever is not plain, because
-it is damaged, rolled, recalled, overdue or of the slot that is open, ends it: the rules of `timer_intake`
-decide. Interpreted, all goes that way.
+Hot: every timer message, check point and acknowledgement of a pop passes here. A message that is not plain,
+because it is damaged, rolled, recalled, overdue or of the slot that is open, ends it: the rules of
+`timer_intake` decide. Interpreted, all goes that way.
 """
 
 # mypy: disable-error-code="name-defined,misc,untyped-decorator,unused-ignore"

@@ -14,7 +14,7 @@ AT_ONCE = (1 << 63) - 1
 
 
 def identity_of(message: PendingMessage) -> Identity:
-    """Marks that tell a delivery from every other."""
+    """Marks that distinguish a delivery from every other."""
     return identity(
         message.topic, message.queue_id, message.properties, message.born_timestamp, len(message.body)
     )
@@ -74,7 +74,7 @@ def waited(record: StoredMessage, enqueued_ms: int, now: int, *, roll: bool = Fa
 def recall_key(topic: str, key: str, *, names_topic: bool) -> str:
     """The key by which a recall of `topic` takes a message back: a message of that topic alone, by its id.
 
-    `names_topic`: whether keys begin with their topics (appendTopicForTimerDeleteKey). Where they do not,
+    `names_topic`: whether keys begin with their topics (appendTopicForTimerDeleteKey). If not,
     Apache lets a recall of one topic drop the messages of any.
     """
     return f"{topic}+{key.removeprefix(f'{topic}+') if names_topic else key}"

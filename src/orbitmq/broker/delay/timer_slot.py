@@ -41,7 +41,7 @@ class OpenSlot:
         """By due time, oldest first."""
 
     def due_of(self, unit: TimerUnit) -> int:
-        """When a unit of this slot is due: its end, where the unit does not tell.
+        """When a unit of this slot is due: its end, where the unit does not say it.
 
         Behind the end of the slot where the unit was written while slots were wider: the slot then stays open
         for so long.

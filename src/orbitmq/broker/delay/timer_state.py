@@ -88,7 +88,7 @@ class TimerState:
     delivered_from: int = 0
     """Physical offset of the first of it, or an earlier one."""
     is_ahead: bool = False
-    """Something may be stored that neither the cursor tells of yet, nor `delivered`."""
+    """Something may be stored that neither the cursor accounts for yet, nor `delivered`."""
     met_by: int = 0
     """Deliveries from before the start are met until the messages before this queue offset are taken in."""
     elsewhere: tuple[int, int] = (0, 0)

@@ -1,6 +1,6 @@
 """Bits that stand for the filters of groups, as the extension of a consume queue keeps them per message.
 
-Each group has a few positions in a small array of bits. Where a group's filter is true for a message its bits
+Each group has a few positions in a small array of bits. If a group's filter is true for a message, its bits
 are set; a message without all of them is not wanted by the group, one with all of them probably is.
 """
 

@@ -27,7 +27,7 @@ class InSyncSet:
         self._reached = 0
 
     def begin(self, own_id: int, ids: Iterable[int], epoch: int, confirm_offset: int) -> None:
-        """Begins with the set of an election. What was confirmed before stays so."""
+        """Begins with the set of an election. Records that were confirmed before stay confirmed."""
         self.own_id, self.ids, self.epoch, self.asked = own_id, frozenset(ids), epoch, None
         self._reached = confirm_offset
 
@@ -37,7 +37,7 @@ class InSyncSet:
             self.ids, self.epoch, self.asked = frozenset(ids), epoch, None
 
     def known(self, ids: Iterable[int], epoch: int) -> None:
-        """Takes over the set that the controller has told when no request of this master was on its way:
+        """Takes over the set that the controller has sent when no request of this master was on its way:
         a change that is not in it will not be made.
         """
         self.decided(ids, epoch)

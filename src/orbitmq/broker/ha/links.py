@@ -39,7 +39,7 @@ class SlaveLink:
         self.bytes_per_second = 0
         """Sent within the last whole second."""
         self.broker_id = 0
-        """The slave's id in its group, where it tells it (controller mode)."""
+        """The slave's id in its group, where it sends it (controller mode)."""
         self.caught_up_ms = now
         """The last time at which the slave is known to have had all of the log."""
         self.greeting: bytes | None = None
@@ -154,7 +154,7 @@ class SlaveLink:
 
 
 class LogGrowth:
-    """Times at which the log had grown to physical offsets: it tells for how long a slave has lacked bytes.
+    """Times at which the log had grown to physical offsets: they show for how long a slave has lacked bytes.
 
     A slave's offset may lie within a record, whose store time cannot be read there.
     """

@@ -34,7 +34,7 @@ class Promise:
         self.in_sync: InSyncSet | None = InSyncSet() if settings.enable_controller_mode else None
         """The members that a controller may elect; None without a controller."""
         self.master_confirmed = 0
-        """Confirm offset that a slave in controller mode was told by its master: readers see no further."""
+        """Confirm offset that a slave in controller mode got from its master: readers see no further."""
         self.held_at: int | None = None
         """Of a broker that was master: readers see its log up to this physical offset, and no further, until
         it is known again that its log is that of its group's master. None: nothing is held back."""

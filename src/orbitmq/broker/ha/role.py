@@ -16,7 +16,7 @@ CHANGE_TIMEOUT_MS = 30_000
 
 class Role(Enum):
     """A master takes messages. A slave follows a master. A broker whose role is unknown does neither: it is
-    between two roles, or waits to be told one.
+    between two roles, or waits for one.
     """
 
     MASTER = "master"
@@ -34,9 +34,9 @@ class RoleChange:
     waits_for_replicas: bool = False
     """A master is a SYNC_MASTER, else an ASYNC_MASTER."""
     master_address: str = ""
-    """A slave's master for requests, `host:port`; empty: the name servers tell it."""
+    """A slave's master for requests, `host:port`; empty: the name servers say it."""
     master_ha_address: str = ""
-    """Its HA port, `host:port`; empty: the name servers tell it."""
+    """Its HA port, `host:port`; empty: the name servers say it."""
     epoch: int = 0
     """The number of this change among those of its group, where a controller counts them; 0 without one."""
     hands_over: bool = False
@@ -80,7 +80,7 @@ class RoleRequests:
     def __init__(self) -> None:
         self.pending: deque[RequestedChange] = deque()
         self.has_news = False
-        """The controller has told that a role has changed."""
+        """The controller has notified this broker that a role has changed."""
 
     def ask(self, change: RoleChange) -> RequestedChange:
         """Notes a change; the server carries it out after the turn."""

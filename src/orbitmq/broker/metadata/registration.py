@@ -35,7 +35,7 @@ def register_all(
     heartbeat_timeout_ms: int | None = None,
     split_size: int | None = None,
 ) -> list[RegisterBroker]:
-    """The requests that tell a name server every topic; several with `split_size`, else one."""
+    """The requests that register every topic with a name server; several with `split_size`, else one."""
     names = list(topics.by_name)
     size = split_size or max(1, len(names))
     return [
@@ -51,9 +51,9 @@ def register_changed(
     broker_permission: int,
     heartbeat_timeout_ms: int | None = None,
 ) -> RegisterBroker:
-    """The request that tells a name server the topics that just changed.
+    """The request that registers the topics that just changed with a name server.
 
-    A topic that was deleted here is not told: its row falls with the table's own registration.
+    A topic that was deleted here is not in it: its row falls with the table's own registration.
     """
     names = [name for name in sorted(changed) if topics.get(name) is not None]
     return _request(identity, topics, names, broker_permission, heartbeat_timeout_ms)

@@ -47,7 +47,7 @@ class EntryTexts:
         return [texts[name] for name in entries]
 
     def make(self, entries: Mapping[str, JsonBody], most: int) -> bool:
-        """Makes up to `most` texts that are missing; whether all are there now."""
+        """Makes up to `most` texts that are missing. True if all are there now."""
         texts = self._texts
         missing = [name for name in entries if name not in texts]
         for name in missing[:most]:

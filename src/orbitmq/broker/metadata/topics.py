@@ -173,7 +173,7 @@ class TopicTable:
         return self._wire_texts.of(topics)
 
     def make_wire_texts(self, most: int) -> bool:
-        """Makes up to `most` of the texts that `wire_texts` would have to make; whether none is left."""
+        """Makes up to `most` of the texts that `wire_texts` would have to make. True if none is left."""
         return self._wire_texts.make(self.by_name, most)
 
     def note_saved(self) -> None:
@@ -209,15 +209,17 @@ class TopicTable:
         return changed
 
     def begin_epoch(self, epoch: int, now: int) -> None:
-        """Has versions tell the epoch of a new master: name servers then take nothing more of the one before,
-        whose registration may be on its way for as long as it is cut off.
+        """Puts the epoch of a new master into versions: name servers then accept nothing more from the old
+        one, whose registration may be on its way for as long as it is cut off.
         """
         if epoch > self.state_version:
             self.state_version = epoch
             self.announce_all(now)
 
     def announce_all(self, now: int) -> None:
-        """Has every topic told to the name servers once more, under a version that they do not know."""
+        """Has every topic registered with the name servers once more, under a version that they do not
+        know.
+        """
         self.version.next(now, self.state_version)
         self._changed.update(self.by_name)
         self._dirty_tables.mark(self.NAME)
@@ -284,7 +286,9 @@ class TopicTable:
         self.snapshot()()  # the texts are made here, so that no first change has to make them all
 
     def replace(self, text: str) -> None:
-        """Takes over a master's table, and has its topics told to the name servers. Raises MalformedJson."""
+        """Takes over a master's table, and has its topics registered with the name servers. Raises
+        MalformedJson.
+        """
         before = set(self.by_name)
         self.load_text(text)
         self._changed |= before | set(self.by_name)

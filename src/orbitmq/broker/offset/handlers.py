@@ -180,7 +180,7 @@ def invoke_broker_to_reset_offset(
 
 
 def _reset_here(tables: OffsetTables, call: Call[InvokeBrokerToResetOffset], now: int) -> Result:
-    """The next pull of each queue is told its new offset; the stored one changes at once."""
+    """Answers the next pull of each queue with its new offset; the stored one changes at once."""
     request = call.request
     topic, group = request.topic, request.group
     if not tables.identity.is_master:
@@ -227,15 +227,15 @@ def _reset_in_clients(tables: OffsetTables, call: Call[InvokeBrokerToResetOffset
     if any(offset < 0 for offset in stored):
         raise Refused(ResponseCode.SYSTEM_ERROR, f"THe consumer group <{group}> not exist")
 
-    def tell(targets: dict[int, int], later: int) -> Result:
+    def notify(targets: dict[int, int], later: int) -> Result:
         if not request.is_force:
             targets = {queue_id: min(target, stored[queue_id]) for queue_id, target in targets.items()}
-        return _tell_members(tables, call, targets)
+        return _notify_members(tables, call, targets)
 
-    return _offsets_at(tables, topic, queues, request.timestamp, tell, now)
+    return _offsets_at(tables, topic, queues, request.timestamp, notify, now)
 
 
-def _tell_members(
+def _notify_members(
     tables: OffsetTables, call: Call[InvokeBrokerToResetOffset], targets: dict[int, int]
 ) -> Reply:
     request = call.request

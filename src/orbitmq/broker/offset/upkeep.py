@@ -55,7 +55,7 @@ class _Rounds:
         raise NotImplementedError
 
     def tick(self, now: int) -> bool:
-        """Begins a round or goes on with it; whether there is more to do at once."""
+        """Begins a round or goes on with it. True if there is more to do at once."""
         if not self._is_wanted():
             self._round = None
             return False

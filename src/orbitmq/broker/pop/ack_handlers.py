@@ -67,7 +67,7 @@ def ack_message(tables: PopAckTables, call: Call[AckMessage], now: int) -> Resul
 def handle_ack_frames(tables: PopAckTables, data: bytes, peer: Peer, now: int) -> HandledFrames | None:
     """Stores the acknowledgements at the start of what a read brought, whole frames; None if there are none.
 
-    Whatever it leaves goes through `ack_many`, and would have come to the same.
+    The rest goes through `ack_many`, with the same result.
     """
     writer = tables.store.reserve(now)
     if writer is None:

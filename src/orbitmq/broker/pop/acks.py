@@ -110,8 +110,8 @@ class PopAcks:
         return pop
 
     def stored(self, pops: Iterable[tuple[AckTemplate, int]]) -> None:
-        """Counts messages of such pops whose acknowledgements are stored. Where memory ends here, what was
-        not counted is taken for in flight.
+        """Counts messages of such pops whose acknowledgements are stored. Without memory for that, those
+        that were not counted count as in flight.
         """
         with contextlib.suppress(MemoryError):
             for pop, count in pops:

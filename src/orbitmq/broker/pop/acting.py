@@ -42,7 +42,7 @@ class ActingReviver(Reviver):
         )
         self.elsewhere = own.elsewhere
         self.outbox: deque[Copy] = deque()
-        """Copies to send, in order; `sent` is to be told of each."""
+        """Copies to send, in order; call `sent` with each."""
         self._due: deque[StoredMessage] = deque()
 
     def take(self, message: PendingMessage) -> None:
@@ -69,7 +69,7 @@ class ActingReviver(Reviver):
         )
 
     def run(self, now: int, confirmed_ms: int) -> bool:
-        """See `Reviver.run`. What is due now counts once all that the topic holds has been read."""
+        """See `Reviver.run`. Records that are due now count once the whole topic has been read."""
         more = super().run(now, 0)
         if not self._queues or not self._has_read_all:
             return more

@@ -89,7 +89,7 @@ class CheckPoints:
         return steps[-1].next_offset if steps else -1
 
     def add(self, point: PopCheckPoint, revive_queue_id: int, next_offset: int, now: int) -> Appended:
-        """Notes a pop and moves its group to `next_offset`; what it gives tells whether it is stored.
+        """Notes a pop and moves its group to `next_offset`; the result says if it is stored.
 
         A check point that stays in memory counts as stored at offset 0. Nothing has changed unless the
         status is PUT_OK.
@@ -105,7 +105,7 @@ class CheckPoints:
                 point.pop_time + point.invisible_time - settings.pop_ck_stay_buffer_time_out,
             )
             answer = Appended(PutStatus.PUT_OK)
-            # Where memory ends here, the group does not move: a deadline alone finds nothing.
+            # If memory ends here, the group does not move: a deadline alone finds nothing.
             heapq.heappush(self._deadlines, (deadline, next(self._number), key))
             steps = self._steps.setdefault(queue, deque())
             self._kept[key] = kept

@@ -31,7 +31,7 @@ def handle_pop_frames(
     """Handles the pops and acknowledgements at the start of what a read brought, whole frames; None if there
     are none.
 
-    Whatever it leaves goes through `pop_message` and `ack_many`, and would have come to the same.
+    The rest goes through `pop_message` and `ack_many`, with the same result.
     """
     end = acknowledged = durable = deadline = 0
     answers: list[bytes] = []

@@ -1,4 +1,4 @@
-"""The moment at which a pop began, by this broker's clock, though its peer has told it by its own.
+"""The moment at which a pop began, by this broker's clock, computed from what the peer's clock says.
 
 A pop whose time was over before it arrived takes no messages: nobody waits for them any more. A peer whose
 clock is behind looks as late as that with every pop, and would never get a message. But such a peer is late

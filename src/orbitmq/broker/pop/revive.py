@@ -153,7 +153,7 @@ class Reviver:
         self._queues.clear()
 
     def run(self, now: int, confirmed_ms: int) -> bool:
-        """Reads what is new and revives what is due; whether there is more to do at once.
+        """Reads what is new and revives what is due. True if there is more to do at once.
 
         `confirmed_ms`: timer messages that are due until then are in their queues already.
         """
@@ -198,7 +198,7 @@ class Reviver:
         return len(queue.points) < MOST_POINTS or queue.seen_ms < queue.points[0].due_ms + ACK_LEAD_MS
 
     def _read(self, queue: ReviveQueue, topic: str) -> bool:
-        """Takes in new records; whether there are more."""
+        """Takes in new records. True if there are more."""
         for _ in range(READS_PER_RUN):
             result = self._store.get(topic, queue.queue_id, queue.next_offset, RECORDS_PER_READ)
             if result.cold is not None:

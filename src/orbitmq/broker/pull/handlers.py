@@ -1,6 +1,6 @@
 """Pulls, held until there is something where the client asks for it.
 
-A pull that finds messages, few enough to be copied, and one that is held for more go a short way: from the
+A pull that finds messages, few enough to be copied, and one that is held for more take a fast path: from the
 frame to the frame of the answer, with the same checks. Everything else is for `pull`.
 """
 
@@ -408,7 +408,7 @@ class PullFastPath:
         """The kept plan of a pull; None if it is none of the usual ones, or one that is refused."""
         tables = self._tables
         if request.consumer_group not in tables.groups.by_name:
-            return None  # it is made on the way, which others have to be told of
+            return None  # it is made on the way, and others have to be notified of it
         try:
             group = _check_group(tables, request, now)
             topic = _check_topic(tables, request)

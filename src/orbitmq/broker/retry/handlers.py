@@ -132,7 +132,7 @@ def _check(tables: RetryTables, request: ConsumerSendMsgBack, now: int) -> Subsc
 def _ensure_writable(
     tables: RetryTables, topic: str, queues: int, request: ConsumerSendMsgBack, now: int
 ) -> bool:
-    """Makes the topic where it is missing; whether it is in no file yet. Raises Refused if read-only."""
+    """Makes the topic where it is missing. True if it is in no file yet. Raises Refused if read-only."""
     config = tables.topics.ensure(
         topic, queues, now, unit_sub=bool(request.unit_mode) and topic.startswith(RETRY_PREFIX)
     )

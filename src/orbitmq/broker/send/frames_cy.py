@@ -444,7 +444,7 @@ class _Sends:
 
     @cython.cfunc
     def _choose_delay_queue(self, level: cython.int) -> cython.bint:
-        """Chooses the queue of a delay level, where the unit tells when a message is due."""
+        """Chooses the queue of a delay level, where the unit says when a message is due."""
         delay = self._rules.delays_ms.get(level)
         queues = self._queues.get(SCHEDULE_TOPIC)
         queue: Any = None if queues is None or delay is None else queues.get(level - 1)

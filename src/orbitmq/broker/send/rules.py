@@ -138,7 +138,8 @@ def _accept_one(
         name,
         queue_id,
         request.flag,
-        # Marked as prepared, a record would get no place in its queue: half messages are told by their topic.
+        # Marked as prepared, a record would get no place in its queue: half messages are recognised by their
+        # topic.
         request.sys_flag & ~TRANSACTION_MASK,
         request.born_timestamp,
         call.peer.host,

@@ -258,7 +258,7 @@ class BrokerStats:
         self.put_back.add((topic, group), 1)
 
     def tick(self, now: int) -> bool:
-        """Samples what is due, so many flows at a step; whether there is more to do at once.
+        """Samples what is due, so many flows at a step. True if there is more to do at once.
 
         Call once a second.
         """

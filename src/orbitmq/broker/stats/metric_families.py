@@ -1,8 +1,8 @@
-"""Metrics that a broker tells about itself: every metric with its name, labels and meaning.
+"""Metrics that a broker reports on itself: every metric with its name, labels and meaning.
 
 Names and labels without `orbitmq_` in front are those of Apache's broker 5.4.0, so that dashboards made for
 it work unchanged; every sample also has the labels `cluster`, `node_type` and `node_id`. The table here is
-all there is: a metric that is not in it cannot be told.
+all there is: a metric that is not in it cannot be reported.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HISTOGRAM = "histogram"
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One metric. `switch` says by the options whether it is told."""
+    """One metric. `switch` says by the options if it is reported."""
 
     name: str
     kind: str
@@ -461,7 +461,7 @@ FAMILIES: dict[str, Family] = {
         Family("process_open_fds", GAUGE, "Open files and connections."),
         Family("process_max_fds", GAUGE, "How many of them the process may have."),
         Family("process_threads", GAUGE, "Threads of the process."),
-        Family("orbitmq_build_info", GAUGE, "Always 1; the labels tell the release.", ("version",)),
+        Family("orbitmq_build_info", GAUGE, "Always 1; the labels name the release.", ("version",)),
     )
 }
 """Every metric by name."""

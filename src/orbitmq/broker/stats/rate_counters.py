@@ -59,7 +59,7 @@ class Flow:
         self.calls += 1
 
     def sample(self, series: list[Sample], now: int, step_ms: int) -> bool:
-        """Adds a sample; whether the window sees anything move. A flow at rest keeps one sample only."""
+        """Adds a sample. True if the window sees anything move. A flow at rest keeps one sample only."""
         if not series:
             series.append(Sample(now - step_ms, 0, 0, 0, 0))
         elif len(series) == 1:
@@ -100,7 +100,7 @@ class Flows(Generic[K]):
         """Counts calls under `key`."""
         flow = self._minute.get(key)
         if flow is None:
-            flow = self._stir(key)
+            flow = self._activate(key)
         flow.messages += messages
         flow.size_bytes += size_bytes
         flow.took_ms += took_ms
@@ -133,7 +133,7 @@ class Flows(Generic[K]):
             for table in (self.by_key, self._minute, self._hour, self._day):
                 table.pop(key, None)
 
-    def _stir(self, key: K) -> Flow:
+    def _activate(self, key: K) -> Flow:
         flow = self.by_key.get(key)
         if flow is None:
             flow = self.by_key[key] = Flow()

@@ -101,7 +101,7 @@ class CheckBack:
         self._began = now
 
     def tick(self, now: int) -> bool:
-        """Goes on with the round, or begins one when it is time; whether there is more to do at once."""
+        """Goes on with the round, or begins one when it is time. True if there is more to do at once."""
         if self.is_held:
             return False
         transactions = self._transactions
@@ -119,7 +119,7 @@ class CheckBack:
         return self._round is not None or questions_left
 
     def _slice(self, check: _Round, now: int) -> bool:
-        """A part of a round; whether the round is over."""
+        """A part of a round. True if the round is over."""
         transactions = self._transactions
         abandoned: list[Half] = []
         halves: list[Half] = []
@@ -165,7 +165,7 @@ class CheckBack:
         abandoned: list[Half],
         now: int,
     ) -> bool:
-        """Puts into the log what a slice came to; whether all was stored. A message that was not stored comes
+        """Puts into the log what a slice came to. True if all was stored. A message that was not stored comes
         round again.
         """
         transactions = self._transactions
@@ -184,7 +184,7 @@ class CheckBack:
         return ok
 
     def _ask(self, now: int) -> bool:
-        """Sends questions about copies that can be read; whether there are more of them."""
+        """Sends questions about copies that can be read. True if there are more of them."""
         transactions = self._transactions
         end = transactions.end
         for _ in range(HALVES_PER_SLICE):

@@ -1,6 +1,6 @@
 """Taking up transactions where the log of the last run ends, OrbitMQ's own or Apache's.
 
-Op records say which half messages have ended. Facts that they do not tell are found in two places. A half
+Op records say which half messages have ended. Facts that are not in them are found in two places. A half
 message of which a newer copy is there was replaced, and the crash came before the op record. And what was
 published is in the log: without an op record where a crash cut it off, or where Apache's broker was the last
 one. That broker keeps decisions in memory for up to 3 s; half messages decided meanwhile it may copy all the

@@ -203,8 +203,8 @@ class Transactions:
         self._handled = _Handled(halves, ended, op_offset, now)
 
     def note_handled(self) -> None:
-        """Notes what was written into the log straight from a read. Where memory ends here, the rest is noted
-        by who looks next.
+        """Notes what was written into the log straight from a read. If memory ends here, the next call notes
+        the rest.
         """
         with contextlib.suppress(MemoryError):
             self._note_handled()
@@ -324,7 +324,7 @@ class Transactions:
     # Decisions.
 
     def end_all(self, decisions: Sequence[Decision], now: int) -> None:
-        """Publishes or drops open half messages, each named once; each decision is told what came of it."""
+        """Publishes or drops open half messages, each named once; each decision gets its outcome."""
         commits = [decision for decision in decisions if decision.is_commit]
         rollbacks = [decision for decision in decisions if not decision.is_commit]
         if commits:
@@ -399,7 +399,7 @@ class Transactions:
         self.window[half.offset] = HalfState.COPIED
 
     def give_up(self, halves: Sequence[Half], copies: Sequence[PendingMessage], now: int) -> bool:
-        """Gives half messages up once their copies elsewhere are stored; whether all were."""
+        """Gives half messages up once their copies elsewhere are stored. True if all were."""
         stored = self._store_all(halves, copies, self._note_given_up, now) if copies else []
         given_up = [half for half, put in zip(halves, stored, strict=True) if put.status is PutStatus.PUT_OK]
         self.figures.given_up.update(half.topic for half in given_up)

@@ -186,7 +186,7 @@ class Assignment:
             else:
                 raise offset
         taken = [queue for queue, offset in zip(queues, offsets, strict=True) if isinstance(offset, int)]
-        self._tell(self._session.options.on_assigned, taken)
+        self._call_back(self._session.options.on_assigned, taken)
         if error is not None:
             instance.report(offsets_of(topic), error)
         else:
@@ -229,7 +229,7 @@ class Assignment:
         return (await session.instance.call(address, GetMaxOffset(queue.topic, queue.queue_id))).offset
 
     async def drop(self, queues: Collection[MessageQueue]) -> None:
-        """Gives queues up, after telling the brokers how far they are done."""
+        """Gives queues up, after committing their offsets."""
         dropped = [pull.held for queue in queues if (pull := self._pulls.get(queue)) is not None]
         if not dropped:
             return
@@ -242,17 +242,17 @@ class Assignment:
         await asyncio.gather(*(consumption.dropped(held) for held in dropped))
         await self._session.offsets.commit((held.queue for held in dropped), confirmed=True)
         await asyncio.gather(*(consumption.released(held) for held in dropped))
-        # Only now: who is closed in between still tells the brokers how far these are done.
+        # Only now: a consumer that is closed in between still commits the offsets of these.
         for held in dropped:
             del self._pulls[held.queue], self._tasks[held.queue]
             self._session.offsets.forget(held.queue)
-        self.tell_revoked([held.queue for held in dropped])
+        self.report_revoked([held.queue for held in dropped])
 
-    def tell_revoked(self, queues: Collection[MessageQueue]) -> None:
-        """Tells the application of queues that are another's now."""
-        self._tell(self._session.options.on_revoked, queues)
+    def report_revoked(self, queues: Collection[MessageQueue]) -> None:
+        """Calls `on_revoked` with queues that another member has now."""
+        self._call_back(self._session.options.on_revoked, queues)
 
-    def _tell(
+    def _call_back(
         self, listener: Callable[[list[MessageQueue]], object] | None, queues: Collection[MessageQueue]
     ) -> None:
         theirs = sorted(queue for queue in queues if not queue.topic.startswith(RETRY_PREFIX))

@@ -104,8 +104,8 @@ class PushConsumer(ConsumerOptions):
         """Asks for messages of a topic: all of them, those with certain tags (`A || B`, or several), or those
         for which an expression over their properties is true (`Sql`).
 
-        A broker reads the expression when the consumer starts; one that comes later and is wrong is told to
-        `on_error`.
+        A broker reads the expression when the consumer starts; one that comes later and is wrong is reported
+        to `on_error`.
 
         `handler` is an async function, or a plain one, which runs in a thread; at most `concurrency` run at
         a time. Without one the messages are for `async for`. May be called before the start and after it;
@@ -295,7 +295,7 @@ class PushConsumer(ConsumerOptions):
 
     def _subscriptions_changed(self) -> None:
         if self._session is not None and self._assignment is not None:
-            self._session.instance.beat_soon()
+            self._session.instance.send_heartbeat_soon()
             self._assignment.wake.set()
 
     # Life.
@@ -429,7 +429,7 @@ class PushConsumer(ConsumerOptions):
                 log.warning("%s: handlers did not end within %d ms and are cancelled", self.group, timeout_ms)
             await consumption.close(self._closers)
             await assignment.commit(confirmed=True)
-            assignment.tell_revoked(assignment.queues)
+            assignment.report_revoked(assignment.queues)
             if isinstance(consumption, OrderedConsumption):
                 await consumption.unlock_all()
             if self._handling is not None:
@@ -584,7 +584,7 @@ class PushConsumer(ConsumerOptions):
 
     def _on_route_change(self, topic: str) -> None:
         if self._assignment is not None and self._session is not None:
-            self._session.instance.beat_soon()
+            self._session.instance.send_heartbeat_soon()
             self._assignment.wake.set()
 
     def _on_error(self, subject: str, error: Exception) -> None:

@@ -32,7 +32,9 @@ class OffsetsUnreadable(Exception):
 
 
 class LocalOffsetTable(OffsetTable):
-    """Offsets that no broker is told; `folder` is where the Java client has its `rocketmq_offsets`."""
+    """Offsets that are committed to no broker; `folder` is where the Java client has its
+    `rocketmq_offsets`.
+    """
 
     def __init__(self, instance: ClientInstance, group: str, folder: Path) -> None:
         super().__init__(instance, group)

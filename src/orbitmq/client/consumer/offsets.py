@@ -1,4 +1,4 @@
-"""Progress of a group, kept here and told to the brokers from time to time."""
+"""Progress of a group, kept here and committed to the brokers from time to time."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class ProcessQueue:
     def __init__(self, queue: MessageQueue, now_ms: int, progress: Progress) -> None:
         self.queue = queue
         self.progress = progress
-        """The offset up to which the queue is done, as it is told to the broker."""
+        """The offset up to which the queue is done, as it is committed to the broker."""
         self.dropped = False
         """The queue is another's now: nothing of it is handled or committed any more."""
         self.room = asyncio.Event()

@@ -154,7 +154,7 @@ class PullConsumer(ClientOptions):
         try:
             reply = await instance.call(address, request, timeout_ms or wait_ms + 10_000)
         except NetError:
-            # Whoever asks again asks the master, wherever that is by then.
+            # The next pull asks the master, wherever that is by then.
             self._suggested.pop(queue, None)
             instance.refresh_route_soon(queue.topic)
             raise

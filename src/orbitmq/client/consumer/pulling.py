@@ -145,7 +145,7 @@ class QueuePull:
             if self.held.dropped:
                 return 0
             if error.code in FORGOTTEN:
-                await session.instance.beat(address)
+                await session.instance.send_heartbeat(address)
             else:
                 session.instance.refresh_route_soon(queue.topic)
             return self._failed(error)

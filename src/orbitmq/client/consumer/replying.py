@@ -40,7 +40,7 @@ async def send_reply(session: Session, message: ReceivedMessage, reply: Reply) -
     missing = [name for name in (CORRELATION_ID, REPLY_TO_CLIENT, CLUSTER) if not asked.get(name)]
     if missing:
         raise IllegalMessage(f"nobody waits for a reply: the message has no {' and no '.join(missing)}")
-    # Whoever asked is known to the broker that it sent the request to.
+    # The broker that got the request knows the client that sent it.
     broker_name = message.queue.broker_name
     address = session.instance.routes.master(broker_name)
     if address is None:

@@ -1,4 +1,4 @@
-"""Requests of brokers to a consumer: to share out queues anew, to move, to tell of itself, to take a
+"""Requests of brokers to a consumer: to rebalance, to reset offsets, to report on itself, to handle a
 message.
 """
 
@@ -184,7 +184,7 @@ class Serving:
 
 
 def _new_offsets(body: ResetOffsetBody | ResetOffsetBodyForC | Bytes) -> dict[MessageQueue, int]:
-    """The offsets by queue, in whichever form the broker tells them."""
+    """The offsets by queue, in whichever form the broker sends them."""
     if not isinstance(body, ResetOffsetBody | ResetOffsetBodyForC):
         text = bytes(body)
         try:

@@ -13,8 +13,8 @@ log = logging.getLogger(__name__)
 class Tasks:
     """Background tasks.
 
-    `on_error(name, error, lasting)` is told of every exception that nobody else sees; it is lasting where the
-    task goes on, for which `on_recovered(name)` is told once a round has ended well again.
+    `on_error(name, error, lasting)` gets every exception that nobody else sees; it is lasting where the
+    task goes on, and `on_recovered(name)` is then called once a round has succeeded again.
     """
 
     def __init__(

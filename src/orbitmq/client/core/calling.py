@@ -1,6 +1,6 @@
 """Calling functions that an application gave us: async ones on the loop, plain ones in threads.
 
-Whatever ends such a function is its result or an `Exception`: what steers Python itself (a cancellation that
+Such a function ends with its result or an `Exception`: what steers Python itself (a cancellation that
 the function let out, StopIteration) would otherwise end or block whoever called it.
 """
 

@@ -6,7 +6,7 @@
     │       └── MessageTooLarge
     ├── TopicNotFound        the name servers know no queue of the topic that would serve
     │   └── NoMasterNow      it has queues, and none of their brokers has a master now
-    ├── SendFailed           every try failed; `failures` tells each
+    ├── SendFailed           every try failed; `failures` has the reasons
     ├── RequestTimeout       a request was sent, and nobody replied in time
     ├── NotRunning           the producer or consumer has not been started, or is closed
     │   └── WrongEventLoop   it belongs to another event loop
@@ -16,7 +16,7 @@
     └── HandlerTimeout       a handler took longer than it may: the message comes again
 
 A topic or group name that no broker takes is `protocol.names.IllegalName`, an address that is not `host:port`
-`net.errors.BadAddress`. Where no name server answers it is `net.errors.NoNameServer`.
+`net.errors.BadAddress`. If no name server answers, it is `net.errors.NoNameServer`.
 """
 
 from __future__ import annotations

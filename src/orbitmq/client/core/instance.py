@@ -41,7 +41,7 @@ FIRST_ROUTE_PAUSE_SECONDS = 0.05
 CALM_SECONDS = 5.0
 """Time without a doubt about a route after which look-ups are fast again."""
 BEAT_AGAIN_SECONDS = 1.0
-"""When a broker is told again that could not be told of a consumer: until then it gives it nothing."""
+"""Pause before another heartbeat to a broker that did not get one: until then it gives no messages."""
 
 
 def now_ms() -> int:
@@ -53,7 +53,7 @@ class ClientInstance:
     """One client as brokers see it. Made within a running event loop.
 
     Every request leaves through its pool, which signs it where there are keys. `ip` is the address in client
-    and message ids, `on_requests` gets what brokers ask, `consumers` tells the consumer groups for
+    and message ids, `on_requests` gets what brokers ask, `consumers` gives the consumer groups for
     heartbeats.
     """
 
@@ -103,7 +103,7 @@ class ClientInstance:
             lambda name, error, lasting: self.report(name, error, lasting=lasting),
             lambda name: self.recovered(name),
         )
-        self._beat_soon = asyncio.Event()
+        self._heartbeat_soon = asyncio.Event()
         self._heartbeat_sent_to: set[str] = set()  # brokers that know what this client is
         self._versions: dict[str, int] = {}
         self._refreshing: set[str] = set()
@@ -141,14 +141,14 @@ class ClientInstance:
             self.beat_all,
             "heartbeats",
             first_ms=1000,
-            wake=self._beat_soon,
+            wake=self._heartbeat_soon,
         )
         self.tasks.every(IDLE_CHECK_MS, self._close_idle, "idle connections")
 
-    def beat_soon(self) -> None:
-        """Has the brokers told at once what this client is: something about it has changed."""
+    def send_heartbeat_soon(self) -> None:
+        """Has a heartbeat sent at once: something about this client has changed."""
         self._heartbeat_sent_to.clear()
-        self._beat_soon.set()
+        self._heartbeat_soon.set()
 
     async def close(self) -> None:
         """Takes leave of the brokers, ends the background and every connection. Nothing connects again.
@@ -175,7 +175,7 @@ class ClientInstance:
                 for request in leaving:
                     await self._pool.call(address, request, 1000)
         except (OrbitError, TimeoutError) as error:
-            log.debug("%s was not told that %s leaves: %s", address, self.client_id, error)
+            log.debug("%s did not accept that %s leaves: %s", address, self.client_id, error)
 
     def check_running(self) -> None:
         """Raises NotRunning once closed, WrongEventLoop."""
@@ -203,10 +203,10 @@ class ClientInstance:
         at: str | None = None,
         details: Mapping[str, object] | None = None,
     ) -> None:
-        """A failure that no caller sees: logged under the logger of its subject, and told to `on_error`.
+        """A failure that no caller sees: logged under the logger of its subject, and reported to `on_error`.
 
-        A `lasting` one counts as what is wrong with this client, and is told once, until `well` is said of
-        its subject, or the broker it is about, the one `at` an address, is in no route any more. `details`
+        A `lasting` one counts as what is wrong with this client, and is reported once, until its subject has
+        recovered, or the broker it is about, the one `at` an address, is in no route any more. `details`
         are in the line, and attributes of the log record.
         """
         if self._closed or isinstance(error, Closed):
@@ -300,7 +300,7 @@ class ClientInstance:
 
     # Notices to the application.
 
-    def _tell(self, kind: ClientEventKind, address: str = "", error: Exception | None = None) -> None:
+    def _emit(self, kind: ClientEventKind, address: str = "", error: Exception | None = None) -> None:
         if self.options.on_event is not None and not self._closed:
             try:
                 self.options.on_event(ClientEvent(kind, address, error))
@@ -312,28 +312,28 @@ class ClientInstance:
         self._on_error(NOBODY, error)
         if not self._is_unanswered:
             self._is_unanswered = True
-            self._tell(ClientEventKind.UNANSWERED, error=error)
+            self._emit(ClientEventKind.UNANSWERED, error=error)
 
     def answered(self) -> None:
         """Somebody answers."""
         if self._is_unanswered:
             self._is_unanswered = False
             self._on_recovered(NOBODY)
-            self._tell(ClientEventKind.ANSWERED)
+            self._emit(ClientEventKind.ANSWERED)
 
     def _connection_opened(self, address: str) -> None:
         known = address in self._opened
         self._opened.add(address)
-        self._tell(ClientEventKind.RECONNECTED if known else ClientEventKind.CONNECTED, address)
+        self._emit(ClientEventKind.RECONNECTED if known else ClientEventKind.CONNECTED, address)
         if f"heartbeat to {address}" in self._heard:
-            self._beat_soon.set()  # the next one in turn may be 30 s away
+            self._heartbeat_soon.set()  # the next one in turn may be 30 s away
 
     def _connection_lost(self, address: str) -> None:
-        self._tell(ClientEventKind.DISCONNECTED, address)
+        self._emit(ClientEventKind.DISCONNECTED, address)
         self._heartbeat_sent_to.discard(address)
         # A broker that comes back has forgotten its clients: the next heartbeat should not be 30 s away.
         if not self._closed and self._consumers is not None:
-            self._beat_soon.set()
+            self._heartbeat_soon.set()
 
     async def _close_idle(self) -> None:
         self._pool.close_idle()
@@ -356,13 +356,13 @@ class ClientInstance:
         gone = set(self._about.values()).difference(addresses)
         for subject in [subject for subject, address in self._about.items() if address in gone]:
             self.forget(subject)
-        await asyncio.gather(*(self._beat(address, request) for address in addresses))
+        await asyncio.gather(*(self._send_heartbeat(address, request) for address in addresses))
 
     async def introduce(self, addresses: Iterable[str]) -> None:
-        """Tells those of the brokers what this client is that have not been told."""
+        """Sends a heartbeat to those of the brokers that have not got one."""
         request = self._heartbeat()
         strangers = [address for address in addresses if address not in self._heartbeat_sent_to]
-        await asyncio.gather(*(self._beat(address, request) for address in strangers))
+        await asyncio.gather(*(self._send_heartbeat(address, request) for address in strangers))
 
     async def version_of(self, address: str) -> int:
         """Version that a broker speaks; ours, if it cannot be asked."""
@@ -370,11 +370,11 @@ class ClientInstance:
             await self.introduce([address])
         return self._versions.get(address, VERSION)
 
-    async def beat(self, address: str) -> None:
-        """Tells one broker what this client is."""
-        await self._beat(address, self._heartbeat())
+    async def send_heartbeat(self, address: str) -> None:
+        """Sends a heartbeat to one broker."""
+        await self._send_heartbeat(address, self._heartbeat())
 
-    async def _beat(self, address: str, request: Heartbeat) -> None:
+    async def _send_heartbeat(self, address: str, request: Heartbeat) -> None:
         try:
             connection = await self._pool.connection(address)
             answer = await connection.submit(request, self.options.mq_client_api_timeout_ms)
@@ -383,7 +383,7 @@ class ClientInstance:
             self._heartbeat_sent_to.discard(address)
             self.report(f"heartbeat to {address}", error, at=address)
             if self._consumers is not None and not self._closed:
-                asyncio.get_running_loop().call_later(BEAT_AGAIN_SECONDS, self._beat_soon.set)
+                asyncio.get_running_loop().call_later(BEAT_AGAIN_SECONDS, self._heartbeat_soon.set)
         else:
             self._heartbeat_sent_to.add(address)
             self._versions[address] = answer.version

@@ -79,8 +79,8 @@ class Middleware:
         """Send the messages of `call`, and return a result for each (for `send_oneway` none).
 
         `call_next` goes on to the next middleware and at last to the broker; without it nothing is sent, and
-        called twice it sends twice. What it raises is what the producer's method would raise. What this
-        method raises, the producer's method raises (a submitted message: its delivery).
+        called twice it sends twice. It raises what the producer's method would raise. The
+        producer's method (of a submitted message: its delivery) raises what this method raises.
         """
         return await call_next()
 
@@ -89,7 +89,7 @@ class Middleware:
 
         `call_next` goes on to the next middleware and at last to the handler; without it the handler does not
         run. A `Retry` that the handler raised is returned, any other exception is raised, HandlerTimeout
-        among them. What this method returns or raises counts as the handler's.
+        among them. The result or exception of this method counts as the handler's.
         """
         return await call_next()
 

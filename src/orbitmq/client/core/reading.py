@@ -14,7 +14,7 @@ from orbitmq.protocol.records.message_cy import joined_record, split_records
 from orbitmq.protocol.records.properties import find_property
 
 MAX_BODY_BYTES = 64 << 20
-"""A body that would inflate to more is not handed on: brokers take 4 MiB unless told otherwise."""
+"""A body that would inflate to more is not handed on: brokers accept 4 MiB by default."""
 
 _PACKED = 0x1 | 0x40 | 0x80
 _RETRY_TOPIC = RETRY_TOPIC.encode()

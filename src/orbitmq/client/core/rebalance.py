@@ -93,9 +93,9 @@ def machine_room_nearby(
         for client in clients:
             clients_by_room.setdefault(room_of_client(client), []).append(client)
         mine: list[MessageQueue] = []
-        home = room_of_client(me)
-        if home in queues_by_room:
-            mine += inner(queues_by_room[home], clients_by_room[home], me)
+        own_room = room_of_client(me)
+        if own_room in queues_by_room:
+            mine += inner(queues_by_room[own_room], clients_by_room[own_room], me)
         for room, orphans in queues_by_room.items():
             if room not in clients_by_room:
                 mine += inner(orphans, clients, me)

@@ -13,7 +13,7 @@ from orbitmq.protocol.errors import BrokerRefused
 
 
 class RouteTable:
-    """Routes by topic. Whoever asks for one that is being looked up waits for the same answer.
+    """Routes by topic. Callers that ask for one that is being looked up wait for the same answer.
 
     `on_change(topic)` is called when a known topic's route has become another one.
     """

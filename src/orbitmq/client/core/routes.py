@@ -1,4 +1,4 @@
-"""From what a name server tells of a topic to queues one can send to or read from, and their addresses."""
+"""From a name server's route of a topic to queues for sending and reading, and their addresses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class TopicRoute:
 
     def __init__(self, topic: str, data: TopicRouteData) -> None:
         self.data = data
-        """As the name server told it."""
+        """The route as the name server sent it."""
         self.brokers: dict[str, Addresses] = {
             broker.broker_name: dict(broker.broker_addrs or {}) for broker in data.broker_datas
         }

@@ -1,4 +1,4 @@
-"""A group's wishes of a topic: the text a user writes, and the row that brokers are told."""
+"""A group's filter of a topic: the text that a user writes, and the row that brokers get."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class BulkSend:
         return sender
 
     def failed(self, error: Exception) -> None:
-        """A sender has given up; the first reason is the one that is told."""
+        """A sender has given up; the first reason is the one that is reported."""
         if self._error is None:
             self._error = error
 

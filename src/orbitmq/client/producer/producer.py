@@ -525,7 +525,7 @@ class Producer(ProducerOptions):
         """Recall a delayed message before its delivery, and return its id.
 
         The result of `send` has the handle.
-        A message that was delivered already stays delivered, and the answer does not tell. Raises
+        A message that was delivered already stays delivered, and the answer does not say so. Raises
         IllegalMessage for text that is no handle; BrokerRefused if the broker does not allow recalls
         (`recallMessageEnable`) or the time is over; TopicNotFound, NoNameServer, BrokerUnknown, and what a
         call can end with.

@@ -37,7 +37,7 @@ class Questions:
     ) -> tuple[dict[str, str], asyncio.Future[ReceivedMessage]]:
         """The properties that make a message a request, and the reply to come.
 
-        Whoever asks takes it back with `forget`.
+        The caller takes it back with `forget`.
         """
         correlation_id = str(uuid.uuid4())
         reply = self._waiting[correlation_id] = asyncio.get_running_loop().create_future()

@@ -116,7 +116,7 @@ def _set_outcome(future: asyncio.Future[SendResult], outcome: SendResult | Excep
         return
     if isinstance(outcome, Exception):
         future.set_exception(outcome)
-        future.exception()  # `flush` tells of those that nobody awaits
+        future.exception()  # `flush` reports those that nobody awaits
     else:
         future.set_result(outcome)
 
@@ -304,7 +304,7 @@ class Submitter:
         return batch
 
     async def send(self, queue: MessageQueue | None, batch: list[Delivery]) -> None:
-        """Sends what may go together, and tells every delivery what became of it."""
+        """Sends what may go together, and completes every delivery with its outcome."""
         if len(batch) > 1:
             began_ms = self._now_ms()
             first = batch[0].message
@@ -313,7 +313,7 @@ class Submitter:
             try:
                 chosen, reply = await self._courier.deliver(request, queue)
             except BrokerRefused:
-                pass  # one of them is what no broker takes: each goes alone, and that one's delivery tells
+                pass  # one of them is what no broker takes: each goes alone, and that one's delivery fails
             except Exception as error:
                 self._complete(batch, [error] * len(batch))
                 return

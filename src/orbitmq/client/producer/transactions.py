@@ -1,7 +1,7 @@
 """Messages that are published only if something else succeeds, such as a database transaction.
 
 The message is sent first, as a half message that nobody sees. Then the local transaction runs, and its
-outcome is told to the broker. Where the broker hears nothing, it asks: any producer of the group has to be
+outcome is sent to the broker. Where the broker hears nothing, it asks: any producer of the group has to be
 able to say what became of a message.
 """
 
@@ -65,7 +65,7 @@ class TransactionResult:
     state: TransactionState
     """The decision."""
     error: Exception | None = None
-    """Why the broker could not be told, if so: it asks later, and `check` answers."""
+    """The reason, if the decision could not be sent: the broker asks later, and `check` answers."""
 
     @property
     def is_confirmed(self) -> bool:
@@ -81,9 +81,10 @@ class TransactionProducer(Producer):
         async with TransactionProducer("shop", check=what_became_of) as producer:
             await producer.send_in_transaction(Message("orders", b"{...}"), pay)
 
-    `pay(sent)` is the local transaction and returns a `TransactionState`; `what_became_of(message)` tells
-    later what became of it, for messages of any producer of the group, those of an earlier process too. Both
-    are async functions, or plain ones, which then run in a thread. Everything else is as with `Producer`.
+    `pay(sent)` is the local transaction and returns a `TransactionState`; `what_became_of(message)`
+    returns its outcome later, for messages of any producer of the group, those of an earlier process too.
+    Both are async functions, or plain ones, which then run in a thread. Everything else is as with
+    `Producer`.
     """
 
     _: KW_ONLY

@@ -63,7 +63,7 @@ class Courier:
                     raise
                 error: OrbitError = SendFailed(request.topic, failures, failed.code or 0)
             except NoNameServer as unanswered:
-                # Where none has ever answered the address is wrong, and time would not mend it.
+                # If none has ever answered, the address is wrong, and time would not mend it.
                 if not self._instance.names.has_answered:
                     raise
                 error = unanswered

@@ -1,6 +1,6 @@
 """Sends that begin in one turn of the event loop: those to one queue, or to any, share one request.
 
-A message has its own place and result all the same. Where a broker refuses the request each message is sent
+A message has its own place and result all the same. If a broker refuses the request, each message is sent
 again by itself, under the id that it has, so that one which no broker takes fails alone.
 """
 

@@ -34,7 +34,7 @@ class NameServer(msgspec.Struct, rename="camel"):
 
 
 class ClusterBroker(msgspec.Struct, rename="camel"):
-    """One broker; `inTps` tells if something still comes in."""
+    """One broker; `inTps` shows if something still comes in."""
 
     cluster: str
     name: str
@@ -194,7 +194,7 @@ async def get_servers(call: Call[None, None]) -> ClusterState:
 
 
 async def _controllers_of(call: Call[None, None], brokers: list[BrokerState]) -> list[str]:
-    """Lists of controllers that brokers in controller mode are told."""
+    """Lists of controllers in the options of brokers in controller mode."""
     found = set()
     for one in brokers:
         if one.state in ("active", "standby"):

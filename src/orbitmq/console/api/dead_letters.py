@@ -10,12 +10,12 @@ from typing import Annotated, Literal
 import msgspec
 
 from orbitmq.admin.commands.messages import plain
-from orbitmq.admin.letters.clusters import Clusters, LetterCluster
-from orbitmq.admin.letters.journal import Entry, Run
-from orbitmq.admin.letters.letter import Cause, Letter, Place
-from orbitmq.admin.letters.outgoing import own_properties
-from orbitmq.admin.letters.reading import letters_at, scan
-from orbitmq.admin.letters.redrive import MAX_PLACES, MAX_RATE, Asked, edit_of
+from orbitmq.admin.dead_letters.clusters import Clusters, DeadLetterCluster
+from orbitmq.admin.dead_letters.dead_letter import Cause, DeadLetter, Place
+from orbitmq.admin.dead_letters.journal import Entry, Run
+from orbitmq.admin.dead_letters.outgoing import own_properties
+from orbitmq.admin.dead_letters.reading import letters_at, scan
+from orbitmq.admin.dead_letters.redrive import MAX_PLACES, MAX_RATE, Asked, edit_of
 from orbitmq.console.api.endpoint import Call, endpoint
 from orbitmq.console.api.messages import FoundMessage, found_message
 from orbitmq.console.api.problems import ApiError
@@ -340,7 +340,7 @@ def _clustering(clusters: Clusters, scanned: int, total: int, *, done: bool) -> 
     return Clustering(scanned, total, done, clusters.beyond, [_cluster(one) for one in clusters.listed()])
 
 
-def _cluster(one: LetterCluster) -> CauseOfLetters:
+def _cluster(one: DeadLetterCluster) -> CauseOfLetters:
     return CauseOfLetters(
         _cause_of(one.cause),
         one.count,
@@ -352,7 +352,7 @@ def _cluster(one: LetterCluster) -> CauseOfLetters:
     )
 
 
-def _shown(letter: Letter, most: int | None) -> ShownLetter:
+def _shown(letter: DeadLetter, most: int | None) -> ShownLetter:
     message = letter.message
     with contextlib.suppress(OrbitError):  # a body that cannot be inflated is shown as it is stored
         message = plain(message)

@@ -60,7 +60,7 @@ class LastError(msgspec.Struct, rename="camel"):
 
     at_ms: int
     exception: str
-    """The class; empty where the client tells none."""
+    """The class; empty where the client gives none."""
     text: str
     attempts: int
     dead_letter: bool
@@ -80,7 +80,7 @@ class GroupQueue(msgspec.Struct, rename="camel"):
     last_ms: int
     """Store time of the message consumed last."""
     owner: str | None
-    """The member that reads it, if members tell."""
+    """The member that reads it, if members report it."""
     oldest_ms: int | None
     """Store time of the next message; null without a backlog, and beyond the 64 queues with the largest."""
     handler_ms: float | None
@@ -90,7 +90,7 @@ class GroupQueue(msgspec.Struct, rename="camel"):
 
 
 class MemberState(msgspec.Struct, rename="camel"):
-    """One client of a group; without `answered` it told nothing of itself."""
+    """One client of a group; without `answered` it reported nothing."""
 
     client_id: str
     address: str

@@ -107,7 +107,7 @@ class TopicDetail(msgspec.Struct, rename="camel"):
     routes: list[BrokerRoute]
     queues: list[QueueState]
     attributes: dict[str, str] | None
-    """Null where the broker does not tell: it is older than 5.0."""
+    """Null where the broker does not say: it is older than 5.0."""
     order: bool | None
     groups: list[str]
     in_tps: float

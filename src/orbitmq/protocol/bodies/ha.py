@@ -93,7 +93,7 @@ class ReplicaIdentity(JsonBody):
 
 @dataclass(slots=True)
 class ElectionRecord(JsonBody):
-    """One change of a group's master; times in ms. Apache's controllers do not tell it."""
+    """One change of a group's master; times in ms. Apache's controllers do not send it."""
 
     at_ms: Long = 0
     master_epoch: int = 0
@@ -117,7 +117,7 @@ class ReplicasInfo(JsonBody):
     in_sync_replicas: list[ReplicaIdentity] | None = None
     not_in_sync_replicas: list[ReplicaIdentity] | None = None
     elections: list[ElectionRecord] | None = None
-    """The newest last; Apache's controllers do not tell it."""
+    """The newest last; Apache's controllers do not send it."""
 
 
 @dataclass(slots=True)

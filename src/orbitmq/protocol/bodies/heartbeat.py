@@ -1,4 +1,4 @@
-"""Clients: what they tell in heartbeats, and how brokers list them."""
+"""Clients: the contents of their heartbeats, and the lists that brokers give of them."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class ConsumeStatus(JsonBody):
 
 @dataclass(slots=True)
 class ConsumerRunningInfo(JsonBody):
-    """All that a consumer tells of itself; `jstack` holds stacks of its threads or tasks."""
+    """A consumer's report on itself; `jstack` holds stacks of its threads or tasks."""
 
     properties: dict[str, str] = field(default_factory=dict)
     subscription_set: list[SubscriptionData] = field(default_factory=list)

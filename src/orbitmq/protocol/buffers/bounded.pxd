@@ -1,7 +1,7 @@
 # Raw memory, read and written within bounds: for the hot modules where they are compiled.
 #
 # The one place that moves a pointer. A `Writer` and a `Reader` know where their memory ends: each put and each get is
-# one comparison. What does not fit is not written, what is not there reads as zero, and `overflow` tells so
+# one comparison. What does not fit is not written, what is not there reads as zero, and `overflow` says so
 # from then on, however much follows: callers look once, behind everything. A `Span` is a piece of memory that somebody
 # else keeps alive; its bytes are asked for by their place in it.
 #
@@ -212,7 +212,7 @@ cdef inline Span span_written(const Writer *out, Py_ssize_t start=0) noexcept no
 
 
 cdef inline void roll_back(Writer *out, Py_ssize_t place) noexcept nogil:
-    """Takes back what was written from a place on. What has overflowed stays so."""
+    """Takes back what was written from a place on. An overflow stays noted."""
     if 0 <= place <= out.at - out.start:
         out.at = out.start + place
 
@@ -273,7 +273,7 @@ cdef inline void put_literal(Writer *out, const char *literal) noexcept nogil:
 
 
 cdef inline void set_u32(Writer *out, Py_ssize_t place, unsigned int value) noexcept nogil:
-    """Writes over what was written at a place: for lengths that are known behind what they tell."""
+    """Writes over what was written at a place: for lengths that are known only after the bytes they count."""
     if place < 0 or place > out.at - out.start - 4:
         out.overflow = True
     else:

@@ -60,7 +60,7 @@ def inflate(data: bytes | memoryview, sys_flag: int, limit_bytes: int) -> bytes:
     else:
         raise BadCompression(f"compression type {kind >> 8} is unknown")
     try:
-        # One byte more than allowed tells too large from just fitting; a stream may end with empty blocks.
+        # One byte more than allowed shows what is too large; a stream may end with empty blocks.
         body: bytes = inflater.decompress(data, limit_bytes + 1)
         if not inflater.eof and len(body) <= limit_bytes:
             body += _rest(inflater, limit_bytes + 1 - len(body))

@@ -41,7 +41,7 @@ LANGUAGE_OTHER = 7
 class Command:
     """A request or response, header decoded and body raw.
 
-    `ext` holds the header fields as text; `body` is None when the frame had none. `serialize` tells
+    `ext` holds the header fields as text; `body` is None when the frame had none. `serialize` says
     which header encoding the frame used: a peer may mix both.
     """
 

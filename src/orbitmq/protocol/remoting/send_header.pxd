@@ -1,5 +1,5 @@
 # The header of a request, from JSON to slots without a Python object: for the hot modules where they are
-# compiled. Whatever is not as Java, Go and C++ peers write it is for `header_cy`, which alone
+# compiled. A header that is not as Java, Go and C++ peers write it is for `header_cy`, which alone
 # decides what is malformed.
 
 from orbitmq.protocol.buffers.bounded cimport (

@@ -162,7 +162,7 @@ class AppliedReply(Reply):
 
 @request(1013, to="controller")
 class ControllerApplyBrokerId(Request[AppliedReply]):
-    """Take an id; the check code tells who took it."""
+    """Take an id; the check code says who took it."""
 
     cluster_name: str | None = None
     broker_name: str | None = None

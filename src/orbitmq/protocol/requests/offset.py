@@ -112,7 +112,7 @@ class GetAllDelayOffset(Request[Blob]):
 
 @request(220, to="client", max_body=MAX_LIST_BYTES)
 class ResetConsumerClientOffset(Request[Void]):
-    """Consumers are told their new offsets. The body is a map, for C++ clients a list."""
+    """Notice to consumers of their new offsets. The body is a map, for C++ clients a list."""
 
     group: str
     topic: str
@@ -150,7 +150,7 @@ class ConsumerStatusReply(Reply):
 
 @request(221, to="client")
 class GetConsumerStatusFromClient(Request[ConsumerStatusReply]):
-    """A client tells the offsets it holds."""
+    """Question to a client for the offsets it holds."""
 
     topic: str
     group: str

@@ -144,7 +144,7 @@ class DeleteTopicInNamesrv(Request[Void]):
 
 @request(217, to="namesrv")
 class RegisterTopicInNamesrv(Request[Void]):
-    """A topic's queues, told without the rest of a registration."""
+    """Registration of one topic's queues, without the rest."""
 
     topic: str
     body: TopicRouteData | None = None

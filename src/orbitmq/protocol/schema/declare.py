@@ -214,7 +214,7 @@ class Void(Reply):
 
 
 class Blob(Reply):
-    """Success with bytes that the protocol room does not look into; empty is None."""
+    """Success with bytes that the protocol package does not look into; empty is None."""
 
     body: Bytes | None = None
 

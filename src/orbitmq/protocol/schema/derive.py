@@ -17,7 +17,7 @@ from orbitmq.protocol.remoting.command import FLAG_ONEWAY, FLAG_RESPONSE, Comman
 from orbitmq.protocol.schema.json_body import JsonBody, camel_case
 
 Bytes: TypeAlias = bytes | memoryview
-"""A body that the protocol room does not look into."""
+"""A body that the protocol package does not look into."""
 
 MISSING: Any = object()
 BODY_KINDS = ("bytes", "json", "either")

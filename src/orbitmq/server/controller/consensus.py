@@ -1,6 +1,6 @@
 """The contract with a consensus store: linearizable transactions, leases, watches; and what can go wrong.
 
-Whatever keeps this contract can hold the decisions of controllers. Keys are relative to their prefix.
+Any store that keeps this contract can hold the decisions of controllers. Keys are relative to their prefix.
 """
 
 from __future__ import annotations

@@ -263,7 +263,7 @@ class EtcdStore:
                 if not self._left(channel):
                     raise
                 errors.append(self._closed())
-        # A member that answers tells more than one that does not.
+        # The error of a member that answers says more than that of one that does not.
         raise next((one for one in errors if not isinstance(one, StoreUnreachable)), errors[0])
 
     async def _next_member(self, channel: Any) -> None:

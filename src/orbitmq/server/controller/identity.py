@@ -8,7 +8,7 @@ import uuid
 from orbitmq.server.controller.consensus import ForeignStore, StoreWiped
 
 IDENTITY_KEY = "identity"
-"""Says whose prefix it is, and tells a store that was wiped from one that never held anything."""
+"""Says whose prefix it is, and distinguishes a store that was wiped from one that never held anything."""
 
 
 class PrefixIdentity:

@@ -11,7 +11,7 @@ CONNECT_TIMEOUT_SECONDS = 1.0
 
 
 async def listens(address: str) -> bool:
-    """False if connections to an address are refused. Where nobody says so, somebody may still listen."""
+    """False if connections to an address are refused. Without a refusal, a process may still listen."""
     try:
         host, port = parse_address(address)
     except BadAddress:

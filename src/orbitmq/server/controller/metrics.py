@@ -28,7 +28,7 @@ CONTROLLER_FAMILIES = {
         Family(
             "orbitmq_broker_group_has_master",
             GAUGE,
-            "1 while the master of a group lives, else 0; told by the leading controller.",
+            "1 while the master of a group lives, else 0; reported by the leading controller.",
             ("cluster", "broker_set"),
         ),
         Family(

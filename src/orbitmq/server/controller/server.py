@@ -28,7 +28,7 @@ from orbitmq.store.periodic import PeriodicTask
 log = logging.getLogger(__name__)
 
 NOTICE_TIMEOUT_MS = 500
-"""Time that a controller tries to reach a broker that it has something to tell."""
+"""Time that a controller tries to reach a broker that it has to notify."""
 IDLE_CHECK_MS = 10_000
 LISTENS_SECONDS = 0.05
 """Interval at which a broker whose connection has ended is looked after."""
@@ -37,7 +37,7 @@ START_SECONDS = 10
 
 
 class ControllerServer:
-    """Listens, leads while it holds the lease, and tells brokers of new masters. It keeps no files.
+    """Listens, leads while it holds the lease, and notifies brokers of new masters. It keeps no files.
 
     `port` 0 finds a free one.
     """
@@ -143,12 +143,12 @@ class ControllerServer:
         self._pool.close_idle()
 
     def _committed(self) -> None:
-        """Releases the answers whose changes are written, and tells brokers of new masters."""
+        """Releases the answers whose changes are written, and notifies brokers of new masters."""
         journal = self.controller.journal
         self.turns.waits.durable(journal.committed)
         if journal.committed >= journal.version:
             for notice in self.controller.take_notices():
-                self._background.start(self._tell(notice), "notice to a broker")
+                self._background.start(self._notify(notice), "notice to a broker")
 
     def _connection_closed(self, connection_id: int) -> None:
         if not self._stopped and self.controller.live.address_of(connection_id) is not None:
@@ -175,11 +175,11 @@ class ControllerServer:
     def _close_idle(self, now: int) -> None:
         self.turns.listener.close_idle(self._settings.server_channel_max_idle_time_seconds)
 
-    async def _tell(self, notice: Notice) -> None:
+    async def _notify(self, notice: Notice) -> None:
         try:
             await self._pool.send_oneway(notice.address, notice.request)
         except OrbitError as error:
-            log.info("broker %s was not told of a new master: %s", notice.address, error)
+            log.info("broker %s was not notified of a new master: %s", notice.address, error)
 
     async def stop(self) -> None:
         """Gives the lease back, takes nothing new, and ends every connection."""

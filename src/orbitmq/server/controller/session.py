@@ -34,7 +34,7 @@ RETRY_SECONDS = 0.3
 
 
 class Leader(Protocol):
-    """The state that the session tells of: the rules of a controller."""
+    """The state that the session reports on: the rules of a controller."""
 
     @property
     def journal(self) -> Journal: ...
@@ -188,7 +188,7 @@ class Session:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            batch = journal.take()
+            batch = journal.drain()
             if batch is None:
                 continue
             while True:

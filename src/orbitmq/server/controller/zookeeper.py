@@ -1,6 +1,7 @@
 """ZooKeeper as the consensus store, through kazoo.
 
-All keys are children of one node, the prefix, with their names quoted. What etcd has and ZooKeeper lacks:
+All keys are children of one node, the prefix, with their names quoted. ZooKeeper lacks these features of
+etcd:
 
 - A read no older than its call. Reads of ZooKeeper may be old, so a write without effect goes before each.
 - A condition on when a key was created. Each key that guards has a fence beside it, a node whose version

@@ -49,7 +49,7 @@ _CONSEQUENCES = (RolledBackError, RuntimeInconsistency)
 """Results of a transaction's operations that were not done because another one of them failed."""
 _RETRY = {"max_tries": -1, "delay": 0.05, "max_delay": 1.0}
 
-# It tells of each connection that it tries. What has to be known is in the errors raised here.
+# kazoo logs each connection that it tries. The errors raised here say all that matters.
 _log = logging.getLogger(f"{__name__}.kazoo")
 _log.setLevel(logging.CRITICAL)
 
@@ -89,7 +89,7 @@ class Ensemble:
         """The reason for which no member answers a session, by a plain connection to each of them."""
         context = None if self.tls is None else self.tls.context()
         found = await asyncio.gather(*(self._probe(one, context) for one in self.endpoints))
-        # A member that answers tells more than one that does not.
+        # The error of a member that answers says more than that of one that does not.
         if untrusted := [one for one in found if isinstance(one, StoreUntrusted)]:
             return untrusted[0]
         return next((one for one in found if isinstance(one, NoMajority)), found[0])
@@ -149,7 +149,7 @@ class ZooKeeperClient:
         self._kazoo.add_listener(self._on_state)
 
     def _keep_negotiated_timeout(self) -> None:
-        """Keeps what the ensemble has made of the timeout asked for, which kazoo tells nobody."""
+        """Keeps the session timeout that the ensemble has granted, which kazoo does not publish."""
         connection = self._kazoo._connection
         connect = connection._connect
 
@@ -186,13 +186,13 @@ class ZooKeeperClient:
         if state == KazooState.LOST:
             self.has_ended = True
         elif state == KazooState.CONNECTED:
-            self._tell(self._resolve_connected)
+            self._on_loop(self._resolve_connected)
 
     def _resolve_connected(self) -> None:
         if not self._connected.done():
             self._connected.set_result(None)
 
-    def _tell(self, call: Callable[..., None], *arguments: Any) -> None:
+    def _on_loop(self, call: Callable[..., None], *arguments: Any) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits
             self._loop.call_soon_threadsafe(call, *arguments)
 
@@ -251,7 +251,7 @@ class ZooKeeperClient:
             else:
                 future.set_exception(ConsensusError(f"{self._ensemble}: {type(error).__name__}: {error}"))
 
-        begin(self._kazoo).rawlink(lambda result: self._tell(complete, result))
+        begin(self._kazoo).rawlink(lambda result: self._on_loop(complete, result))
         async with asyncio.timeout(self._ensemble.timeout_seconds):
             return await future
 

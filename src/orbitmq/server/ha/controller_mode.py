@@ -236,10 +236,10 @@ class ControllerMode:
                 except BrokerRefused as refused:
                     if refused.code in GONE:
                         self._registered = False
-                    log.debug("the controller does not tell the master: %s", refused)
+                    log.debug("the controller does not name the master: %s", refused)
                     self._wake_later()
                 except (OrbitError, OSError) as error:
-                    log.debug("the controller does not tell the master: %s", error)
+                    log.debug("the controller does not name the master: %s", error)
                     self._wake_later()
             # Notices of strangers, however many, cost the controller no more than this.
             await asyncio.sleep(LEAST_PAUSE_SECONDS)
@@ -318,26 +318,26 @@ class ControllerMode:
             )
             await self._try_change(RoleChange(Role.UNKNOWN, self._id, epoch=elected.epoch))
         try:
-            told = await self._pool.call(elected.master_address, ExchangeBrokerHaInfo(), MASTER_TIMEOUT_MS)
+            reply = await self._pool.call(elected.master_address, ExchangeBrokerHaInfo(), MASTER_TIMEOUT_MS)
         except OrbitError as error:
             log.debug("the master %s does not answer yet: %s", elected.master_address, error)
             self._wake_later()
             return
-        if not told.master_ha_address:
+        if not reply.master_ha_address:
             self._wake_later()  # it has not taken its role yet
             return
         change = RoleChange(
             Role.SLAVE,
             self._id,
             master_address=elected.master_address,
-            master_ha_address=told.master_ha_address,
+            master_ha_address=reply.master_ha_address,
             epoch=elected.epoch,
         )
         if await self._try_change(change):
             self._master = elected.master_address
 
     async def _try_change(self, change: RoleChange) -> bool:
-        """Changes the role; True if that succeeded. Where it fails the role is unknown, for another try."""
+        """Changes the role; True if that succeeded. After a failure the role is unknown, for another try."""
         try:
             await self._change_role(change)
         except (OrbitError, OSError) as error:

@@ -273,7 +273,7 @@ class _SlaveConnection(asyncio.Protocol):
         self._transport.close()
 
     def close(self, reason: str) -> None:
-        """Ends a connection whose TLS has failed, behind the word that tells the peer why."""
+        """Ends a connection whose TLS has failed, after the alert that gives the peer the reason."""
         self._server.links.refused["tls"] += 1
         self._transport.close()
 

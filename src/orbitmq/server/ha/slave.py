@@ -43,7 +43,7 @@ COMPARE_TIMEOUT_MS = 5_000
 class HaClient:
     """Follows the master until it is stopped.
 
-    `flush()` brings the log to the disk; `ask_for_master()` has the name servers tell where the master is;
+    `flush()` brings the log to the disk; `ask_for_master()` asks the name servers where the master is;
     `after_append(now)` ends a turn that has stored something. `verified()` is called with all that comes from
     a master that goes on where this log ends, `on_heartbeat()` behind it where a heartbeat was among it. In
     controller mode `make_following` makes a connection that speaks of epochs, and `on_diverged(common_end)`
@@ -114,7 +114,7 @@ class HaClient:
             await asyncio.sleep(pause)
 
     async def _ask(self) -> None:
-        """Has the name servers tell where the master is now, but not at every try: it is a registration."""
+        """Asks the name servers where the master is now, but not at every try: it is a registration."""
         loop_time = asyncio.get_running_loop().time()
         if loop_time - self._asked_at >= ASK_SECONDS:
             self._asked_at = loop_time

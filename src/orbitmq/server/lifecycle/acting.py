@@ -110,7 +110,7 @@ class ActingMaster:
             await asyncio.sleep(period)
             members = await self._registrar.members()
             is_slave = broker.replication.role is Role.SLAVE
-            # Where no name server answers, nobody is told of an acting master either.
+            # Where no name server answers, no route names an acting master either.
             acts = bool(members) and is_slave and min(members or ()) == broker.identity.broker_id
             if acts and not broker.replication.is_acting:
                 log.warning("the master of %s is away: this slave acts for it", broker.identity.name)
@@ -186,7 +186,7 @@ class ActingMaster:
         self._timers = TimerRunner(broker.timer, self._now, self._after_step, self._executor)
 
     async def _end_work(self) -> None:
-        """Takes account of what has left, and tells how far this broker got."""
+        """Accounts for the copies that were sent, and publishes how far this broker got."""
         broker, timers = self._broker, self._timers
         try:
             if timers is not None:
@@ -199,7 +199,7 @@ class ActingMaster:
             self._idle.set()
 
     async def _deliver_timers(self) -> bool:
-        """Sends on timer messages that are due; whether there were any. Raises OrbitError."""
+        """Sends on timer messages that are due. True if there were any. Raises OrbitError."""
         escape, timers = self._escape, self._timers
         if escape is None or timers is None:
             return False
@@ -211,7 +211,7 @@ class ActingMaster:
         return found
 
     async def _revive(self) -> bool:
-        """Sends on copies of messages that were popped and not acknowledged; whether there were any. Raises
+        """Sends on copies of messages that were popped and not acknowledged. True if there were any. Raises
         OrbitError.
         """
         broker = self._broker
@@ -225,7 +225,7 @@ class ActingMaster:
         return found
 
     async def _move_halves(self) -> bool:
-        """Moves the next half message whose producers are to be asked; whether there was one. Raises
+        """Moves the next half message whose producers are to be asked. True if there was one. Raises
         OrbitError.
 
         Another master asks. The order is that of the half messages, so that one number says how far it got.
@@ -247,7 +247,7 @@ class ActingMaster:
         return True
 
     async def _deliver_due(self) -> bool:
-        """Sends on the next message of each level that is due; whether there was one. Raises OrbitError."""
+        """Sends on the next message of each level that is due. True if there was one. Raises OrbitError."""
         delay = self._broker.delay
         found = False
         for level, position, message in list(delay.due_elsewhere(self._now())):
@@ -313,7 +313,7 @@ class ActingMaster:
     # A master that comes back.
 
     async def _come_back(self) -> None:
-        """Lets deliveries begin once a slave that acted has stopped and has told how far it got."""
+        """Lets deliveries begin once a slave that acted has stopped and has published how far it got."""
         broker = self._broker
         try:
             if broker.replication.role is Role.MASTER:

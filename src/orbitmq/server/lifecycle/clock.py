@@ -1,4 +1,4 @@
-"""The time that rules are told."""
+"""The time that rules get as an argument."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class PeriodicTaskRunner:
         work = loop.run_in_executor(self._executors[task.thread], task.run, self._now())
         self._working.add(work)
         try:
-            # Whoever cancels this task ends the waiting, not the thread.
+            # Cancelling this task ends the waiting, not the thread.
             await asyncio.shield(work)
         finally:
             if work.done():

@@ -69,7 +69,7 @@ async def serve(
     _keep_freed_memory()
     notifier = Notifier()
     beside = [
-        asyncio.create_task(notifier.keep_alive(), name="tell systemd"),
+        asyncio.create_task(notifier.keep_alive(), name="notify systemd"),
         asyncio.create_task(_follow_log_level(LogLevels(settings)), name="follow the level of logs"),
     ]
     try:

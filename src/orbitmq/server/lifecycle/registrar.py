@@ -52,10 +52,10 @@ class Registrar:
         )
 
     async def register(self, *, force: bool = True) -> int:
-        """Tells all name servers everything; gives how many took it.
+        """Registers all topics with all name servers; gives how many accepted it.
 
-        Without `force` a name server that has the present table is only told that the broker lives. After
-        `unregister` nobody is told anything.
+        Without `force` a name server that has the present table only learns that the broker lives. After
+        `unregister` nothing is sent.
         """
         if self._broker.replication.role is Role.UNKNOWN:
             return 0
@@ -141,21 +141,21 @@ class Registrar:
             self._heartbeat_timeout_ms,
         )
         for address in self._addresses:
-            self._background.start(self._tell(address, request), f"notice of topics to {address}")
+            self._background.start(self._notify(address, request), f"notice of topics to {address}")
 
-    async def _tell(self, address: str, request: RegisterBroker) -> None:
+    async def _notify(self, address: str, request: RegisterBroker) -> None:
         try:
             await self._pool.call(address, request, self._timeout_ms)
         except OrbitError as error:
             # The next full registration carries the change.
-            log.debug("name server %s was not told of a topic: %s", address, error)
+            log.debug("name server %s did not accept a topic: %s", address, error)
 
     async def withdraw(self) -> None:
         """Takes the broker out of the routes under its present id, before it comes back under another."""
         await self._leave()
 
     async def unregister(self) -> None:
-        """Says farewell to all name servers; what they were being told ends before."""
+        """Unregisters from all name servers; registrations under way end before."""
         self._stopped = True
         await self._leave()
         await self._pool.close()
@@ -168,6 +168,6 @@ class Registrar:
             try:
                 await self._pool.call(address, request, FAREWELL_TIMEOUT_MS)
             except (NetError, OrbitError) as error:
-                log.debug("name server %s was not told that this broker stops: %s", address, error)
+                log.debug("name server %s did not accept that this broker stops: %s", address, error)
 
         await asyncio.gather(*(leave(address) for address in self._addresses))

@@ -26,7 +26,7 @@ class RouteAsker:
         self._names = NameServers(addresses, self._pool, TIMEOUT_MS)
 
     async def ask(self, topics: Iterable[str]) -> None:
-        """Looks up these topics and tells the table."""
+        """Looks up these topics and updates the table."""
         for topic in topics:
             await self._ask(topic)
 

@@ -67,7 +67,7 @@ class _Shard:
         """Address that it serves at; empty while it does not."""
 
     async def start(self) -> bool:
-        """Starts it; whether it became ready. Afterwards `process` is the one to wait for."""
+        """Starts it. True if it became ready. Afterwards `process` is the one to wait for."""
         environment = {name: value for name, value in os.environ.items() if name not in NOT_FOR_SHARDS}
         # A session of its own: Ctrl-C is the supervisor's to pass on.
         self.process = await asyncio.create_subprocess_exec(
@@ -147,18 +147,18 @@ class ShardSupervisor:
             if loop.time() - since >= STABLE_SECONDS:
                 pause = self._first_pause
             log.error(
-                "shard %s %s without being told to: it is started again in %.0f s",
+                "shard %s %s without a signal: it is started again in %.0f s",
                 *(shard.command.name, how_it_ended(code), pause),
             )
-            self._tell()
+            self._notify()
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
             since = loop.time()
             if await shard.start():
                 log.warning("shard %s is back on %s", shard.command.name, shard.address)
-                self._tell()
+                self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         ready = sum(bool(shard.address) for shard in self._shards)
         self._notifier.status(f"{ready} of {len(self._shards)} shards ready: {self.addresses}")
 

@@ -110,7 +110,7 @@ class HttpServer:
                 await writer.wait_closed()
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """One request and its answer; whether another one may follow."""
+        """One request and its answer. True if another one may follow."""
         stays = False
         method = "GET"
         try:

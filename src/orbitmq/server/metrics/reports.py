@@ -39,7 +39,7 @@ class Reports(Health):
                 await self.http.listen(host, settings.metrics_prom_exporter_port)
 
     def serve(self, broker: Broker, turns: Turns, now: Callable[[], int]) -> None:
-        """From now on the broker answers: its pages tell of it."""
+        """From now on the broker answers: its pages report on it."""
         store = broker.store
 
         def why_not() -> str:

@@ -145,7 +145,7 @@ class Metrics:
         yield from process_samples()
 
     def _place(self, position: Position, scrape: Scrape) -> bool:
-        """Looks for the place of a message, unless that was done; whether it had to."""
+        """Looks for the place of a message, unless that was done. True if it had to."""
         if position in self._stored_ms or position in scrape.places:
             return False
         unit = self._broker.store.physical_offset_of(*position)
@@ -192,7 +192,9 @@ class Metrics:
 
 
 def common_labels(settings: BrokerSettings, cluster: str, name: str) -> dict[str, str]:
-    """The labels that every sample has: those of metricsLabel (`a:b,c:d`), and who tells it."""
+    """The labels that every sample has: those of metricsLabel (`a:b,c:d`), and the names of the cluster and
+    the broker.
+    """
     labels = dict(parse_labels(settings.metrics_label))
     if settings.metrics_in_delta:
         labels["aggregation"] = "delta"

@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LAST_VERSION_WITHOUT_GO_AWAY = 475
-"""Peers above this version (V5_3_1) reconnect elsewhere when they are told to go away."""
+"""Peers above this version (V5_3_1) reconnect elsewhere on an answer that says to go away."""
 
 NOTICED_MS = 1
 """Requests that are younger are never too old."""
 
 _CHECKED_AGAIN = (DataAt, Signal, Warm, OffLoop)
 """Conditions that a peer's right has to outlive: what it reads comes after them. An answer that waits for the
-disk alone tells of what is done."""
+disk alone reports work that is done."""
 
 ManyHandler = Callable[[list[Command], Peer, int], Sequence["Result | Exception | bytes"]]
 """Takes consecutive requests of one peer; bytes among its results are whole frames."""

@@ -211,7 +211,7 @@ def _family(host: str) -> socket.AddressFamily:
 
 
 def advertised_host(listen_host: str) -> str:
-    """The address others are told when none was given: the one listened on, if it is a concrete one.
+    """The address for others when none was given: the one listened on, if it is a concrete one.
 
     For 0.0.0.0 and :: it is the first address of this machine that is not loopback, or loopback.
     """

@@ -16,14 +16,16 @@ Ended = Callable[[object, Exception | None], None]
 
 
 class OffLoopRunner:
-    """Runs work in an executor's threads and tells on the loop how it ended."""
+    """Runs work in an executor's threads and reports on the loop how it ended."""
 
     def __init__(self, executor: Executor | None) -> None:
         self._executor = executor
         self._loop = asyncio.get_running_loop()
 
     def start(self, work: Generator[None, None, object], ended: Ended) -> Callable[[], None]:
-        """Begins it; `ended(value, error)` is called once. Gives what abandons it: then nothing is told."""
+        """Starts it; `ended(value, error)` is called once. Gives a function that abandons it: then it is not
+        called.
+        """
         job = _Job(work, ended)
         self._next_slice(job)
         return job.abandon
@@ -38,7 +40,7 @@ class OffLoopRunner:
         if future.exception() is None and not future.result():
             self._next_slice(job)
             return
-        job.tell()
+        job.report()
 
 
 class _Job:
@@ -57,7 +59,7 @@ class _Job:
         self.is_abandoned = True
 
     def run(self) -> bool:
-        """Goes on for a slice; whether the work is at its end."""
+        """Goes on for a slice. True if the work is at its end."""
         until = time.monotonic() + SLICE_SECONDS
         try:
             while not self.is_abandoned:
@@ -71,5 +73,5 @@ class _Job:
             self._error = error
         return True
 
-    def tell(self) -> None:
+    def report(self) -> None:
         self._ended(self._value, self._error)

@@ -260,7 +260,7 @@ class ServerTls:
             log.info("new certificates are in use for new connections")
 
     def _stamped(self) -> Stamp:
-        """Marks that tell if a file is still the same."""
+        """Marks that show if a file is still the same."""
         try:
             given = resolve(self._settings)
         except BadTls:

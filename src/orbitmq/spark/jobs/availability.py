@@ -2,8 +2,8 @@
 
 It probes: every few seconds each name server is asked for routes, and on each broker a message is sent to a
 topic of its own and read back, and topics that are named are read. The results go into a log (Parquet files),
-and the figures are told from the whole log. A job that was killed is started again: the time without probes
-counts neither as up nor as down. Or it looks at message trace, in which clients tell of their sends.
+and the figures are computed from the whole log. A job that was killed is started again: the time without
+probes counts neither as up nor as down. Or it looks at message trace, in which clients report their sends.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ GAP_INTERVALS = 3
 
 @dataclass(frozen=True, slots=True)
 class AvailabilityOptions:
-    """Place of the log and options of probes; `samples=0` only tells what the log holds."""
+    """Place of the log and options of probes; `samples=0` only reports what the log holds."""
 
     log: Path | None = None
     setup: JobSetup = field(default_factory=JobSetup)
@@ -58,7 +58,7 @@ class AvailabilityOptions:
     """None: until Ctrl-C."""
     timeout_ms: int = 3000
     trace: str | None = None
-    """Tell from this trace topic, or folder of the job `trace`, in place of a log."""
+    """Report on this trace topic, or folder of the job `trace`, in place of a log."""
     max_gap_s: float | None = None
     """None: three times `every_s`, and at least the timeout more."""
 
@@ -85,7 +85,7 @@ class AvailabilityResult:
 
 
 def run(options: AvailabilityOptions, ui: JobUi = QUIET) -> AvailabilityResult:
-    """Probes, unless it is told to look at trace or at the log only, and tells. Raises JobFailed."""
+    """Probes, unless the options name a trace or no samples, and reports. Raises JobFailed."""
     setup = options.setup
     if setup.report is not None:
         from orbitmq.spark.jobs.report import Report
@@ -103,7 +103,7 @@ def run(options: AvailabilityOptions, ui: JobUi = QUIET) -> AvailabilityResult:
     with setup.session("availability") as spark:
         seen = observations(spark, options).persist()
         try:
-            figures, outages = tell(seen, options.gap_s)
+            figures, outages = figures_of(seen, options.gap_s)
             if setup.report is not None:
                 from orbitmq.spark.jobs.availability_report import report
 
@@ -113,7 +113,7 @@ def run(options: AvailabilityOptions, ui: JobUi = QUIET) -> AvailabilityResult:
     return AvailabilityResult(figures, outages, probes)
 
 
-def tell(seen: DataFrame, max_gap_s: float) -> tuple[list[Any], list[Any]]:
+def figures_of(seen: DataFrame, max_gap_s: float) -> tuple[list[Any], list[Any]]:
     """The figures and the outages of observations."""
     from orbitmq.spark.jobs import availability_tables as tables
 
@@ -161,7 +161,7 @@ def _prober(options: AvailabilityOptions, admin: Any) -> Prober:
 
 def _probe(options: AvailabilityOptions, log: Path, ui: JobUi) -> int:
     if options.samples == 0:
-        # A log that is only told must not come into being for it.
+        # A log that is only reported on must not be made by that.
         SampleTable.existing(log, LOG_SCHEMA)
         return 0
     if options.probe_topic:

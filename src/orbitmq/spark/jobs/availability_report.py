@@ -31,7 +31,7 @@ COLUMNS = {
 }
 
 DEFINITIONS = (
-    "What a try says holds until the next one. Where that comes after more than {gap:g} s nobody was "
+    "The result of a try holds until the next one. If that comes after more than {gap:g} s, nobody was "
     "looking: the time counts neither as up nor as down. An outage is a run of failures; it ends with the "
     "next success. Time availability is the share of the observed time that was not down, A. Nines are "
     "-log10(1 - A), a dash where nothing failed. MTBF is the time that was up by the number of outages, MTTR "

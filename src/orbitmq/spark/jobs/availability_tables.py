@@ -3,7 +3,7 @@
 An **observation** is one thing that a client tried at a time, and whether it worked. By broker, topic and
 operation, in the order of time:
 
-- What an observation says holds until the next one. Where that comes after more than `max_gap_s`, nobody was
+- An observation holds until the next one. If that comes after more than `max_gap_s`, nobody was
   looking: the time in between counts neither as up nor as down, and what follows begins anew.
 - **Observed** is the sum of these stretches, **down** the sum of those that began with a failure.
 - An **outage** is a run of failures without a success and without such a gap in between. It begins with the

@@ -100,7 +100,7 @@ def _begin(storage: Storage, url: str, asked: dict[str, Any]) -> None:
     except (ValueError, TypeError, AttributeError) as error:
         raise JobFailed(f"{url}/{ASKED} is no checkpoint of this job: {error!r}") from None
     if other and not storage.names(PIECES):
-        # Whoever mistyped something the first time has nothing to lose.
+        # After a mistake in the first command there is nothing to lose.
         storage.remove(ASKED)
         storage.create(ASKED, json.dumps(asked).encode())
     elif other:

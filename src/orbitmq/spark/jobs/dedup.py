@@ -51,7 +51,7 @@ LONGEST_MS = 3650 * UNITS_MS["d"]
 NOTE = "dedup.json"
 """Says whose a checkpoint is."""
 SHOWN = 1000
-"""Rows of an audit that are told; all are counted."""
+"""Rows of an audit that are shown; all are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class AuditOptions:
     setup: JobSetup = field(default_factory=JobSetup)
     key: str = "keys"
     trace: str | None = None
-    """Trace topic, or folder of the job `trace`, that tells of what was consumed."""
+    """Trace topic, or folder of the job `trace`, that says what was consumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ def claim(checkpoint: Storage, options: DedupOptions) -> str:
         other = next((name for name, value in mine.items() if found.get(name) != value), None)
         if other is None:
             return write_id
-        # Whoever mistyped something the first time has nothing to lose.
+        # After a mistake in the first command there is nothing to lose.
         if is_begun(checkpoint):
             raise JobFailed(
                 f"the checkpoint {url} is of another job: {other} was {found.get(other)} there and "
@@ -449,7 +449,7 @@ def dedup(
     if only_audit:
         if setup.checkpoint or any(given[name] for name in ("to_topic", "to_lake", "follow_s")):
             raise click.UsageError(
-                "--audit only tells: --to-topic, --to-lake, --checkpoint and --follow do not go with it"
+                "--audit only reports: --to-topic, --to-lake, --checkpoint and --follow do not go with it"
             )
         found = audit(AuditOptions(topics, setup, given["key"], trace), ui)
         return _rows(found, trace is not None)

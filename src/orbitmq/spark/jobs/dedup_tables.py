@@ -19,7 +19,7 @@ KEY_COLUMNS = (
 )  # fmt: skip
 """Columns that keys can be made of and that are written to the target."""
 PLACES = 10
-"""Of the places where a repeated message is, so many are told."""
+"""Number of places of a repeated message that are shown."""
 
 
 def business_key(by: str) -> Column:
@@ -82,7 +82,8 @@ def deduplicated(messages: DataFrame, key: Column, window_ms: int) -> DataFrame:
 
 
 def sent_repeatedly(messages: DataFrame, key: Column) -> DataFrame:
-    """Keys that more than one message of a topic has, the most frequent first; messages without a key aside.
+    """Keys that more than one message of a topic has, the most frequent first; messages without a key are not
+    counted.
 
     `messageIds` is how many different ids they have: one id several times is one send that a client or a
     network has repeated, several ids are several sends of the application.
@@ -106,7 +107,7 @@ def sent_repeatedly(messages: DataFrame, key: Column) -> DataFrame:
 def consumed_repeatedly(handlings: DataFrame, messages: DataFrame, key: Column) -> DataFrame:
     """Keys that a group has handled with success more than once, the most frequent first.
 
-    `handlings` come from `orbitmq.spark.jobs.trace_tables.handlings`; `messages` tell the key of each message
+    `handlings` come from `orbitmq.spark.jobs.trace_tables.handlings`; `messages` have the key of each message
     id. Messages that the trace does not know of are missing here.
     """
     keys = (

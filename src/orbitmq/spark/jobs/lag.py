@@ -1,7 +1,7 @@
 """The job `lag`: how far consumer groups are behind over time, in messages and in seconds.
 
-Every few seconds it asks brokers for the offsets of groups and adds them to a table (Parquet files); what it
-tells, it tells from the whole table. A job that was killed is started again and goes on with the same table.
+Every few seconds it asks brokers for the offsets of groups and adds them to a table (Parquet files); its
+report covers the whole table. A job that was killed is started again and goes on with the same table.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class LagResult:
 
 
 def run(options: LagOptions, ui: JobUi = QUIET) -> LagResult:
-    """Samples, and tells. Raises OrbitError."""
+    """Samples, and reports. Raises OrbitError."""
     setup = options.setup
     if setup.report is not None:
         from orbitmq.spark.jobs.report import Report
@@ -104,7 +104,7 @@ def _sample(options: LagOptions, ui: JobUi, dry: list[dict[str, Any]] | None) ->
     from orbitmq.spark.jobs.lag_sampling import Sampler
 
     if options.samples == 0 and dry is None:
-        # A table that is only told must not come into being for it.
+        # A table that is only reported on must not be made by that.
         SampleTable.existing(options.table, SAMPLE_SCHEMA)
         return 0
     table = None if dry is not None else SampleTable(options.table, SAMPLE_SCHEMA)
@@ -142,7 +142,7 @@ def report(samples: DataFrame, current_lag: list[Any]) -> Report:
     from orbitmq.spark.jobs.lag_tables import over_time
     from orbitmq.spark.jobs.report import Report
 
-    page = Report("Consumption lag", about="As brokers tell it; times are UTC.")
+    page = Report("Consumption lag", about="As brokers report it; times are UTC.")
     page.figures(
         {
             "groups": len({row.clientGroup for row in current_lag}),

@@ -1,4 +1,4 @@
-"""Offsets of consumer groups as brokers tell them, and how old the oldest message is that waits."""
+"""Offsets of consumer groups as brokers report them, and the age of the oldest message that waits."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ QUEUE = (*GROUP, "broker", "queueId")
 
 
 def by_queue(samples: DataFrame) -> DataFrame:
-    """Samples with `lag`, `inFlight`, `lost` and `waitingSeconds` (null where nobody could tell)."""
+    """Samples with `lag`, `inFlight`, `lost` and `waitingSeconds` (null where it is unknown)."""
     reached = sf.greatest("consumerOffset", "minOffset")
     lag = sf.greatest(sf.col("maxOffset") - reached, sf.lit(0))
     since = (sf.unix_millis("at") - sf.unix_millis("oldestAt")) / 1000

@@ -21,7 +21,7 @@ from orbitmq.protocol.requests.send import SendMessage
 PROBE_TOPIC = "orbitmq_probe"
 PROBE_GROUP = "orbitmq_probe"
 READER = "TOOLS_CONSUMER"
-"""A group that every broker knows without being told: nothing is committed under it."""
+"""A group that every broker knows from the start: nothing is committed under it."""
 NAME_SERVER = "name server"
 
 Observation = dict[str, Any]
@@ -51,8 +51,8 @@ class Prober:
         self._number += 1
         found = await self._admin.each(self._admin.namesrv, self._name_server)
         tries = [(name, topic) for name in sorted(self.brokers) for topic in self._send_to + self._read_from]
-        for told in await self._admin.each(tries, lambda one: self._broker(*one)):
-            found += told
+        for observed in await self._admin.each(tries, lambda one: self._broker(*one)):
+            found += observed
         return [one for one in found if one]
 
     async def make_topic(self, topic: str) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orbitmq.admin.face import Moment
+from orbitmq.admin.command import Moment
 from orbitmq.admin.output import Column, Facts, Result, Rows
 from orbitmq.plurals import counted
 from orbitmq.spark.jobs.job import QUIET, JobFailed, JobSetup, JobUi, job
@@ -240,7 +240,7 @@ class _Plan:
         return found
 
     def save_if_new(self) -> bool:
-        """Writes it down before the first message leaves; whether this is the first run."""
+        """Writes it down before the first message leaves. True if this is the first run."""
         if self.is_new:
             self._save()
         return self.is_new

@@ -126,7 +126,7 @@ def _counts(path: Path) -> Sent:
 
 
 def _cores(frame: DataFrame) -> int:
-    """Number of tasks that run at a time; 1 if Spark does not tell it (Spark Connect)."""
+    """Number of tasks that run at a time; 1 if Spark does not say it (Spark Connect)."""
     try:
         return int(frame.sparkSession.sparkContext.defaultParallelism)
     except Exception:

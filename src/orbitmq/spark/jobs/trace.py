@@ -1,8 +1,8 @@
 """The job `trace`: what became of messages, out of the trace that clients write.
 
 Without a folder it looks at what the trace topic holds. With one (`--tables`), records are first brought
-into a table there, each message of the topic once over crashes and restarts, and everything is told from that
-table: brokers forget traces after some days, the table does not.
+into a table there, each message of the topic once over crashes and restarts, and everything is computed from
+that table: brokers forget traces after some days, the table does not.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orbitmq.admin.face import Moment
+from orbitmq.admin.command import Moment
 from orbitmq.admin.output import Column, Rows
 from orbitmq.plurals import counted
 from orbitmq.spark.folders import local_path
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 RECORDS = "records"
-DERIVED = ("latency", "sending", "consumers", "troubled", "failed_sends")
+DERIVED = ("latency", "sending", "consumers", "first_attempt_failures", "failed_sends")
 """Folders of tables that are made anew from the records."""
 
 
@@ -79,7 +79,7 @@ def run(options: TraceOptions, ui: JobUi = QUIET) -> TraceResult:
             if setup.dry_run:
                 return TraceResult(added=_outstanding(spark, options))
             added = retry_start(lambda: _bring_in(spark, options, ui))
-        return _tell(spark, options, ui, added)
+        return _report(spark, options, ui, added)
 
 
 def _source(options: TraceOptions) -> dict[str, str]:
@@ -214,7 +214,7 @@ def _stored(spark: SparkSession, options: TraceOptions) -> DataFrame:
     return found
 
 
-def _tell(spark: SparkSession, options: TraceOptions, ui: JobUi, added: int) -> TraceResult:
+def _report(spark: SparkSession, options: TraceOptions, ui: JobUi, added: int) -> TraceResult:
     from orbitmq.spark.jobs import trace_tables as tables
     from orbitmq.spark.jobs.trace_records import records
 
@@ -239,7 +239,7 @@ def _tell(spark: SparkSession, options: TraceOptions, ui: JobUi, added: int) -> 
                     "latency": tables.latency(handled),
                     "sending": tables.sending(sends),
                     "consumers": tables.consumers(handled, options.slow_ms),
-                    "troubled": tables.troubled(handled),
+                    "first_attempt_failures": tables.first_attempt_failures(handled),
                     "failed_sends": tables.failed_sends(sends),
                 }
                 if options.tables is not None:

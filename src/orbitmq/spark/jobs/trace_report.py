@@ -46,7 +46,7 @@ def report(
     page.text(f"Slow is what took more than {slow_ms:,} ms to handle.")
     page.frame(tables["consumers"])
     page.heading("Messages that were not handled at the first attempt")
-    page.frame(tables["troubled"])
+    page.frame(tables["first_attempt_failures"])
     page.heading("Producers")
     page.frame(tables["sending"])
     page.frame(tables["failed_sends"], caption="Sends that a broker answered with anything but SEND_OK.")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 SLOW_MS = 1000
-"""Handling that takes longer is slow, unless told otherwise."""
+"""Handling that takes longer is slow, unless the user names another time."""
 ACCURACY = 10_000
 """Of percentiles: exact for fewer values, beyond that right to a ten-thousandth of their rank."""
 SHARES = (0.5, 0.9, 0.99, 0.999)
@@ -163,7 +163,7 @@ def consumers(handled: DataFrame, slow_ms: int = SLOW_MS) -> DataFrame:
     )
 
 
-def troubled(handled: DataFrame) -> DataFrame:
+def first_attempt_failures(handled: DataFrame) -> DataFrame:
     """Messages that a group did not handle at the first attempt, the latest first.
 
     `state` is `handled` where an attempt succeeded after all, `failing` where none has yet, `unfinished`

@@ -24,7 +24,7 @@ LOCK = "_lock"
 
 @dataclass(frozen=True)
 class LakeLocation:
-    """A folder or URL, and what fsspec is told about it. It travels to the workers."""
+    """A folder or URL, and the options of fsspec for it. It travels to the workers."""
 
     url: str
     options: dict[str, Any] = field(default_factory=dict, hash=False)

@@ -27,7 +27,7 @@ MOST_OPEN = 8
 IN_PATH = ("topic", "date")
 """Columns that stand in the path of a file and not in it."""
 NEEDED = ("brokerName", "queueId", "queueOffset", "storeTimestamp")
-"""Columns without which a lake could not tell what it holds."""
+"""Columns without which a lake could not say what it holds."""
 REPEATED = frozenset(
     {"brokerName", "queueId", "tags", "flag", "sysFlag", "bornHost", "storeHost", "reconsumeTimes"}
 )

@@ -1,4 +1,4 @@
-"""The columns of a store that is read offline: those of a topic, and what only the files tell."""
+"""The columns of a store that is read offline: those of a topic, and those that only files have."""
 
 from __future__ import annotations
 

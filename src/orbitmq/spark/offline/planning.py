@@ -152,7 +152,7 @@ def without_queues(options: OfflineOptions) -> list[str]:
     if not options.topics:
         return []
     known = {topic for store in open_stores(options) for topic in store.root.folders(CONSUME_QUEUE)}
-    # A store that keeps its queues elsewhere tells nothing.
+    # A store that keeps its queues elsewhere has no list of topics.
     absent = sorted(options.topics - known) if known else []
     return [f"no queue of topic {topic} is in the store{nearest(topic, known)}" for topic in absent]
 
@@ -301,7 +301,7 @@ class _Confirmation:
         self._has_queues = bool(root.folders(CONSUME_QUEUE))
 
     def __call__(self, record: StoredMessage) -> bool | None:
-        """None where no unit tells: the queue is not there, or has not got there yet.
+        """None where no unit says it: the queue is not there, or has not got there yet.
 
         Without any queues records are taken at their word.
         """

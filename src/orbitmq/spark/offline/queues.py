@@ -20,7 +20,7 @@ from orbitmq.spark.offline.storage import Folder, View, is_segment
 CONSUME_QUEUE = "consumequeue"
 
 MOST_FILES = 512
-"""Files of queues that are looked at, each with a handle of its own. Where there are more, all of the log is
+"""Files of queues that are looked at, each with a handle of its own. If there are more, all of the log is
 read."""
 
 _SIZES = Struct(">8xi8x")

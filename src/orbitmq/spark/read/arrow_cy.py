@@ -74,7 +74,7 @@ if cython.compiled:
 __all__ = ["COLUMN_TYPES", "LogScan", "RecordScanner"]
 
 MAX_BODY_BYTES = 64 << 20
-"""Limit in bytes of a decompressed body. Brokers take 4 MiB unless told otherwise."""
+"""Limit in bytes of a decompressed body. Brokers accept 4 MiB by default."""
 
 MAX_QUEUE_OFFSET = (1 << 63) - 1
 _MAX_TIME_MS = MAX_QUEUE_OFFSET // 1000
@@ -288,7 +288,7 @@ def _collect(
 ) -> int:
     """Adds the records of a table from number `first` on; gives the number to go on with.
 
-    That is behind the last one when all are done; behind a record that was told to `bad`; before one that
+    That is behind the last one when all are done; behind a record that was passed to `bad`; before one that
     begins at `limit` or later; and behind the one with which `max_bytes` (-1: no bound) were reached. With
     `base` (else -1) a record has to say of itself that it is where it is, and to have a place in its queue.
     """
@@ -540,7 +540,7 @@ class _Memory:
     """Bytes that grow at their end.
 
     Adding raises nothing, so that nobody has to look after each number whether it did: that memory was short
-    is told when the bytes are asked for.
+    is reported when the bytes are asked for.
     """
 
     block: bytearray

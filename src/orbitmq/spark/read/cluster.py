@@ -114,7 +114,7 @@ class Cluster:
         raise SparkSourceError(f"no name server answers: {'; '.join(failures)}")
 
     def readable_queues(self, topics: Iterable[str]) -> list[Queue]:
-        """The queues of `topics` that can be read, as any of the name servers tells it.
+        """The queues of `topics` that can be read, by any of the name servers.
 
         Raises BadOption for a topic nobody knows, SparkSourceError when no name server answers or no
         broker of a topic is up.

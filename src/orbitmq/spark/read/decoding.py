@@ -49,7 +49,8 @@ def decoded(
 def _avro_schema(schema: Any) -> str | None:
     """A record around the asked schema, which has the same encoding; None for a schema of Spark's.
 
-    Of a datum that does not fit Spark makes a record of nulls: only around ours it is told from one of nulls.
+    Of a datum that does not fit Spark makes a record of nulls: only around ours it is distinguished from one
+    of nulls.
     """
     if isinstance(schema, str) and schema.lstrip().startswith(("{", "[", '"')):
         try:
@@ -85,7 +86,7 @@ def _from_avro(frame: DataFrame, column: str, schema: str, bad: str) -> Column:
     mode = "FAILFAST" if bad == "fail" else "PERMISSIVE"
     try:
         value = from_avro(F.col(column), schema, {"mode": mode})["value"]
-        _ = frame.select(value).schema  # So that a missing package is told here, and in our words.
+        _ = frame.select(value).schema  # So that a missing package is reported here, and in our words.
     except (PySparkException, TypeError) as error:
         if "avro" in str(error).lower() and ("load" in str(error).lower() or "package" in str(error).lower()):
             raise BadOption(

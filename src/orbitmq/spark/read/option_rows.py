@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 DEFAULT_GROUP = "TOOLS_CONSUMER"
-"""A group that every broker knows without being told: nothing is committed under it."""
+"""A group that every broker knows from the start: nothing is committed under it."""
 DEFAULT_MAX_BATCH_BYTES = 4 << 20
 DEFAULT_TRIGGER_DELAY_MS = 15 * 60_000
 

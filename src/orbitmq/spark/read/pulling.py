@@ -73,9 +73,9 @@ _idle = _Idle()
 class QueuePuller:
     """Iterates over the answers that cover `work`, in the order of the queue.
 
-    `on_loss(work, from, to)` is told of offsets that are gone; it raises, or lets the rest be read. A broker
-    that does not answer is tried again for about a minute without progress; `relocate` then says where the
-    queue is by now. Raises NetError, BrokerRefused, and what `on_loss` raises.
+    `on_loss(work, from, to)` is called for offsets that are gone; it raises, or lets the rest be read. A
+    broker that does not answer is tried again for about a minute without progress; `relocate` then says where
+    the queue is by now. Raises NetError, BrokerRefused, and what `on_loss` raises.
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class QueuePuller:
     def _adapt(self, held: int, *, short: bool) -> None:
         """Asks for as many messages as answers hold; tries more now and then, ever more rarely.
 
-        The first answer tells how many that are; only then are others asked for ahead of time.
+        The first answer says how many these are; only then are others asked for ahead of time.
         """
         if not self._is_filtered:
             self._ahead = UNDER_WAY

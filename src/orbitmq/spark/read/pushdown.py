@@ -57,13 +57,13 @@ class Pushed:
     """Up to there (exclusive)."""
     tags: frozenset[str] | None = None
 
-    def take(self, filters: Iterable[Filter]) -> Iterator[Filter]:
+    def push(self, filters: Iterable[Filter]) -> Iterator[Filter]:
         """Takes in what it can; yields what Spark has still to apply."""
         for one in filters:
-            if not self._take(one):
+            if not self._push(one):
                 yield one
 
-    def _take(self, one: Filter) -> bool:
+    def _push(self, one: Filter) -> bool:
         column = _column(one)
         if isinstance(one, IsNotNull):
             return column in _NEVER_NULL
@@ -71,14 +71,14 @@ class Pushed:
             self.of_queue.append((column, one))
             return True
         if column == "queueOffset":
-            return self._take_offset(one)
+            return self._push_offset(one)
         if column == "storeTimestamp":
-            self._take_time(one)
+            self._push_time(one)
         if column == "tags":
-            self._take_tags(one)
+            self._push_tags(one)
         return False
 
-    def _take_offset(self, one: Filter) -> bool:
+    def _push_offset(self, one: Filter) -> bool:
         if isinstance(one, In):
             numbers = [value for value in one.value if value is not None]
             self._offsets(min(numbers, default=0), max(numbers, default=-1) + 1)
@@ -94,7 +94,7 @@ class Pushed:
         if high is not None:
             self.high = high if self.high is None else min(self.high, high)
 
-    def _take_time(self, one: Filter) -> None:
+    def _push_time(self, one: Filter) -> None:
         if isinstance(one, In):
             times = [_floor_ms(value) for value in one.value if value is not None]
             self._times(min(times, default=0), max(times, default=-1) + 1)
@@ -112,7 +112,7 @@ class Pushed:
         if high is not None:
             self.until_ms = high if self.until_ms is None else min(self.until_ms, high)
 
-    def _take_tags(self, one: Filter) -> None:
+    def _push_tags(self, one: Filter) -> None:
         if isinstance(one, EqualTo | EqualNullSafe) and one.value is not None:
             values = [one.value]
         elif isinstance(one, In):

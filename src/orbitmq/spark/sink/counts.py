@@ -84,7 +84,7 @@ class Counts(WriterCommitMessage):
 
 
 def total(messages: Iterable[WriterCommitMessage | None]) -> Counts:
-    """The sum over the tasks that have told their counts."""
+    """The sum over the tasks that have reported their counts."""
     summed = Counts()
     for message in messages:
         if isinstance(message, Counts):

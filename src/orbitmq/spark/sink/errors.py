@@ -18,4 +18,4 @@ class WriteFailed(SparkSourceError):
 
 
 class CannotLookUp(SparkSourceError):
-    """The brokers cannot tell whether a message is stored already, so nothing is sent again."""
+    """The brokers cannot say if a message is stored already, so nothing is sent again."""

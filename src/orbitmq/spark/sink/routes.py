@@ -16,7 +16,7 @@ from orbitmq.spark.sink.errors import WriteFailed
 
 
 class Routes:
-    """Routes of topics, as any of the name servers tells them, looked up once and again on request."""
+    """Routes of topics, from any of the name servers, looked up once and again on request."""
 
     def __init__(self, namesrv: Sequence[str], connecting: Connecting) -> None:
         self._namesrv = namesrv

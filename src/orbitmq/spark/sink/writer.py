@@ -160,7 +160,7 @@ def _write_once(
 ) -> None:
     """Sends what is not there yet.
 
-    The first message tells whether the partition was begun before: it goes alone, and nothing follows it
+    The first message shows whether the partition was begun before: it goes alone, and nothing follows it
     before a look-up finds it. So a partition whose first message is not there has sent nothing else.
     """
     first = next(messages, None)

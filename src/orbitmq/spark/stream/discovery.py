@@ -55,7 +55,7 @@ class Watch:
         """Milliseconds of a clock that does not go back."""
         self.sleep = sleep
 
-    def tell(self, what: str) -> None:
+    def log_once(self, what: str) -> None:
         """Logs a warning that was not logged lately."""
         if what not in self._logged:
             self._logged.add(what)
@@ -83,7 +83,7 @@ class Watch:
                 error = failure
             if self.clock_ms() - began > ABSENCE_LIMIT_MS:
                 raise error
-            self.tell(f"waiting for the cluster: {error}")
+            self.log_once(f"waiting for the cluster: {error}")
             self.sleep(PAUSE_S)
 
     def _look(self) -> View:
@@ -95,7 +95,7 @@ class Watch:
             queues = assigned(queues, wanted, strict=False)
         found = self._cluster.bounds_within_reach(queues)
         for error in found.away.values():
-            self.tell(f"{error}: its queues wait for it")
+            self.log_once(f"{error}: its queues wait for it")
         if queues and not found.away:
             self._logged.clear()
         return View(

@@ -113,7 +113,7 @@ class Follower:
         """
         known = flat(start)
         self._check_checkpoint(known)
-        self._take_a_breath()
+        self._pause_if_idle()
         view = self._watch.look()
         self._check_brokers(known, view)
         ends = self._ends_of(known, view)
@@ -142,7 +142,7 @@ class Follower:
         """The end of every queue, as it was seen last."""
         return nested(self._ends)
 
-    def _take_a_breath(self) -> None:
+    def _pause_if_idle(self) -> None:
         """Spark asks again at once while there is nothing; brokers have better things to do."""
         now = self._clock_ms()
         if self._found_nothing and self._looked_ms is not None and now - self._looked_ms < IDLE_MS:
@@ -181,7 +181,7 @@ class Follower:
         for name in names:
             if _broker_of(name) not in present:
                 self._missed.pop(name, None)
-                self._watch.tell(f"broker {_broker_of(name)} is away: its queues wait for it")
+                self._watch.log_once(f"broker {_broker_of(name)} is away: its queues wait for it")
             elif now - self._missed.setdefault(name, now) >= GONE_MS:
                 self._lost(
                     f"{name[0]} {name[1]} no longer exists or may no longer be read; what came after offset "
@@ -192,7 +192,7 @@ class Follower:
     def _lost(self, what: str, otherwise: str) -> None:
         if self._options.fail_on_data_loss:
             raise DataLost(f"{what}; failOnDataLoss=false {otherwise}")
-        self._watch.tell(f"{what}: the stream {otherwise}")
+        self._watch.log_once(f"{what}: the stream {otherwise}")
 
     # ---- what a micro-batch reads ----
 
@@ -252,7 +252,7 @@ class Follower:
                     return view
             else:
                 missed_since = None
-                self._watch.tell(
+                self._watch.log_once(
                     f"broker {', '.join(sorted(away))} is away, and this micro-batch needs it: waiting"
                 )
                 if now - began > ABSENCE_LIMIT_MS:

@@ -36,7 +36,7 @@ class GroupOffsets:
         self._introduced: set[tuple[str, str]] = set()
 
     def write(self, offsets: QueueOffsets) -> bool:
-        """Commits the offset of every queue; whether all of them could be.
+        """Commits the offset of every queue. True if all of them could be.
 
         An offset that could not be written is logged and no error: a stream's own place is its checkpoint,
         and the next commit holds everything that this one did.

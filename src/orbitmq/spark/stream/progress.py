@@ -1,6 +1,6 @@
 """Progress of a stream per topic: lag and rate of its queues; and commits of it to the brokers.
 
-Spark tells a Python source that a micro-batch is done only when the next one begins. A user who wants the
+Spark calls a Python source at the end of a micro-batch only when the next one begins. A user who wants the
 last one of an available-now run at the brokers as well calls `commit_progress` when the query has ended, or
 adds `ProgressListener` to the session.
 """
@@ -41,7 +41,7 @@ class QueueProgress:
     queue: str
     """`broker|queueId`."""
     start: int | None
-    """The first offset of the micro-batch; None in a query's very first one: Spark does not tell it."""
+    """The first offset of the micro-batch; None in a query's very first one: Spark does not give it."""
     end: int
     """The first offset that is still to be read."""
     latest: int
@@ -157,7 +157,7 @@ def _plain(progress: StreamingQueryProgress | Mapping[str, Any]) -> Mapping[str,
 
 
 def _offsets(value: Any) -> QueueOffsets | None:
-    """A source's offsets, where they are of an OrbitMQ source; Spark tells them as text or as parsed JSON."""
+    """A source's offsets, where they are of an OrbitMQ source; Spark gives them as text or as parsed JSON."""
     if isinstance(value, str):
         try:
             value = json.loads(value)

@@ -313,7 +313,7 @@ class Index:
             )
 
     def _is_synced(self, index: IndexFile) -> bool:
-        """Brings a file to the disk; whether it and all before are there. A failed sync is never repeated."""
+        """Brings a file to the disk. True if it and all before are there. A failed sync is never repeated."""
         if self.sync_error is None:
             try:
                 index.sync()

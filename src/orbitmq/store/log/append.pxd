@@ -1,7 +1,7 @@
 # The one way in which fast paths add records to the log and units to its queues: for the hot modules where they are
 # compiled. `MessageStore.reserve` gives a `LogWriter`; `begin_append` makes of it what is needed to write, each
-# `append_record` writes one record that `has_space_for` has measured, and `end_append` tells the `LogWriter` how far it
-# got. Until `MessageStore.commit` nobody else sees any of it, and `MessageStore.rollback` undoes it.
+# `append_record` writes one record that `has_space_for` has measured, and `end_append` reports the position to the
+# `LogWriter`. Until `MessageStore.commit` nobody else sees any of it, and `MessageStore.rollback` undoes it.
 
 from cpython.buffer cimport PyBUF_WRITABLE, PyObject_GetBuffer
 
@@ -50,7 +50,7 @@ cdef struct LogEnd:
 cdef struct NewRecord:
     int queue_id
     int flag
-    int sys_flag  # but for the two bits that tell the size of the hosts
+    int sys_flag  # but for the two bits that say the size of the hosts
     long long born_timestamp
     Span born_host
     Span store_host
@@ -61,7 +61,7 @@ cdef struct NewRecord:
     Span topic
     Span properties
     Span own_properties  # of the broker, behind those of the client
-    # What follows is filled in by `has_space_for` and `append_record`.
+    # The fields below are filled in by `has_space_for` and `append_record`.
     Py_ssize_t size
     Py_ssize_t properties_size
     bint needs_separator

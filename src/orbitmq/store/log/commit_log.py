@@ -474,7 +474,7 @@ class CommitLog:
         self._room_error = None
         try:
             if self._needed_bytes:
-                # Whoever waits does so for this, and a disk that is nearly full has room for no more.
+                # The waiting append waits for this, and a disk that is nearly full has room for no more.
                 needed, self._needed_bytes = self._needed_bytes, 0
                 if not self._has_room(needed):
                     self._reserve(needed)

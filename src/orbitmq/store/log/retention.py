@@ -106,7 +106,7 @@ class Retention:
     def _written_ms(self, segment: Segment) -> int:
         """When a segment was last written.
 
-        Files tell it by the machine's clock, which may be set: those written after it was set back by an hour
+        Files have it by the machine's clock, which may be set: those written after it was set back by an hour
         would go an hour early. Segments written since the start are dated by our own clock.
         """
         return self._full_since.get(segment.start, 0) or segment.file.modified_ms()

@@ -37,13 +37,13 @@ class Arrivals:
         self._table = table
         self._extension = extension
         self.dirty: list[ConsumeQueue] = []
-        """Queues with something that was not told yet; appends add to it."""
+        """Queues with messages that were not notified yet; appends add to it."""
         self._unwritten: deque[ConsumeQueue] = deque()
         """Queues with units that are new since the last `drain_unwritten`."""
         self._visible_end = 0
 
     def begin(self) -> None:
-        """Counts everything that is there as told."""
+        """Counts everything that is there as notified."""
         self._visible_end = self._log.max_physical
         self.confirm.begin()
 

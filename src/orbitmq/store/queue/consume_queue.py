@@ -77,7 +77,7 @@ class ConsumeQueue:
         self.visible = start
         """The end of what readers see: `max_offset`, under SYNC_FLUSH the part of it that is on the disk."""
         self.announced = start
-        """Up to where arrivals were told."""
+        """Queue offset up to which arrivals were notified."""
         self.tail = bytearray()
         """Units that are in no file yet, from `tail_start` on."""
         self.tail_start = start
@@ -90,7 +90,7 @@ class ConsumeQueue:
         self.unsynced_bytes = 0
         """Bytes in files and not yet flushed to the disk; changed by the queue writer alone."""
         self.dirty = False
-        """Listed among the queues that have something new since arrivals were last told."""
+        """Listed among the queues that have something new since arrivals were last notified."""
         self.unwritten = False
         """True if the queue is listed for the next run of the queue writer."""
         self.removed = False

@@ -25,7 +25,7 @@ class MessageFilter:
         return True
 
     def by_extension(self, extension: ExtensionUnit) -> bool:
-        """The same, as far as the extension of the unit tells."""
+        """The same, as far as the extension of the unit shows."""
         return self(extension.tags_code)
 
     def matches(self, properties: bytes) -> bool:

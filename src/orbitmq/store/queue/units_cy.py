@@ -27,12 +27,12 @@ def arrivals(
     topic: str, queue_id: int, units: bytes, first_offset: cython.longlong
 ) -> list[tuple[str, int, int, int]]:
     """(topic, queue id, queue offset behind it, tags code) of each unit."""
-    told: list[tuple[str, int, int, int]] = []
+    arrived: list[tuple[str, int, int, int]] = []
     offset: cython.longlong = first_offset
     for _, _, tag in UNIT.iter_unpack(units):
         offset += 1
-        told.append((topic, queue_id, offset, tag))
-    return told
+        arrived.append((topic, queue_id, offset, tag))
+    return arrived
 
 
 def count_valid(units: bytes) -> int:

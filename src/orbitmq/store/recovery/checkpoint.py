@@ -78,8 +78,8 @@ class Checkpoint:
 
     @property
     def mark(self) -> str:
-        """Content of the file as a text, to tell one checkpoint from another. The values may have moved on
-        since it was written: a flush does not wait for that.
+        """Content of the file as a text, to distinguish one checkpoint from another. The values may have
+        moved on since it was written: a flush does not wait for that.
         """
         return self._saved.hex()
 

@@ -3,7 +3,7 @@
 The log is the only truth. After a clean stop its end is where the files say. After a crash queues go back to
 where the queue checkpoint says that they are on the disk, everything since is read from the log again, the
 first record that is not sound ends it, and what queues lack is put back. Without a queue checkpoint that can
-be relied on, reading begins with the segment that the checkpoint tells. A queue checkpoint of another log
+be relied on, reading begins with the segment that the checkpoint names. A queue checkpoint of another log
 shows that queues and index are not of this one, either: they are made anew.
 
 Before the last sync point an unsound record is no torn end but damage: it is stepped over and counted, so
@@ -241,7 +241,7 @@ class Recovery:
                 queue.last_unit_end = 0 if last is None else last[0] + last[1]
 
     def _start_segment(self) -> int:
-        """The newest segment whose first record surely is in the queues, as far as the checkpoint tells."""
+        """The newest segment whose first record surely is in the queues, as far as the checkpoint says."""
         segments = self._log.segments
         dispatch_from = max((queue.last_unit_end for queue in self._table.all()), default=-1)
         oldest = max(0, len(segments) - self._options.commit_log_recover_max_num)

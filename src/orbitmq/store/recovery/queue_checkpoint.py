@@ -3,7 +3,7 @@
 Apache has no such file and ignores it. With it a start notices consume-queue files that were deleted or cut
 off, and rebuilds just those queues from the log; after a clean stop it spares the scan of the log. It counts
 only together with the checkpoint it was written beside: whoever worked in the folder since then has changed
-that. And it counts only for the log that it tells of, known by checksums of some of its records.
+that. And it counts only for the log that it describes, known by checksums of some of its records.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class RawAppend:
         self._log.begin_at(physical_offset)
 
     def _take(self, found: list[ScannedRecord]) -> bool:
-        """Moves the whole records of a segment from memory to the log; tells whether to look again."""
+        """Moves the whole records of a segment from memory to the log; True if there may be more."""
         buffer = self._partial
         begin = self._log.max_physical
         left_in_segment = self._log.segment_bytes - begin % self._log.segment_bytes

@@ -92,7 +92,7 @@ class Truncation:
                 self._stay_unfinished(error, end)
                 raise
         acceptance.half_done = self._unfinished = None
-        log.warning("%s: the log was cut from %d to %d, as it was told to", self._root, before, end)
+        log.warning("%s: the log was cut from %d to %d, as asked for", self._root, before, end)
         return end
 
     def _intend(self, end: int) -> None:
@@ -115,7 +115,7 @@ class Truncation:
         structures = self._structures
         newest, reader = structures.newest, structures.reader
         changed = truncate(structures.log, structures.queue_writer, structures.index, end)
-        # What failed before has changed other queues, too.
+        # A truncation that failed before has changed other queues, too.
         for queue in changed if self._unfinished is None else structures.queues.all():
             reader.forget(queue)
         structures.log.reserve_ahead()

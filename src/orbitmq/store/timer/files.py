@@ -2,7 +2,7 @@
 
 The owner of the store appends and reads; `flush` and `find_head` run in a thread beside it. The order of
 flushes makes a crash harmless: first the log, then the wheel, and only then the mark that says how far they
-go; and the mark never tells of a delivery that is not on the disk itself.
+go; and the mark never covers a delivery that is not on the disk itself.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class TimerFiles:
         """No unit of the timer log before this position waits; the message of the one there that does, if it
         was looked for."""
         self._wanted: TimerMark | None = None
-        # Where messages are taken in anew, the log is not the one that the mark tells of.
+        # Where messages are taken in anew, the log is not the one that the mark describes.
         self._flushed: TimerMark | None = check.mark if start.passed_to <= start.queue_offset else None
         self._counter = 0 if check.fields is None else check.fields.counter
         self._is_check_unsynced = False

@@ -29,7 +29,7 @@ LOOK_BACK_MS = 7 * 86_400_000 - 60_000
 LAG_MS = 60_000
 """By how much deliveries may have been late at the end of a log that was cut,"""
 LAG_BYTES = 64 << 20
-"""unless one of them within so many bytes of that end tells more."""
+"""unless one of them within so many bytes of that end says more."""
 _CHUNK_BYTES = 8 << 20
 _COMPARED = 256
 """Most units that are compared to see whether log and wheel belong together."""
@@ -53,7 +53,7 @@ def identity(topic: str, queue_id: int, properties: bytes, born_timestamp: int, 
 
 def delivered_to_ms(commit_log: CommitLog) -> int:
     """A time before which every due timer message had been delivered when the last record was stored, as far
-    as the end of the log tells: 1 for an empty one.
+    as the end of the log shows: 1 for an empty one.
     """
     last = commit_log.last_record_before(commit_log.max_physical)
     segment = None if last is None else commit_log.find(last[0])
@@ -257,7 +257,7 @@ class TimerRecovery:
         since_ms = 0
         if physical_offset is None:
             if self.check.fields is None:
-                # Of a replica that its master has told nothing yet, for instance.
+                # Of a replica that its master has sent nothing yet, for instance.
                 physical_offset = self.physical_of(self.queue_min)
             else:
                 since_ms = start.read_ms

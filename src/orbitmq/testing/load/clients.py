@@ -1,4 +1,4 @@
-"""Clients of all kinds, as requests on connections: what they are told goes into a history.
+"""Clients of all kinds, as requests on connections: their answers go into a history.
 
 They know no clock and no chance of their own, so the same clients run against a broker of its own process and
 in a simulation.
@@ -65,7 +65,7 @@ def wire(name: str, **properties: object) -> str:
 
 
 def body_of(name: str) -> bytes:
-    """A body that tells its message, and of which every byte is known."""
+    """A body that names its message, and of which every byte is known."""
     return name.encode() + b"|" * (1 + sum(name.encode()) * 7 % 900)
 
 
@@ -214,10 +214,10 @@ class Clients:
             promise.visible = None
             life = self.history.life
             await self._call(RecallMessage(self.topics["timed"], reply.recall_handle, self._producers))
-            # An answer of a life that is over may tell of what a power cut took.
+            # An answer of a life that is over may report what a power cut took.
             if due > self.now_ms() + 1500 and life == self.history.life:
                 promise.visible = False
-                # The recall is a record of its own: where it is on the disk nobody is told.
+                # The recall is a record of its own: its place on the disk is not reported.
                 promise.place = -1
 
     async def decided(self, queue_id: int) -> None:
@@ -254,7 +254,7 @@ class Clients:
                 continue
             asked = CheckTransactionState.from_command(command)
             (half,), _ = decode_records(asked.body)
-            decision = self._decisions.get(self._told_by(half))
+            decision = self._decisions.get(self._name_in(half))
             if decision is None:
                 self.history.break_("invented", "the broker asks about a transaction that nobody began")
                 continue
@@ -298,7 +298,7 @@ class Clients:
         if bad:
             history.break_("invented", f"a pop gave a record that cannot be read: {bad[0].reason}")
         for record in records:
-            name = self._told_by(record)
+            name = self._name_in(record)
             if history.life == life and self._counts_from(address):
                 history.pop(name)
             if not self.over.is_set() and self.chance.random() < 0.3:
@@ -332,14 +332,14 @@ class Clients:
 
     # Public state.
 
-    def _told_by(self, record: StoredMessage) -> str:
+    def _name_in(self, record: StoredMessage) -> str:
         name = record.body.split(b"|")[0].decode("utf-8", "replace")
         if record.body != body_of(name):
             self.history.break_("invented", f"a body is not as it was sent: {record.body[:60]!r}")
         return name
 
     def _as(self, topic: str, record: StoredMessage) -> str:
-        name = self._told_by(record)
+        name = self._name_in(record)
         return f"{name}#{topic}" if topic in (self.retries, self.dead) else name
 
     def _reading_address(self) -> str:
@@ -476,7 +476,7 @@ class Clients:
             await asyncio.sleep(0.05)
 
     async def _until_back(self) -> None:
-        """Waits for a broker that takes no connections: one looks for it, and tells all others at once."""
+        """Waits for a broker that takes no connections: one looks for it, and wakes all others at once."""
         if self._looking is None or self._looking.done():
             self._looking = asyncio.ensure_future(self._look())
         await asyncio.shield(self._looking)

@@ -1,6 +1,6 @@
 """Promises to clients and the messages they saw, checked in one pass, linear in their number.
 
-A send is never repeated, so a message that is there twice was doubled by the broker. `life_ended` tells what
+A send is never repeated, so a message that is there twice was doubled by the broker. `life_ended` says what
 a power cut may take: everything behind `durable` may be gone, and what was only acknowledged there is
 promised no longer.
 """

@@ -136,14 +136,14 @@ class ClusterFindings:
 
 
 class ClusterTrial:
-    """Runs for a number of faults, or for a while, and gives its findings. `tell(share, line)` hears how far
+    """Runs for a number of faults, or for a while, and gives its findings. `show(share, line)` shows how far
     it is.
     """
 
-    def __init__(self, plan: ClusterPlan, seed: int, tell: Callable[[float, str], None]) -> None:
+    def __init__(self, plan: ClusterPlan, seed: int, show: Callable[[float, str], None]) -> None:
         self._plan = plan
         self._chance = random.Random(seed)
-        self._tell = tell
+        self._show = show
         self._service = Service()
         self._over = asyncio.Event()
         self.findings = ClusterFindings(plan, seed)
@@ -169,7 +169,7 @@ class ClusterTrial:
         try:
             await faults.open()
             findings.disks = "in memory" if faults.disks.are_mounted else "limited files"
-            self._tell(0.0, "starting the cluster")
+            self._show(0.0, "starting the cluster")
             await asyncio.to_thread(cluster.start)
             await self._clients(cluster, faults)
         except (OrbitError, StartFailed) as error:
@@ -263,11 +263,11 @@ class ClusterTrial:
             share = number / plan.faults if plan.faults else 0.0
             if plan.seconds is not None:
                 share = max(share, (time.monotonic() - began) / plan.seconds)
-            self._tell(min(1.0, share), f"{number} faults, {len(service.acknowledged):,} messages; {kind}")
+            self._show(min(1.0, share), f"{number} faults, {len(service.acknowledged):,} messages; {kind}")
             if not await self._one(kind, cluster, faults):
                 return
             number += 1
-        self._tell(1.0, "reading all messages again")
+        self._show(1.0, "reading all messages again")
 
     def _is_done(self, number: int, began: float) -> bool:
         plan = self._plan

@@ -3,7 +3,7 @@
 In the broker's process `Recorder` stands between Python and the calls that make bytes and names last:
 `fsync`, `fdatasync`, renames and removals below one folder. When a file is synced, its content as of that
 moment goes into a second folder, the record; a rename or removal counts as lasting only once its folder was
-synced. Whatever code forgets to sync is not in the record, for the recorder knows nothing of the store.
+synced. Data that code forgets to sync is not in the record, for the recorder knows nothing of the store.
 
 The broker is killed; `cut` then lays out what a power cut would leave: the record, and of every page that is
 newer in the broker's folder that page, a torn one, or the one before.

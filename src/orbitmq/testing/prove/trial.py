@@ -139,14 +139,14 @@ def settings_of(given: Given) -> BrokerSettings:
 
 
 class Trial:
-    """Runs for a while and gives its findings. `tell(share, line)` hears how far it is."""
+    """Runs for a while and gives its findings. `show(share, line)` shows how far it is."""
 
-    def __init__(self, given: Given, seed: int, seconds: float, tell: Callable[[float, str], None]) -> None:
+    def __init__(self, given: Given, seed: int, seconds: float, show: Callable[[float, str], None]) -> None:
         self.settings = settings_of(given)
         self._given = given
         self._chance = random.Random(seed)
         self._seconds = seconds
-        self._tell = tell
+        self._show = show
         self._began = 0.0
         levels = dict(enumerate(delays_ms(self.settings.message_delay_level), start=1))
         self._levels = {level: ms for level, ms in levels.items() if ms <= LONGEST_LEVEL_MS}
@@ -242,7 +242,7 @@ class Trial:
         return time.monotonic() - self._began >= self._seconds
 
     def _say(self, line: str) -> None:
-        self._tell(min(1.0, (time.monotonic() - self._began) / self._seconds), line)
+        self._show(min(1.0, (time.monotonic() - self._began) / self._seconds), line)
 
     async def _start(self, broker: Killable) -> None:
         began = time.monotonic()
@@ -295,7 +295,7 @@ class Trial:
             self.findings.take(history)
 
     async def _end(self, broker: Killable, how: str, history: History) -> None:
-        """Ends the broker. Whoever is answered while that goes on may be counted as of either life."""
+        """Ends the broker. An answer meanwhile may count as of either life."""
         now_ms = time.time() * 1000
         if how == "stop":
             await broker.stop()

@@ -1,4 +1,4 @@
-"""`python -m orbitmq.testing.simulation`: runs seeds for as long as it is told, and prints those that fail.
+"""`python -m orbitmq.testing.simulation`: runs seeds for as long as asked, and prints those that fail.
 
 With --cluster a seed is a cluster: name servers, broker groups with their slaves, clients, and controllers
 where these decide who is master. A seed that fails is printed with its trace.
@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from orbitmq.testing.simulation import cluster, cluster_faults, world
 
 SHOWN = 5
-"""So many broken promises of a seed are told."""
+"""Number of broken promises of a seed that are shown."""
 SHOWN_TRACE = 200
 """So many lines of a trace, the last ones."""
 CLUSTERS: dict[str, bool | None] = {"any": None, "controller": True, "fixed": False}

@@ -221,13 +221,13 @@ class Cluster:
 
     # Told of.
 
-    def tell(self, what: str) -> None:
+    def note(self, what: str) -> None:
         """A line of the trace."""
         self.trace.append(f"{self.loop.now_seconds - START_SECONDS:9.3f} {what}")
 
     def break_(self, rule: str, detail: str) -> None:
         """Notes a breach."""
-        self.tell(f"BROKEN {rule}: {detail}")
+        self.note(f"BROKEN {rule}: {detail}")
         self._first_broken.append(Broken(rule, detail))
 
     @property
@@ -279,7 +279,7 @@ class Cluster:
                 state = end, store.confirm_offset, replication.role, replication.epoch
                 if state != broker.seen:
                     if broker.seen[2:] != state[2:]:
-                        self.tell(f"{broker.name} is {replication.role.value}, epoch {replication.epoch}")
+                        self.note(f"{broker.name} is {replication.role.value}, epoch {replication.epoch}")
                     broker.seen = state
                     broker.reached = max(broker.reached, end)
                     self._look_at(group, broker, replication.role, replication.epoch)
@@ -354,14 +354,14 @@ class Cluster:
             if now.master_id is not None:
                 self._elected(group, now, then)
         elif now.sync_state_set != then.sync_state_set:
-            self.tell(f"{group.name}: in sync {sorted(now.sync_state_set)}")
+            self.note(f"{group.name}: in sync {sorted(now.sync_state_set)}")
             group.ledger.changed_set(now.sync_state_set_epoch)
 
     def _elected(self, group: Group, now: BrokerGroup, then: BrokerGroup | None) -> None:
         address = now.master_address
         master = next(one for one in group.members if one.address == address)
         was_in_sync = then is None or now.master_id in then.sync_state_set
-        self.tell(f"{group.name}: {master.name} is elected in epoch {now.master_epoch}")
+        self.note(f"{group.name}: {master.name} is elected in epoch {now.master_epoch}")
         group.ledger.elected(now.master_epoch, master.name, was_in_sync, now.sync_state_set_epoch)
         group.master = master
         group.elections += 1
@@ -370,11 +370,11 @@ class Cluster:
             self.life_ended(group, master.held_end(on_disk=False) if may_lack else None)
 
     def life_ended(self, group: Group, durable: int | None, kind: str = "kill") -> None:
-        """A master's reign is over. What lies behind `durable` may be lost by the mode's promise."""
+        """A master's reign is over. Records behind `durable` may be lost by the mode's promise."""
         now = self.clock.now()
         group.history.life_ended("cut" if durable is not None else kind, now, durable)
         if durable is not None:
-            self.tell(f"{group.name}: what lies behind {durable} may be lost")
+            self.note(f"{group.name}: what lies behind {durable} may be lost")
             group.ledger.forget_from(durable, group.members)
             for member in group.members:
                 member.followed = self._following(member)
@@ -389,7 +389,7 @@ class Cluster:
 
     async def start(self, machine: Machine) -> None:
         """Starts the process of a machine on what its last life left."""
-        self.tell(f"{machine.name} starts")
+        self.note(f"{machine.name} starts")
         self.network.powered_off.discard(machine.name)
         node = machine.next_node()
         life = machine.life
@@ -448,11 +448,11 @@ class Cluster:
 
     def kill(self, machine: Machine, *, power_cut: bool = False) -> None:
         """Ends a process between two of its steps; with `power_cut` its disk loses what was not synced, and
-        its peers are not told.
+        its peers are not notified.
         """
         if not machine.is_up:
             return
-        self.tell(f"{machine.name} {'loses power' if power_cut else 'is killed'}")
+        self.note(f"{machine.name} {'loses power' if power_cut else 'is killed'}")
         self.observe()
         if isinstance(machine, BrokerMachine):
             self._end_broker(machine, power_cut=power_cut)
@@ -477,7 +477,7 @@ class Cluster:
 
     async def stop(self, machine: Machine) -> None:
         """An orderly stop."""
-        self.tell(f"{machine.name} stops")
+        self.note(f"{machine.name} stops")
         server: Any = machine.server  # type: ignore[attr-defined]
         node = machine.node
         await on_node(node, lambda: self.loop.create_task(server.stop()))
@@ -488,7 +488,7 @@ class Cluster:
             broker_end = machine.store
             machine.end = broker_end.max_physical if broker_end is not None else machine.end
             if machine is group.master:
-                # What it has saved is not what a successor has.
+                # Its saved tables are not those of a successor.
                 self.life_ended(group, None, "kill" if self.mode.has_controller else "stop")
         machine.is_up = False
         machine.node.is_dead = True
@@ -545,7 +545,7 @@ class Cluster:
             for slave in group.members:
                 refusal = self._refusal_of(group, slave)
                 if refusal:
-                    self.tell(f"{slave.name} is refused, and begins anew: {refusal}")
+                    self.note(f"{slave.name} is refused, and begins anew: {refusal}")
                     self.kill(slave)
                     self.wipe(slave)
                     slave.is_busy = True
@@ -565,7 +565,7 @@ class Cluster:
 
     def wipe(self, broker: BrokerMachine) -> None:
         """Puts an empty disk into the machine of a broker that does not run."""
-        self.tell(f"{broker.name} has an empty disk")
+        self.note(f"{broker.name} has an empty disk")
         mode = getattr(broker.server, "_controller_mode", None)
         if mode is not None:
             broker.gone_ids.add(mode._id)
@@ -594,7 +594,7 @@ class Cluster:
                 await self._script(self)
             else:
                 await self._play_faults(self._to_play or FAULTS, seconds)
-            self.tell("quiet")
+            self.note("quiet")
             await self._set_clocks_right()
             await self.make_whole()
             if self.is_broken:
@@ -663,7 +663,7 @@ class Cluster:
             await asyncio.sleep(self.chance.uniform(0.1, seconds / 5))
             name = self.chance.choice(names)
             self.faults[name] += 1
-            self.tell(f"fault {name}")
+            self.note(f"fault {name}")
             under_way.append(self.loop.create_task(self._one_fault(faults[name])))
         await asyncio.gather(*under_way)
 
@@ -681,7 +681,7 @@ class Cluster:
             error_ms = broker.clock.now() - self.clock.now()
             if error_ms < -JUMP_MS / 2:
                 self.kill(broker)
-                self.tell(f"the clock of {broker.name} is set right")
+                self.note(f"the clock of {broker.name} is set right")
                 self.spread_ms()
                 broker.clock.jump(-error_ms)
                 await self.start(broker)

@@ -1,6 +1,6 @@
 """Clients of one broker group in a cluster: they learn from name servers where its master is.
 
-What is promised to them depends on the cluster's mode, so their history is told which losses it allows.
+What is promised to them depends on the cluster's mode, so their history knows which losses it allows.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ClusterHistory(History):
 
 
 class ClusterClients(Clients):
-    """`is_master(address)` tells who is master by the last election, which nobody in the cluster knows at
+    """`is_master(address)` says who is master by the last election, which nobody in the cluster knows at
     once: group offsets and pops of a broker that was replaced are no promise of the cluster. Its messages
     are, where it `may_show(address)` them.
     """

@@ -59,7 +59,7 @@ async def kill(cluster: Cluster) -> None:
 
 @fault
 async def cut_power(cluster: Cluster) -> None:
-    """A broker's machine loses power: what was not synced is lost, torn or there, and nobody is told."""
+    """A broker's machine loses power: what was not synced is lost, torn or there, and nobody is notified."""
     await _away(cluster, _broker(cluster), power_cut=True, most=10)
 
 
@@ -100,7 +100,7 @@ async def freeze(cluster: Cluster) -> None:
         return
     node = machine.node
     seconds = cluster.chance.choice((cluster.chance.uniform(0.1, 2), cluster.chance.uniform(2, 15)))
-    cluster.tell(f"{machine.name} stands still for {seconds:.1f} s")
+    cluster.note(f"{machine.name} stands still for {seconds:.1f} s")
     node.stopped_until = cluster.loop.time() + seconds
     await asyncio.sleep(seconds)
     node.stopped_until = 0.0
@@ -129,7 +129,7 @@ async def cut_off(cluster: Cluster) -> None:
         others.remove(cluster.client_node.machine)
     ways = chance.choice(((True, True), (True, True), (True, False), (False, True)))
     seconds = chance.uniform(0.5, 12)
-    cluster.tell(f"{broker.name} is cut off for {seconds:.1f} s, out and in: {ways}")
+    cluster.note(f"{broker.name} is cut off for {seconds:.1f} s, out and in: {ways}")
     links = [(broker.name, other) for other in others if ways[0]]
     links += [(other, broker.name) for other in others if ways[1]]
     await _cut_links(cluster, links, seconds)
@@ -141,7 +141,7 @@ async def cut_one_link(cluster: Cluster) -> None:
     one, other = cluster.chance.sample(_names(cluster), 2)
     seconds = cluster.chance.uniform(0.5, 15)
     links = [(one, other)] if cluster.chance.random() < 0.4 else [(one, other), (other, one)]
-    cluster.tell(f"{one} does not reach {other} for {seconds:.1f} s{' nor back' if len(links) == 2 else ''}")
+    cluster.note(f"{one} does not reach {other} for {seconds:.1f} s{' nor back' if len(links) == 2 else ''}")
     await _cut_links(cluster, links, seconds)
 
 
@@ -152,7 +152,7 @@ async def part(cluster: Cluster) -> None:
     cluster.chance.shuffle(names)
     some = set(names[: cluster.chance.randint(1, len(names) - 1)])
     seconds = cluster.chance.uniform(0.5, 10)
-    cluster.tell(f"{sorted(some)} and the others are parted for {seconds:.1f} s")
+    cluster.note(f"{sorted(some)} and the others are parted for {seconds:.1f} s")
     links = [(a, b) for a in names for b in names if (a in some) != (b in some)]
     await _cut_links(cluster, links, seconds)
 
@@ -164,7 +164,7 @@ async def slow_link(cluster: Cluster) -> None:
     if broker is None:
         return
     seconds = cluster.chance.uniform(0.05, 1.5)
-    cluster.tell(f"links of {broker.name} take {seconds:.2f} s")
+    cluster.note(f"links of {broker.name} take {seconds:.2f} s")
     others = [name for name in _names(cluster) if name != broker.name]
     links = [link for name in others for link in ((broker.name, name), (name, broker.name))]
     for link in links:
@@ -179,7 +179,7 @@ async def reset_connections(cluster: Cluster) -> None:
     """Some connections of a process are reset."""
     machine = _idle(cluster, cluster.machines)
     if machine is not None:
-        cluster.tell(f"connections of {machine.name} are reset")
+        cluster.note(f"connections of {machine.name} are reset")
         cluster.network.cut(machine.node)
 
 
@@ -190,7 +190,7 @@ async def fill_disk(cluster: Cluster) -> None:
     if broker is None:
         return
     disk = broker.disk
-    cluster.tell(f"the disk of {broker.name} is full")
+    cluster.note(f"the disk of {broker.name} is full")
     disk.is_full = True
     await asyncio.sleep(cluster.chance.uniform(0.5, 5))
     disk.is_full = False
@@ -206,7 +206,7 @@ async def fail_disk(cluster: Cluster) -> None:
         return
     broker.is_busy = True
     disk = broker.disk
-    cluster.tell(f"the disk of {broker.name} fails")
+    cluster.note(f"the disk of {broker.name} fails")
     disk.is_failing = True
     await asyncio.sleep(cluster.chance.uniform(0.5, 5))
     disk.is_failing = False
@@ -265,7 +265,7 @@ async def jump_clock(cluster: Cluster) -> None:
     machine.is_busy = True
     cluster.kill(machine)
     jump = cluster.chance.choice((-JUMP_MS, JUMP_MS, -5_000, 5_000))
-    cluster.tell(f"the clock of {machine.name} is set by {jump} ms")
+    cluster.note(f"the clock of {machine.name} is set by {jump} ms")
     assert isinstance(machine.clock, VirtualClock)
     cluster.spread_ms()
     machine.clock.jump(jump)
@@ -337,18 +337,18 @@ async def lose_majority(cluster: Cluster) -> None:
     consensus = cluster.consensus
     if not consensus.has_majority:
         return
-    cluster.tell("the consensus store loses its majority")
+    cluster.note("the consensus store loses its majority")
     consensus.has_majority = False
     await asyncio.sleep(cluster.chance.uniform(0.2, 8))
     consensus.majority_is_back()
-    cluster.tell("the consensus store has a majority")
+    cluster.note("the consensus store has a majority")
 
 
 @controllers_only
 async def cut_off_from_store(cluster: Cluster) -> None:
     """A controller does not reach the consensus store."""
     machine = cluster.chance.choice(cluster.controllers)
-    cluster.tell(f"{machine.name} does not reach the consensus store")
+    cluster.note(f"{machine.name} does not reach the consensus store")
     cluster.consensus.unreachable.add(machine.name)
     await asyncio.sleep(cluster.chance.uniform(0.2, 8))
     cluster.consensus.unreachable.discard(machine.name)
@@ -357,7 +357,7 @@ async def cut_off_from_store(cluster: Cluster) -> None:
 @controllers_only
 async def lose_answers(cluster: Cluster) -> None:
     """The consensus store is slow, and some requests are not answered: they may have taken effect."""
-    cluster.tell("the consensus store is slow, and does not answer all")
+    cluster.note("the consensus store is slow, and does not answer all")
     cluster.consensus.unanswered = cluster.chance.choice((0.1, 0.5))
     cluster.consensus.delay_seconds = cluster.chance.uniform(0, 1)
     await asyncio.sleep(cluster.chance.uniform(1, 8))

@@ -72,7 +72,7 @@ class Consensus:
         """Lease -> its length, and the loop time at which it ends."""
         self._watches: list[tuple[str, asyncio.Event]] = []
 
-    # What requests do, each at one moment.
+    # Requests, each at one moment.
 
     def read(self, prefix: str) -> dict[str, str]:
         return {key: one.text for key, one in sorted(self.keys.items()) if key.startswith(prefix)}

@@ -1,6 +1,6 @@
 """An onlooker of a broker group: what its members' logs hold, who writes, and what may never happen.
 
-It sees all members at once, as no program in the cluster does. What a broker shows to its readers is
+It sees all members at once, as no program in the cluster does. Records that a broker shows to its readers are
 confirmed: from then on every member has to have the same bytes there, as far as it shows them, and every
 broker that may be elected has to have what was acknowledged.
 """

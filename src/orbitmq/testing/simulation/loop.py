@@ -1,8 +1,8 @@
 """An asyncio loop whose time is virtual: where nothing is ready, it jumps to the next timer.
 
-Work that runs on it belongs to a node, told by a context variable. A node that is dead runs nothing any more,
-as a process that was killed: no handler, no `finally`, no timer. Threads are the loop itself: what is given
-to an executor runs as a whole a moment later, and its result is there after another moment.
+Work that runs on it belongs to a node, named by a context variable. A node that is dead runs nothing any
+more, as a process that was killed: no handler, no `finally`, no timer. Threads are the loop itself: what is
+given to an executor runs as a whole a moment later, and its result is there after another moment.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ class SimulatedTransport(asyncio.Transport):
             self._later(self._arrive, piece)
 
     def _later(self, what: Callable[..., None], *args: Any) -> None:
-        """In order, behind all that was sent before. Whoever receives it runs it, though the sender dies."""
+        """In order, behind all that was sent before. The receiver runs it, though the sender dies."""
         network = self.network
         if self._held or network.is_cut(self.machine, self.other.machine):
             self._held.append((what, args))
@@ -274,7 +274,7 @@ class Network:
 
     def died(self, node: Node, *, is_off: bool = False) -> None:
         """A process is gone: nothing listens, and the system resets its connections. With `is_off` the
-        machine has no power: nobody is told anything until it is back.
+        machine has no power: no peer is notified until it is back.
         """
         if is_off:
             self.powered_off.add(node.machine)
@@ -300,7 +300,9 @@ class Network:
             end.abort()
 
     def go_silent(self, node: Node) -> None:
-        """Half-open connections: from now on nothing arrives in one direction or both, and nobody is told."""
+        """Half-open connections: from now on nothing arrives in one direction or both, and no peer is
+        notified.
+        """
         for end in self.some(node):
             one, other = self.chance.choice(((True, True), (True, False), (False, True)))
             end.is_silent |= one
@@ -323,7 +325,7 @@ class Network:
         self.cuts[source, target] = self.cuts.get((source, target), 0) + 1
 
     def mend_link(self, source: str, target: str) -> None:
-        """Ends one fault of a link. What was sent meanwhile arrives, or finds its connection ended."""
+        """Ends one fault of a link. Data sent meanwhile arrives, or finds its connection ended."""
         left = self.cuts[source, target] - 1
         if left:
             self.cuts[source, target] = left

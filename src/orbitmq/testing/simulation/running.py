@@ -102,7 +102,7 @@ def play(
     """Makes a world over a temporary folder, plays it, and gives its outcome; nothing of it is left then."""
     gc.disable()
     gc.freeze()  # the collection at the end has this run's objects to look at, not the whole program's
-    # Work that a killed process left half done ends where it stands; its `finally` has nobody to tell.
+    # Work that a killed process left half done ends where it stands; its `finally` has nobody to notify.
     hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
     log = logging.getLogger("orbitmq")
     before = log.level, log.propagate

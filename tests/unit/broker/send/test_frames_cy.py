@@ -169,7 +169,7 @@ def test_who_sends_is_known_afterwards(brokers: tuple[RealBroker, RealBroker]) -
 
 
 @compiled_only
-def test_a_full_segment_is_left_to_the_ordinary_way(tmp_path: Path) -> None:
+def test_a_full_segment_is_left_to_the_general_path(tmp_path: Path) -> None:
     brokers = RealBroker(tmp_path / "a"), RealBroker(tmp_path / "b")
     for broker in brokers:
         broker.send()

@@ -99,7 +99,7 @@ DEDUP = "dedup -t orders --to-lake new --checkpoint fresh "
         ("dedup -t orders --to-lake new --checkpoint listed", 1, "dedup.json is damaged"),
         ("dedup -t orders --to-lake new --checkpoint nowhere://b/c", 1, "nowhere://b/c: Protocol not"),
         ("dedup -t orders --to-lake new --checkpoint file/c", 5, "file/c"),
-        ("dedup -t orders --audit --to-topic other", 2, "--audit only tells"),
+        ("dedup -t orders --audit --to-topic other", 2, "--audit only reports"),
         ("dedup -t ordes --audit", 1, "topic ordes does not exist"),
         ("dedup -t orders --audit --trace traces", 1, "topic traces does not exist"),
         ("dedup -t orders --audit --trace empty", 1, "empty is no folder of `orbitmq job trace"),

@@ -33,7 +33,7 @@ TICK = datetime.timedelta(microseconds=1)
 
 def pushed(*filters: Filter) -> tuple[Pushed, list[Filter]]:
     taken = Pushed()
-    return taken, list(taken.take(filters))
+    return taken, list(taken.push(filters))
 
 
 @pytest.mark.parametrize(

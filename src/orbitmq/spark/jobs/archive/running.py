@@ -183,7 +183,7 @@ def _dry_run(options: ArchiveOptions, ui: JobUi) -> ArchiveResult:
         from orbitmq.spark.jobs.archive import stores
 
         offline = stores.offline_options(options.store, options.broker_name, options.topics, options.pattern)
-        _tell_of_absent(offline, ui)
+        _warn_of_absent(offline, ui)
         works = [work for batch in stores.store_batches(offline, state, workers=1) for work in batch.works]
         size_bytes = sum(len(one) for work in works for one in work.ranges)
         ui.say(f"would read {counted(size_bytes, 'byte')} of commit log, and archive what the lake lacks")
@@ -196,7 +196,7 @@ def _dry_run(options: ArchiveOptions, ui: JobUi) -> ArchiveResult:
     return ArchiveResult(planned=sum(map(len, ranges)), lost=[str(one) for one in lost])
 
 
-def _tell_of_absent(offline: OfflineOptions, ui: JobUi) -> None:
+def _warn_of_absent(offline: OfflineOptions, ui: JobUi) -> None:
     from orbitmq.spark.offline.planning import without_queues
 
     for absent in without_queues(offline):
@@ -244,7 +244,7 @@ class _Run:
 
         options, state = self._options, self._lake.state
         offline = stores.offline_options(store, options.broker_name, options.topics, options.pattern)
-        _tell_of_absent(offline, self._ui)
+        _warn_of_absent(offline, self._ui)
         batches = stores.store_batches(offline, state, self._workers)
         with self._ui.progress("archiving", sum(len(batch.works) for batch in batches)) as bar:
             for batch in batches:
@@ -380,7 +380,7 @@ def _joined(written: Sequence[Written], ranges: Sequence[OffsetRange]) -> list[H
 def _workers(spark: SparkSession) -> int:
     try:
         return max(1, spark.sparkContext.defaultParallelism)
-    except Exception:  # Spark Connect does not tell
+    except Exception:  # Spark Connect does not say
         return 8
 
 

@@ -1,6 +1,6 @@
 """Archiving from a store's files, without its broker: ranges of the commit log in the place of queues.
 
-Queue offsets tell which messages are in the lake already, not the progress in the log: so a store can be
+Queue offsets say which messages are in the lake already, not the progress in the log: so a store can be
 archived from its files after its broker was archived online, and the other way round. Within a batch tasks
 read different ranges side by side; batches follow the log.
 """

@@ -195,7 +195,7 @@ class TransactionPiece:
         return files_of(self.work)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Half messages and op records; what is bad is told elsewhere."""
+        """Half messages and op records; bad ones are reported elsewhere."""
         for one in self.work.ranges:
             scanner = RecordScanner(TRANSACTIONS.names[1:], accept={HALF_TOPIC, OP_HALF_TOPIC}.__contains__)
             reader = RangeReader(

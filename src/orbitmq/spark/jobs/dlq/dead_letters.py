@@ -27,8 +27,8 @@ def dead_letters(frame: DataFrame, *, exception_property: str = "exception", now
     """A row per dead letter, from rows of the source or a lake.
 
     `letter` names it for good. `originTopic` is where it was sent first: null where nothing says so.
-    `exception` is what the application put into `exception_property` before it gave up. `shape` tells bodies
-    of one kind: the sorted keys of a JSON object, or `JSON`, `text`, `binary`.
+    `exception` is what the application put into `exception_property` before it gave up. `shape` distinguishes
+    bodies of one kind: the sorted keys of a JSON object, or `JSON`, `text`, `binary`.
     """
     from pyspark.sql import functions as sf
 

@@ -1,4 +1,4 @@
-"""The job's run: keep, tell, redrive."""
+"""The job's run: keep, report, redrive."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class DlqOptions:
     pattern: str = PATTERN
     """A regular expression for the names of dead-letter topics."""
     lake: str | None = None
-    """Bring letters into this lake first, and tell everything from it: it holds what brokers no longer do."""
+    """Bring letters into this lake first, and report from it: it holds what brokers no longer do."""
     where: str | None = None
     """SQL over the columns of `dead_letters`; `text` is the body as text."""
     exception_property: str = "exception"

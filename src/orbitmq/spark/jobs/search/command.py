@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from orbitmq.admin.face import Moment
+from orbitmq.admin.command import Moment
 from orbitmq.admin.output import Column, Result, Rows, time_text
 from orbitmq.plurals import counted
 from orbitmq.spark.jobs.archive.command import lake_location

@@ -1,4 +1,4 @@
-"""A search: the index of brokers first, then the lake, then what neither has told."""
+"""A search: the index of brokers first, then the lake, then the messages that are in neither."""
 
 from __future__ import annotations
 

@@ -29,7 +29,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Letters that are alike: one topic, and one exception or, where nobody told one, one shape of bodies."""
+    """Letters that are alike: one topic, and one exception or, where no client gave one, one shape of
+    bodies.
+    """
 
     topic: str | None
     exception: str | None
@@ -37,7 +39,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class DeadLetter:
     """One dead letter. `topic` is where it was sent first: None where nothing says so."""
 
     place: Place
@@ -54,12 +56,12 @@ class Letter:
         return self.cause.topic
 
 
-def letter_of(broker: str, message: StoredMessage) -> Letter:
+def dead_letter_of(broker: str, message: StoredMessage) -> DeadLetter:
     """A letter from the record in the dead-letter topic."""
     properties = message.property_map()
     exception = properties.get(EXCEPTION) or None
     shape = None if exception else shape_of(_body(message))
-    return Letter(
+    return DeadLetter(
         Place(broker, message.queue_id, message.queue_offset),
         Cause(origin_of(properties), exception, shape),
         properties.get(EXCEPTION_TEXT, ""),

@@ -18,7 +18,8 @@ from typing import Any, get_args
 from orbitmq.admin.admin import Admin, NoBroker
 from orbitmq.admin.commands.group_connections import group_connections
 from orbitmq.admin.commands.messages import messages_by_key
-from orbitmq.admin.letters.journal import (
+from orbitmq.admin.dead_letters.dead_letter import Cause, DeadLetter, Place
+from orbitmq.admin.dead_letters.journal import (
     DONE,
     GONE,
     PLANNED,
@@ -33,9 +34,8 @@ from orbitmq.admin.letters.journal import (
     JournalUnusable,
     Run,
 )
-from orbitmq.admin.letters.letter import Cause, Letter, Place
-from orbitmq.admin.letters.outgoing import Edit, Outgoing, To, Wanted, outgoing, target_of
-from orbitmq.admin.letters.reading import letters_at, scan
+from orbitmq.admin.dead_letters.outgoing import Edit, Outgoing, To, Wanted, outgoing, target_of
+from orbitmq.admin.dead_letters.reading import letters_at, scan
 from orbitmq.client import ClientError
 from orbitmq.client.sending.queue_choice import queue_of_key
 from orbitmq.net.errors import NetError
@@ -103,7 +103,7 @@ class Asked:
         if self.edit != Edit() and len(self.places) != 1:
             raise BadRequest("an edit is of one letter: name its place")
 
-    def wants(self, letter: Letter) -> bool:
+    def wants(self, letter: DeadLetter) -> bool:
         """True if a letter of a scan is meant."""
         return self.cause is None or letter.cause == self.cause
 
@@ -286,7 +286,7 @@ class Redrive:
                     await asyncio.sleep(PAUSE_SECONDS)
                 continue
             began = time.monotonic()
-            taken = await journal.do(journal.take, run_id, batch)
+            taken = await journal.do(journal.claim, run_id, batch)
             if not taken:
                 break
             doubtful = await self._send(run, asked, targets, taken)
@@ -339,14 +339,16 @@ class Redrive:
             return ""
         return ""
 
-    async def _judged(self, group: str, asked: Asked, run: str | None) -> AsyncIterator[tuple[Letter, Entry]]:
+    async def _judged(
+        self, group: str, asked: Asked, run: str | None
+    ) -> AsyncIterator[tuple[DeadLetter, Entry]]:
         """The letters that are meant, each with its entry: planned, or skipped with the reason."""
         exists: dict[str, bool] = {}
         async for letters in self._selected(group, asked):
             places = [(one.place, one.message.store_timestamp) for one in letters]
             taken = {}
             if not asked.again and (run is not None or self._journal.exists):
-                taken = await self._journal.do(self._journal.taken, self._cluster, group, places)
+                taken = await self._journal.do(self._journal.claimed, self._cluster, group, places)
             for letter in letters:
                 target = target_of(letter, group, asked.to)
                 if target is not None and target not in exists:
@@ -377,7 +379,7 @@ class Redrive:
                         entry = replace(entry, state=SKIPPED if note else PLANNED, note=note)
                 yield letter, entry
 
-    async def _selected(self, group: str, asked: Asked) -> AsyncIterator[list[Letter]]:
+    async def _selected(self, group: str, asked: Asked) -> AsyncIterator[list[DeadLetter]]:
         if asked.places:
             yield list((await letters_at(self._admin, group, asked.places)).values())
             return

@@ -1,4 +1,4 @@
-"""The blocking face, against OrbitMQ and Apache."""
+"""The synchronous API, against OrbitMQ and Apache."""
 
 from __future__ import annotations
 

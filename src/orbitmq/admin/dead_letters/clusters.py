@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from orbitmq.admin.letters.letter import Cause, Letter, Place
+from orbitmq.admin.dead_letters.dead_letter import Cause, DeadLetter, Place
 
 MAX_CLUSTERS = 500
 """Causes that are told apart; letters of further ones are only counted."""
@@ -14,7 +14,7 @@ SAMPLED = 20
 
 
 @dataclass(slots=True)
-class LetterCluster:
+class DeadLetterCluster:
     """Letters of one cause."""
 
     cause: Cause
@@ -31,18 +31,18 @@ class Clusters:
     """Counts of letters."""
 
     def __init__(self) -> None:
-        self._clusters: dict[Cause, LetterCluster] = {}
+        self._clusters: dict[Cause, DeadLetterCluster] = {}
         self.beyond = 0
         """Letters of causes for which there was no room."""
 
-    def add(self, letter: Letter) -> None:
+    def add(self, letter: DeadLetter) -> None:
         """Counts one."""
         cluster = self._clusters.get(letter.cause)
         if cluster is None:
             if len(self._clusters) >= MAX_CLUSTERS:
                 self.beyond += 1
                 return
-            cluster = self._clusters[letter.cause] = LetterCluster(letter.cause)
+            cluster = self._clusters[letter.cause] = DeadLetterCluster(letter.cause)
         stored = letter.message.store_timestamp
         cluster.count += 1
         cluster.oldest_ms = min(cluster.oldest_ms or stored, stored)
@@ -51,6 +51,6 @@ class Clusters:
         cluster.most_replays = max(cluster.most_replays, letter.replays)
         cluster.places.append(letter.place)
 
-    def listed(self) -> list[LetterCluster]:
+    def listed(self) -> list[DeadLetterCluster]:
         """All, the largest first."""
         return sorted(self._clusters.values(), key=lambda one: (-one.count, str(one.cause)))

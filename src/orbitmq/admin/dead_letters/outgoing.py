@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from orbitmq.admin.commands.messages import plain
-from orbitmq.admin.letters.letter import REPLAYS, Letter
+from orbitmq.admin.dead_letters.dead_letter import REPLAYS, DeadLetter
 from orbitmq.broker.filter.sql92 import BadExpression, compile_filter
 from orbitmq.client import IllegalMessage, Message
 from orbitmq.client.consumer.dead_letters import (
@@ -77,14 +77,14 @@ def own_properties(properties: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def target_of(letter: Letter, group: str, to: To) -> str | None:
+def target_of(letter: DeadLetter, group: str, to: To) -> str | None:
     """The topic that a letter goes to; None where its first topic is not known."""
     if letter.topic is None:
         return None
     return RETRY_PREFIX + group if to == "retry" else letter.topic
 
 
-def outgoing(letter: Letter, target: str, unique_id: str, edit: Edit) -> Outgoing:
+def outgoing(letter: DeadLetter, target: str, unique_id: str, edit: Edit) -> Outgoing:
     """The message. Raises IllegalMessage for an edit that no message can have."""
     stored = letter.message.property_map()
     own = own_properties(stored) if edit.properties is None else dict(edit.properties)
@@ -113,7 +113,7 @@ def outgoing(letter: Letter, target: str, unique_id: str, edit: Edit) -> Outgoin
     return Outgoing(target, message.body, encoded, kept, letter.message.flag, sharding_key)
 
 
-def plain_body(letter: Letter) -> bytes:
+def plain_body(letter: DeadLetter) -> bytes:
     """The body as an application sees it. Raises Malformed."""
     return plain(letter.message).body
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from orbitmq.admin.admin import Admin, NoBroker
 from orbitmq.admin.commands.messages import page
 from orbitmq.admin.commands.topic_status import topic_status
-from orbitmq.admin.letters.letter import Letter, Place, letter_of
+from orbitmq.admin.dead_letters.dead_letter import DeadLetter, Place, dead_letter_of
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.names import DLQ_PREFIX
 
@@ -20,7 +20,7 @@ PAGE = 32
 class Page:
     """Some letters, and how far the reading is."""
 
-    letters: list[Letter]
+    letters: list[DeadLetter]
     scanned: int
     total: int
     """Letters that were there when the reading began."""
@@ -48,7 +48,7 @@ async def scan(admin: Admin, group: str) -> AsyncIterator[Page]:
         done += end - begin
 
 
-async def letters_at(admin: Admin, group: str, places: Iterable[Place]) -> dict[Place, Letter]:
+async def letters_at(admin: Admin, group: str, places: Iterable[Place]) -> dict[Place, DeadLetter]:
     """The letters at some places, neighbours read together; those that are gone are left out.
 
     Raises NoBroker where a broker is not there.
@@ -56,7 +56,7 @@ async def letters_at(admin: Admin, group: str, places: Iterable[Place]) -> dict[
     topic = DLQ_PREFIX + group
     addresses = await _addresses(admin, topic)
     wanted = sorted(set(places))
-    found: dict[Place, Letter] = {}
+    found: dict[Place, DeadLetter] = {}
     index = 0
     while index < len(wanted):
         place = wanted[index]
@@ -90,7 +90,7 @@ async def _addresses(admin: Admin, topic: str) -> Mapping[str, str]:
 
 async def _page(
     admin: Admin, address: str, queue: MessageQueue, offset: int, count: int
-) -> tuple[list[Letter], int]:
+) -> tuple[list[DeadLetter], int]:
     """Letters from an offset on, and where to go on."""
     messages, following = await page(admin, address, queue, offset, count)
-    return [letter_of(queue.broker_name, one) for one in messages], following
+    return [dead_letter_of(queue.broker_name, one) for one in messages], following

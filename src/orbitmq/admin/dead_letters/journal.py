@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from orbitmq.admin.letters.letter import Place
+from orbitmq.admin.dead_letters.dead_letter import Place
 from orbitmq.protocol.errors import OrbitError
 
 P = ParamSpec("P")
@@ -182,7 +182,7 @@ class Journal:
                         "UPDATE letters SET state = ? WHERE run = ? AND state = ?", (after, run, before)
                     )
 
-    def take(self, run: str, most: int) -> list[Entry]:
+    def claim(self, run: str, most: int) -> list[Entry]:
         """The next planned letters of a run, noted as under way when this returns."""
         with self._database as database:
             found = self._entries("run = ? AND state = ?", (run, PLANNED), most)
@@ -227,7 +227,7 @@ class Journal:
             return self._entries("run = ?", (run,), most, skip)
         return self._entries("run = ? AND state = ?", (run, state), most, skip)
 
-    def taken(self, cluster: str, group: str, letters: Sequence[tuple[Place, int]]) -> dict[Place, str]:
+    def claimed(self, cluster: str, group: str, letters: Sequence[tuple[Place, int]]) -> dict[Place, str]:
         """Of some letters, places and store times, those that a run has sent or is about to; and that run.
 
         The store time, for a topic that was deleted and made again has other letters at the same places.

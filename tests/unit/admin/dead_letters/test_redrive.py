@@ -7,12 +7,12 @@ import pytest
 
 from orbitmq import FIRST_OFFSET, Admin, PushConsumer, ReceivedMessage
 from orbitmq.admin.commands.messages import messages_by_key, messages_from
-from orbitmq.admin.letters.clusters import Clusters
-from orbitmq.admin.letters.journal import Journal, JournalUnusable
-from orbitmq.admin.letters.letter import Cause, Letter, Place
-from orbitmq.admin.letters.outgoing import Edit
-from orbitmq.admin.letters.reading import letters_at, scan
-from orbitmq.admin.letters.redrive import Asked, BadRequest, Redrive
+from orbitmq.admin.dead_letters.clusters import Clusters
+from orbitmq.admin.dead_letters.dead_letter import Cause, DeadLetter, Place
+from orbitmq.admin.dead_letters.journal import Journal, JournalUnusable
+from orbitmq.admin.dead_letters.outgoing import Edit
+from orbitmq.admin.dead_letters.reading import letters_at, scan
+from orbitmq.admin.dead_letters.redrive import Asked, BadRequest, Redrive
 from orbitmq.client import IllegalMessage
 from orbitmq.protocol.errors import TopicNotExist
 from orbitmq.testing import LocalBroker
@@ -40,7 +40,7 @@ def journal(tmp_path: Path) -> AsyncIterator[Journal]:
     journal.close()
 
 
-async def read(admin: Admin, group: str) -> list[Letter]:
+async def read(admin: Admin, group: str) -> list[DeadLetter]:
     return [letter async for page in scan(admin, group) for letter in page.letters]
 
 

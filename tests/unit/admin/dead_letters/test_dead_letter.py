@@ -1,6 +1,6 @@
 import pytest
 
-from orbitmq.admin.letters.letter import origin_of, replays_of, shape_of
+from orbitmq.admin.dead_letters.dead_letter import origin_of, replays_of, shape_of
 
 
 @pytest.mark.parametrize(

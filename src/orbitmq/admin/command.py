@@ -1,4 +1,4 @@
-"""The faces of commands: click commands made of functions `async (admin, ...) -> Result`."""
+"""`@command` makes a click command of a function `async (admin, ...) -> Result`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from orbitmq.access import Access, access_flags
 from orbitmq.admin.admin import Admin
 from orbitmq.admin.output import Result, show
 
-Face = Callable[..., Awaitable[Result]]
+CommandFunction = Callable[..., Awaitable[Result]]
 
 SUBJECTS = {
     "cluster": "Clusters and their brokers",
@@ -39,13 +39,13 @@ ALONE: dict[str, click.Command] = {}
 """Commands that belong to no subject, by name: they ask no server. Filled alike."""
 
 
-def face(subject: str, name: str, examples: str) -> Callable[[Face], click.Command]:
+def command(subject: str, name: str, examples: str) -> Callable[[CommandFunction], click.Command]:
     """Registers `orbitmq admin <subject> <name>`. The function's docstring is its help.
 
     Of the examples, a line each, the first one stands in the help of the subject, too.
     """
 
-    def register(function: Face) -> click.Command:
+    def register(function: CommandFunction) -> click.Command:
         parameters = getattr(function, "__click_params__", [])
 
         @functools.wraps(function)
@@ -63,10 +63,10 @@ def face(subject: str, name: str, examples: str) -> Callable[[Face], click.Comma
         run.__click_params__ = [*_common_flags(), *parameters]  # type: ignore[attr-defined]
         lines = examples.splitlines()
         first_sentence = " ".join((function.__doc__ or "").partition("\n\n")[0].split())
-        command = click.command(name, epilog=epilog(lines), short_help=first_sentence)(access_flags(run))
-        COMMANDS[subject][name] = command
+        made = click.command(name, epilog=epilog(lines), short_help=first_sentence)(access_flags(run))
+        COMMANDS[subject][name] = made
         FIRST_EXAMPLES[subject].append(lines[0])
-        return command
+        return made
 
     return register
 
@@ -125,7 +125,7 @@ class Moment(_TimeType):
             )
 
 
-def cluster_flags(function: Face) -> Face:
+def cluster_flags(function: CommandFunction) -> CommandFunction:
     """--cluster and --broker: which brokers a command is about; all without either."""
     for flag in (
         click.option("-b", "--broker", metavar="NAME|HOST:PORT", help="Only this broker."),
@@ -135,12 +135,12 @@ def cluster_flags(function: Face) -> Face:
     return function
 
 
-def yes_flag(function: Face) -> Face:
+def yes_flag(function: CommandFunction) -> CommandFunction:
     """--yes: do not ask before something is lost."""
     return click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")(function)
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Asks, unless told not to; no answer is no. Raises click.Abort."""
+    """Asks, unless confirmation was given by a flag; no answer is no. Raises click.Abort."""
     if not yes:
         click.confirm(question, abort=True, err=True)
