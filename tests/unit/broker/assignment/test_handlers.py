@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.broker.assignment.allocation import average, by_circle, to_pop
 from orbitmq.handling.call import Peer, Saved, Signal, Wait
 from orbitmq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, MessageModel
 from orbitmq.protocol.bodies.pop import (
@@ -16,7 +15,6 @@ from orbitmq.protocol.bodies.pop import (
     QueryAssignmentRequestBody,
     SetMessageRequestModeRequestBody,
 )
-from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.route import QueueData, TopicRouteData
 from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.errors import Refused
@@ -169,29 +167,3 @@ def test_queues_of_other_brokers_are_looked_up_first(make: Make) -> None:
     assert isinstance(again, Wait)
     routes.failed("T")
     assert resumed(again).body.message_queue_assignments is None
-
-
-def queues(count: int) -> list[MessageQueue]:
-    return [MessageQueue("T", "b", queue_id) for queue_id in range(count)]
-
-
-def test_strategies_give_every_queue_to_one_member() -> None:
-    clients = ["c1", "c2", "c3"]
-    for strategy in (average, by_circle):
-        for count in (1, 2, 3, 7, 8):
-            shares = [strategy(queues(count), clients, client) for client in clients]
-            assert sorted(queue for share in shares for queue in share) == queues(count)
-        assert strategy(queues(3), clients, "stranger") == []
-
-
-def test_members_that_pop_help_their_neighbours() -> None:
-    clients = ["c1", "c2", "c3", "c4"]
-
-    def numbers(me: str, share: int, count: int = 4) -> list[int]:
-        return [queue.queue_id for queue in to_pop(average, queues(count), clients, me, share)]
-
-    assert numbers("c1", 0) == numbers("c1", 3) == numbers("c1", -1) == [-1]
-    assert numbers("c1", 1) == [0, 1]
-    assert numbers("c4", 2) == [3, 0, 1]
-    assert numbers("c4", 1, count=3) == [0]
-    assert numbers("stranger", 1) == []

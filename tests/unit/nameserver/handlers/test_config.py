@@ -21,7 +21,7 @@ from orbitmq.protocol.requests.route import (
 )
 from tests.kit.nameserver_story import Story, refused
 
-APACHE = Path(__file__).parents[2] / "wire" / "vectors" / "namesrv_config.csv"
+APACHE = Path(__file__).parents[3] / "wire" / "vectors" / "namesrv_config.csv"
 
 
 def test_every_request_to_a_name_server_has_a_handler() -> None:
