@@ -324,7 +324,7 @@ class Recorded:
                 for name in names:
                     self.broker.dirty_tables.mark(name)
         self._answer_met()
-        self.broker.outbox.take()
+        self.broker.outbox.drain()
 
     def _try(self, action: Callable[[], object]) -> bool:
         """Does what the server does in a thread, or as a periodic task; whether it worked."""

@@ -69,7 +69,7 @@ class ControllerStory:
                 else:
                     self.stored[key] = text
             journal.confirm(batch)
-        self.told += [(one.address, one.request) for one in self.controller.take_notices()]
+        self.told += [(one.address, one.request) for one in self.controller.drain_notices()]
 
     def pass_time(self, ms: int) -> None:
         """Time passes, and the controller looks round."""

@@ -129,7 +129,7 @@ class Transacting:
     def tick(self) -> None:
         while self.broker.check_back.tick(self.now):
             pass
-        for connection_id, request in self.broker.outbox.take():
+        for connection_id, request in self.broker.outbox.drain():
             if isinstance(request, CheckTransactionState):
                 self.asked.append(request)
                 self.told.append(connection_id)

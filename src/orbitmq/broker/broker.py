@@ -251,7 +251,7 @@ class Broker:
         self.delay.stop()
         self.delay.start()
         before = self.delay.acted or ActedFor()
-        # What it did the last time, its master may not have heard of.
+        # Its master may not know of the work that it did the last time.
         self._did_elsewhere(before)
         self.acting_reviver = ActingReviver(self.reviver)
         self.timer.open(now, cast("Any", escape))
@@ -421,7 +421,7 @@ class Broker:
                 self.held_notices.wake(topic, group, queue_id)
 
     def revive(self, now: int) -> bool:
-        """Has messages delivered again that were not acknowledged; whether there is more to do at once."""
+        """Has messages delivered again that were not acknowledged. True if there is more to do at once."""
         return self.reviver.run(now, self.timer_progress.confirmed_ms(now))
 
     def expire_order_locks(self, now: int) -> None:

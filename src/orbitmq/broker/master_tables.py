@@ -3,7 +3,7 @@ users and their rules.
 
 Tables with a version are replaced where it differs. Offsets are merged, for groups commit at a slave while
 their master is away: at first the larger one counts, later whatever the master has changed since. They wait
-until this log holds what the master's held when it told them: the offset of a group moves over a pop because
+until this log holds what the master's held when it sent them: the offset of a group moves over a pop because
 its check point is in the log. A slave that knew the offset alone and became master would never deliver these
 messages again.
 """
@@ -50,7 +50,7 @@ class MasterTables:
         """Offsets that the master had at the last look."""
         self._held: MasterProgress | None = None
         self._held_offsets: tuple[ConsumerOffsetSerializeWrapper, int] | None = None
-        """Offsets, and the end of the master's log when it had told them."""
+        """Offsets, and the end of the master's log when it had sent them."""
 
     def lost(self) -> None:
         """Notes that the master was not reached: it may come back with offsets of before."""
@@ -89,8 +89,8 @@ class MasterTables:
     def offsets(self, body: ConsumerOffsetSerializeWrapper, log_end: int, now: int) -> None:
         """Merges the offsets of groups, once this log holds all that the master's did before `log_end`.
 
-        While it does not, those that it told later are left out: a slave that is always a little behind would
-        never get any.
+        While it does not, those that it sends later are left out: a slave that is always a little behind
+        would never get any.
         """
         self.apply_held_offsets(now)
         if self._held_offsets is None:
@@ -125,7 +125,7 @@ class MasterTables:
                     if mine < offset or ((before is not None or goes_back) and mine != offset):
                         offsets.store(group, topic, queue_id, offset, now)
 
-    def progress(self, told: MasterProgress) -> None:
+    def progress(self, sent: MasterProgress) -> None:
         """Takes over how far the master has delivered, or what it said of that the last time.
 
         What it said counts once this log holds all that the master's did then: a broker that is elected
@@ -133,7 +133,7 @@ class MasterTables:
         MalformedJson, OSError.
         """
         self.apply_held()
-        self._held = told
+        self._held = sent
         self.apply_held()
 
     def apply_held(self) -> bool:
@@ -153,13 +153,13 @@ class MasterTables:
         store = self._broker.store
         return min(store.durable_offset, store.max_physical) >= log_end
 
-    def _follow(self, told: MasterProgress) -> None:
+    def _follow(self, sent: MasterProgress) -> None:
         timers = self._broker.store.timers
-        if timers is not None and told.timers is not None:
-            timers.follow(told.timers)
-        if told.delay:
+        if timers is not None and sent.timers is not None:
+            timers.follow(sent.timers)
+        if sent.delay:
             acting = self._broker.settings.enable_slave_acting_master
-            self._broker.delay.follow(told.delay, told.asked_at, told.log_end, keeps_own=acting)
+            self._broker.delay.follow(sent.delay, sent.asked_at, sent.log_end, keeps_own=acting)
 
     def modes(self, body: MessageRequestModeSerializeWrapper) -> None:
         """Replaces the modes in which groups read."""

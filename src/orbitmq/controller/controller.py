@@ -36,7 +36,7 @@ class Controller:
 
     Its process calls `lead` with what the store holds once it has the lease, `step_down` when it may have
     lost it, `check` at its interval, `connection_closed` for every connection that ends; it writes what
-    `journal` holds, in order, and sends what `take_notices` gives once that is written.
+    `journal` holds, in order, and sends what `drain_notices` gives once that is written.
     """
 
     def __init__(self, settings: ControllerSettings, leadership: Leadership) -> None:
@@ -84,7 +84,7 @@ class Controller:
     def _gone(self, member: Member, reason: str) -> None:
         log.warning("broker %d of %s %s", member[1], member[0], reason)
 
-    def take_notices(self) -> list[Notice]:
+    def drain_notices(self) -> list[Notice]:
         """One-way requests to the living members of groups that have a new master."""
         notices = []
         for group in self.groups.drain_changed():

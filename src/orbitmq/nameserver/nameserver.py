@@ -19,7 +19,7 @@ class NameServer:
     """All rules of one name server. It knows no other: brokers register with each.
 
     Its owner calls `expire` every `scan_not_active_broker_interval` ms, `connection_closed` for every
-    connection that ends, sends what `take_notices` gives, and writes the `files` that `dirty_tables` names.
+    connection that ends, sends what `drain_notices` gives, and writes the `files` that `dirty_tables` names.
     """
 
     def __init__(self, settings: NamesrvSettings, now: int) -> None:
@@ -50,6 +50,6 @@ class NameServer:
         """Takes out the brokers of a connection that is gone."""
         self.routes.connection_closed(connection_id, notify=self.settings.notify_min_broker_id_changed)
 
-    def take_notices(self) -> list[Notice]:
+    def drain_notices(self) -> list[Notice]:
         """One-way requests to brokers, on connections of the name server's own."""
-        return self.routes.take_notices()
+        return self.routes.drain_notices()

@@ -338,7 +338,7 @@ class RouteTable:
             if offline is not None or broker_id != smallest:
                 self._notices.append(Notice(address, notice))
 
-    def take_notices(self) -> list[Notice]:
+    def drain_notices(self) -> list[Notice]:
         """Notifications for brokers since the last call."""
         notices, self._notices = self._notices, []
         return notices

@@ -86,7 +86,7 @@ def test_not_for_topics_about_one_member() -> None:
 
 
 def _notices(story: Story) -> dict[str, NotifyMinBrokerIdChange]:
-    return {notice.address: notice.request for notice in story.server.take_notices()}
+    return {notice.address: notice.request for notice in story.server.drain_notices()}
 
 
 def test_members_hear_of_a_new_smallest_id() -> None:

@@ -378,11 +378,11 @@ def test_members_hear_of_each_other_only_where_that_is_on() -> None:
     for enabled in (True, False):
         world = World(notify_consumer_ids_changed_enable=enabled)
         world.ask(heartbeat("c1"), world.peer(1))
-        world.clients.tell(NOW)
-        world.outbox.take()
+        world.clients.notify(NOW)
+        world.outbox.drain()
         world.ask(heartbeat("c2"), world.peer(2))
-        world.clients.tell(NOW)
-        assert bool(world.outbox.take()) is enabled
+        world.clients.notify(NOW)
+        assert bool(world.outbox.drain()) is enabled
 
 
 # Topics.

@@ -90,7 +90,9 @@ def get_broker_ha_status(tables: AdminTables, call: Call[GetBrokerHaStatus], now
 
 @handlers(ExchangeBrokerHaInfo)
 def exchange_broker_ha_info(tables: AdminTables, call: Call[ExchangeBrokerHaInfo], now: int) -> Reply:
-    """Tells a slave where its master is; a master tells a slave that asks what it is to know of it."""
+    """Notifies a slave of its master's address; a master answers a slave with its own addresses and
+    offsets.
+    """
     request, replication, identity = call.request, tables.replication, tables.identity
     versions = replication.table_versions
     if request.broker_id is not None and request.table_version is not None:

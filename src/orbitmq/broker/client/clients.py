@@ -111,7 +111,7 @@ class ClientTable:
         self.consumers: dict[str, ConsumerGroup] = {}
         self.changes = 0
         """Number of times that a consumer group came, went, or changed what it consumes and how."""
-        self.untold: set[str] = set()
+        self.unnotified: set[str] = set()
         """Groups that changed since their members were last notified."""
         self._outbox = outbox
         self._fingerprints: dict[str, int] = {}
@@ -233,21 +233,21 @@ class ClientTable:
 
     def _changed(self, group: ConsumerGroup) -> None:
         if group.notifies and not group.is_broadcasting:
-            self.untold.add(group.name)
+            self.unnotified.add(group.name)
 
-    def tell(self, now: int) -> int | None:
+    def notify(self, now: int) -> int | None:
         """Notifies the members of groups that changed; gives when to call again for those notified just
         now.
         """
         following: int | None = None
-        for name in sorted(self.untold):
+        for name in sorted(self.unnotified):
             group = self.consumers.get(name)
             if group is None:
-                self.untold.discard(name)
+                self.unnotified.discard(name)
             elif group.quiet_until > now:
                 following = min(group.quiet_until, following or group.quiet_until)
             else:
-                self.untold.discard(name)
+                self.unnotified.discard(name)
                 group.quiet_until = now + len(group.members) // NOTICES_PER_MS
                 for connection_id in group.members:
                     self._outbox.push(connection_id, NotifyConsumerIdsChanged(consumer_group=name))

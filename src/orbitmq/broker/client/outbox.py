@@ -24,7 +24,7 @@ class Outbox:
         """Sends `request` one-way to a connection; nothing happens if it is gone by then."""
         self.pushes.append((connection_id, request))
 
-    def take(self, most: int | None = None) -> list[tuple[int, Request[Any]]]:
+    def drain(self, most: int | None = None) -> list[tuple[int, Request[Any]]]:
         """The oldest pushes, all of them or at most so many."""
         pushes = self.pushes
         count = len(pushes) if most is None else min(most, len(pushes))

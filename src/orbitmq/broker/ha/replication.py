@@ -61,11 +61,11 @@ class Replication:
         self.following: Following | None = None
         """The connection to the master, while there is one."""
         self.master_address = ""
-        """`host:port` of the master for requests, as the name servers told it; empty where unknown."""
+        """`host:port` of the master for requests, from the name servers; empty where unknown."""
         self.announced_ha_address = ""
-        """`host:port` of the master's HA port, as it was told; the option goes before it."""
+        """`host:port` of the master's HA port, from the name servers; the option goes before it."""
         self.master_flushed = 0
-        """Physical offset up to which the master has flushed its log, where it was told
+        """Physical offset up to which the master has flushed its log, from its last notice
         (RESET_MASTER_FLUSH_OFFSET)."""
         self.is_fenced = False
         """The role is unknown: nothing is stored, and no master is followed."""
@@ -96,7 +96,7 @@ class Replication:
 
     @property
     def has_master(self) -> bool:
-        """True if this is a slave whose master lives, as far as its connection tells."""
+        """True if this is a slave whose master lives, as far as its connection shows."""
         return self.following is not None
 
     @property
@@ -107,7 +107,7 @@ class Replication:
     def note_master(self, master_address: str | None, ha_address: str | None) -> None:
         """Takes over what a name server says of the group's master."""
         if self._settings.enable_controller_mode:
-            return  # the controller tells it
+            return  # the controller names it
         if ha_address in self.own_addresses or master_address in self.own_addresses:
             return  # the name server has not heard yet that this broker is no longer master
         if self.is_slave and master_address and ha_address:

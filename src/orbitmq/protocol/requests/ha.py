@@ -60,7 +60,7 @@ class HaInfoReply(Reply):
 
 @request(906)
 class ExchangeBrokerHaInfo(Request[HaInfoReply]):
-    """Master and slave tell each other addresses and how far the master has flushed."""
+    """Exchange of addresses, and of how far the master has flushed, between master and slave."""
 
     master_ha_address: str | None = None
     master_flush_offset: Long | None = None

@@ -147,7 +147,7 @@ class ControllerServer:
         journal = self.controller.journal
         self.turns.waits.durable(journal.committed)
         if journal.committed >= journal.version:
-            for notice in self.controller.take_notices():
+            for notice in self.controller.drain_notices():
                 self._background.start(self._notify(notice), "notice to a broker")
 
     def _connection_closed(self, connection_id: int) -> None:

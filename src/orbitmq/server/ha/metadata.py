@@ -38,7 +38,7 @@ ReplyT = TypeVar("ReplyT", bound=Reply)
 
 
 def log_end_of(delay: str) -> int | None:
-    """The end of the log of a master that tells it with its positions, as OrbitMQ's do. Raises
+    """The end of the log of a master that sends it with its positions, as OrbitMQ's do. Raises
     MalformedJson.
     """
     return DelayOffsetSerializeWrapper.from_json(delay).log_end if delay else None

@@ -33,9 +33,9 @@ class ReplicationRunner:
     """Started and stopped with each change of role.
 
     `ssl` is for connections to the master, `tls` for those of slaves. `flush()` brings the log to the disk,
-    `ask_for_master()` has the name servers tell the master, `after_step(now)` ends a turn that has stored
+    `ask_for_master()` asks the name servers for the master, `after_step(now)` ends a turn that has stored
     something or heard of replicas. In controller mode `save_epochs()` brings the epochs to the disk, and
-    `on_diverged(common_end)` is told where this log and the master's part.
+    `on_diverged(common_end)` is called with the place where this log and the master's part.
     """
 
     def __init__(

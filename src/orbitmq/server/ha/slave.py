@@ -209,7 +209,7 @@ class HaClient:
             if self._ssl is not None:
                 # The first bytes of TLS are taken for an acknowledgement where nobody expects them.
                 raise BadStream(
-                    f"the master {address} does not tell whether its HA port takes TLS: {error}; set "
+                    f"the master {address} does not say whether its HA port takes TLS: {error}; set "
                     "innerClientAuthenticationCredentials to those of a super user of the master"
                 ) from None
             return

@@ -60,7 +60,7 @@ NOT_ON_VIP_PORT = frozenset({11, 361, 200050, 200052, 200054, 200055})
 FIRST_REGISTRATION_SECONDS = 3.0
 """Time that a start waits for the name servers."""
 FAREWELL_SECONDS = 0.2
-"""Time that clients that still ask are told to go away before their connections end."""
+"""Time for which requests of clients are answered with "go away" before their connections end."""
 PUSHES_PER_ROUND = 512
 """Pushes that leave before others have their turn."""
 
@@ -118,7 +118,7 @@ class BrokerServer:
 
     @property
     def address(self) -> str:
-        """`host:port` under which clients are told to reach the broker."""
+        """`host:port` at which clients are to reach the broker."""
         return self.identity.address
 
     async def start(self) -> None:
@@ -563,8 +563,8 @@ class BrokerServer:
         if self._closing:
             return
         broker = self.broker
-        if broker.clients.untold:
-            self._tell_members(now)
+        if broker.clients.unnotified:
+            self._notify_members(now)
         self.turns.refuse_withdrawn()
         self.replication.pump()
         self._confirm()
@@ -595,13 +595,13 @@ class BrokerServer:
             self._flush()
         self.store.reserve_soon()
 
-    def _tell_members(self, now: int) -> None:
-        following = self.broker.clients.tell(now)
+    def _notify_members(self, now: int) -> None:
+        following = self.broker.clients.notify(now)
         if following is not None and not self._tells_later:
             self._tells_later = True
-            asyncio.get_running_loop().call_later((following - now) / 1000, self._tell_later)
+            asyncio.get_running_loop().call_later((following - now) / 1000, self._notify_later)
 
-    def _tell_later(self) -> None:
+    def _notify_later(self) -> None:
         self._tells_later = False
         if not self._stopped:
             self._after_turn(self._clock.now())
@@ -609,7 +609,7 @@ class BrokerServer:
     def _push(self) -> None:
         """Sends some of what rules want sent to others; the rest in the next rounds of the loop."""
         outbox = self.broker.outbox
-        for connection_id, request in outbox.take(PUSHES_PER_ROUND):
+        for connection_id, request in outbox.drain(PUSHES_PER_ROUND):
             self.turns.push(connection_id, request)
         if outbox.pushes and not self._pushes_later:
             self._pushes_later = True
@@ -676,13 +676,13 @@ class BrokerServer:
         return port == self._port - VIP_DISTANCE and code in NOT_ON_VIP_PORT
 
     async def stop(self) -> None:
-        """Takes nothing new, tells clients to go away, saves and flushes everything, and unregisters."""
+        """Accepts nothing new, sends clients away, saves and flushes everything, and unregisters."""
         if self._stopped:
             return
         self._stopped = True
         self._reports.stopping()
         await self._registrar.unregister()
-        # A client that is told to go away connects anew: no longer here.
+        # A client that is sent away connects again: no longer here.
         await self.turns.listener.stop_listening()
         self.turns.dispatcher.going_away = True
         self.turns.waits.end_all()

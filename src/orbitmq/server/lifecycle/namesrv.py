@@ -28,7 +28,7 @@ from orbitmq.store.periodic import PeriodicTask
 log = logging.getLogger(__name__)
 
 NOTICE_TIMEOUT_MS = 300
-"""Time that a name server tries to reach a broker that it has something to tell."""
+"""Time that a name server tries to reach a broker that it has to notify."""
 IDLE_CHECK_MS = 10_000
 
 
@@ -141,8 +141,8 @@ class NamesrvServer:
 
     def _after_turn(self, now: int) -> None:
         self._table_writer.notice()
-        for notice in self.nameserver.take_notices():
-            self._background.start(self._tell(notice), "notice to a broker")
+        for notice in self.nameserver.drain_notices():
+            self._background.start(self._notify(notice), "notice to a broker")
         self._pool.close_idle()
 
     def _connection_closed(self, connection_id: int) -> None:
@@ -159,11 +159,11 @@ class NamesrvServer:
     def _close_idle(self, now: int) -> None:
         self.turns.listener.close_idle(self._settings.server_channel_max_idle_time_seconds)
 
-    async def _tell(self, notice: Notice) -> None:
+    async def _notify(self, notice: Notice) -> None:
         try:
             await self._pool.send_oneway(notice.address, notice.request)
         except OrbitError as error:
-            log.info("broker %s was not told of a new smallest id: %s", notice.address, error)
+            log.info("broker %s was not notified of a new smallest id: %s", notice.address, error)
 
     async def stop(self) -> None:
         """Takes nothing new, writes what is not written, and ends every connection."""

@@ -44,7 +44,7 @@ def made_at_once(to_text: Callable[[], str]) -> Callable[[], Callable[[], str]]:
 
 
 def load_table(path: Path, load_text: Callable[[str], None]) -> bool:
-    """Fills a table from its file, or from the `.bak` if the file cannot be used; whether there was either.
+    """Fills a table from its file, or from the `.bak` if the file cannot be used. True if there was either.
 
     Raises StartError where there are files and none can be used: to start over from an empty table would
     reset what it held, and nobody would notice.
@@ -108,8 +108,8 @@ class TableWriter:
             await self._write({table})
 
     async def _write(self, tables: set[str], *, is_change: bool = False) -> bool:
-        """Writes tables; whether that was done. Goes on to its end if the caller is cancelled: a thread has
-        the tables, and only their end tells whether they are still to be written.
+        """Writes tables. True if that was done. Goes on to its end if the caller is cancelled: a thread has
+        the tables, and only at its end is it known if they are still to be written.
         """
         writing = asyncio.create_task(self._write_now(tables, is_change), name="write tables")
         self._writing.add(writing)
@@ -129,8 +129,8 @@ class TableWriter:
             for table in tables:
                 self._dirty_tables.mark(table)
             return False
-        # A table that changed again while it was written is told of after its next write: who waits for it
-        # may have made just that change.
+        # A table that changed again while it was written is reported after its next write: a call that waits
+        # for it may have made just that change.
         saved = [table for table in sorted(tables) if not self._dirty_tables.is_due(table)]
         self._on_saved(saved, is_change)
         return True

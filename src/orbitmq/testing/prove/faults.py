@@ -75,7 +75,7 @@ class Faults:
     def __init__(
         self, cluster: LocalCluster, chance: random.Random, break_: Callable[[str, str], None]
     ) -> None:
-        """`break_(rule, detail)` is told of a promise that a fault itself found broken."""
+        """`break_(rule, detail)` is called for a promise that a fault itself found broken."""
         self.cluster = cluster
         self._chance = chance
         self._break = break_

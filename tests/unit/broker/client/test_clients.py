@@ -37,8 +37,8 @@ class Group:
         )
 
     def told(self, now: int = 0) -> list[int]:
-        self.clients.tell(now)
-        return [connection_id for connection_id, _ in self.outbox.take()]
+        self.clients.notify(now)
+        return [connection_id for connection_id, _ in self.outbox.drain()]
 
 
 def test_members_hear_who_comes_and_goes() -> None:
@@ -152,11 +152,11 @@ def test_a_group_to_which_many_come_one_by_one_is_not_told_of_each() -> None:
         group.beat(connection_id, data("T"))
         told += len(group.told(now=connection_id // 10))
     assert told < members * 20  # 2,000,000 where every member hears of every other
-    (at,) = {group.clients.tell(now=members // 10)}
+    (at,) = {group.clients.notify(now=members // 10)}
     assert at is not None
     assert group.told(now=at) == list(range(members))
-    assert not group.clients.untold
-    assert group.clients.tell(now=at) is None
+    assert not group.clients.unnotified
+    assert group.clients.notify(now=at) is None
 
 
 def test_a_small_group_hears_of_each_change_at_once() -> None:

@@ -40,8 +40,8 @@ def test_a_heartbeat_makes_the_group_its_retry_topic_and_its_members() -> None:
     assert world.groups.get("G") is not None
     retry = world.topics.require("%RETRY%G")
     assert (retry.write_queue_nums, retry.perm, retry.order) == (1, 6, False)
-    world.clients.tell(NOW)
-    assert world.outbox.take() == [(1, NotifyConsumerIdsChanged("G"))]
+    world.clients.notify(NOW)
+    assert world.outbox.drain() == [(1, NotifyConsumerIdsChanged("G"))]
     assert world.ask(GetConsumerListByGroup("G")).body.consumer_id_list == ["c1"]
     assert set(world.ask(GetAllProducerInfo()).body.data) == {"P"}
 
@@ -74,11 +74,11 @@ def test_a_farewell_takes_a_client_off_and_tells_the_others() -> None:
     world = World()
     world.ask(beat("T"), world.peer(1))
     world.ask(beat("T", client_id="c2"), world.peer(2))
-    world.clients.tell(NOW)
-    world.outbox.take()
+    world.clients.notify(NOW)
+    world.outbox.drain()
     world.ask(UnregisterClient("c1", consumer_group="G"), world.peer(1))
-    world.clients.tell(NOW)
-    assert [connection for connection, _ in world.outbox.take()] == [2]
+    world.clients.notify(NOW)
+    assert [connection for connection, _ in world.outbox.drain()] == [2]
     assert world.ask(GetConsumerListByGroup("G")).body.consumer_id_list == ["c2"]
     world.ask(UnregisterClient("c1", producer_group="P"), world.peer(1))
     assert len(world.ask(GetProducerConnectionList("P")).body.connection_set) == 1

@@ -129,14 +129,14 @@ def test_by_an_option_the_clients_reset_themselves(world: World) -> None:
     assert world.refusal(reset).code == ResponseCode.CONSUMER_NOT_ONLINE
     join(world)
     world.ask(reset)
-    ((connection_id, push),) = world.outbox.take()
+    ((connection_id, push),) = world.outbox.drain()
     assert connection_id == 1
     assert isinstance(push, ResetConsumerClientOffset)
     assert isinstance(push.body, bytes)
     assert push.body.startswith(b'{"offsetTable":{{'), "a smaller offset is kept without force"
     assert world.offsets.get("G", "T", 1) == 1
     world.ask(reset, world.peer(2, language=LANGUAGE_CPP))
-    ((_, push),) = world.outbox.take()
+    ((_, push),) = world.outbox.drain()
     assert isinstance(push, ResetConsumerClientOffset)
     assert isinstance(push.body, bytes)
     assert push.body.startswith(b'{"offsetTable":[{')
