@@ -48,15 +48,13 @@ MET_IN = {
     "broker/send/frames_cy.py": {"handle_sends": "sends"},
     "broker/transaction/decisions_cy.py": {"Decisions": "sends"},
     "protocol/records/batch_cy.py": {"measure_batch": "inner_batches", "split_batch": "inner_batches"},
+    "protocol/records/checksums_cy.py": {"property_crc_holds": "records"},
+    "protocol/records/encoding_cy.py": {"encode_batch_records": "inner_batches", "encode_record": "sends"},
     "protocol/records/message_cy.py": {
         "decode_record": "records",
         "decode_records": "records",
-        "encode_batch_records": "inner_batches",
-        "encode_record": "sends",
         "joined_record": "records",
-        "locate_records": "records",
         "read_header": "records",
-        "scan_records": "records",
         "split_records": "records",
     },
     "protocol/records/properties_cy.py": {
@@ -66,6 +64,7 @@ MET_IN = {
         "index_keys": "texts",
         "tags_code": "texts",
     },
+    "protocol/records/scanning_cy.py": {"locate_records": "records", "scan_records": "records"},
     "protocol/remoting/header_cy.py": {"decode_frames": "headers"},
     "spark/read/arrow_cy.py": {"RecordScanner": "columns"},
     "store/index/index_cy.py": {
@@ -90,7 +89,7 @@ MET_IN = {
 }
 """Compiled functions that are given bytes of a peer or a file, and an episode in which they are."""
 ONLY_OURS = {
-    *("crc32", "encode_batch", "encode_blank", "record_size"),
+    *("crc32", "encode_batch", "record_size", "room_for_crc", "write_property_crc"),
     *("encode_head", "encode_command", "encode_success"),
     "arrivals",
 }

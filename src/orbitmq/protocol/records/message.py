@@ -17,6 +17,8 @@ MAGIC_BLANK = -875286124
 """0xCBD43194: the rest of the segment is empty."""
 
 BLANK_BYTES = 8
+FIXED_BYTES = 91
+"""Size of a v1 record with IPv4 hosts and without body, topic and properties."""
 """Size of a blank record's two words; an append always leaves room for them."""
 
 COMPRESSED = 0x1

@@ -1,0 +1,231 @@
+"""Walks over many records of the commit log, which check each of them.
+
+Hot: recovery, followers, indexes and readers of whole topics read records here.
+"""
+# mypy: disable-error-code="name-defined"
+# ruff: noqa: F821
+# (Py_buffer is a name that only the compiler knows.)
+
+from __future__ import annotations
+
+from typing import Any
+
+try:
+    import cython
+except ModuleNotFoundError:
+    from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
+
+from orbitmq.protocol.records.checksums_cy import crc32, property_crc_holds
+from orbitmq.protocol.records.plain import bad_record, locate, scan
+from orbitmq.protocol.records.properties_cy import tags_code
+from orbitmq.protocol.records.scans import Located, Scan, ScannedRecord, Stop
+
+if cython.compiled:
+    from cython.cimports.cpython.buffer import (  # type: ignore[import-not-found]
+        PyBUF_SIMPLE,
+        PyBuffer_Release,
+        PyObject_GetBuffer,
+    )
+    from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
+        Span,
+        Writer,
+        bytes_of,
+        i32_of,
+        i64_of,
+        is_same,
+        is_there,
+        no_span,
+        part_of,
+        span_over,
+        text_of,
+        view_of,
+        writer_of,
+    )
+    from cython.cimports.orbitmq.protocol.records.located import Parts, put_parts  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.protocol.records.parts import (  # type: ignore[import-not-found]
+        body_of,
+        find_parts,
+        properties_of_record,
+        topic_of,
+    )
+
+
+def locate_records(
+    buf: Any,
+    start: cython.Py_ssize_t = 0,
+    end: cython.Py_ssize_t = 1 << 62,
+    check_crc: cython.bint = True,
+    max_records: cython.Py_ssize_t = 8192,
+) -> Located:
+    """Checks the records in `buf[start:end]` and says where their parts are, without an object per record.
+
+    For those who go on with compiled code. Records may be of anywhere: what they say of their physical offset
+    is not looked at.
+    """
+    if start < 0 or max_records < 0:
+        raise ValueError(f"a scan of {max_records} records from byte {start}")
+    if cython.compiled:
+        return _locate(buf, start, end, check_crc, max_records)
+    return locate(buf, start, end, check_crc, max_records)
+
+
+@cython.cfunc
+def _locate(
+    buf: Any,
+    start: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    check_crc: cython.bint,
+    max_records: cython.Py_ssize_t,
+) -> object:
+    """Compiled only."""
+    view: Py_buffer
+    data: Span
+    at: Span
+    parts: Parts
+    rows: Writer
+    count: cython.Py_ssize_t = 0
+    stop = Stop.BAD
+    reason: str = ""
+    PyObject_GetBuffer(buf, cython.address(view), PyBUF_SIMPLE)
+    try:
+        data = span_over(view.buf, view.len)
+        end = min(end, data.size)
+        max_records = min(max_records, max(0, end - start) // 91 + 1)
+        table: bytearray = bytearray(max_records * 64)
+        rows = writer_of(table)
+        while True:
+            if start >= end or count >= max_records:
+                stop = Stop.END
+                break
+            at = part_of(data, start, end - start)
+            if _ends_log(at):
+                stop = Stop.BLANK if i32_of(at, 4) else Stop.EMPTY
+                break
+            if not find_parts(data, start, end, cython.address(parts)):
+                reason = bad_record(buf, start, end).reason
+                break
+            reason = _wrong_checksum(buf, data, cython.address(parts), check_crc, False)
+            if reason:
+                break
+            put_parts(cython.address(rows), cython.address(parts))
+            count += 1
+            start += parts.size
+    finally:
+        PyBuffer_Release(cython.address(view))
+    del table[count * 64 :]
+    return Located(table, start, stop, reason)
+
+
+@cython.cfunc
+@cython.inline
+def _wrong_checksum(
+    buf: Any,
+    data: Span,
+    parts: cython.pointer[Parts],
+    check_crc: cython.bint,
+    check_property_crc: cython.bint,
+) -> str:
+    """The words for a checksum that a record does not have; empty if it has them. Compiled only."""
+    if check_crc and i32_of(data, parts.record + 8) != crc32(view_of(body_of(data, parts))):
+        return "the body does not have its checksum"
+    if check_property_crc and not property_crc_holds(buf, parts.record, parts.size):
+        return "the record does not have its checksum"
+    return ""
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _ends_log(at: Span) -> cython.bint:
+    """True at a blank record, or if only zeros follow. Compiled only."""
+    return at.size >= 8 and (i32_of(at, 4) == -875286124 or (i32_of(at, 4) == 0 and i32_of(at, 0) == 0))
+
+
+def scan_records(
+    buf: Any,
+    start: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    base_physical_offset: cython.longlong,
+    check_crc: cython.bint = True,
+    check_property_crc: cython.bint = False,
+    max_records: cython.Py_ssize_t = 1 << 62,
+) -> Scan:
+    """Walks over the records in `buf[start:end]`.
+
+    `base_physical_offset` is the physical offset of byte 0 of `buf` (not of `start`). A record has to say of
+    itself that it stands where it does; the other checks are those of `decode_record`.
+    """
+    if start < 0:
+        raise ValueError(f"a scan from byte {start}")
+    if cython.compiled:
+        return _scan(buf, start, end, base_physical_offset, check_crc, check_property_crc, max_records)
+    return scan(buf, start, end, base_physical_offset, check_crc, check_property_crc, max_records)
+
+
+@cython.cfunc
+def _scan(
+    buf: Any,
+    start: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    base: cython.longlong,
+    check_crc: cython.bint,
+    check_property_crc: cython.bint,
+    max_records: cython.Py_ssize_t,
+) -> object:
+    """Compiled only."""
+    view: Py_buffer
+    data: Span
+    at: Span
+    parts: Parts
+    topic: str = ""
+    last_topic: Span = no_span()
+    records: list[ScannedRecord] = []
+    stop = Stop.BAD
+    reason: str = ""
+    PyObject_GetBuffer(buf, cython.address(view), PyBUF_SIMPLE)
+    try:
+        data = span_over(view.buf, view.len)
+        end = min(end, data.size)
+        while True:
+            if start >= end or len(records) >= max_records:
+                stop = Stop.END
+                break
+            at = part_of(data, start, end - start)
+            if _ends_log(at):
+                stop = Stop.BLANK if i32_of(at, 4) else Stop.EMPTY
+                break
+            if not find_parts(data, start, end, cython.address(parts)):
+                reason = bad_record(buf, start, end).reason
+                break
+            reason = _wrong_checksum(buf, data, cython.address(parts), check_crc, check_property_crc)
+            if not reason and i64_of(at, 28) != base + start:
+                reason = f"a record for physical offset {i64_of(at, 28)} is at {base + start}"
+            if reason:
+                break
+            # Neighbours mostly have the same topic.
+            if not is_there(last_topic) or not is_same(topic_of(data, cython.address(parts)), last_topic):
+                last_topic = topic_of(data, cython.address(parts))
+                topic = text_of(last_topic)
+            records.append(_scanned(data, cython.address(parts), base, topic))
+            start += parts.size
+    finally:
+        PyBuffer_Release(cython.address(view))
+    return Scan(records, start, stop, reason)
+
+
+@cython.cfunc
+@cython.inline
+def _scanned(data: Span, parts: cython.pointer[Parts], base: cython.longlong, topic: str) -> tuple:  # type: ignore[type-arg]
+    """Compiled only."""
+    begin: cython.Py_ssize_t = parts.record
+    properties: bytes = bytes_of(properties_of_record(data, parts))
+    return (
+        base + begin,
+        parts.size,
+        i32_of(data, begin + 12),
+        i64_of(data, begin + 20),
+        i64_of(data, parts.store_time),
+        i32_of(data, begin + 36),
+        topic,
+        tags_code(properties),
+        properties,
+    )
