@@ -92,6 +92,11 @@ def run_task(store: MessageStore, name: str, now: int) -> None:
     task.run(now)
 
 
+def write_queues(store: MessageStore, now: int = NOW) -> None:
+    """Writes the new units of all queues to their files."""
+    run_task(store, "write queues", now)
+
+
 def read_queue(store: MessageStore, topic: str = "T", queue_id: int = 0) -> list[StoredMessage]:
     """All messages of a queue, through `get` alone."""
     found: list[StoredMessage] = []

@@ -91,10 +91,18 @@ async def test_a_long_start_asks_for_time_a_running_service_does_not(
     task.cancel()
 
 
-def test_a_watchdog_of_another_process_is_not_ours(systemd: Systemd) -> None:
-    watched = Notifier({**systemd.environment, "WATCHDOG_USEC": "1000000", "WATCHDOG_PID": "1"})
-    assert watched._watchdog_seconds == 0
-    assert Notifier({"WATCHDOG_USEC": "rubbish"})._watchdog_seconds == 0
+@pytest.mark.parametrize(
+    "environment", [{"WATCHDOG_USEC": "1000", "WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "rubbish"}]
+)
+async def test_a_watchdog_of_another_process_or_without_an_interval_is_not_fed(
+    systemd: Systemd, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]
+) -> None:
+    monkeypatch.setattr(sd_notify, "EXTENSION_SECONDS", 0.003)
+    task = asyncio.create_task(Notifier({**systemd.environment, **environment}).keep_alive())
+    loop = asyncio.get_running_loop()
+    heard = [await loop.sock_recv(systemd.socket, 4096) for _ in range(4)]
+    task.cancel()
+    assert all(line.startswith(b"EXTEND_TIMEOUT_USEC=") for line in heard)
 
 
 class Nothing:

@@ -8,7 +8,18 @@ from pathlib import Path
 import pytest
 
 from orbitmq.store import FlushFailed, GetStatus, MessageStore, PutStatus, failpoints
-from tests.kit.store import NOW, SEGMENT, bodies, crash, filled, message, opened, query, run_task
+from tests.kit.store import (
+    NOW,
+    SEGMENT,
+    bodies,
+    crash,
+    filled,
+    message,
+    opened,
+    query,
+    run_task,
+    write_queues,
+)
 
 
 @pytest.fixture
@@ -55,8 +66,7 @@ def test_only_visible_units_are_written(store: MessageStore, tmp_path: Path) -> 
     store.flush_now()
     store.drain_arrivals()
     filled(store, 2)
-    store._queue_writer.run()
-    store._queue_writer.trim_tails()
+    write_queues(store)
     units = (tmp_path / "consumequeue" / "T" / "0" / f"{0:020d}").read_bytes()
     assert any(units[:60])
     assert not any(units[60:])

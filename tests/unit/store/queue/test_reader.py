@@ -12,7 +12,7 @@ from orbitmq.store import GetStatus, MessageStore
 from orbitmq.store.log.messages import Cold
 from orbitmq.store.queue.consume_queue import UNIT_BYTES, OpenFiles
 from orbitmq.store.queue.reader import COLD_UNITS
-from tests.kit.store import NOW, SEGMENT, bodies, crash, filled, message, opened
+from tests.kit.store import NOW, SEGMENT, bodies, crash, filled, message, opened, write_queues
 
 
 @pytest.fixture
@@ -166,12 +166,11 @@ def test_units_come_from_memory_and_from_files_alike(tmp_path: Path) -> None:
     expected = [b"body %d" % number for number in range(350)]
     filled(store, 230)
     assert bodies(store) == expected[:230]
-    store._queue_writer.run()
-    store._queue_writer.trim_tails()
+    write_queues(store)
     for number in range(230, 350):
         store.append(message(number), NOW)
     assert bodies(store) == expected
-    store._queue_writer.run()  # written, and the tail not trimmed yet
+    write_queues(store)  # written, and the tail not trimmed yet
     assert bodies(store) == expected
     names = sorted(path.name for path in (tmp_path / "consumequeue" / "T" / "0").iterdir())
     assert names == [f"{start:020d}" for start in (0, 2000, 4000, 6000)]
@@ -297,8 +296,7 @@ def test_arrivals_are_told_once(store: MessageStore) -> None:
 
 def test_arrivals_are_told_even_if_queues_were_written_first(store: MessageStore) -> None:
     filled(store, 3)
-    store._queue_writer.run()
-    store._queue_writer.trim_tails()
+    write_queues(store)
     assert [told[2] for told in store.drain_arrivals()] == [1, 2, 3]
 
 
@@ -360,8 +358,7 @@ def test_messages_whose_segment_went_while_they_were_asked_for(tmp_path: Path) -
 def test_a_queue_file_that_is_missing_is_skipped(tmp_path: Path) -> None:
     store = opened(tmp_path)
     filled(store, 250)
-    store._queue_writer.run()
-    store._queue_writer.trim_tails()
+    write_queues(store)
     store._queues.reading.clear()
     (tmp_path / "consumequeue" / "T" / "0" / f"{2000:020d}").unlink()
     result = store.get("T", 0, 150, 32)
