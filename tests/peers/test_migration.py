@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import os
@@ -12,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,13 +21,22 @@ from pathlib import Path
 import pytest
 
 from orbitmq import FIRST_OFFSET, Message, OrbitError
+from orbitmq.admin import Admin
+from orbitmq.admin.commands.acls import put_rules
+from orbitmq.admin.commands.topic_create import create_topic
+from orbitmq.admin.commands.users import create_user
+from orbitmq.cli.app import run
+from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.sync import Producer, PushConsumer
 from tests.docs.console import steps
+from tests.needs import java
 from tests.peers.apache import Apache
-from tests.peers.machine import LOOPBACK, REPOSITORY, Process, free_port
+from tests.peers.conftest import GUARDED
+from tests.peers.machine import LOOPBACK, REPOSITORY, Process, free_port, jars
 from tests.peers.orbitmq_process import program
 
 COMMON = {"mappedFileSizeCommitLog": 16 << 20, "haSendHeartbeatInterval": 500}
+IDS = Path(__file__).parent / "java" / "Ids.java"
 PATIENCE_SECONDS = 300
 LOOK_MS = 500
 """Clients look routes up this often: by default, that is half of the time that a move takes."""
@@ -116,9 +127,9 @@ def migrate(namesrv: str, *arguments: str) -> list[dict[str, str]]:
     return rows
 
 
-def is_ready(namesrv: str, *arguments: str) -> bool:
+def is_ready(namesrv: str, *arguments: str, group: str = "broker-a") -> bool:
     """True if nothing is in the way, and the slave lacks nothing but what is on its way."""
-    rows = migrate(namesrv, "check", "broker-a", *arguments)
+    rows = migrate(namesrv, "check", group, *arguments)
     assert not [row for row in rows if row["state"] == "blocked"], rows
     states = {row["subject"]: row["state"] for row in rows}
     return states.get("slave") == states.get("topics") == "done"
@@ -127,11 +138,11 @@ def is_ready(namesrv: str, *arguments: str) -> bool:
 class Switching:
     """`orbitmq migrate switch` in a process of its own."""
 
-    def __init__(self, folder: Path, namesrv: str, *arguments: str) -> None:
-        ran.add(" ".join(["orbitmq", "migrate", "switch", "broker-a", *arguments[:2]]))
+    def __init__(self, folder: Path, namesrv: str, *arguments: str, group: str = "broker-a") -> None:
+        ran.add(" ".join(["orbitmq", "migrate", "switch", group, *arguments[:2]]))
         self._said = folder / "switch.out"
         self._from = self._said.stat().st_size if self._said.exists() else 0
-        command = [sys.executable, "-m", "orbitmq", "migrate", "switch", "broker-a", "--drain", "1"]
+        command = [sys.executable, "-m", "orbitmq", "migrate", "switch", group, "--drain", "1"]
         command += [
             "--namesrv",
             namesrv,
@@ -159,21 +170,41 @@ class Switching:
         assert self.process.wait(PATIENCE_SECONDS) == 0, self.said()
 
 
-def start_planned_slave(folder: Path, namesrv: str) -> tuple[Process, str]:
-    """Starts the slave by the command that the plan shows."""
-    assert migrate(namesrv, "plan")
+def planned_start(namesrv: str, *arguments: str, group: str = "broker-a") -> str:
+    """The command, or the lines of a configuration, by which the plan starts the new slave of a group."""
     (step,) = [
         row
-        for row in migrate(namesrv, "plan", "broker-a")
-        if (row["command"] or "").startswith("orbitmq broker")
+        for row in migrate(namesrv, "plan", group, *arguments)
+        if (row["command"] or "").startswith(("orbitmq broker", "broker.conf:"))
     ]
     assert step["state"] == "open"
+    command: str = step["command"]
+    return command
+
+
+def start_slave(folder: Path, planned: str, store: Path, *more: str) -> tuple[Process, str]:
+    """Starts a slave of OrbitMQ on a store by the command of the plan."""
+    folder.mkdir(exist_ok=True)
     port, ready = free_port((-2, 0, 1)), folder / "ready"
-    told = step["command"].replace("DIR", str(folder / "ours")).replace("0.0.0.0", LOOPBACK)
-    command = [*program(folder), *shlex.split(told)[1:], "--port", str(port), "--ready-file", str(ready)]
+    told = planned.replace("DIR", str(store)).replace("0.0.0.0", LOOPBACK)
+    command = [
+        *program(folder),
+        *shlex.split(told)[1:],
+        "--port",
+        str(port),
+        "--ready-file",
+        str(ready),
+        *more,
+    ]
     process = Process(command, folder / "ours.out")
     process.wait_until("the slave is ready", ready.exists, PATIENCE_SECONDS)
     return process, f"{LOOPBACK}:{port}"
+
+
+def start_planned_slave(folder: Path, namesrv: str) -> tuple[Process, str]:
+    """Starts the slave on an empty store by the command that the plan shows."""
+    assert migrate(namesrv, "plan")
+    return start_slave(folder, planned_start(namesrv), folder / "ours")
 
 
 def test_a_group_moves_to_orbitmq_and_back_while_clients_work(tmp_path: Path) -> None:
@@ -247,3 +278,158 @@ def test_a_switch_that_cannot_be_safe_changes_nothing_and_can_be_taken_back(tmp_
         master = [row for row in migrate(namesrv, "check", "broker-a") if row["subject"] == "master"]
         assert apache.broker in master[0]["detail"]
         assert os.path.exists(tmp_path / "journal.json")
+
+
+KEYS = {"ORBITMQ_ACCESS_KEY": "judge", "ORBITMQ_SECRET_KEY": "judge12345678"}
+MOVER = ("mover", "mover-secret")
+RULES = {"Topic:moved": ["pub", "sub", "get"], "Group:java-*": ["sub", "get", "update"]}
+
+
+class JavaTraffic:
+    """The ids that Apache's Java client sends and consumes, as a user with rules."""
+
+    def __init__(self, folder: Path, namesrv: str) -> None:
+        self._said = folder / "java.out"
+        command = [
+            *(java(), f"-Duser.home={folder}", "-cp", f"{jars(*Apache.path)}/*"),
+            *(str(IDS), namesrv, "moved", *MOVER, str(LOOK_MS)),
+        ]  # fmt: skip
+        with self._said.open("w") as out:
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=out, text=True)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def ids(self, what: str) -> set[str]:
+        lines = self._said.read_text(errors="replace").splitlines()
+        return {line.partition(" ")[2] for line in lines if line.startswith(f"{what} ")}
+
+    def goes_on(self) -> None:
+        """Returns once messages are acknowledged and consumed that were not before."""
+        before = len(self.ids("acked"))
+        self._until(lambda: len(self.ids("acked")) >= before + 20)
+        seen = self.ids("acked")
+        self._until(lambda: seen <= self.ids("got"))
+
+    def end_sending(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("stop\n")
+        self.process.stdin.flush()
+        self._until(lambda: "\nsent\n" in self._said.read_text(errors="replace"))
+
+    def _until(self, is_so: Callable[[], bool]) -> None:
+        def is_so_or_over() -> bool:
+            assert self.process.poll() is None, self._said.read_text(errors="replace")[-2000:]
+            return is_so()
+
+        until(is_so_or_over)
+
+
+async def make_user(namesrv: str, brokers: list[str], name: str, secret: str) -> None:
+    """Makes the topic and a user of it on some brokers."""
+    async with Admin(namesrv, access_key="judge", secret_key="judge12345678") as admin:
+        for broker in brokers:
+            await create_topic(admin, broker, TopicConfig("moved", 2, 2))
+            await create_user(admin, broker, name, secret)
+            for resource, actions in RULES.items():
+                await put_rules(admin, broker, name, [resource], actions)
+
+
+def start_ours(folder: Path, planned: str, group: str, store: Path) -> tuple[Process, str]:
+    """Starts a slave of OrbitMQ by the command of the plan, with the credentials that brokers have."""
+    folder.mkdir(exist_ok=True)
+    config = folder / f"{group}.conf"
+    config.write_text(
+        f"innerClientAuthenticationCredentials={GUARDED['innerClientAuthenticationCredentials']}\n"
+    )
+    return start_slave(folder / group, planned, store, "--config", str(config))
+
+
+def moved_to_orbitmq(
+    folder: Path, namesrv: str, group: str, master: Apache, slave: Apache
+) -> tuple[Process, str, str]:
+    """The broker of OrbitMQ that is master of a group now, on the store of its slave, with its address."""
+    planned = planned_start(namesrv, group=group)
+    slave.broker_process.end(signal.SIGTERM)
+    ours, address = start_ours(folder, planned, group, slave.store)
+    try:
+        until(lambda: is_ready(namesrv, group=group))
+        stop = ["--stop-command", f"kill {master.broker_process.pid}"]
+        Switching(folder / group, namesrv, *stop, group=group).ends_well()
+    except BaseException:
+        ours.end(signal.SIGKILL)
+        raise
+    return ours, address, planned
+
+
+def blocked(namesrv: str, group: str, *arguments: str) -> dict[str, str]:
+    """The findings in the way of a group."""
+    rows = migrate(namesrv, "check", group, *arguments)
+    return {row["subject"]: row["detail"] for row in rows if row["state"] == "blocked"}
+
+
+def test_groups_with_access_control_move_on_the_stores_of_their_slaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+    guarded = {**COMMON, **GUARDED}
+    of_slave = {**guarded, "brokerRole": "SLAVE", "brokerId": 1}
+    with ExitStack() as stack:
+        first = Apache.start(tmp_path / "a0", guarded)
+        stack.callback(first.kill)
+        namesrv = first.namesrv
+        with ThreadPoolExecutor(3) as pool:
+            starts = [
+                pool.submit(Apache.start, tmp_path / store, {**options, "brokerName": group}, namesrv)
+                for store, group, options in (
+                    ("a1", "broker-a", of_slave), ("b0", "broker-b", guarded), ("b1", "broker-b", of_slave),
+                )
+            ]  # fmt: skip
+            slave, second, second_slave = [start.result() for start in starts]
+        for broker in (slave, second, second_slave):
+            stack.callback(broker.kill)
+        asyncio.run(make_user(namesrv, [first.broker, second.broker], *MOVER))
+        flow = JavaTraffic(tmp_path, namesrv)
+        stack.callback(flow.kill)
+        flow.goes_on()
+
+        ours, _, _ = moved_to_orbitmq(tmp_path, namesrv, "broker-a", first, slave)
+        stack.callback(ours.end, signal.SIGKILL)
+        flow.goes_on()
+        theirs, theirs_at, planned = moved_to_orbitmq(tmp_path, namesrv, "broker-b", second, second_slave)
+        stack.callback(theirs.end, signal.SIGKILL)
+        flow.goes_on()
+
+        # And back, for one of them: on the store of a slave of ours, which was that of the old master.
+        second.broker_process.end(signal.SIGTERM)  # its ports are closed before it lets go of its store
+        after, _ = start_ours(tmp_path / "after", planned, "broker-b", second.store)
+        stack.callback(after.end, signal.SIGKILL)
+        planned = planned_start(namesrv, "--to", "apache", group="broker-b")
+        conf = dict(pair.split("=", 1) for pair in shlex.split(planned.removeprefix("broker.conf: ")))
+        assert after.end(signal.SIGTERM) == 0
+        port = free_port((-2, 0, 1))
+        back = Apache.start(second.store, {**guarded, **conf}, namesrv, port)
+        stack.callback(back.kill)
+        # Apache's broker knows the users that it had; of one who came since then nobody tells it.
+        asyncio.run(make_user(namesrv, [theirs_at], "late", "late-secret"))
+        assert "User:late" in blocked(namesrv, "broker-b", "--to", "apache")["users"]
+        for what in ("user", "acl"):
+            assert run(["admin", what, "copy", theirs_at, back.broker, "--namesrv", namesrv]) == 0
+        until(lambda: is_ready(namesrv, "--to", "apache", group="broker-b"))
+        switching = Switching(
+            tmp_path / "broker-b",
+            namesrv,
+            *("--to", "apache", "--stop-command", f"kill {theirs.pid}"),
+            group="broker-b",
+        )
+        switching.until_it_says(f"start the broker of {back.broker} again now")
+        back.broker_process.end(signal.SIGTERM)
+        of_master = {**guarded, **conf, "brokerRole": "ASYNC_MASTER", "brokerId": 0}
+        again = Apache.start(second.store, of_master, namesrv, port)
+        stack.callback(again.kill)
+        switching.ends_well()
+        flow.goes_on()
+        flow.end_sending()
+        until(lambda: flow.ids("acked") <= flow.ids("got"))

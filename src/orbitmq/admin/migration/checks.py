@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
 from orbitmq.admin.admin import Admin
+from orbitmq.admin.commands.acls import list_rules
+from orbitmq.admin.commands.users import list_users
 from orbitmq.admin.migration.survey import (
     MAKES,
     ORBITMQ,
@@ -21,6 +23,7 @@ from orbitmq.admin.migration.survey import (
 from orbitmq.net.address import parse_address
 from orbitmq.options import Layer, OptionError, RefusedValue
 from orbitmq.plurals import counted
+from orbitmq.protocol.bodies.auth import AclInfo
 from orbitmq.protocol.bodies.offset import DelayOffsetSerializeWrapper
 from orbitmq.protocol.errors import Malformed, OrbitError
 from orbitmq.protocol.names import SCHEDULE_TOPIC
@@ -48,6 +51,8 @@ MODES = {
     "enableDLegerCommitLog": "its log is DLedger's, which is another format: send its messages anew",
     "enableSlaveActingMaster": "",
 }
+OF_ONE_MAKE = ("haAuthenticationEnable", "haTlsEnable")
+"""Options that only OrbitMQ knows, and that keep Apache's brokers from the port for slaves."""
 CONNECT_SECONDS = 3.0
 
 Row = tuple[str, str, str]
@@ -171,6 +176,16 @@ def _alike(master: Member, target: Member) -> Iterator[Row]:
                 BLOCKED,
                 f"{name} is {mine} at the master, and {theirs} at the slave: set it alike",
             )
+    for member in (master, target):
+        for name in OF_ONE_MAKE:
+            if member.options.get(name) == "true":
+                differs = True
+                yield (
+                    "ports",
+                    BLOCKED,
+                    f"{name} is set at {member}: Apache's brokers do not know it. Set it to false as long as "
+                    "the group has brokers of both",
+                )
     if not differs:
         yield "options", DONE, f"{', '.join(SAME)} and access control are alike"
 
@@ -217,9 +232,56 @@ async def _replica(admin: Admin, master: Member, target: Member) -> list[Row]:
         rows.append(
             ("offsets", DONE, f"the slave has the offsets of {counted(len(offsets), 'subscription')}")
         )
+    if master.options.get("authenticationEnabled") == "true":
+        rows.append(await _users(admin, master, target))
     if target.log_begin > master.log_begin:
         rows += await _missing_history(admin, master, target, offsets)
     return rows
+
+
+async def _users(admin: Admin, master: Member, target: Member) -> Row:
+    """The users and rules that the slave has. Without them it would refuse the clients of its master."""
+    at, there = master.at.address, target.at.address
+    users, known = (
+        await list_users(admin, at),
+        {user.username: user for user in await list_users(admin, there)},
+    )
+    lacking = [
+        user.username or ""
+        for user in users
+        if (found := known.get(user.username)) is None
+        or (found.user_type, found.user_status) != (user.user_type, user.user_status)
+        # Neither make has to show the secrets.
+        or (found.password and user.password and found.password != user.password)
+    ]
+    rules, theirs = await list_rules(admin, at), {_policies(acl) for acl in await list_rules(admin, there)}
+    without = [acl.subject or "" for acl in rules if _policies(acl) not in theirs]
+    if not lacking and not without:
+        return "users", DONE, f"the slave has all of {counted(len(users), 'user')}, and their rules"
+    parts = [f"the users {', '.join(lacking[:5])}"] if lacking else []
+    parts += [f"the rules of {', '.join(without[:5])}"] if without else []
+    return (
+        "users",
+        BLOCKED,
+        f"the slave lacks {' and '.join(parts)}, or has others. `orbitmq admin user copy {at} {there}` and "
+        f"`orbitmq admin acl copy {at} {there}` bring them; a slave of OrbitMQ takes them over by itself if "
+        "innerClientAuthenticationCredentials names a super user of the master",
+    )
+
+
+def _policies(acl: AclInfo) -> tuple[str | None, frozenset[tuple[object, ...]]]:
+    """The rules of a user, in a form in which equal ones are equal."""
+    return acl.subject, frozenset(
+        (
+            policy.policy_type,
+            entry.resource,
+            frozenset(action.upper() for action in entry.actions or ()),
+            frozenset(entry.source_ips or ()),
+            (entry.decision or "").upper(),
+        )
+        for policy in acl.policies or ()
+        for entry in policy.entries or ()
+    )
 
 
 async def _missing_history(admin: Admin, master: Member, target: Member, offsets: Offsets) -> list[Row]:

@@ -58,7 +58,11 @@ def _steps(found: GroupSurvey, to: str, namesrv: str) -> Iterator[tuple[str, str
                 f"orbitmq migrate check {found.name}{_to(to)}",
             )
         else:
-            yield OPEN, _new_slave(found, to, other), _start(found, master, to, namesrv)
+            yield (
+                OPEN,
+                _new_slave(found, to, other) + _credentials(master, to),
+                _start(found, master, to, namesrv),
+            )
             yield OPEN, "wait until the slave has everything", f"orbitmq migrate check {found.name}{_to(to)}"
         yield (
             OPEN,
@@ -89,6 +93,21 @@ def _new_slave(found: GroupSurvey, to: str, other: str) -> str:
     if olds:
         return f"stop the slave {olds[0]}, and start {MAKES[to]} on its store, as the same slave"
     return f"start a slave of {MAKES[to]}: the group has no slave yet, whose store it could take over"
+
+
+def _credentials(master: Member, to: str) -> str:
+    """The part of the step about a new slave that says how it gets users and rules."""
+    if master.options.get("authenticationEnabled") != "true":
+        return ""
+    if to == ORBITMQ:
+        return (
+            "; its options file (--config) gives innerClientAuthenticationCredentials of a super user of the "
+            "master, by which it takes over users and rules"
+        )
+    return (
+        "; give it access control and a super user in broker.conf, and copy users and rules to it: `orbitmq "
+        "admin user copy`, `orbitmq admin acl copy`"
+    )
 
 
 def _start(found: GroupSurvey, master: Member, to: str, namesrv: str) -> str:

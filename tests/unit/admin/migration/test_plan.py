@@ -45,6 +45,18 @@ def test_a_slave_of_the_old_make_gives_its_store_and_its_id() -> None:
     assert "--broker-id 3 " in first.command
 
 
+def test_a_new_slave_of_a_master_with_access_control_is_told_how_it_gets_users() -> None:
+    ours = plan_group(
+        GroupSurvey("broker-a", (member(APACHE, 0, authenticationEnabled="true"),)), ORBITMQ, NAMESRV
+    )[0]
+    assert "innerClientAuthenticationCredentials" in ours.what
+    assert "authenticationEnabled=true" in shlex.split(ours.command)
+    theirs = plan_group(
+        GroupSurvey("broker-a", (member(ORBITMQ, 0, authenticationEnabled="true"),)), APACHE, NAMESRV
+    )[0]
+    assert "orbitmq admin acl copy" in theirs.what
+
+
 def test_what_is_done_is_told() -> None:
     following = states(member(APACHE, 0), member(ORBITMQ, 1), member(APACHE, 2))
     assert following[0] == ("done", "OrbitMQ h1:10911 follows as a slave")

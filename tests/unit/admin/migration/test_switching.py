@@ -16,6 +16,14 @@ from orbitmq.admin.migration.journal import Journal, Phase
 from orbitmq.admin.migration.survey import ORBITMQ, survey_one
 from orbitmq.admin.migration.switching import Stopped, Switch, Timeouts
 from orbitmq.options.properties import parse_properties
+from orbitmq.protocol.bodies.auth import (
+    AclInfo,
+    AclInfoList,
+    PolicyEntryInfo,
+    PolicyInfo,
+    UserInfo,
+    UserInfoList,
+)
 from orbitmq.protocol.bodies.offset import ConsumerOffsetSerializeWrapper
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.bodies.route import BrokerData, ClusterInfo, KVTable, QueueData, TopicRouteData
@@ -28,6 +36,7 @@ from orbitmq.protocol.requests.admin import (
     RuntimeInfoReply,
     UpdateBrokerConfig,
 )
+from orbitmq.protocol.requests.auth import AclsReply, AuthListAcl, AuthListUser, UsersReply
 from orbitmq.protocol.requests.offset import AllConsumerOffsets, GetAllConsumerOffset
 from orbitmq.protocol.requests.route import (
     AddedReply,
@@ -53,6 +62,12 @@ QUICK = Timeouts(drain=0.0, level=1.0, stop=1.0, serve=1.0)
 pytestmark = pytest.mark.timeout(60)
 
 
+def may_send(user: str, resource: str) -> AclInfo:
+    return AclInfo(
+        f"User:{user}", [PolicyInfo("Custom", [PolicyEntryInfo(resource, ["Pub"], None, "Allow")])]
+    )
+
+
 class Cluster:
     """A master of Apache's, a slave of ours, and one name server; all scripted."""
 
@@ -67,6 +82,9 @@ class Cluster:
         self.begins = {"master": 0, "slave": 0}
         self.first_offset = 0
         """The first queue offset that the slave has."""
+        self.users = {"master": ["ann"], "slave": ["ann"]}
+        self.rules = {"master": "Topic:T", "slave": "Topic:T"}
+        """The resource that every user may send to."""
         self.perm = 6
         self.is_promoted = False
         self.said: list[str] = []
@@ -102,6 +120,14 @@ class Cluster:
                 GetAllConsumerOffset: AllConsumerOffsets(body=offsets),
                 GetTopicStatsInfo: TopicStatsReply(body=stats),
                 UpdateBrokerConfig: changed,
+                AuthListUser: lambda _: UsersReply(
+                    body=UserInfoList(
+                        [UserInfo(one, "secret", "Normal", "enable") for one in self.users[name]]
+                    )
+                ),
+                AuthListAcl: lambda _: AclsReply(
+                    body=AclInfoList([may_send(one, self.rules[name]) for one in self.users[name]])
+                ),
             }
         )
 
@@ -202,6 +228,7 @@ async def test_a_slave_that_does_not_catch_up_ends_it(tmp_path: Path) -> None:
             "mappedFileSizeCommitLog is 1024 at the master, and 2048 at the slave",
         ),
         ("authenticationEnabled", "true", "authenticationEnabled is false at the master"),
+        ("haAuthenticationEnable", "true", "Apache's brokers do not know it"),
     ],
 )
 async def test_what_does_not_fit_is_refused_before_anything_is_changed(
@@ -215,6 +242,28 @@ async def test_what_does_not_fit_is_refused_before_anything_is_changed(
         asked = [type(request) for one in (cluster.names, cluster.master) for request in one.asked]
     assert WipeWritePermOfBroker not in asked
     assert UpdateBrokerConfig not in asked
+
+
+@pytest.mark.parametrize(
+    ("users", "rule", "says"),
+    [
+        (["ann"], "Topic:T", ""),
+        ([], "Topic:T", "the users ann and the rules of User:ann"),
+        (["ann"], "Topic:other", "the slave lacks the rules of User:ann"),
+    ],
+)
+async def test_a_slave_without_users_and_rules_of_its_master_is_in_the_way(
+    users: list[str], rule: str, says: str
+) -> None:
+    cluster = Cluster()
+    cluster.users["slave"], cluster.rules["slave"] = users, rule
+    for options in (cluster.master_options, cluster.slave_options):
+        options["authenticationEnabled"] = "true"
+    async with cluster.serve() as admin:
+        rows = await check_group(admin, await survey_one(admin, "broker-a"), ORBITMQ)
+    (row,) = [row for row in rows if row.subject == "users"]
+    assert row.state == ("blocked" if says else "done")
+    assert says in row.detail
 
 
 async def test_messages_that_the_slave_lacks_and_a_group_has_not_read_are_in_the_way() -> None:
