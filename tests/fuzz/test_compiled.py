@@ -47,6 +47,9 @@ MET_IN = {
     "broker/send/batches_cy.py": {"handle_batches": "batches"},
     "broker/send/frames_cy.py": {"handle_sends": "sends"},
     "broker/transaction/decisions_cy.py": {"Decisions": "sends"},
+    "client/core/outgoing_cy.py": {},
+    "client/producer/deliveries_cy.py": {},
+    "client/sending/batching_cy.py": {},
     "protocol/records/batch_cy.py": {"measure_batch": "inner_batches", "split_batch": "inner_batches"},
     "protocol/records/checksums_cy.py": {"property_crc_holds": "records"},
     "protocol/records/encoding_cy.py": {"encode_batch_records": "inner_batches", "encode_record": "sends"},
@@ -92,6 +95,9 @@ ONLY_OURS = {
     *("crc32", "encode_batch", "record_size", "room_for_crc", "write_property_crc"),
     *("encode_head", "encode_command", "encode_success"),
     "arrivals",
+    # of a client, from what its own program gives it:
+    *("as_bytes", "check_message", "encoded_properties", "batch_parts"),
+    *("delivery_of", "take_batch", "body_of", "complete_stored"),
 }
 """They write, or count, what was checked before."""
 

@@ -35,8 +35,8 @@ from orbitmq.client.core.options import (
     ProducerOptions,
 )
 from orbitmq.client.core.subscription import Sql
+from orbitmq.client.producer.deliveries_cy import Delivery
 from orbitmq.client.producer.producer import BatchPartlySent, Producer
-from orbitmq.client.producer.submitting import Delivery
 from orbitmq.client.producer.transactions import TransactionProducer, TransactionResult, TransactionState
 from orbitmq.client.running import run, serve
 from orbitmq.client.sending.attempts import BrokerUnknown

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from orbitmq.client.core.checking import check_number, shown
 from orbitmq.client.core.errors import InvalidArgument
-from orbitmq.client.core.message import MAX_DELAY_LEVEL
+from orbitmq.client.core.outgoing_cy import MAX_DELAY_LEVEL
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from typing import Literal, TypeAlias
 
 from orbitmq.client.core.checking import check_texts, shown
 from orbitmq.client.core.errors import IllegalMessage, InvalidArgument, InvalidResult
-from orbitmq.client.core.message import MAX_DELAY_LEVEL, ReceivedMessage, as_bytes
+from orbitmq.client.core.message import ReceivedMessage
+from orbitmq.client.core.outgoing_cy import MAX_DELAY_LEVEL, as_bytes
 from orbitmq.protocol.names import RESERVED_PROPERTIES
 
 

@@ -179,9 +179,10 @@ class ClientInstance:
 
     def check_running(self) -> None:
         """Raises NotRunning once closed, WrongEventLoop."""
-        self.check_loop()
-        if self._closed:
-            raise NotRunning("it is closed")
+        if self._closed or asyncio._get_running_loop() is not self._loop:
+            self.check_loop()
+            if self._closed:
+                raise NotRunning("it is closed")
 
     def check_loop(self) -> None:
         """Raises WrongEventLoop in another event loop than the one it was made in."""

@@ -7,28 +7,17 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
-from orbitmq.client.core.checking import check_number, check_texts, shown
-from orbitmq.client.core.errors import DeserializationFailed, IllegalMessage, InvalidArgument
-from orbitmq.client.core.names import check_topic_to_send
+from orbitmq.client.core.checking import shown
+from orbitmq.client.core.errors import DeserializationFailed, InvalidArgument
 from orbitmq.client.core.namespaces import unwrap
+from orbitmq.client.core.outgoing_cy import Message, as_bytes, check_message
 from orbitmq.client.core.serializer import CONTENT_TYPE, Serializer
 from orbitmq.protocol.bodies.queue import MessageQueue
-from orbitmq.protocol.names import (
-    DELAY,
-    KEY_SEPARATOR,
-    KEYS,
-    RESERVED_PROPERTIES,
-    SHARDING_KEY,
-    TAGS,
-    TIMER_DELAY_MS,
-    TIMER_DELIVER_MS,
-    UNIQ_KEY,
-    WAIT,
-)
+from orbitmq.protocol.names import KEYS, SHARDING_KEY, TAGS, UNIQ_KEY
 from orbitmq.protocol.records.ids import host_text
 from orbitmq.protocol.records.message import StoredMessage
 from orbitmq.protocol.records.message_cy import SplitRecord, joined_record
-from orbitmq.protocol.records.properties import BadProperty, check_property, decode_properties, find_property
+from orbitmq.protocol.records.properties import decode_properties, find_property
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
@@ -38,226 +27,18 @@ else:
     T = TypeVar("T")
 V = TypeVar("V")
 
-MAX_DELAY_LEVEL = 18
-"""The last delay level that brokers have, as they come."""
-MAX_CHECKED_TOPICS = 10_000
+__all__ = [
+    "Message",
+    "NamedEnum",
+    "ReceivedMessage",
+    "ReceivedProperties",
+    "SendResult",
+    "SendStatus",
+    "as_bytes",
+    "check_message",
+]
 
 _KEYS, _SHARDING_KEY, _TAGS, _UNIQ_KEY = (name.encode() for name in (KEYS, SHARDING_KEY, TAGS, UNIQ_KEY))
-
-_checked_topics: set[str] = set()
-"""Topics whose names are legal: the rule is looked at once for each."""
-
-
-class Message:
-    """A message to send. It may be sent again, or changed and sent again; nothing keeps it.
-
-    `keys` are what it can be looked up by; `tags` (one tag, whatever the name says) is what consumers
-    filter by; `properties` are the user's own, text to text. `delay_level` 1 to 18 delays the delivery
-    (1s 5s 10s 30s 1m 2m ... 10m 20m 30m 1h 2h as brokers come), 0 does not; `deliver_at_ms` (ms since
-    1970) or `delay_ms` name any time, up to three days ahead as brokers come. Messages with one
-    `sharding_key` go to one queue and so keep their order. `wait_store_ok` false: the broker need not
-    wait for disk or slave even if it is set to.
-    """
-
-    __slots__ = (
-        "body",
-        "delay_level",
-        "delay_ms",
-        "deliver_at_ms",
-        "flag",
-        "keys",
-        "properties",
-        "sharding_key",
-        "tags",
-        "topic",
-        "wait_store_ok",
-    )
-
-    def __init__(
-        self,
-        topic: str,
-        body: bytes | bytearray | memoryview | str,
-        *,
-        tags: str | None = None,
-        keys: str | Iterable[str] = (),
-        properties: Mapping[str, str] | None = None,
-        delay_level: int = 0,
-        deliver_at_ms: int | None = None,
-        delay_ms: int | None = None,
-        sharding_key: str | None = None,
-        flag: int = 0,
-        wait_store_ok: bool = True,
-    ) -> None:
-        self.topic = topic
-        self.body = body if isinstance(body, bytes) else as_bytes(body)
-        self.tags = tags
-        self.keys: tuple[str, ...] = keys if type(keys) is tuple else _listed(keys)
-        self.properties: Mapping[str, str] = properties or {}
-        self.delay_level = delay_level
-        self.deliver_at_ms = deliver_at_ms
-        self.delay_ms = delay_ms
-        self.sharding_key = sharding_key
-        self.flag = flag
-        self.wait_store_ok = wait_store_ok
-        self.check()
-
-    @classmethod
-    def of(cls, topic: str, value: V, serializer: Serializer[V], **fields: Any) -> Message:
-        """A message whose body is `value` as `serializer` writes it, with its format as `contentType`.
-
-        `fields` are those of a message: `keys`, `tags`, `properties` and so on. Raises what the serializer
-        raises for a value that it cannot write; IllegalMessage.
-        """
-        properties = dict(fields.pop("properties", None) or {})
-        properties[CONTENT_TYPE] = serializer.content_type
-        return cls(topic, serializer.serialize(value, properties), properties=properties, **fields)
-
-    def check(self) -> None:
-        """Raises IllegalMessage or IllegalName for a field that no message can have. A send checks again."""
-        tags, sharding_key, level, flag = self.tags, self.sharding_key, self.delay_level, self.flag
-        # One look at what nearly all messages are; the rest finds out what is wrong, if anything is.
-        if (
-            type(self.topic) is str
-            and self.topic in _checked_topics
-            and self.body
-            and (tags is None or (type(tags) is str and tags.isprintable()))
-            and (sharding_key is None or (type(sharding_key) is str and sharding_key.isprintable()))
-            and type(level) is int
-            and 0 <= level <= MAX_DELAY_LEVEL
-            and type(flag) is int
-            and -(2**31) <= flag < 2**31
-            and (self.wait_store_ok is True or self.wait_store_ok is False)
-            and not self.properties
-            and self.delay_ms is None
-            and self.deliver_at_ms is None
-        ):
-            for key in self.keys:
-                if type(key) is not str or not key.isprintable():
-                    break
-            else:
-                return
-        self._check_each()
-
-    def _check_each(self) -> None:
-        if not isinstance(self.topic, str):
-            raise IllegalMessage(f"Message: topic has to be a text, not {shown(self.topic)}")
-        check_topic_to_send(self.topic)
-        if len(_checked_topics) < MAX_CHECKED_TOPICS:
-            _checked_topics.add(self.topic)
-        if not self.body:
-            raise IllegalMessage("a message has to have a body of at least one byte")
-        if self.tags is not None and not isinstance(self.tags, str):
-            raise IllegalMessage(f"Message: tags has to be one text or None, not {shown(self.tags)}")
-        for key in self.keys:
-            if not isinstance(key, str):
-                raise IllegalMessage(f"Message: keys have to be texts, not {shown(key)}")
-        if self.sharding_key is not None and not isinstance(self.sharding_key, str):
-            raise IllegalMessage(f"Message: sharding_key has to be a text, not {shown(self.sharding_key)}")
-        self._check_separators()
-        level = self.delay_level
-        if type(level) is not int or not 0 <= level <= MAX_DELAY_LEVEL:
-            raise IllegalMessage(
-                f"Message: delay_level has to be from 0 to {MAX_DELAY_LEVEL}, not {shown(level)}; "
-                "delay_ms and deliver_at_ms name any time"
-            )
-        if type(self.flag) is not int or not -(2**31) <= self.flag < 2**31:
-            raise IllegalMessage(f"Message: flag has to be a number of 32 bits, not {shown(self.flag)}")
-        if not isinstance(self.wait_store_ok, bool):
-            raise IllegalMessage(
-                f"Message: wait_store_ok has to be True or False, not {shown(self.wait_store_ok)}"
-            )
-        if self.properties or self.delay_ms is not None or self.deliver_at_ms is not None:
-            self._check_rare()
-
-    def _check_separators(self) -> None:
-        try:
-            for name, value in ((TAGS, self.tags), (SHARDING_KEY, self.sharding_key)):
-                if value is not None:
-                    check_property(name, value)
-            for key in self.keys:
-                check_property(KEYS, key)
-        except BadProperty as error:
-            raise IllegalMessage(f"Message: {error}") from None
-
-    def _check_rare(self) -> None:
-        if bool(self.delay_level) + (self.deliver_at_ms is not None) + (self.delay_ms is not None) > 1:
-            raise IllegalMessage("a message has one of delay_level, deliver_at_ms and delay_ms")
-        try:
-            check_texts("Message", "properties", self.properties)
-            self._check_properties()
-            for name in ("delay_ms", "deliver_at_ms"):
-                if getattr(self, name) is not None:
-                    check_number("Message", name, getattr(self, name), 0, 2**63 - 1)
-        except InvalidArgument as error:
-            raise IllegalMessage(str(error)) from None
-
-    def _check_properties(self) -> None:
-        own = self.properties
-        if not RESERVED_PROPERTIES.isdisjoint(own):
-            taken = ", ".join(sorted(RESERVED_PROPERTIES.intersection(own)))
-            raise IllegalMessage(f"properties {taken} are RocketMQ's own: choose another name")
-        if "" in own or "" in own.values():
-            raise IllegalMessage("a property has neither an empty name nor an empty value")
-        try:
-            for name, value in own.items():
-                check_property(name, value)
-        except BadProperty as error:
-            raise IllegalMessage(f"Message: {error}") from None
-
-    @property
-    def is_delayed(self) -> bool:
-        """True if it is to come later than it is sent."""
-        return bool(self.delay_level) or self.deliver_at_ms is not None or self.delay_ms is not None
-
-    def wire_properties(self, unique_id: str) -> dict[str, str]:
-        """Every property that travels with it, once it is checked."""
-        result: dict[str, str] = dict(self.properties)
-        if self.keys:
-            result[KEYS] = KEY_SEPARATOR.join(self.keys)
-        if self.tags:
-            result[TAGS] = self.tags
-        if self.delay_level:
-            result[DELAY] = str(self.delay_level)
-        if self.deliver_at_ms is not None:
-            result[TIMER_DELIVER_MS] = str(int(self.deliver_at_ms))
-        if self.delay_ms is not None:
-            result[TIMER_DELAY_MS] = str(int(self.delay_ms))
-        if self.sharding_key:
-            result[SHARDING_KEY] = self.sharding_key
-        result[UNIQ_KEY] = unique_id
-        result[WAIT] = "true" if self.wait_store_ok else "false"
-        return result
-
-    def __repr__(self) -> str:
-        shown = "".join(
-            f", {name}={value!r}" for name, value in (("tags", self.tags), ("keys", self.keys)) if value
-        )
-        return f"Message({self.topic!r}, <{len(self.body)} bytes>{shown})"
-
-
-def check_message(message: object) -> None:
-    """Raises IllegalMessage for what is no message."""
-    if not isinstance(message, Message):
-        raise IllegalMessage(f"what is sent has to be a Message(topic, body), not {shown(message)}")
-
-
-def as_bytes(body: bytes | bytearray | memoryview | str) -> bytes:
-    """A body as it travels. Raises IllegalMessage for what is none: `bytes(5)` would be five zero bytes."""
-    if isinstance(body, str):
-        return body.encode()
-    try:
-        return bytes(memoryview(body))
-    except TypeError:
-        raise IllegalMessage(f"a body has to be bytes or a text, not {shown(body)}") from None
-
-
-def _listed(keys: str | Iterable[str]) -> tuple[str, ...]:
-    if isinstance(keys, str):
-        return (keys,)
-    try:
-        return tuple(keys)
-    except TypeError:
-        raise IllegalMessage(f"Message: keys has to be a text or several, not {shown(keys)}") from None
 
 
 class NamedEnum(IntEnum):

@@ -27,8 +27,9 @@ from orbitmq.client.core.namespaces import wrap
 from orbitmq.client.core.option_help import documented
 from orbitmq.client.core.options import ProducerOptions
 from orbitmq.client.producer.bulk import BulkSend
+from orbitmq.client.producer.deliveries_cy import Delivery
 from orbitmq.client.producer.request_reply import Questions
-from orbitmq.client.producer.submitting import Delivery, Submitter
+from orbitmq.client.producer.submitting import Submitter
 from orbitmq.client.sending.attempts import Sender
 from orbitmq.client.sending.delivery import Courier
 from orbitmq.client.sending.in_flight import InFlight
@@ -299,9 +300,10 @@ class Producer(ProducerOptions):
         where the delivery is awaited; `flush` raises the first failure that nobody awaited.
         """
         self._running()
-        check_route("submit", queue, None, sharding_key)
-        if queue is not None:
-            self._check_queue("submit", message, queue)
+        if queue is not None or sharding_key is not None:
+            check_route("submit", queue, None, sharding_key)
+            if queue is not None:
+                self._check_queue("submit", message, queue)
         if not self.middleware:
             taken = self._submitter.take(message, queue, sharding_key)
             delivery = taken or await self._submitter.submit(message, queue, sharding_key)

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
 
 from orbitmq.client.core.message import Message, SendResult
+from orbitmq.client.producer.deliveries_cy import Delivery, body_of, complete_stored, delivery_of, take_batch
 from orbitmq.client.sending.attempts import Sender
 from orbitmq.client.sending.delivery import Courier
 from orbitmq.client.sending.in_flight import InFlight
-from orbitmq.client.sending.preparing import ENTRY_BYTES, Preparation
+from orbitmq.client.sending.preparing import Preparation
 from orbitmq.client.sending.queue_choice import queue_of_key
-from orbitmq.client.sending.results import batch_results, single_result
+from orbitmq.client.sending.results import BatchResults, single_result
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.errors import BrokerRefused
-from orbitmq.protocol.names import RETRY_PREFIX
 from orbitmq.protocol.requests.send import SendReply
 
 MAX_UNSEEN = 1000
@@ -31,94 +31,6 @@ Traced: TypeAlias = Callable[[list[Message], list[SendResult], int, SendReply], 
 SendOn: TypeAlias = Callable[[list[Message]], Awaitable[list[SendResult]]]
 Through: TypeAlias = Callable[[SendOn], Awaitable[list[SendResult]]]
 """The middleware around one send: given what sends at last, the results."""
-
-
-class Delivery:
-    """A submitted message: `await delivery` returns its result, or raises the reason of a failure."""
-
-    __slots__ = ("_future", "_is_watched", "_outcome", "message", "properties", "unique_id")
-
-    def __init__(self, message: Message, unique_id: str = "", properties: bytes = b"") -> None:
-        self.message = message
-        self.unique_id = unique_id
-        """The id that it is sent under, and that its result names."""
-        self.properties = properties
-        """Everything that travels beside the body, as it was when the message was submitted."""
-        self._outcome: SendResult | Exception | None = None
-        self._future: asyncio.Future[SendResult] | None = None
-        """Made for those who wait; of most messages nobody asks one by one."""
-        self._is_watched = False
-
-    def __await__(self) -> Generator[Any, None, SendResult]:
-        self._is_watched = True
-        # One who stops waiting does not take the message back.
-        return asyncio.shield(self._awaited()).__await__()
-
-    def _awaited(self) -> asyncio.Future[SendResult]:
-        future = self._future
-        if future is None:
-            future = self._future = asyncio.get_running_loop().create_future()
-            if self._outcome is not None:
-                _set_outcome(future, self._outcome)
-        return future
-
-    def done(self) -> bool:
-        """True if the message is stored or has failed."""
-        return self._outcome is not None
-
-    def result(self) -> SendResult:
-        """The result of the send. Raises the reason of a failure; InvalidStateError before it is done."""
-        self._is_watched = True
-        outcome = self._known()
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
-
-    def exception(self) -> BaseException | None:
-        """The reason of a failure; None if it is stored. Raises InvalidStateError before it is done."""
-        self._is_watched = True
-        outcome = self._known()
-        return outcome if isinstance(outcome, Exception) else None
-
-    def _known(self) -> SendResult | Exception:
-        if self._outcome is None:
-            raise asyncio.InvalidStateError("the message is still being sent")
-        return self._outcome
-
-    def add_done_callback(self, function: Callable[[Delivery], object]) -> None:
-        """Call `function` with this delivery, on the event loop, once it is done."""
-        self._is_watched = True
-        self._awaited().add_done_callback(lambda _: function(self))
-
-    def when_done(self, function: Callable[[SendResult | BaseException], object]) -> None:
-        """Hands the outcome on, without counting as one who asked."""
-        self._awaited().add_done_callback(lambda done: function(done.exception() or done.result()))
-
-    def watch(self) -> None:
-        """Counts as asking what became of the message."""
-        self._is_watched = True
-
-    @property
-    def is_unseen(self) -> bool:
-        """True if it failed and nobody asked."""
-        return not self._is_watched and isinstance(self._outcome, Exception)
-
-    def complete(self, outcome: SendResult | Exception) -> None:
-        """Says what became of the message."""
-        if self._outcome is None:
-            self._outcome = outcome
-            if self._future is not None:
-                _set_outcome(self._future, outcome)
-
-
-def _set_outcome(future: asyncio.Future[SendResult], outcome: SendResult | Exception) -> None:
-    if future.done():
-        return
-    if isinstance(outcome, Exception):
-        future.set_exception(outcome)
-        future.exception()  # `flush` reports those that nobody awaits
-    else:
-        future.set_result(outcome)
 
 
 class Submitter:
@@ -143,10 +55,12 @@ class Submitter:
         self._now_ms = now_ms
         self._trace = trace
         self._room = InFlight(max_messages, max_bytes)
-        self._batch_size = batch_size
-        self._batch_bytes = batch_bytes
-        self._senders: dict[tuple[str, MessageQueue | int], _QueueSender] = {}
-        self._turns: dict[str, int] = {}
+        self.batch_size = batch_size
+        self.batch_bytes = batch_bytes
+        self._new_id = preparation.new_id
+        self._of_queue: dict[tuple[str, MessageQueue], _QueueSender] = {}
+        self._of_any_queue: dict[str, _SendersInTurn] = {}
+        """By topic, for messages that may go to any of its queues."""
         self._unseen: list[Delivery] = []
         self._wrapped: set[asyncio.Task[None]] = set()
         """Sends that pass middleware, and have not ended there."""
@@ -236,24 +150,21 @@ class Submitter:
         sharding_key: str | None,
     ) -> Delivery:
         try:
-            unique_id, properties = self._preparation.entry(message, self._now_ms())
+            delivery = delivery_of(message, self._new_id(self._now_ms()))
         except BaseException:
             self._room.leave(size)
             raise
         topic = message.topic
         if queue is None and (key := sharding_key or message.sharding_key) is not None:
             queue = queue_of_key(queues, key)
-        place: MessageQueue | int
         if queue is None:
-            # A whole batch to one sender, then to the next: batches of a few are what costs.
-            turn = self._turns[topic] = self._turns.get(topic, -1) + 1
-            place = turn // self._batch_size % len(queues)
+            in_turn = self._of_any_queue.get(topic)
+            if in_turn is None:
+                in_turn = self._of_any_queue[topic] = _SendersInTurn(self)
+            sender = in_turn.next(len(queues))
         else:
-            place = queue
-        sender = self._senders.get((topic, place))
-        if sender is None:
-            sender = self._senders[topic, place] = _QueueSender(self, queue)
-        delivery = Delivery(message, unique_id, properties)
+            known = self._of_queue.get((topic, queue))
+            sender = known or self._of_queue.setdefault((topic, queue), _QueueSender(self, queue))
         sender.put(delivery)
         return delivery
 
@@ -279,37 +190,21 @@ class Submitter:
 
     async def ended(self) -> None:
         """Returns when every sender has come to its end, after the client was closed."""
-        tasks = [sender.task for sender in self._senders.values() if sender.task is not None]
+        senders = [*self._of_queue.values()]
+        for in_turn in self._of_any_queue.values():
+            senders += in_turn.senders
+        tasks = [sender.task for sender in senders if sender.task is not None]
         if tasks or self._wrapped:
             await asyncio.wait([*tasks, *self._wrapped])
 
     # Called by senders.
-
-    def take_batch(self, waiting: deque[Delivery]) -> list[Delivery]:
-        """The first messages of a sender that may go together."""
-        first = waiting.popleft()
-        batch = [first]
-        head = first.message
-        if not waiting or head.is_delayed or head.topic.startswith(RETRY_PREFIX):
-            return batch
-        room = self._batch_bytes - ENTRY_BYTES - len(head.body) - len(first.properties)
-        wait_store_ok = head.wait_store_ok
-        while waiting and len(batch) < self._batch_size:
-            delivery = waiting[0]
-            message = delivery.message
-            room -= ENTRY_BYTES + len(message.body) + len(delivery.properties)
-            if room < 0 or message.wait_store_ok is not wait_store_ok or message.is_delayed:
-                break
-            batch.append(waiting.popleft())
-        return batch
 
     async def send(self, queue: MessageQueue | None, batch: list[Delivery]) -> None:
         """Sends what may go together, and completes every delivery with its outcome."""
         if len(batch) > 1:
             began_ms = self._now_ms()
             first = batch[0].message
-            entries = [(one.message.flag, one.message.body, one.properties) for one in batch]
-            request = self._preparation.batch_of(first.topic, first.wait_store_ok, entries, began_ms)
+            request = self._preparation.batch_of(first.topic, first.wait_store_ok, body_of(batch), began_ms)
             try:
                 chosen, reply = await self._courier.deliver(request, queue)
             except BrokerRefused:
@@ -318,9 +213,11 @@ class Submitter:
                 self._complete(batch, [error] * len(batch))
                 return
             else:
-                results = batch_results(reply, chosen, [one.unique_id for one in batch])
-                self._traced(batch, results, began_ms, reply)
-                self._complete(batch, results)
+                results = BatchResults(reply, chosen, len(batch))
+                if self._trace is not None:
+                    listed = [results.of(place, one.unique_id) for place, one in enumerate(batch)]
+                    self._traced(batch, listed, began_ms, reply)
+                self._room.leave(complete_stored(batch, results), len(batch))
                 return
         for delivery in batch:
             began_ms = self._now_ms()
@@ -368,9 +265,34 @@ class _QueueSender:
             self.task = asyncio.create_task(self._empty(), name="submitted messages")
 
     async def _empty(self) -> None:
+        submitter = self._submitter
         try:
             while self._waiting:
-                batch = self._submitter.take_batch(self._waiting)
-                await self._submitter.send(self._queue, batch)
+                batch = take_batch(self._waiting, submitter.batch_size, submitter.batch_bytes)
+                await submitter.send(self._queue, batch)
         finally:
             self.task = None
+
+
+class _SendersInTurn:
+    """Senders of messages that may go to any queue: as many as there are queues.
+
+    A whole batch to one sender, then to the next: batches of a few are what costs.
+    """
+
+    def __init__(self, submitter: Submitter) -> None:
+        self._submitter = submitter
+        self.senders: list[_QueueSender] = []
+        self._place = -1
+        self._left = 0
+        """Messages that the sender in turn still gets."""
+
+    def next(self, count: int) -> _QueueSender:
+        """The sender of the next message, where there are `count` queues."""
+        if not self._left:
+            self._left = self._submitter.batch_size
+            self._place = (self._place + 1) % count
+            if self._place == len(self.senders):
+                self.senders.append(_QueueSender(self._submitter, None))
+        self._left -= 1
+        return self.senders[self._place]

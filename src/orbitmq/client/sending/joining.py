@@ -11,12 +11,14 @@ from collections.abc import Callable
 
 from orbitmq.client.core.message import Message, SendResult
 from orbitmq.client.core.options import ProducerOptions
+from orbitmq.client.sending.batching_cy import ENTRY_BYTES
 from orbitmq.client.sending.delivery import Courier
-from orbitmq.client.sending.preparing import ENTRY_BYTES, Preparation
+from orbitmq.client.sending.preparing import Preparation
 from orbitmq.client.sending.results import batch_results, single_result
 from orbitmq.protocol.bodies.queue import MessageQueue
 from orbitmq.protocol.errors import BrokerRefused
 from orbitmq.protocol.names import RETRY_PREFIX
+from orbitmq.protocol.records.batch_cy import encode_batch
 
 MAX_MESSAGES = 128
 MAX_BYTES = 256 << 10
@@ -111,7 +113,7 @@ class Joiner:
             if len(joined.ids) > 1:
                 first = joined.messages[0]
                 request = self._preparation.batch_of(
-                    first.topic, first.wait_store_ok, joined.entries, self._now_ms()
+                    first.topic, first.wait_store_ok, encode_batch(joined.entries), self._now_ms()
                 )
                 try:
                     chosen, reply = await self._courier.deliver(request, joined.queue)

@@ -28,18 +28,37 @@ def single_result(reply: SendReply, queue: MessageQueue, unique_id: str) -> Send
     )
 
 
+class BatchResults:
+    """The results of the messages of a stored batch, by their place: each is made when somebody asks."""
+
+    __slots__ = ("_first_offset", "_offset_ids", "_queue", "_region", "_status")
+
+    def __init__(self, reply: SendReply, queue: MessageQueue, count: int) -> None:
+        self._status = _STATUS[reply.code]
+        self._region = _region(reply)
+        self._queue = queue
+        self._first_offset = reply.queue_offset
+        offset_ids = reply.msg_id.split(",")
+        # A batch that became one record (BatchCQ topics) has one place, and one id that says it.
+        self._offset_ids = offset_ids if len(offset_ids) == count else offset_ids[:1] * count
+
+    def of(self, place: int, unique_id: str) -> SendResult:
+        """The result of the message at a place of the batch, which was sent under this id."""
+        return SendResult(
+            self._status,
+            unique_id,
+            self._offset_ids[place],
+            self._queue,
+            self._first_offset + place,
+            None,
+            self._region,
+        )
+
+
 def batch_results(reply: SendReply, queue: MessageQueue, unique_ids: list[str]) -> list[SendResult]:
     """The results of the messages of a batch, in their order."""
-    status = _STATUS[reply.code]
-    region = _region(reply)
-    offset_ids = reply.msg_id.split(",")
-    if len(offset_ids) != len(unique_ids):
-        # A batch that became one record (BatchCQ topics) has one place, and one id that says it.
-        offset_ids = offset_ids[:1] * len(unique_ids)
-    return [
-        SendResult(status, unique_id, offset_id, queue, reply.queue_offset + place, None, region)
-        for place, (unique_id, offset_id) in enumerate(zip(unique_ids, offset_ids, strict=True))
-    ]
+    results = BatchResults(reply, queue, len(unique_ids))
+    return [results.of(place, unique_id) for place, unique_id in enumerate(unique_ids)]
 
 
 def _region(reply: SendReply) -> str:

@@ -10,8 +10,8 @@ import pytest
 from orbitmq import sync
 from orbitmq.client.core.errors import IllegalMessage, SendFailed
 from orbitmq.client.core.message import Message, SendResult
+from orbitmq.client.producer.deliveries_cy import Delivery
 from orbitmq.client.producer.producer import Producer
-from orbitmq.client.producer.submitting import Delivery
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.send import SendBatchMessage, SendMessageV2, SendReply
 from orbitmq.testing.local_broker import Isolated

@@ -8,7 +8,8 @@ from orbitmq.client.core.errors import IllegalMessage, MessageTooLarge
 from orbitmq.client.core.identity import unique_ids
 from orbitmq.client.core.message import Message
 from orbitmq.client.core.options import Compression, ProducerOptions
-from orbitmq.client.sending.preparing import ENTRY_BYTES, Preparation
+from orbitmq.client.sending.batching_cy import ENTRY_BYTES
+from orbitmq.client.sending.preparing import Preparation
 from orbitmq.protocol.names import IllegalName
 from orbitmq.protocol.records.compression import inflate
 from orbitmq.protocol.records.message_cy import split_batch
