@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from orbitmq.admin.dead_letters.dead_letter import Place
+from orbitmq.admin.dead_letters.journal import (
+    DONE,
+    PLANNED,
+    REFUSED,
+    RUNNING,
+    SENDING,
+    SENT,
+    STOPPED,
+    UNSURE,
+    Entry,
+    Journal,
+    JournalUnusable,
+)
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    opened = Journal(tmp_path / "new" / "redrives.sqlite3")
+    yield opened
+    opened.close()
+
+
+def entry(number: int, stored_ms: int = 1) -> Entry:
+    return Entry(Place("b", 0, number), stored_ms, f"ID{number}", "orders", PLANNED)
+
+
+def begun(journal: Journal, letters: int, cluster: str = "here", group: str = "billing") -> str:
+    run = journal.begin(cluster, group, {"rate": 5}, "ann")
+    journal.plan(run, [entry(number) for number in range(letters)])
+    journal.set_state(run, RUNNING)
+    return run
+
+
+async def test_reading_makes_no_file_and_a_file_is_its_owners_alone(journal: Journal, tmp_path: Path) -> None:
+    assert not journal.exists
+    await journal.do(begun, journal, 1)
+    assert journal.exists
+    assert (tmp_path / "new" / "redrives.sqlite3").stat().st_mode & 0o777 == 0o600
+
+
+async def test_letters_are_claimed_once_each_and_oldest_first(journal: Journal) -> None:
+    run = await journal.do(begun, journal, 3)
+    first = await journal.do(journal.claim, run, 2)
+    second = await journal.do(journal.claim, run, 2)
+    assert [one.unique_id for one in (*first, *second)] == ["ID0", "ID1", "ID2"]
+    assert await journal.do(journal.claim, run, 2) == []
+    assert len(await journal.do(journal.under_way, run)) == 3
+
+
+async def test_outcomes_are_counted_and_leave_nothing_under_way(journal: Journal) -> None:
+    run = await journal.do(begun, journal, 3)
+    one, two, three = await journal.do(journal.claim, run, 3)
+    outcomes = [
+        replace(one, state=SENT, sent_ms=9, sent_id="M"),
+        replace(two, state=REFUSED, note="no"),
+        replace(three, state=PLANNED),
+    ]
+    await journal.do(journal.record_outcomes, run, outcomes)
+    known = await journal.do(journal.run, run)
+    assert known is not None
+    assert known.counts == {SENT: 1, REFUSED: 1, PLANNED: 1}
+    assert (known.cluster, known.group, known.asked, known.user) == ("here", "billing", {"rate": 5}, "ann")
+    assert await journal.do(journal.under_way, run) == []
+    assert await journal.do(journal.entries, run, SENT, 10) == [outcomes[0]]
+    assert len(await journal.do(journal.entries, run, None, 2, 2)) == 1
+
+
+async def test_a_run_that_is_stopped_says_which_letters_may_have_been_sent(journal: Journal) -> None:
+    run = await journal.do(begun, journal, 3)
+    await journal.do(journal.claim, run, 1)
+    await journal.do(journal.set_state, run, STOPPED)
+    known = await journal.do(journal.run, run)
+    assert known is not None
+    assert (known.state, known.counts) == (STOPPED, {UNSURE: 1, STOPPED: 2})
+    assert known.ended_ms is not None
+
+
+async def test_after_a_restart_unfinished_runs_and_letters_under_way_are_known(tmp_path: Path) -> None:
+    path = tmp_path / "redrives.sqlite3"
+    before = Journal(path)
+    over = await before.do(begun, before, 1)
+    await before.do(before.set_state, over, DONE)
+    run = await before.do(begun, before, 2)
+    await before.do(before.claim, run, 1)
+    before.close()
+    after = Journal(path)
+    assert [one.id for one in await after.do(after.unfinished)] == [run]
+    assert [one.state for one in await after.do(after.under_way, run)] == [SENDING]
+    after.close()
+
+
+async def test_letters_of_other_runs_are_known_by_place_and_time_within_their_group(journal: Journal) -> None:
+    run = await journal.do(begun, journal, 2)
+    letters = [(Place("b", 0, 0), 1), (Place("b", 0, 1), 2), (Place("b", 0, 5), 1)]
+    assert await journal.do(journal.claimed, "here", "billing", letters) == {Place("b", 0, 0): run}
+    assert await journal.do(journal.claimed, "here", "another", letters) == {}
+    assert await journal.do(journal.claimed, "there", "billing", letters) == {}
+
+
+async def test_a_file_that_is_no_journal_is_refused_with_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "redrives.sqlite3"
+    path.write_text("no database" * 100)
+    damaged = Journal(path)
+    with pytest.raises(JournalUnusable, match=r"redrives\.sqlite3"):
+        await damaged.do(damaged.runs)
+    damaged.close()
