@@ -35,8 +35,11 @@ cdef inline Span properties_of_record(Span data, const Parts *parts) noexcept no
     return part_of(data, parts.properties, parts.record + parts.size - parts.properties)
 
 
-cdef inline bint _find_lengths(Span data, Py_ssize_t position, Py_ssize_t stop, Parts *parts) noexcept nogil:
-    """Follows the lengths of body, topic and properties; False if they do not add up to the record's size."""
+cdef inline bint find_lengths(Span data, Py_ssize_t position, Py_ssize_t stop, Parts *parts) noexcept nogil:
+    """Follows the lengths of body, topic and properties; False if they do not add up to the record's size.
+
+    The record's magic is that of one.
+    """
     cdef int sys_flag = i32_of(data, position + 36)
     cdef Py_ssize_t stored = position + (68 if sys_flag & 0x10 else 56)
     cdef Py_ssize_t reconsume = stored + (28 if sys_flag & 0x20 else 16)
@@ -84,6 +87,6 @@ cdef inline bint find_parts(Span data, Py_ssize_t position, Py_ssize_t end, Part
         return False
     parts.record = position
     parts.size = size
-    if not _find_lengths(data, position, position + size, parts):
+    if not find_lengths(data, position, position + size, parts):
         return False
     return is_text(topic_of(data, parts)) and find_byte(properties_of_record(data, parts), 0) < 0

@@ -30,11 +30,9 @@ if cython.compiled:
         Reader,
         Span,
         Writer,
-        byte_of,
         find_byte,
         find_end,
         get_native_i32,
-        i16_of,
         i32_of,
         i64_of,
         is_ascii,
@@ -53,10 +51,17 @@ if cython.compiled:
         starts_with,
         unread,
         writer_over,
+        written,
     )
     from cython.cimports.orbitmq.protocol.buffers.text_hash import (  # type: ignore[import-not-found]
         absolute,
         hash_on,
+    )
+    from cython.cimports.orbitmq.protocol.records.located import Parts  # type: ignore[import-not-found]
+    from cython.cimports.orbitmq.protocol.records.parts import (  # type: ignore[import-not-found]
+        find_lengths,
+        properties_of_record,
+        topic_of,
     )
 
 HEADER_BYTES = 40
@@ -80,32 +85,10 @@ def put_entries(
 
     The caller has made sure that the entries fit, and that their blocks are reserved.
     """
-    used: cython.int = 0
-    key_hash: cython.longlong
-    before: cython.longlong
-    slot: cython.longlong
-    if seconds < 0:
-        seconds = 0
-    if seconds > 0x7FFFFFFF:
-        seconds = 0x7FFFFFFF
+    seconds = max(0, min(seconds, _MAX_SECONDS))
     if cython.compiled:
-        buffer: Py_buffer
-        PyObject_GetBuffer(view, cython.address(buffer), PyBUF_WRITABLE)
-        try:
-            file: Writer = writer_over(buffer.buf, buffer.len)
-            skip(cython.address(file), buffer.len)
-            for item in hashes:
-                key_hash = item
-                slot = 40 + 4 * (key_hash % slot_count)
-                if slot + 4 > buffer.len or entry < 0 or 60 + 4 * slot_count + 20 * entry > buffer.len:
-                    raise IndexError(f"entry {entry} is beyond the file")
-                used += _put_entry(
-                    cython.address(file), slot_count, entry, key_hash, physical_offset, seconds
-                )
-                entry += 1
-        finally:
-            PyBuffer_Release(cython.address(buffer))
-        return used
+        return _put_entries(view, slot_count, entry, hashes, physical_offset, seconds)
+    used = 0
     for key_hash in hashes:
         slot = HEADER_BYTES + SLOT_BYTES * (key_hash % slot_count)
         at_entry = HEADER_BYTES + SLOT_BYTES * slot_count + ENTRY_BYTES * entry
@@ -122,6 +105,38 @@ def put_entries(
 
 
 @cython.cfunc
+@cython.exceptval(-1)
+def _put_entries(
+    view: Any,
+    slot_count: cython.longlong,
+    entry: cython.longlong,
+    hashes: list[int],
+    physical_offset: cython.longlong,
+    seconds: cython.longlong,
+) -> cython.int:
+    """Compiled only."""
+    used: cython.int = 0
+    key_hash: cython.longlong
+    slot: cython.longlong
+    buffer: Py_buffer
+    PyObject_GetBuffer(view, cython.address(buffer), PyBUF_WRITABLE)
+    try:
+        file: Writer = writer_over(buffer.buf, buffer.len)
+        skip(cython.address(file), buffer.len)
+        for item in hashes:
+            key_hash = item
+            slot = 40 + 4 * (key_hash % slot_count)
+            if slot + 4 > buffer.len or entry < 0 or 60 + 4 * slot_count + 20 * entry > buffer.len:
+                raise IndexError(f"entry {entry} is beyond the file")
+            used += _put_entry(cython.address(file), slot_count, entry, key_hash, physical_offset, seconds)
+            entry += 1
+    finally:
+        PyBuffer_Release(cython.address(buffer))
+    return used
+
+
+@cython.cfunc
+@cython.inline
 @cython.exceptval(check=False)
 @cython.cdivision(True)
 def _put_entry(
@@ -145,7 +160,6 @@ def _put_entry(
     return is_first
 
 
-@cython.cdivision(True)
 def put_records(
     view: Any,
     slot_count: cython.longlong,
@@ -163,6 +177,18 @@ def put_records(
     last message with entries as (physical offset, store time)). It ends at the first record that is anything
     but plain: damaged, not of ASCII, with very many keys. Interpreted it takes none.
     """
+    if not cython.compiled:
+        return 0, 0, 0, (0, 0), (0, 0)
+    return _put_records(view, slot_count, entry, limit, begin_ms, data, base_physical_offset, max_records)
+
+
+@cython.cfunc
+@cython.cdivision(True)
+def _put_records(
+    view: Any, slot_count: cython.longlong, entry: cython.longlong, limit: cython.longlong,
+    begin_ms: cython.longlong, data: bytes, base: cython.longlong, max_records: cython.Py_ssize_t,
+) -> tuple:  # type: ignore[type-arg] # fmt: skip
+    """Compiled only."""
     position: cython.Py_ssize_t = 0
     first_physical: cython.longlong = 0
     first_ms: cython.longlong = 0
@@ -170,22 +196,11 @@ def put_records(
     last_ms: cython.longlong = 0
     first_entry: cython.longlong = entry
     used: cython.longlong = 0
-    if not cython.compiled:
-        return 0, 0, 0, (0, 0), (0, 0)
+    count: cython.Py_ssize_t
     log: Span = span_of(data)
-    record: Span
-    topic: Span
-    properties: Span
-    at: cython.Py_ssize_t
-    size: cython.Py_ssize_t
-    length: cython.Py_ssize_t
+    parts: Parts
     memory = cython.declare(cython.uchar[256])
     hashes: Writer
-    hash_source: Reader
-    count: cython.Py_ssize_t
-    sys_flag: cython.int
-    stored_ms: cython.longlong
-    seconds: cython.longlong = 0
     buffer: Py_buffer
     PyObject_GetBuffer(view, cython.address(buffer), PyBUF_WRITABLE)
     try:
@@ -193,69 +208,93 @@ def put_records(
             raise IndexError(f"entry {limit} is beyond the file")
         file: Writer = writer_over(buffer.buf, buffer.len)
         skip(cython.address(file), buffer.len)
-        while max_records > 0 and log.size - position >= 91:
+        while max_records > 0 and _find_plain(log, position, base, cython.address(parts)):
             max_records -= 1
-            size = i32_of(log, position)
-            if size < 91 or size > log.size - position:
-                break
-            record = part_of(log, position, size)
-            if i32_of(record, 4) != -626843481 or i64_of(record, 28) != base_physical_offset + position:
-                break
-            sys_flag = i32_of(record, 36)
-            at = 68 if sys_flag & 0x10 else 56
-            stored_ms = i64_of(record, at)
-            at += 28 if sys_flag & 0x20 else 16
-            if size - at < 19:
-                break
-            length = i32_of(record, at + 12)
-            at += 16
-            if length < 0 or length > size - at - 3:
-                break
-            at += length
-            length = byte_of(record, at)
-            at += 1
-            if length > 127 or length > size - at - 2:
-                break
-            topic = part_of(record, at, length)
-            at += length
-            properties = rest_of(record, at + 2)
-            if i16_of(record, at) != properties.size or not _is_plain(topic) or not _is_plain(properties):
-                break
             hashes = writer_over(memory, cython.sizeof(memory))
-            if sys_flag & 0xC != 0xC:
-                _put_hashes(topic, properties, cython.address(hashes))
-            hash_source = reader_over(span_written(cython.address(hashes)))
-            count = unread(cython.address(hash_source)) // 4
+            if i32_of(log, position + 36) & 0xC != 0xC:
+                _put_hashes(
+                    topic_of(log, cython.address(parts)),
+                    properties_of_record(log, cython.address(parts)),
+                    cython.address(hashes),
+                )
+            count = written(cython.address(hashes)) // 4
             if hashes.overflow or count > limit - entry:
                 break
             if count:
-                last_physical = base_physical_offset + position
-                last_ms = stored_ms
+                last_physical = base + position
+                last_ms = i64_of(log, parts.store_time)
                 if entry == first_entry:
-                    first_physical = last_physical
-                    first_ms = stored_ms
-                    if begin_ms < 0:
-                        begin_ms = stored_ms
-                seconds = 0
-                if begin_ms > 0 and stored_ms > begin_ms:
-                    seconds = min((stored_ms - begin_ms) // 1000, 0x7FFFFFFF)
-            while unread(cython.address(hash_source)):
-                used += _put_entry(
-                    cython.address(file),
-                    slot_count,
-                    entry,
-                    cython.cast(cython.uint, get_native_i32(cython.address(hash_source))),
-                    last_physical,
-                    seconds,
-                )
-                entry += 1
-            position += size
+                    first_physical, first_ms = last_physical, last_ms
+                    begin_ms = last_ms if begin_ms < 0 else begin_ms
+                used += _put_hashed(
+                    cython.address(file), slot_count, entry, span_written(cython.address(hashes)),
+                    last_physical, _seconds_since(begin_ms, last_ms),
+                )  # fmt: skip
+                entry += count
+            position += parts.size
     finally:
         PyBuffer_Release(cython.address(buffer))
     return position, entry - first_entry, used, (first_physical, first_ms), (last_physical, last_ms)
 
 
 @cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _find_plain(
+    log: Span, position: cython.Py_ssize_t, base: cython.longlong, parts: cython.pointer[Parts]
+) -> cython.bint:
+    """Finds the parts of a record of version 1 whose topic and properties are plain. Compiled only."""
+    size: cython.Py_ssize_t
+    if log.size - position < 91:
+        return False
+    size = i32_of(log, position)
+    if size < 91 or size > log.size - position:
+        return False
+    if i32_of(log, position + 4) != -626843481 or i64_of(log, position + 28) != base + position:
+        return False
+    parts.record = position
+    parts.size = size
+    if not find_lengths(log, position, position + size, parts):
+        return False
+    return _is_plain(topic_of(log, parts)) and _is_plain(properties_of_record(log, parts))
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+@cython.cdivision(True)
+def _seconds_since(begin_ms: cython.longlong, stored_ms: cython.longlong) -> cython.longlong:
+    """Seconds from the file's first message to another one, as an entry holds them. Compiled only."""
+    if begin_ms <= 0 or stored_ms <= begin_ms:
+        return 0
+    return min((stored_ms - begin_ms) // 1000, 0x7FFFFFFF)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _put_hashed(
+    file: cython.pointer[Writer], slot_count: cython.longlong, entry: cython.longlong, hashes: Span,
+    physical_offset: cython.longlong, seconds: cython.longlong,
+) -> cython.int:  # fmt: skip
+    """Adds an entry for each hash; gives how many slots were empty. Compiled only."""
+    used: cython.int = 0
+    source: Reader = reader_over(hashes)
+    while unread(cython.address(source)):
+        used += _put_entry(
+            file,
+            slot_count,
+            entry,
+            cython.cast(cython.uint, get_native_i32(cython.address(source))),
+            physical_offset,
+            seconds,
+        )
+        entry += 1
+    return used
+
+
+@cython.cfunc
+@cython.inline
 @cython.exceptval(check=False)
 def _is_plain(text: Span) -> cython.bint:
     """True if a topic or properties are ASCII without zeros. Compiled only."""
@@ -378,36 +417,9 @@ def find_entries(
     It follows `steps` entries at most. Compiled, it does so without the GIL: their pages may have to come
     from the disk.
     """
-    found: list[int] = []
-    before: cython.longlong
-    seconds: cython.longlong
-    at: cython.longlong
     if cython.compiled:
-        buffer: Py_buffer
-        offsets = cython.declare(cython.longlong[64])
-        count: cython.Py_ssize_t = 0
-        room: cython.Py_ssize_t = min(most, 64)
-        PyObject_GetBuffer(view, cython.address(buffer), PyBUF_SIMPLE)
-        try:
-            if 40 + 4 * slot_count + 20 * entry_count > buffer.len:
-                raise IndexError(f"entry {entry_count} is beyond the file")
-            data: Span = span_over(buffer.buf, buffer.len)
-            with cython.nogil:
-                while 0 < entry < entry_count and count < room and steps > 0:
-                    steps -= 1
-                    at = 40 + 4 * slot_count + 20 * entry
-                    if i32_of(data, at) == key_hash:
-                        seconds = i32_of(data, at + 12)
-                        if earliest <= seconds <= latest:
-                            offsets[count] = i64_of(data, at + 4)
-                            count += 1
-                    before = i32_of(data, at + 16)
-                    entry = before if before < entry else 0
-        finally:
-            PyBuffer_Release(cython.address(buffer))
-        for i in range(count):
-            found.append(offsets[i])
-        return found, entry if 0 < entry < entry_count else 0
+        return _find_entries(view, slot_count, entry_count, key_hash, earliest, latest, most, entry, steps)
+    found: list[int] = []
     while 0 < entry < entry_count and len(found) < most and steps > 0:
         steps -= 1
         at = HEADER_BYTES + SLOT_BYTES * slot_count + ENTRY_BYTES * entry
@@ -416,3 +428,38 @@ def find_entries(
             found.append(physical_offset)
         entry = before if before < entry else 0
     return found, entry if 0 < entry < entry_count else 0
+
+
+@cython.cfunc
+def _find_entries(
+    view: Any, slot_count: cython.longlong, entry_count: cython.longlong, key_hash: cython.longlong,
+    earliest: cython.longlong, latest: cython.longlong, most: cython.Py_ssize_t, entry: cython.longlong,
+    steps: cython.longlong,
+) -> tuple:  # type: ignore[type-arg] # fmt: skip
+    """Compiled only."""
+    before: cython.longlong
+    seconds: cython.longlong
+    at: cython.longlong
+    buffer: Py_buffer
+    offsets = cython.declare(cython.longlong[64])
+    count: cython.Py_ssize_t = 0
+    room: cython.Py_ssize_t = min(most, 64)
+    PyObject_GetBuffer(view, cython.address(buffer), PyBUF_SIMPLE)
+    try:
+        if 40 + 4 * slot_count + 20 * entry_count > buffer.len:
+            raise IndexError(f"entry {entry_count} is beyond the file")
+        data: Span = span_over(buffer.buf, buffer.len)
+        with cython.nogil:
+            while 0 < entry < entry_count and count < room and steps > 0:
+                steps -= 1
+                at = 40 + 4 * slot_count + 20 * entry
+                if i32_of(data, at) == key_hash:
+                    seconds = i32_of(data, at + 12)
+                    if earliest <= seconds <= latest:
+                        offsets[count] = i64_of(data, at + 4)
+                        count += 1
+                before = i32_of(data, at + 16)
+                entry = before if before < entry else 0
+    finally:
+        PyBuffer_Release(cython.address(buffer))
+    return [offsets[i] for i in range(count)], entry if 0 < entry < entry_count else 0
