@@ -6,10 +6,10 @@ from orbitmq.client.core.message import ReceivedMessage
 from orbitmq.client.core.subscription import wants
 from orbitmq.protocol.bodies.heartbeat import SubscriptionData
 from orbitmq.protocol.bodies.queue import MessageQueue
-from orbitmq.protocol.names import RETRY_TOPIC, retry_topic
+from orbitmq.protocol.names import RETRY_TOPIC, TAGS, retry_topic
 from orbitmq.protocol.records.compression import CompressionError
 from orbitmq.protocol.records.inner_batch import plain_messages
-from orbitmq.protocol.records.message import BadRecord, StoredMessage
+from orbitmq.protocol.records.message import BadRecord
 from orbitmq.protocol.records.message_cy import joined_record, split_records
 from orbitmq.protocol.records.properties import find_property
 
@@ -17,7 +17,7 @@ MAX_BODY_BYTES = 64 << 20
 """A body that would inflate to more is not handed on: brokers accept 4 MiB by default."""
 
 _PACKED = 0x1 | 0x40 | 0x80
-_RETRY_TOPIC = RETRY_TOPIC.encode()
+_RETRY_TOPIC, _TAGS = RETRY_TOPIC.encode(), TAGS.encode()
 
 
 def read_messages(
@@ -35,29 +35,32 @@ def read_messages(
     if not body:
         return [], []
     retried = group is not None and queue.topic == retry_topic(group)
-    filtered = wanted is not None and bool(wanted.tags_set)
     split, bad = split_records(body)
     problems: list[Exception] = list(bad)
-    if not (retried or filtered or any(record[1] & _PACKED for record in split)):
+    if wanted is not None and wanted.tags_set:
+        # Before a message is made: reading one property costs less.
+        split = [one for one in split if one[1] & _PACKED or wants(wanted, _text(one[4], _TAGS))]
+    if not retried and not any(one[1] & _PACKED for one in split):
         return ReceivedMessage.of_split(split, queue, queue.topic, namespace), problems
     messages: list[ReceivedMessage] = []
-    for record in map(joined_record, split):
-        if record.sys_flag & _PACKED:
-            try:
-                plain = plain_messages(record, MAX_BODY_BYTES)
-            except (CompressionError, BadRecord) as error:
-                problems.append(error)
-                continue
-        else:
-            plain = [record]
-        for one in plain:
-            if filtered and wanted is not None and not wants(wanted, one.tags):
-                continue
-            topic = (_original_topic(one) if retried else None) or queue.topic
-            messages.append(ReceivedMessage(one, queue, topic, namespace))
+    for one in split:
+        if not one[1] & _PACKED:
+            topic = (_text(one[4], _RETRY_TOPIC) if retried else None) or queue.topic
+            messages += ReceivedMessage.of_split((one,), queue, topic, namespace)
+            continue
+        try:
+            plain = plain_messages(joined_record(one), MAX_BODY_BYTES)
+        except (CompressionError, BadRecord) as error:
+            problems.append(error)
+            continue
+        for record in plain:
+            if wanted is None or wants(wanted, record.tags):
+                topic = (_text(record.properties, _RETRY_TOPIC) if retried else None) or queue.topic
+                messages.append(ReceivedMessage(record, queue, topic, namespace))
     return messages, problems
 
 
-def _original_topic(record: StoredMessage) -> str | None:
-    value = find_property(record.properties, _RETRY_TOPIC)
+def _text(properties: bytes, name: bytes) -> str | None:
+    """The value of one property."""
+    value = find_property(properties, name)
     return None if value is None else value.decode("utf-8", "replace")

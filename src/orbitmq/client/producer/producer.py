@@ -211,6 +211,7 @@ class Producer(ProducerOptions):
             return await self._send(message, queue, selector, sharding_key, timeout_ms)
 
         async def send(one: Message) -> SendResult:
+            self._running()  # middleware may have waited for long
             return await self._send(one, queue, selector, sharding_key, timeout_ms)
 
         return await self._send_through("send", message, send)
@@ -237,8 +238,8 @@ class Producer(ProducerOptions):
         sharding_key: str | None,
         timeout_ms: float | None,
     ) -> SendResult:
-        _, _, preparation = self._running()
-        in_flight = self._in_flight
+        preparation, in_flight = self._preparation, self._in_flight
+        assert preparation is not None
         if in_flight.count and timeout_ms is None and self.join_sends and self._tracer is None:
             check_message(message)
             if self._joiner.may_join(message):

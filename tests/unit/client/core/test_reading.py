@@ -57,6 +57,17 @@ def test_tags_are_compared_as_texts_because_hashes_may_collide() -> None:
     assert len(read_messages(body, QUEUE, subscription("T", "*", 0))[0]) == 3
 
 
+def test_compressed_and_retried_messages_are_filtered_by_tag_too() -> None:
+    wanted = subscription("T", "a", 0)
+    packed = [record(stored(n, zlib.compress(b"x"), sys_flag=1, TAGS=tag)) for n, tag in enumerate("ab")]
+    plain = [record(stored(n + 2, b"x", TAGS=tag, RETRY_TOPIC="T")) for n, tag in enumerate("ba")]
+    body = b"".join([*packed, *plain])
+    for queue in (QUEUE, MessageQueue("%RETRY%g", "b", 0)):
+        messages, problems = read_messages(body, queue, wanted, "g")
+        assert [(one.queue_offset, one.body) for one in messages] == [(0, b"x"), (3, b"x")]
+        assert not problems
+
+
 def test_bodies_are_inflated() -> None:
     for bits in (0x1, 0x301):
         packed = stored(0, zlib.compress(b"text" * 100), sys_flag=bits)
