@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from orbitmq.server.errors import StartError
+from orbitmq.server.ha.identity import Application, IdentityFile
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "identity"
+
+
+def opened(path: Path) -> IdentityFile:
+    return IdentityFile(path, "C", "broker-a")
+
+
+def test_a_new_broker_has_no_id(path: Path) -> None:
+    assert opened(path).read() is None
+    assert opened(path).read_application() is None
+
+
+def test_an_id_that_was_applied_for_is_known_after_a_crash(path: Path) -> None:
+    opened(path).apply(Application(2, "code"))
+    assert opened(path).read() is None
+    assert opened(path).read_application() == Application(2, "code")
+
+
+def test_an_id_that_was_given_ends_its_application_and_has_the_form_of_apaches_file(path: Path) -> None:
+    identity = opened(path)
+    identity.apply(Application(2, "code"))
+    identity.given(2)
+    assert opened(path).read() == 2
+    assert opened(path).read_application() is None
+    assert path.read_text() == "C#broker-a#2"
+
+
+@pytest.mark.parametrize("text", ["", "C#broker-a", "C#broker-a#x", "C#broker-a#1#more"])
+def test_a_damaged_file_ends_the_start_with_advice(path: Path, text: str) -> None:
+    path.write_text(text)
+    with pytest.raises(StartError, match="restore it, or remove it"):
+        opened(path).read()
+
+
+def test_the_folder_of_another_broker_is_refused(path: Path) -> None:
+    IdentityFile(path, "C", "broker-b").given(1)
+    with pytest.raises(StartError, match="start it with its own data folder"):
+        opened(path).read()
