@@ -11,7 +11,7 @@ from orbitmq.server.lifecycle.threads import Threads
 async def test_all_threads_are_there_after_the_start_and_gone_after_the_end() -> None:
     threads, before = Threads(), set(threading.enumerate())
     await threads.start()
-    ours = set(threading.enumerate()) - before
+    ours = {one for one in threading.enumerate() if one.name.startswith("orbitmq-")} - before
     kinds = {one.name.partition("_")[0].removeprefix("orbitmq-") for one in ours}
     assert kinds == {"flush", "reserve", "read", "query", "save", "periodic"}
     threads.stop()
