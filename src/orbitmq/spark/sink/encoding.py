@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orbitmq.client.core.names import check_topic_to_send
+from orbitmq.client.sending.batching_cy import ENTRY_BYTES
 from orbitmq.protocol.names import (
     ORIGIN_MESSAGE_ID,
     RESERVED_PROPERTIES,
@@ -27,8 +28,6 @@ from orbitmq.spark.sink.shape import Shape
 
 _OF_RETRIES = frozenset({RETRY_TOPIC, ORIGIN_MESSAGE_ID})
 """Properties that a message in a retry topic needs: consumers deliver it under its original topic."""
-ENTRY_BYTES = 22
-"""Bytes of a message in a batch beside its body and properties."""
 
 
 class Outgoing(NamedTuple):
