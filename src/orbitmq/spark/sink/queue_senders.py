@@ -6,8 +6,8 @@ to the next; when one cannot be sent it goes to another broker, as a producer's 
 
 `Producer.send_all` does not do this work, for three reasons. A Spark task has no event loop and uses blocking
 sockets. Its messages come encoded from columns, and a `Message` for each would only be taken apart again. And
-before a batch of known identity is sent again, the brokers are asked which of its messages they hold. Both share
-the choice of queues, the codes after which another broker is tried, and the form of requests.
+before a batch of known identity is sent again, the brokers are asked which of its messages they hold. Both
+share the choice of queues, the codes after which another broker is tried, and the form of requests.
 """
 
 from __future__ import annotations
