@@ -140,18 +140,32 @@ class Broker:
         self.delay = DelayDelivery(
             self.levels, store, self.dirty_tables, now, settings.delay_offset_update_version_step
         )
-        self.config = BrokerConfig(BROKER_TABLE, settings, self.dirty_tables, now, store.options)
+        self._make_config(now)
+        self.stats = BrokerStats(identity.cluster, now)
+        self.stats.is_system = self.topics.is_system
+        self.delay.on_delivered = self.stats.put_delivered
+        self._make_transactions(now)
+        self.timer = Timers(settings, store, self.dirty_tables, self.stats, now)
+        self.modes = RequestModes(
+            self.dirty_tables, settings.default_message_request_mode, settings.default_pop_share_queue_num
+        )
+        self.routes = RouteTable(identity.name, has_name_servers=bool(settings.namesrv_addr))
+        self._make_pop(now)
+
+    def _make_config(self, now: int) -> None:
+        identity, settings = self.identity, self.settings
+        self.config = BrokerConfig(BROKER_TABLE, settings, self.dirty_tables, now, self.store.options)
         self.config.found = {
             "brokerIP1": identity.address.rpartition(":")[0],
             "brokerIP2": identity.ha_address.rpartition(":")[0],
             "haListenPort": identity.ha_address.rpartition(":")[2],
             "storePathCommitLog": f"{settings.store_path_root_dir}/commitlog",
         }
-        self.stats = BrokerStats(identity.cluster, now)
-        self.stats.is_system = self.topics.is_system
-        self.delay.on_delivered = self.stats.put_delivered
+
+    def _make_transactions(self, now: int) -> None:
+        identity, settings = self.identity, self.settings
         self.transactions = Transactions(
-            identity, settings, store, self.offsets, self.stats, self.dirty_tables, now
+            identity, settings, self.store, self.offsets, self.stats, self.dirty_tables, now
         )
         self.check_back = CheckBack(
             identity, settings, self.transactions, self.topics, self.clients, self.outbox, now
@@ -159,12 +173,6 @@ class Broker:
         self.check_back.may_see = lambda client, topic: self.record_access.allows(
             client.user, client.host, topic, PUB
         )
-        self.timer = Timers(settings, store, self.dirty_tables, self.stats, now)
-        self.modes = RequestModes(
-            self.dirty_tables, settings.default_message_request_mode, settings.default_pop_share_queue_num
-        )
-        self.routes = RouteTable(identity.name, has_name_servers=bool(settings.namesrv_addr))
-        self._make_pop(now)
 
     def _make_pop(self, now: int) -> None:
         identity, settings, store = self.identity, self.settings, self.store

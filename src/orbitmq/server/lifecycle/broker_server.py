@@ -8,12 +8,10 @@ import logging
 import os
 import secrets
 from collections.abc import Callable, Container, Iterable, Sequence
-from functools import partial
 from pathlib import Path
 from ssl import SSLContext
 from typing import Any
 
-from orbitmq.broker.auth.table import AuthTable
 from orbitmq.broker.broker import Broker
 from orbitmq.broker.fast_failure import FastFailure
 from orbitmq.broker.filter.sql92 import load_parser
@@ -32,14 +30,14 @@ from orbitmq.server.ha.identity import EpochFile, IdentityFile
 from orbitmq.server.ha.runner import ReplicationRunner
 from orbitmq.server.ha.table_changes import TableChanges
 from orbitmq.server.lifecycle.acting import ActingMaster
-from orbitmq.server.lifecycle.auth_file import load_auth
 from orbitmq.server.lifecycle.background import BackgroundTasks
+from orbitmq.server.lifecycle.broker_tables import load_tables
 from orbitmq.server.lifecycle.broker_tasks import BrokerTasks
 from orbitmq.server.lifecycle.clock import Clock
 from orbitmq.server.lifecycle.periodic import PeriodicTaskRunner
 from orbitmq.server.lifecycle.registrar import Registrar
 from orbitmq.server.lifecycle.routes import RouteAsker
-from orbitmq.server.lifecycle.table_writer import TableFile, TableWriter, load_table
+from orbitmq.server.lifecycle.table_writer import TableFile, TableWriter
 from orbitmq.server.lifecycle.threads import Threads
 from orbitmq.server.lifecycle.timer_runner import TimerRunner
 from orbitmq.server.metrics.reports import Reports
@@ -47,7 +45,7 @@ from orbitmq.server.turn.guard import warn_of_gaps
 from orbitmq.server.turn.listener import advertised_host, resolve
 from orbitmq.server.turn.tls import client_context, open_tls
 from orbitmq.server.turn.turn import Turns
-from orbitmq.store import FlushFailed, MessageStore, PeriodicTask, StoreOptions, StoreUnavailable
+from orbitmq.store import MessageStore, PeriodicTask, StoreOptions, StoreUnavailable
 from orbitmq.store.files import Disk
 from orbitmq.store.timer.check_point import TimerMark
 
@@ -73,12 +71,6 @@ class _AnyOf:
 
     def __contains__(self, queue: object) -> bool:
         return any(queue in part for part in self._parts)
-
-
-def _rewriting(broker: Broker, path: str) -> Callable[[], str]:
-    """Options changed over the network, written into the properties file that the broker was started with."""
-    rewrite = broker.config.rewrite()
-    return lambda: rewrite(Path(path).read_bytes())
 
 
 class BrokerServer:
@@ -162,33 +154,83 @@ class BrokerServer:
         )
 
     async def _start_on_store(self) -> None:
-        now = self._clock.now()
-        settings = self.settings
+        """The rules on the opened store, then the sockets, then all that goes on by itself."""
+        settings, now = self.settings, self._clock.now()
+        self.broker = broker = self._make_rules(now)
+        self._limit_store()
+        files = load_tables(broker)
+        await self._recover(files, now)
+        self._tls = await open_tls(settings, self._threads.periodic)
+        self.turns = self._make_turns()
+        self._table_changes = TableChanges(broker, self.turns.waits.saved)
+        self._table_writer = TableWriter(files, broker.dirty_tables, self._threads.save, self._saved)
+        addresses = [
+            part for part in (settings.namesrv_addr or "").replace(",", ";").split(";") if part.strip()
+        ]
+        self._registrar = Registrar(broker, addresses, self._clock.now, ssl=client_context(settings))
+        self._route_asker = RouteAsker(broker, addresses, ssl=client_context(settings))
+        await self.turns.listener.listen(
+            settings.bind_address,
+            self._port,
+            self._port - VIP_DISTANCE,
+            backlog=settings.server_socket_backlog,
+        )
+        if settings.enable_controller_mode:
+            self._controller_mode = self._make_controller_mode()
+            self.turns.listener.flushes.may_answer = lambda: self._controller_mode.may_answer
+        await self._start_replication(ssl=client_context(settings))
+        self._timers = TimerRunner(broker.timer, self._clock.now, self._after_turn, self._threads.read)
+        broker.check_back.keeps_up = self._keeps_up
+        self._start_periodic_tasks()
+        if settings.enable_property_filter:
+            # In a thread: nobody is to wait for it when the first filter comes.
+            asyncio.get_running_loop().run_in_executor(self._threads.periodic, load_parser)
+        broker.topics.drain_changed()
+        self._reports.serve(broker, self.turns, self._clock.now)
+        first = self._background.start(self._registrar.register(), "registration")
+        # A name server that does not answer holds nobody up: it hears of us when it is back.
+        await asyncio.wait({first}, timeout=FIRST_REGISTRATION_SECONDS)
+        if settings.enable_controller_mode:
+            self._background.start(self._controller_mode.run(), "controller mode")
+        if settings.enable_slave_acting_master:
+            self._acting = self._make_acting(addresses)
+            self._background.start(self._acting.run(), "the work of the master")
+
+    def _make_rules(self, now: int) -> Broker:
         ids = UniqueIds(self.identity.host, os.getpid(), secrets.randbits(31))
-        self.broker = broker = Broker(
+        broker = Broker(
             self.identity,
-            settings,
+            self.settings,
             self.store,
             now=now,
             new_unique_id=ids.new,
             figures=self.store.figures,
         )
-        if settings.enable_controller_mode:
+        if self.settings.enable_controller_mode:
             # Until the controller says otherwise.
             broker.replication.is_fenced = True
             self._identity_file().read()  # one of another broker ends the start before anybody connects
             broker.epochs = self._epoch_file.read()
             broker.epochs.truncate(self.store.max_physical + 1)
-        # Before anything is stored: a SYNC_MASTER's readers see nothing that its slaves lack.
-        if settings.enable_controller_mode:
+        return broker
+
+    def _limit_store(self) -> None:
+        """Keeps the store to what this role may show and take, before anything is stored: readers of a
+        SYNC_MASTER see nothing that its slaves lack.
+        """
+        promise = self.broker.promise
+        if self.settings.enable_controller_mode:
             # Another master's log may have overtaken the end of this one, which may never have been
             # confirmed.
-            broker.promise.held_at = 0
-        self.store.replicas_reached(broker.promise.replicated)
-        if settings.enable_controller_mode:
+            promise.held_at = 0
+        self.store.replicas_reached(promise.replicated)
+        if self.settings.enable_controller_mode:
             self.store.hide_all()
-        self.store.takes_messages = not broker.replication.is_slave
-        files = self._load_tables(broker)
+        self.store.takes_messages = not self.broker.replication.is_slave
+
+    async def _recover(self, files: dict[str, TableFile], now: int) -> None:
+        """Has the rules take up what the store says is open."""
+        settings, broker = self.settings, self.broker
         for name, file in files.items():
             if file.is_ours and not file.path.exists():
                 # From now on a file that is missing is one that was lost.
@@ -199,9 +241,11 @@ class BrokerServer:
             await asyncio.sleep(0)
         if settings.enable_slave_acting_master and not broker.replication.is_slave:
             broker.hold()
-        self._tls = await open_tls(settings, self._threads.periodic)
+
+    def _make_turns(self) -> Turns:
+        settings, broker = self.settings, self.broker
         handlers, many, fast_paths = broker.bind()
-        self.turns = Turns(
+        return Turns(
             handlers,
             now=self._clock.now,
             many=many,
@@ -219,60 +263,28 @@ class BrokerServer:
             latency=self._reports.latency,
             tls=self._tls,
         )
-        self._table_changes = TableChanges(broker, self.turns.waits.saved)
-        self._table_writer = TableWriter(files, broker.dirty_tables, self._threads.save, self._saved)
-        addresses = [
-            part for part in (settings.namesrv_addr or "").replace(",", ";").split(";") if part.strip()
-        ]
-        self._registrar = Registrar(
-            broker,
-            addresses,
+
+    def _make_controller_mode(self) -> ControllerMode:
+        return ControllerMode(
+            self.broker,
+            self._identity_file(),
             self._clock.now,
-            ssl=client_context(settings),
+            self.change_role,
+            self.truncate,
+            ssl=client_context(self.settings),
         )
-        self._route_asker = RouteAsker(broker, addresses, ssl=client_context(settings))
-        await self.turns.listener.listen(
-            settings.bind_address,
-            self._port,
-            self._port - VIP_DISTANCE,
-            backlog=settings.server_socket_backlog,
+
+    def _make_acting(self, name_servers: list[str]) -> ActingMaster:
+        return ActingMaster(
+            self.broker,
+            self._registrar,
+            name_servers,
+            self._clock.now,
+            reopen_timers=self._reopen_timers,
+            after_step=self._after_turn,
+            executor=self._threads.read,
+            ssl=client_context(self.settings),
         )
-        if settings.enable_controller_mode:
-            self._controller_mode = ControllerMode(
-                broker,
-                self._identity_file(),
-                self._clock.now,
-                self.change_role,
-                self.truncate,
-                ssl=client_context(settings),
-            )
-            self.turns.listener.flushes.may_answer = lambda: self._controller_mode.may_answer
-        await self._start_replication(ssl=client_context(settings))
-        self._timers = TimerRunner(broker.timer, self._clock.now, self._after_turn, self._threads.read)
-        broker.check_back.keeps_up = self._keeps_up
-        self._start_periodic_tasks()
-        if settings.enable_property_filter:
-            # In a thread: nobody is to wait for it when the first filter comes.
-            asyncio.get_running_loop().run_in_executor(self._threads.periodic, load_parser)
-        broker.topics.drain_changed()
-        self._reports.serve(broker, self.turns, self._clock.now)
-        first = self._background.start(self._registrar.register(), "registration")
-        # A name server that does not answer holds nobody up: it hears of us when it is back.
-        await asyncio.wait({first}, timeout=FIRST_REGISTRATION_SECONDS)
-        if settings.enable_controller_mode:
-            self._background.start(self._controller_mode.run(), "controller mode")
-        if settings.enable_slave_acting_master:
-            self._acting = acting = ActingMaster(
-                broker,
-                self._registrar,
-                addresses,
-                self._clock.now,
-                reopen_timers=self._reopen_timers,
-                after_step=self._after_turn,
-                executor=self._threads.read,
-                ssl=client_context(settings),
-            )
-            self._background.start(acting.run(), "the work of the master")
 
     async def _start_replication(self, ssl: SSLContext | None) -> None:
         self.replication = ReplicationRunner(
@@ -516,45 +528,6 @@ class BrokerServer:
             log.exception("the role could not be changed")
             requested.error = error
         self.turns.waits.signalled((requested.done,))
-
-    def _load_tables(self, broker: Broker) -> dict[str, TableFile]:
-        config = Path(self.settings.store_path_root_dir).expanduser() / "config"
-        files = {}
-        for name, (file_name, snapshot, load_text) in broker.files.items():
-            if name == AuthTable.NAME:
-                files[name] = load_auth(self.settings, config, broker.auth)
-                continue
-            path = config / file_name
-            if not load_table(path, load_text) and self.store.max_physical:
-                log.warning(
-                    "%s and its .bak are missing, though the store holds messages: begins empty", path
-                )
-            # A group's offset may not be on the disk before what it rests on, the check points of its pops.
-            is_ahead = name == broker.offsets.NAME
-            files[name] = TableFile(path, self._after_flush(snapshot) if is_ahead else snapshot)
-        config_path = self.settings.broker_config_path
-        if config_path and not config_path.endswith(".toml"):
-            files[broker.config.NAME] = TableFile(
-                Path(config_path), partial(_rewriting, broker, config_path), is_ours=False
-            )
-        return files
-
-    def _after_flush(self, snapshot: Callable[[], Callable[[], str]]) -> Callable[[], Callable[[], str]]:
-        """Snapshots whose text is made once the log is on the disk as far as it went when they were taken."""
-
-        def taken() -> Callable[[], str]:
-            to_text = snapshot()
-
-            def text() -> str:
-                try:
-                    self.store.flush_now()
-                except FlushFailed as error:
-                    raise OSError(str(error)) from error
-                return to_text()
-
-            return text
-
-        return taken
 
     # The turn.
 
