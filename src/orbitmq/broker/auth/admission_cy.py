@@ -101,7 +101,6 @@ def admitted_bytes(data: bytes, grants: Grants, peer: Peer, now: int) -> int:
     header: SendHeader
     body: Span
     user: Span
-    value: Span
     # Of longer names nothing is granted: a sender shall not fill our memory with them.
     key_memory = cython.declare(cython.uchar[1024])
     out: Writer
@@ -113,7 +112,6 @@ def admitted_bytes(data: bytes, grants: Grants, peer: Peer, now: int) -> int:
     fields: dict[int, tuple[bytes, ...]] = grants.fields
     memory: bytearray = grants.memory
     names: tuple[bytes, ...] | None
-    name: bytes
     while True:
         length = scan_frame(read, end, cython.address(header), cython.address(body))
         if not length:
@@ -124,31 +122,15 @@ def admitted_bytes(data: bytes, grants: Grants, peer: Peer, now: int) -> int:
         if not named(cython.address(header), b"AccessKey", cython.address(user)):
             break
         out = writer_over(key_memory, cython.sizeof(key_memory))
-        put_u32(cython.address(out), cython.cast(cython.uint, header.code))
-        put_span(cython.address(out), user)
-        for name in names:
-            value = _value(cython.address(header), name)
-            if not is_there(value):
-                out.overflow = True
-                break
-            put_u8(cython.address(out), 0)  # is in no field: control characters are escaped
-            put_span(cython.address(out), value)
-        put_u8(cython.address(out), 0)
-        put_span(cython.address(out), part_of(span_of(host), 0, len(host) - 4))
-        if out.overflow:
+        if not _put_key(cython.address(out), cython.address(header), user, names, host):
             break
         key = span_written(cython.address(out))
         if not is_same(key, span_of(known)):
             known = bytes_of(key)
             grant = grants.granted.get(known)
             if grant is None:
-                grant = grants.grant(
-                    known,
-                    header.code,
-                    text_of(user),
-                    [text_of(_value(cython.address(header), name)) for name in names],
-                    peer,
-                )
+                texts = [text_of(_value(cython.address(header), name)) for name in names]
+                grant = grants.grant(known, header.code, text_of(user), texts, peer)
                 if grant is None:
                     break
             if grants.once and not grants.is_authenticated(grant.user, peer, now):
@@ -160,6 +142,33 @@ def admitted_bytes(data: bytes, grants: Grants, peer: Peer, now: int) -> int:
         end += length
     admitted: int = end
     return admitted
+
+
+@cython.cfunc
+@cython.inline
+def _put_key(
+    out: cython.pointer[Writer],
+    header: cython.pointer[SendHeader],
+    user: Span,
+    names: tuple[bytes, ...],
+    host: bytes,
+) -> cython.bint:
+    """Writes the key of the grant that a request needs: code, user, the fields that name what it is about,
+    and the address of the peer. False if a field is missing or the key too long. Compiled only.
+    """
+    name: bytes
+    value: Span
+    put_u32(out, cython.cast(cython.uint, header.code))
+    put_span(out, user)
+    for name in names:
+        value = _value(header, name)
+        if not is_there(value):
+            return False
+        put_u8(out, 0)  # is in no field: control characters are escaped
+        put_span(out, value)
+    put_u8(out, 0)
+    put_span(out, part_of(span_of(host), 0, len(host) - 4))
+    return not out.overflow
 
 
 @cython.cfunc
@@ -236,11 +245,20 @@ def _is_signed(
         put_span(cython.address(out), body)
     if out.overflow:
         return False
+    signature = _signature(key, span_written(cython.address(out)), no_span() if is_joined else body)
+    is_right: cython.bint = compare_digest(signature, bytes_of(given))
+    return is_right
+
+
+@cython.cfunc
+@cython.inline
+def _signature(key: Any, signed: Span, body: Span) -> bytes:
+    """The signature of some bytes and, if there is one, of a body behind them. Compiled only."""
     inner = key.inner.copy()
-    inner.update(view_of(span_written(cython.address(out))))
-    if not is_joined:
+    inner.update(view_of(signed))
+    if is_there(body):
         inner.update(view_of(body))
     outer = key.outer.copy()
     outer.update(inner.digest())
-    is_right: cython.bint = compare_digest(b2a_base64(outer.digest(), newline=False), bytes_of(given))
-    return is_right
+    digest: bytes = b2a_base64(outer.digest(), newline=False)
+    return digest

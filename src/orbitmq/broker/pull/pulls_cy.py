@@ -156,7 +156,6 @@ def handle_pulls(rules: PullRules, data: bytes, peer: Peer, now: int) -> Handled
     changes: object = rules.changes()
     answers: list[bytes] = []
     held: list[tuple[Command, Wait]] = []
-    request: PullMessage | None
     while len(answers) + len(held) < PULLS_AT_ONCE and answered_bytes < BYTES_AT_ONCE:
         length = scan_frame(read, end, cython.address(header), cython.address(body))
         # Neither an answer nor one-way.
@@ -167,15 +166,9 @@ def handle_pulls(rules: PullRules, data: bytes, peer: Peer, now: int) -> Handled
             break
         plan = known.get(key)
         if plan is None or plan._changes != changes:
-            request = _request(cython.address(header))
-            if request is None:
-                break
-            plan = rules.look_up(request, now)
+            plan = _new_plan(rules, key, cython.address(header), now)
             if plan is None:
                 break
-            if key not in known and len(known) >= MAX_PLANS:
-                del known[next(iter(known))]
-            known[key] = plan
         if offsets.has_resets:
             break
         result = store.copy(plan.cursor, queue_offset, plan.into)
@@ -193,8 +186,7 @@ def handle_pulls(rules: PullRules, data: bytes, peer: Peer, now: int) -> Handled
             answers.append(answer(rules, plan, result, header.opaque))
             answered_bytes += result.size_bytes
         else:
-            request = _request(cython.address(header))
-            wait = None if request is None else rules.hold(plan, request, header.opaque, result, now)
+            wait = _held(rules, plan, cython.address(header), result, now)
             if wait is None:
                 break
             held.append((Command(PullMessage.CODE, header.opaque), wait))
@@ -208,6 +200,35 @@ def handle_pulls(rules: PullRules, data: bytes, peer: Peer, now: int) -> Handled
     whole = answers[0] if len(answers) == 1 else b"".join(answers)
     by_code = {PullMessage.CODE: (len(answers), 0)}
     return HandledFrames(end, whole, len(answers), by_code, results=held, concerns_others=False)
+
+
+@cython.cfunc
+def _new_plan(
+    rules: PullRules, key: bytes, header: cython.pointer[SendHeader], now: int
+) -> CachedPullPlan | None:
+    """Has the rules check a pull, and keeps its plan; None if it needs the general path. Compiled only."""
+    known: dict[bytes, CachedPullPlan] = rules.plans
+    request = _request(header)
+    plan: CachedPullPlan | None = None if request is None else rules.look_up(request, now)
+    if plan is None:
+        return None
+    if key not in known and len(known) >= MAX_PLANS:
+        del known[next(iter(known))]
+    known[key] = plan
+    return plan
+
+
+@cython.cfunc
+def _held(
+    rules: PullRules,
+    plan: CachedPullPlan,
+    header: cython.pointer[SendHeader],
+    result: GetResult,
+    now: int,
+) -> Any:
+    """The wait of a pull that has found nothing; None if it is not held. Compiled only."""
+    request = _request(header)
+    return None if request is None else rules.hold(plan, request, header.opaque, result, now)
 
 
 def answer(rules: PullRules, plan: CachedPullPlan, result: GetResult, opaque: int) -> bytes:
