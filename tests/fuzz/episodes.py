@@ -29,6 +29,7 @@ from orbitmq.protocol.records.message_cy import (
     decode_records,
     encode_batch_records,
     joined_record,
+    scan_records,
     split_records,
 )
 from orbitmq.protocol.records.queue_units import UNIT
@@ -46,6 +47,7 @@ from orbitmq.store.index import index_cy
 from orbitmq.store.queue.records_cy import record_offsets
 from orbitmq.store.queue.scan_cy import Picked
 from orbitmq.store.queue.units_cy import count_valid
+from orbitmq.store.replica.follow_cy import end_of_plain, put_plain_units
 from tests.fuzz import shapes
 from tests.fuzz.targets import TARGETS
 from tests.kit import access
@@ -731,6 +733,46 @@ def _copy_or_plan(broker: RealBroker, topic: str, known: list[tuple[int, int, in
         store.rollback(writer)
     else:
         store.commit(writer)
+
+
+@episode
+def masters_logs(chance: Random) -> None:
+    """Records that a slave is sent, some damaged: plain ones are sound, and get their units."""
+    base = 1 << chance.choice((12, 20, 40))
+    data = bytearray()
+    for _ in range(chance.randint(1, 8)):
+        one = shapes.record(chance, chance.choice((0, 0, 0, 1)), base + len(data))
+        data += shapes.damaged(one, chance, LENGTHS) if chance.random() < 0.2 else one
+    sent = bytes(data)
+    room = chance.choice((len(sent), len(sent) + 8, 1 << 30))
+    whole = end_of_plain(memoryview(sent), base, room, chance.choice((1000, 1 << 22)))
+    scan = scan_records(sent, 0, whole, base, False)
+    assert (scan.position, scan.reason) == (whole, "")
+    assert whole + 8 <= max(8, room)
+    for start, end in ((0, whole), (chance.randint(-1, len(sent)), chance.randint(0, len(sent) + 9))):
+        queues = {
+            topic: {
+                number: SimpleNamespace(max_offset=0, dirty=False, tail=bytearray(), code_is_special=False)
+                for number in range(3)
+            }
+            for topic in {record[6] for record in scan.records}
+        }
+        dirty: list[Any] = []
+        at, last_record, _ = put_plain_units(sent, start, end, base, queues, frozenset(), dirty)
+        assert start <= at <= max(start, min(end, len(sent)))
+        assert len(dirty) == sum(bool(queue.tail) for one in queues.values() for queue in one.values())
+        if (start, end) != (0, whole):
+            continue
+        done = [record for record in scan.records if record[0] < base + at]
+        assert last_record == (done[-1][0] if done else -1)
+        for topic, of_topic in queues.items():
+            for number, queue in of_topic.items():
+                units = [
+                    UNIT.pack(record[0], record[1], record[7])
+                    for record in done
+                    if record[6] == topic and record[2] == number and not record[5] & 4
+                ]
+                assert queue.tail == b"".join(units)
 
 
 @episode

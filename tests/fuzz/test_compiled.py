@@ -89,6 +89,7 @@ MET_IN = {
     },
     "store/queue/units_cy.py": {"count_valid": "queue_units"},
     "store/recovery/replay_cy.py": {"put_next_units": "store_files"},
+    "store/replica/follow_cy.py": {"end_of_plain": "masters_logs", "put_plain_units": "masters_logs"},
 }
 """Compiled functions that are given bytes of a peer or a file, and an episode in which they are."""
 ONLY_OURS = {

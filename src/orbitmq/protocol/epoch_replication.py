@@ -14,7 +14,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
 
-from orbitmq.protocol.replication import BadStream
+from orbitmq.protocol.replication import BadStream, Buffer
 
 _HANDSHAKE = Struct(">ihhq")
 _REPORT = Struct(">iq")
@@ -67,7 +67,7 @@ class EpochPiece(NamedTuple):
     physical_offset: int
     epoch: Epoch
     confirm_offset: int
-    data: bytes
+    data: Buffer
 
 
 def encode_handshake(broker_id: int) -> bytes:
@@ -132,7 +132,7 @@ class MasterReader:
     """The answer and the pieces of a master. Keeps less than one of them between two reads."""
 
     def __init__(self) -> None:
-        self._buffer = bytearray()
+        self._rest = bytearray()
         self.answer: Answer | None = None
 
     def feed(self, data: bytes) -> list[EpochPiece]:
@@ -140,33 +140,32 @@ class MasterReader:
 
         Raises BadStream for bytes that no master in controller mode sends.
         """
-        buffer = self._buffer
-        buffer += data
-        at = 0
-        if self.answer is None:
-            at = self._read_answer()
+        rest = self._rest
+        if rest or self.answer is None:
+            rest += data
+            if self.answer is None:
+                del rest[: self._read_answer()]
             if self.answer is None:
                 return []
+            if len(rest) < HEADER_BYTES or len(rest) < HEADER_BYTES + _piece(rest, 0)[0]:
+                return []
+            data = bytes(rest)
+        view = memoryview(data)
         pieces: list[EpochPiece] = []
-        while len(buffer) - at >= HEADER_BYTES:
-            state, size, physical_offset, number, start, confirm = _HEADER.unpack_from(buffer, at)
-            if state != LinkState.TRANSFER or physical_offset < 0 or not 0 <= size <= MAX_PIECE_BYTES:
-                raise BadStream(
-                    f"a piece of {size} bytes at {physical_offset} in state {state}: no master sends that"
-                )
-            begin = at + HEADER_BYTES
-            if len(buffer) - begin < size:
+        at = 0
+        while len(view) - at >= HEADER_BYTES:
+            size, physical_offset, epoch, confirm_offset = _piece(view, at)
+            end = at + HEADER_BYTES + size
+            if end > len(view):
                 break
-            data = bytes(memoryview(buffer)[begin : begin + size])
-            pieces.append(EpochPiece(physical_offset, Epoch(number, start), confirm, data))
-            at = begin + size
-        if at:
-            del buffer[:at]
+            pieces.append(EpochPiece(physical_offset, epoch, confirm_offset, view[at + HEADER_BYTES : end]))
+            at = end
+        self._rest = bytearray(view[at:])
         return pieces
 
     def _read_answer(self) -> int:
         """Reads the answer, if it is whole; gives where it ends."""
-        buffer = self._buffer
+        buffer = self._rest
         if len(buffer) < ANSWER_BYTES:
             return 0
         answer: tuple[int, int, int, int] = _ANSWER.unpack_from(buffer)
@@ -188,3 +187,15 @@ class MasterReader:
             raise BadStream(f"the last of its epochs is {epochs[-1].number}, and it says {last}")
         self.answer = Answer(log_end, epochs)
         return end
+
+
+def _piece(data: bytearray | memoryview, at: int) -> tuple[int, int, Epoch, int]:
+    """Size, physical offset, epoch and confirm offset of the piece whose header is at a place. Raises
+    BadStream.
+    """
+    state, size, physical_offset, number, start, confirm_offset = _HEADER.unpack_from(data, at)
+    if state != LinkState.TRANSFER or physical_offset < 0 or not 0 <= size <= MAX_PIECE_BYTES:
+        raise BadStream(
+            f"a piece of {size} bytes at {physical_offset} in state {state}: no master sends that"
+        )
+    return size, physical_offset, Epoch(number, start), confirm_offset

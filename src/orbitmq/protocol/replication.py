@@ -8,9 +8,11 @@ cut anywhere within records but never across the end of a segment. A piece witho
 from __future__ import annotations
 
 from struct import Struct
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from orbitmq.protocol.errors import Malformed
+
+Buffer: TypeAlias = bytes | memoryview
 
 _REPORT = Struct(">q")
 _HEADER = Struct(">qi")
@@ -70,37 +72,47 @@ class Piece(NamedTuple):
     """Bytes of the master's log; none in a heartbeat."""
 
     physical_offset: int
-    data: bytes
+    data: Buffer
 
 
 class PieceReader:
     """Pieces out of the bytes that a master sends. Keeps less than one piece between two reads."""
 
     def __init__(self) -> None:
-        self._buffer = bytearray()
+        self._rest = bytearray()
 
     def feed(self, data: bytes) -> list[Piece]:
         """Gives the pieces that are whole. Raises BadStream for a size that no master sends."""
-        buffer = self._buffer
-        buffer += data
+        rest = self._rest
+        if rest:
+            rest += data
+            if len(rest) < HEADER_BYTES or len(rest) < HEADER_BYTES + _piece(rest, 0)[1]:
+                return []
+            data = bytes(rest)
+        view = memoryview(data)
         pieces: list[Piece] = []
         at = 0
-        while len(buffer) - at >= HEADER_BYTES:
-            physical_offset, size = _HEADER.unpack_from(buffer, at)
-            if physical_offset < 0 or not 0 <= size <= MAX_PIECE_BYTES:
-                raise BadStream(
-                    f"a piece of {size} bytes at {physical_offset}: no master of a broker group answers there"
-                )
-            begin = at + HEADER_BYTES
-            if len(buffer) - begin < size:
+        while len(view) - at >= HEADER_BYTES:
+            physical_offset, size = _piece(view, at)
+            end = at + HEADER_BYTES + size
+            if end > len(view):
                 break
-            pieces.append(Piece(physical_offset, bytes(memoryview(buffer)[begin : begin + size])))
-            at = begin + size
-        if at:
-            del buffer[:at]
+            pieces.append(Piece(physical_offset, view[at + HEADER_BYTES : end]))
+            at = end
+        self._rest = bytearray(view[at:])
         return pieces
 
     @property
     def next_offset(self) -> int | None:
         """The physical offset of the piece whose header has come and whose bytes have not, else None."""
-        return _HEADER.unpack_from(self._buffer)[0] if len(self._buffer) >= HEADER_BYTES else None
+        return _HEADER.unpack_from(self._rest)[0] if len(self._rest) >= HEADER_BYTES else None
+
+
+def _piece(data: bytearray | memoryview, at: int) -> tuple[int, int]:
+    """Physical offset and size of the piece whose header is at a place. Raises BadStream."""
+    physical_offset, size = _HEADER.unpack_from(data, at)
+    if physical_offset < 0 or not 0 <= size <= MAX_PIECE_BYTES:
+        raise BadStream(
+            f"a piece of {size} bytes at {physical_offset}: no master of a broker group answers there"
+        )
+    return physical_offset, size

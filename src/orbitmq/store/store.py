@@ -163,7 +163,7 @@ class MessageStore:
         """Forgets the beginning of a record whose rest has not come from the master."""
         self._following.raw.drop_partial()
 
-    def append_raw(self, physical_offset: int, data: bytes) -> None:
+    def append_raw(self, physical_offset: int, data: bytes | memoryview) -> None:
         """Appends bytes of a master's log, cut anywhere; queues follow from whole records at once.
 
         Raises NotTheMasters for bytes that do not continue this log, StoreUnavailable where nothing is

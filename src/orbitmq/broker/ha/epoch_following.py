@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import groupby
+from operator import attrgetter
 
 from orbitmq.broker.ha.epochs import Epochs
 from orbitmq.broker.ha.following import Following, Replica
@@ -67,17 +69,18 @@ class EpochFollowing(Following):
         pieces = self._reader.feed(data)
         if not self._agreed and self._reader.answer is not None:
             self._agree(self._reader.answer)
-        for piece in pieces:
-            self._check(piece.physical_offset)
-            if piece.epoch.number < self._epochs.last:
+        for epoch, group in groupby(pieces, key=attrgetter("epoch")):
+            of_epoch = list(group)
+            self._check(of_epoch[0].physical_offset)
+            if epoch.number < self._epochs.last:
                 raise BadStream(
-                    f"the master {self.master} sends bytes of epoch {piece.epoch.number}, and this log is in "
+                    f"the master {self.master} sends bytes of epoch {epoch.number}, and this log is in "
                     f"epoch {self._epochs.last}: another broker was elected since"
                 )
-            if piece.epoch.number > self._epochs.last:
-                self._on_epoch(piece.epoch)
-            self.confirm_offset = max(self.confirm_offset, piece.confirm_offset)
-            self._take(piece.physical_offset, piece.data, now)
+            if epoch.number > self._epochs.last:
+                self._on_epoch(epoch)
+            self.confirm_offset = max(self.confirm_offset, *(piece.confirm_offset for piece in of_epoch))
+            self._append([(piece.physical_offset, piece.data) for piece in of_epoch], now)
 
     def _agree(self, answer: Answer) -> None:
         """Goes on where both logs are the same. Raises LogsDiverged where that is before this one's end."""

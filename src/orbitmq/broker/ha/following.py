@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from orbitmq.protocol.replication import BadStream, PieceReader, encode_report
+from orbitmq.protocol.replication import BadStream, Buffer, PieceReader, encode_report
 
 
 class Replica(Protocol):
@@ -14,7 +15,7 @@ class Replica(Protocol):
     def replica_end(self) -> int:
         """The physical offset behind everything received, a record that is not whole included."""
 
-    def append_raw(self, physical_offset: int, data: bytes) -> None:
+    def append_raw(self, physical_offset: int, data: Buffer) -> None:
         """Appends bytes of the master's log. Raises NotTheMasters."""
 
     def drop_partial_record(self) -> None:
@@ -52,12 +53,20 @@ class Following:
     def heard(self, data: bytes, now: int) -> None:
         """Appends what the master has sent. Raises BadStream, NotTheMasters."""
         self.last_heard_ms = now
-        for piece in self._pieces.feed(data):
-            self._check(piece.physical_offset)
-            self._take(piece.physical_offset, piece.data, now)
+        pieces = self._pieces.feed(data)
+        self._append([(piece.physical_offset, piece.data) for piece in pieces], now)
         following = self._pieces.next_offset
         if following is not None:
             self._check(following)
+
+    def _append(self, pieces: Sequence[tuple[int, Buffer]], now: int) -> None:
+        """Appends pieces of the log, and counts heartbeats. Raises BadStream, NotTheMasters."""
+        for physical_offset, data in _joined(pieces):
+            self._check(physical_offset)
+            if data:
+                self._replica.append_raw(physical_offset, data)
+                self._count(len(data), now)
+        self.heartbeats += sum(not data for _, data in pieces)
 
     def _check(self, physical_offset: int) -> None:
         end = self._replica.replica_end
@@ -65,13 +74,6 @@ class Following:
             raise BadStream(
                 f"the master {self.master} sends its log from {physical_offset} on, and here it ends at {end}"
             )
-
-    def _take(self, physical_offset: int, data: bytes, now: int) -> None:
-        if data:
-            self._replica.append_raw(physical_offset, data)
-            self._count(len(data), now)
-        else:
-            self.heartbeats += 1
 
     def _count(self, size: int, now: int) -> None:
         self.received_bytes += size
@@ -89,3 +91,19 @@ class Following:
     def is_silent(self, now: int, limit_ms: int) -> bool:
         """Tells whether the master has sent nothing for too long, not even a heartbeat."""
         return now - self.last_heard_ms > limit_ms
+
+
+def _joined(pieces: Sequence[tuple[int, Buffer]]) -> Iterator[tuple[int, Buffer]]:
+    """Pieces with those that go on from them: an append for each would cost more than its bytes do."""
+    begin = end = -1
+    parts: list[Buffer] = []
+    for physical_offset, data in pieces:
+        if physical_offset != end:
+            if parts:
+                yield begin, b"".join(parts)
+            begin = end = physical_offset
+            parts = []
+        parts.append(data)
+        end += len(data)
+    if parts:
+        yield begin, parts[0] if len(parts) == 1 else b"".join(parts)

@@ -27,7 +27,6 @@ if cython.compiled:
     from cython.cimports.orbitmq.broker.send.plain import (  # type: ignore[import-not-found]
         Content,
         find_batch_id,
-        find_tags,
         measure_plain_batch,
     )
     from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]
@@ -68,6 +67,7 @@ if cython.compiled:
         FIXED_BYTES,
         PROPERTY_CRC_BYTES,
     )
+    from cython.cimports.orbitmq.protocol.records.tags import find_tags  # type: ignore[import-not-found]
     from cython.cimports.orbitmq.protocol.remoting.frames import (  # type: ignore[import-not-found]
         Frames,
         begin_frames,

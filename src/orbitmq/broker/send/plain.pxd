@@ -7,7 +7,6 @@ from orbitmq.protocol.buffers.bounded cimport (
     find_byte,
     find_end,
     is_alphanumeric,
-    is_ascii,
     is_literal,
     part_of,
     reader_over,
@@ -18,6 +17,7 @@ from orbitmq.protocol.buffers.bounded cimport (
 from orbitmq.protocol.buffers.text_hash cimport tag_hash
 from orbitmq.protocol.records.batch cimport BatchEntry, next_of_batch
 from orbitmq.protocol.records.record cimport has_property_crc
+from orbitmq.protocol.records.tags cimport find_tags
 
 
 cdef inline bint is_meaningful(Span entry) noexcept:
@@ -69,24 +69,6 @@ cdef inline bint find_batch_id(
                 return False
             unique_at[0] = at + 9
             unique_size[0] = entry.size - 9
-        at = stop + 1
-    return True
-
-
-cdef inline bint find_tags(Span properties, long long *tags_code) noexcept:
-    """Gives the tags code of properties; False for tags that are more than ASCII."""
-    cdef Py_ssize_t at = 0
-    cdef Py_ssize_t stop
-    cdef Span entry
-    tags_code[0] = 0
-    while at < properties.size:
-        stop = find_end(properties, 2, at)
-        entry = part_of(properties, at, stop - at)
-        if entry.size > 5 and starts_with(entry, b"TAGS\x01"):
-            entry = rest_of(entry, 5)
-            if not is_ascii(entry):
-                return False
-            tags_code[0] = tag_hash(entry)
         at = stop + 1
     return True
 

@@ -24,10 +24,10 @@ class Following:
             structures.queues,
             structures.extension,
             delays_ms(options.message_delay_level),
-            structures.arrivals.dirty,
+            structures.delete_queues,
         )
 
-    def append(self, physical_offset: int, data: bytes) -> None:
+    def append(self, physical_offset: int, data: bytes | memoryview) -> None:
         """See `MessageStore.append_raw`."""
         refused = self._acceptance.refusal()
         if refused:
@@ -35,17 +35,12 @@ class Following:
         structures = self._structures
         if structures.queue_writer.written:
             structures.queue_writer.trim_tails(TRIMMED_PER_CALL)
-        records = self.raw.append(physical_offset, data)
+        queues, newest = self._queues, structures.newest
+        queues.begin(structures.arrivals.dirty)
+        try:
+            self.raw.append(physical_offset, data, queues.follow)
+        finally:
+            newest.advance(queues.latest_ms)
+            newest.physical_offset = max(newest.physical_offset, queues.last_record)
         if failpoints.armed:
             failpoints.hit("commitlog.after_append")
-        if not records:
-            return
-        structures.newest.physical_offset = records[-1][0]
-        structures.newest.advance(records[-1][4])
-        self._queues.dirty = structures.arrivals.dirty
-        done = self._queues.follow(records)
-        while done < len(records):
-            # The topic was deleted at the master and made anew, and this is its first message there.
-            structures.delete_queues(records[done][6])
-            records = records[done:]
-            done = self._queues.follow(records)

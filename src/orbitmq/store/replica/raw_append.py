@@ -8,6 +8,8 @@ master's does: a blank record says so, and what stands behind it in the segment 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from typing import TypeAlias
 
 from orbitmq.protocol.records.message import BLANK_BYTES, INNER_BATCH
 from orbitmq.protocol.records.message_cy import FIXED_BYTES, ScannedRecord, scan_records
@@ -16,12 +18,19 @@ from orbitmq.store.errors import NotTheMasters
 from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.queue.consume_queue import BLANK_UNIT, UNIT, ConsumeQueue, QueueTable, due_time
 from orbitmq.store.queue.extension import ExtensionFiles
+from orbitmq.store.replica.follow_cy import end_of_plain, put_plain_units
 
 log = logging.getLogger(__name__)
 
 _BLANK_MAGIC = 0xCBD43194
 _MAGICS = (0xDAA320A7, 0xDAA320AB)
 _IN_NO_QUEUE = (0x4, 0xC)
+
+Stored: TypeAlias = Callable[[memoryview, int, int], None]
+"""(data, end, physical offset): told of whole records that are in the log, `data[:end]` at that offset."""
+
+SCANNED_RECORDS = 64
+"""Records that are not plain, and those behind them, are looked at so many at a time."""
 
 ROOM_WAIT_SECONDS = 1.0
 """A slave waits so long for the thread that reserves: refusing what the master sent ends the connection."""
@@ -34,6 +43,8 @@ class RawAppend:
         self._log = commit_log
         self._most = most_record_bytes
         self._partial = bytearray()
+        self._rest = memoryview(b"")
+        """Bytes that `append` has not looked at yet."""
         self._filler = 0
         """Bytes behind a blank record that are still to come."""
 
@@ -48,8 +59,8 @@ class RawAppend:
         # The blank record itself is in the log: the segment is full, whatever would still come of it.
         self._filler = 0
 
-    def append(self, physical_offset: int, data: bytes) -> list[ScannedRecord]:
-        """Writes what is whole by now into the log; gives the records. Raises NotTheMasters, OSError.
+    def append(self, physical_offset: int, data: bytes | memoryview, stored: Stored) -> None:
+        """Writes what is whole by now into the log, and tells `stored` of it. Raises NotTheMasters, OSError.
 
         Bytes that are already there are refused, as is a gap: both would be another log than the master's.
         """
@@ -59,17 +70,22 @@ class RawAppend:
                     f"bytes of the log from {physical_offset} on do not join a log that ends at {self.end}"
                 )
             self._begin_at(physical_offset)
-        found: list[ScannedRecord] = []
         if self._filler:
             skipped = min(self._filler, len(data))
             self._filler -= skipped
-            data = data[skipped:]
-        if not data:
-            return found
-        self._partial += data
-        while self._partial and self._take(found):
-            pass
-        return found
+            data = memoryview(data)[skipped:]
+        if self._partial:
+            self._partial += data
+            if len(self._partial) < max(BLANK_BYTES, int.from_bytes(self._partial[:4], "big")):
+                return
+            data = bytes(self._partial)
+        self._rest = memoryview(data)
+        try:
+            while self._rest and self._take(stored):
+                pass
+        finally:
+            self._partial = bytearray(self._rest)
+            self._rest = memoryview(b"")
 
     def _begin_at(self, physical_offset: int) -> None:
         size = self._log.segment_bytes
@@ -80,34 +96,38 @@ class RawAppend:
             )
         self._log.begin_at(physical_offset)
 
-    def _take(self, found: list[ScannedRecord]) -> bool:
+    def _take(self, stored: Stored) -> bool:
         """Moves the whole records of a segment from memory to the log; True if there may be more."""
-        buffer = self._partial
+        data = self._rest
         begin = self._log.max_physical
         left_in_segment = self._log.segment_bytes - begin % self._log.segment_bytes
-        end, blank = self._whole(buffer, begin, left_in_segment)
+        plain = end_of_plain(data, begin, left_in_segment, self._most)
+        end, blank = self._whole(data, plain, begin, left_in_segment)
         if end:
             segment = self._log.ensure_space(end, ROOM_WAIT_SECONDS)
-            scan = scan_records(buffer, 0, end, begin, False)
+            scan = scan_records(data, plain, end, begin, False)
             if scan.position != end:
                 raise self._foreign(begin + scan.position, scan.reason or "it is no record")
-            segment.view[segment.wrote : segment.wrote + end] = buffer[:end]
+            # Not through the map: a page that is touched there first costs more than all else.
+            segment.file.write(segment.wrote, data[:end])
             segment.wrote += end
-            found += scan.records
-            del buffer[:end]
+            self._rest = data[end:]
+            # Now, for what comes next may fail.
+            stored(data, end, begin)
         if blank:
             self._log.end_segment()
-            self._filler = max(0, blank - len(buffer))
-            del buffer[:blank]
+            self._filler = max(0, blank - len(self._rest))
+            self._rest = self._rest[blank:]
         return bool(end or blank)
 
-    def _whole(self, buffer: bytearray, begin: int, left_in_segment: int) -> tuple[int, int]:
-        """The end of the last whole record in memory; and the size of a blank record there, 0 without one."""
-        at = 0
-        length = len(buffer)
+    def _whole(self, data: memoryview, at: int, begin: int, left_in_segment: int) -> tuple[int, int]:
+        """The end of the last whole record in memory, looked for from a place on where one ends; and the size
+        of a blank record there, 0 without one.
+        """
+        length = len(data)
         while length - at >= BLANK_BYTES:
-            size = int.from_bytes(buffer[at : at + 4], "big", signed=True)
-            magic = int.from_bytes(buffer[at + 4 : at + 8], "big")
+            size = int.from_bytes(data[at : at + 4], "big", signed=True)
+            magic = int.from_bytes(data[at + 4 : at + 8], "big")
             if magic == _BLANK_MAGIC:
                 if size != left_in_segment - at:
                     if at:
@@ -150,23 +170,56 @@ class RawAppend:
 
 
 class QueueFollower:
-    """Makes units of records that were appended, as the master did."""
+    """Makes units of records that were appended, as the master did. `remove(topic)` deletes the queues of a
+    topic that the master has made anew.
+    """
 
     def __init__(
         self,
         table: QueueTable,
         extension: ExtensionFiles,
         delays_ms: tuple[int, ...],
-        dirty: list[ConsumeQueue],
+        remove: Callable[[str], object],
     ) -> None:
         self._table = table
         self._extension = extension
         self._delays = delays_ms
-        self.dirty = dirty
+        self._remove = remove
+        self._dirty: list[ConsumeQueue]
+        self.last_record = -1
+        """Physical offset of the last record that was followed since `begin`; -1 for none."""
+        self.latest_ms = 0
+        """The latest store time of one."""
 
-    def follow(self, records: list[ScannedRecord]) -> int:
+    def begin(self, dirty: list[ConsumeQueue]) -> None:
+        """Lists queues with something new in `dirty` from now on."""
+        self._dirty = dirty
+        self.last_record, self.latest_ms = -1, 0
+
+    def follow(self, data: memoryview, end: int, physical_offset: int) -> None:
+        """Gives the records in `data[:end]`, which is at a physical offset, their units."""
+        table = self._table
+        at = 0
+        while at < end:
+            at, last_record, latest_ms = put_plain_units(
+                data, at, end, physical_offset, table.by_topic, table.batch_topics, self._dirty
+            )
+            if at < end:
+                records = scan_records(data, at, end, physical_offset, False, False, SCANNED_RECORDS).records
+                done = self._follow(records)
+                while done < len(records):
+                    # The topic was deleted at the master and made anew, and this is its first message there.
+                    self._remove(records[done][6])
+                    records = records[done:]
+                    done = self._follow(records)
+                last_record, latest_ms = records[-1][0], max(record[4] for record in records)
+                at = last_record + records[-1][1] - physical_offset
+            self.last_record = last_record
+            self.latest_ms = max(self.latest_ms, latest_ms)
+
+    def _follow(self, records: list[ScannedRecord]) -> int:
         """Gives records their units; gives how many it did before a queue that the master has begun anew."""
-        table, dirty = self._table, self.dirty
+        table, dirty = self._table, self._dirty
         topic: str | None = None
         queue_id = -1
         queue: ConsumeQueue | None = None

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from orbitmq.store import MessageStore
+from orbitmq.store import MessageStore, PutStatus, failpoints
 from orbitmq.store.errors import NotTheMasters
 from tests.kit.store import NOW, SEGMENT, bodies, filled, message, opened
 
@@ -39,12 +41,13 @@ def over_segments(store: MessageStore, count: int = 60) -> None:
         store.append(message(n, body=bytes(sizes.randrange(10, 6000)), queue_id=n % 3), NOW + n)
 
 
-def same(slave: MessageStore, master: MessageStore) -> None:
+def same(slave: MessageStore, master: MessageStore, topic: str = "T") -> None:
     assert (slave.max_physical, stream(slave)) == (master.max_physical, stream(master))
-    for queue_id in master.queue_ids("T"):
-        end = master.max_offset("T", queue_id)
-        assert slave.max_offset("T", queue_id) == end
-        assert slave.units("T", queue_id, 0, end) == master.units("T", queue_id, 0, end)
+    assert slave.queue_ids(topic) == master.queue_ids(topic)
+    for queue_id in master.queue_ids(topic):
+        end = master.max_offset(topic, queue_id)
+        assert slave.max_offset(topic, queue_id) == end
+        assert slave.units(topic, queue_id, 0, end) == master.units(topic, queue_id, 0, end)
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -167,8 +170,56 @@ def test_sound_records_before_a_foreign_one_are_kept(tmp_path: Path) -> None:
     filled(master, 2)
     with pytest.raises(NotTheMasters):
         slave.append_raw(0, stream(master) + b"\xff" * 100)
-    assert bodies(slave) == []  # no unit without its record, no record without its unit
-    assert slave.max_physical in (0, master.max_physical)
+    same(slave, master)
+
+
+def test_records_before_the_disk_was_full_are_in_their_queues(tmp_path: Path) -> None:
+    master, slave = opened(tmp_path / "m"), opened(tmp_path / "s")
+    over_segments(master)
+    data = stream(master)
+
+    def no_room() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with (
+        failpoints.armed_point("commitlog.create", no_room),
+        pytest.raises(OSError, match="No space"),
+    ):
+        slave.append_raw(0, data)
+    assert slave.max_physical == SEGMENT
+    slave.drop_partial_record()
+    slave.append_raw(SEGMENT, data[SEGMENT:])
+    same(slave, master)
+
+
+@pytest.mark.parametrize("extended", [False, True])
+def test_messages_of_every_kind_get_the_units_that_their_master_gave(tmp_path: Path, extended: bool) -> None:
+    """Some in no queue, some with units by a rule of their own, some with texts that are more than ASCII."""
+    kinds: tuple[dict[str, Any], ...] = (
+        {},
+        {"tag": "red"},
+        {"tag": "rød"},
+        {"topic": "Tømmer"},
+        {"topic": "SCHEDULE_TOPIC_XXXX", "properties": b"DELAY\x013\x02"},
+        {"properties": b"TAGS\x01\x02"},
+        {"properties": b"TAGS\x01a\x02TAGS\x01b"},
+        {"properties": b"\xff\xfe\x01x"},
+        {"sys_flag": 0x4},
+        {"sys_flag": 0x8},
+        {"sys_flag": 0xC},
+        {"born_host": bytes(20), "store_host": bytes(20)},
+    )
+    chance = random.Random(7)
+    master, slave = (opened(tmp_path / name, enable_consume_queue_ext=extended) for name in "ms")
+    for n in range(400):
+        sent = message(n, queue_id=n % 3, **chance.choice(kinds))
+        assert master.append(sent, NOW + n).status is PutStatus.PUT_OK
+    feed(slave, stream(master), 0, list(range(0, master.max_physical, 5000)))
+    assert sorted(slave.topics()) == sorted(master.topics())
+    for topic in master.topics():
+        same(slave, master, topic)
+    assert slave.last_record == master.last_record
+    assert slave.last_timestamp_ms == master.last_timestamp_ms == NOW + 399
 
 
 @pytest.mark.parametrize("queue_offset", [-1, 1 << 62])
