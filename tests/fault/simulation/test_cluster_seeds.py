@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ import pytest
 
 from orbitmq.testing.simulation.cluster import Outcome, run
 from orbitmq.testing.simulation.cluster_faults import FAULTS
+from orbitmq.testing.simulation.loop import VirtualLoop
 
 KILLS = {"kill": FAULTS["kill"]}
 
@@ -77,6 +79,19 @@ def test_a_seed_repeats_its_run_exactly() -> None:
     first = traces("100, 103", 1)
     assert first == traces("100, 103", 2)
     assert len(first.splitlines()) > 50
+
+
+def test_a_timer_goes_off_at_its_time_and_not_before() -> None:
+    """A wait for the rest of a moment that never passed went on for ever."""
+    loop = VirtualLoop(random.Random(0))
+    due = [loop.time() + 1, loop.time() + 1 + 4e-7]
+    went_off: list[float] = []
+    for at in due:
+        loop.call_at(at, lambda: went_off.append(loop.time()))
+    loop.call_at(due[-1] + 1, loop.stop)
+    loop.run_forever()
+    loop.close()
+    assert all(moment >= at for at, moment in zip(due, went_off, strict=True))
 
 
 def test_event_loops_of_other_threads_go_on_by_the_real_clock() -> None:

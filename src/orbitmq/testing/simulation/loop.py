@@ -137,7 +137,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 self.now_seconds = max(self.now_seconds, timers[0][0])
             until = self.now_seconds + RESOLUTION_SECONDS
             while timers and timers[0][0] < until:
-                ready.append(heapq.heappop(timers)[2])
+                when, _, handle = heapq.heappop(timers)
+                # Or else whoever waits for a moment, and finds that it has not come, waits for ever.
+                self.now_seconds = max(self.now_seconds, when)
+                ready.append(handle)
             for _ in range(len(ready)):
                 self._run_handle(ready.popleft())
             if self.after_step is not None:
