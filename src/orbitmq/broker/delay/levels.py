@@ -41,6 +41,10 @@ BATCH_BYTES = 1 << 20
 UPDATES_PER_VERSION = 200
 LATE_MS = 60_000
 """By how much deliveries may have been late at the end of a log that was cut."""
+CLOCKS_DIFFER_MS = 60_000
+"""By how much the clocks of masters that follow one another differ without anybody having set one. What the
+last one stored a moment ago is no older than that, and waits: two hours of delay would end at once.
+"""
 
 
 class DelayLevels:
@@ -270,14 +274,14 @@ class DelayDelivery:
         """True if a message's time has come.
 
         A time further away than the level's delay was promised while the level had another one, and holds;
-        unless the message says it was stored later than now: then the machine's clock was set back, and the
-        time means nothing.
+        unless the message says it was stored much later than now: then the machine's clock was set back, and
+        the time means nothing.
         """
         if due_ms <= now:
             return True
         if due_ms <= now + self.levels.delay_ms.get(level, 0):
             return False
-        return self._store.store_time(SCHEDULE_TOPIC, level - 1, position) > now
+        return self._store.store_time(SCHEDULE_TOPIC, level - 1, position) > now + CLOCKS_DIFFER_MS
 
     def _deliver_level(self, level: int, now: int, limit: int) -> tuple[int, bool]:
         """Delivers of one level; how many, and whether the store took all that were tried."""

@@ -116,6 +116,15 @@ def test_a_time_of_a_clock_that_was_set_back_is_due_at_once() -> None:
     assert world.delivered() == 1
 
 
+def test_a_message_waits_though_the_clock_of_the_new_master_is_a_little_behind() -> None:
+    world = World("1s 2h")
+    world.store.append(waiting(world.levels, 2, now=NOW + 100), NOW + 100)
+    world.delay.deliver_due(NOW + 50)
+    assert world.delivered() == 0
+    world.delay.deliver_due(NOW + 100 + 7_200_000)
+    assert world.delivered() == 1
+
+
 def with_levels(world: World, levels: str) -> None:
     """A restart with other levels."""
     world.store.durable_offset = world.store.end
