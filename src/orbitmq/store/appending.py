@@ -45,6 +45,7 @@ class Appending:
         self._acceptance = acceptance
         self._delays = delays_ms(options.message_delay_level)
         self._limits = Limits(options.enabled_append_prop_crc)
+        self._set_limits()
         self._writer = LogWriter(self._queues.by_topic)
         self._disk_full = ""
 
@@ -60,12 +61,15 @@ class Appending:
             return results
         if self._queue_writer.written:
             self._queue_writer.trim_tails(TRIMMED_PER_CALL)
-        store_timestamp = self._newest.advance(now_ms)
-        self._set_limits()
+        newest = self._newest
+        if now_ms > newest.timestamp_ms:
+            newest.timestamp_ms = now_ms
+        if self._options.max_message_size != self._limits.max_body_bytes:
+            self._set_limits()
         index = 0
         segment = self._log.segments[-1]
         while True:
-            index, needed = self._append_to(segment, messages, index, store_timestamp, results)
+            index, needed = self._append_to(segment, messages, index, newest.timestamp_ms, results)
             if not needed:
                 break
             try:
@@ -184,13 +188,16 @@ class Appending:
             return None
         if self._queue_writer.written:
             self._queue_writer.trim_tails(TRIMMED_PER_CALL)
+        newest = self._newest
+        if now_ms > newest.timestamp_ms:
+            newest.timestamp_ms = now_ms
         segment = self._log.segments[-1]
         writer = self._writer
         writer.view = segment.view
         writer.position = segment.wrote
         writer.limit = segment.reserved
         writer.segment_start = segment.start
-        writer.store_timestamp = self._newest.advance(now_ms)
+        writer.store_timestamp = newest.timestamp_ms
         writer.dirty = self._arrivals.dirty
         writer.property_crc = self._options.enabled_append_prop_crc
         most = self._options.max_message_size

@@ -110,10 +110,8 @@ def plain_units(
     end: cython.longlong = 0
     begin: cython.longlong
     size: cython.Py_ssize_t
-    crc: cython.uint
     record: Record
     timer: Timer
-    stored_ms: cython.longlong
     due_ms: cython.longlong
     written_ms: cython.longlong
     slot_ms: cython.longlong
@@ -143,24 +141,12 @@ def plain_units(
             if size < 91 or begin + size > position or position - begin > NEAR_BYTES:
                 break
             whole = part_of(log, begin, size)
-            if (
-                i64_of(whole, 28) != physical_offset
-                or not parse_record(whole, cython.address(record))
-                or not is_same(record.topic, span_of(_TOPIC))
+            if i64_of(whole, 28) != physical_offset or not _parse_timer_message(
+                whole, with_crc, cython.address(record), cython.address(timer)
             ):
                 break
-            stored_ms = i64_of(whole, record.store_time)
-            if not parse_timer(cython.address(record), stored_ms, cython.address(timer)):
-                break
-            crc = body_crc(record.body, _CRC, crc32)
-            if crc != cython.cast(cython.uint, i32_of(whole, 8)):
-                break
-            if with_crc and not property_crc_holds(whole, _CRC, crc32):
-                break
-            due_ms = timer.asked_ms
-            if not timer.out_ms < due_ms <= timer.out_ms + max(precision_ms, 1000):
-                due_ms = timer.out_ms + precision_ms
-            written_ms = min(stored_ms, now)
+            due_ms = _due_ms(cython.address(timer), precision_ms)
+            written_ms = min(i64_of(whole, record.store_time), now)
             written_ms -= written_ms % precision_ms
             slot_ms = due_ms - 1 - (due_ms - 1) % precision_ms
             if (
@@ -178,15 +164,9 @@ def plain_units(
                 known_ms = slot_ms
             topic = text_of(timer.topic)
             topics[topic] = topics.get(topic, 0) + 1
-            put_u32(cython.address(unit), 52)
-            put_u64(cython.address(unit), cython.cast(cython.longlong, slot[1]))
-            put_u32(cython.address(unit), 1)
-            put_u64(cython.address(unit), written_ms)
-            put_u32(cython.address(unit), cython.cast(cython.uint, slot_ms - written_ms))
-            put_u64(cython.address(unit), physical_offset)
-            put_u32(cython.address(unit), cython.cast(cython.uint, size))
-            put_u32(cython.address(unit), cython.cast(cython.uint, tag_hash(timer.topic)))
-            put_u64(cython.address(unit), due_ms)
+            _put_unit(
+                cython.address(unit), slot[1], written_ms, slot_ms, physical_offset, size, timer.topic, due_ms
+            )
             end = physical_offset + size
             slot[1] = first_position + made * 52
             if slot[0] == _NO_UNIT:
@@ -198,3 +178,50 @@ def plain_units(
     if not made:
         return None
     return Plain(bytes(units[: made * 52]), slots, topics, end)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(-1)
+def _parse_timer_message(
+    whole: Span, with_crc: cython.bint, record: cython.pointer[Record], timer: cython.pointer[Timer]
+) -> cython.int:
+    """1 if a record is a sound timer message of the usual form, and 0 if it is not. Compiled only."""
+    if not parse_record(whole, record) or not is_same(record.topic, span_of(_TOPIC)):
+        return 0
+    if not parse_timer(record, i64_of(whole, record.store_time), timer):
+        return 0
+    crc: cython.uint = body_crc(record.body, _CRC, crc32)
+    if crc != cython.cast(cython.uint, i32_of(whole, 8)):
+        return 0
+    return 1 if not with_crc or property_crc_holds(whole, _CRC, crc32) else 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _due_ms(timer: cython.pointer[Timer], precision_ms: cython.longlong) -> cython.longlong:
+    """When a message is due: as it asks, where its slot agrees with that. Compiled only."""
+    if timer.out_ms < timer.asked_ms <= timer.out_ms + max(precision_ms, 1000):
+        return timer.asked_ms
+    return timer.out_ms + precision_ms
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _put_unit(
+    out: cython.pointer[Writer], previous: cython.longlong, written_ms: cython.longlong,
+    slot_ms: cython.longlong, physical_offset: cython.longlong, size: cython.Py_ssize_t, topic: Span,
+    due_ms: cython.longlong,
+) -> cython.void:  # fmt: skip
+    """Writes a unit of the timer log, as `store.timer.log` shows it. Compiled only."""
+    put_u32(out, 52)
+    put_u64(out, previous)
+    put_u32(out, 1)
+    put_u64(out, written_ms)
+    put_u32(out, cython.cast(cython.uint, slot_ms - written_ms))
+    put_u64(out, physical_offset)
+    put_u32(out, cython.cast(cython.uint, size))
+    put_u32(out, cython.cast(cython.uint, tag_hash(topic)))
+    put_u64(out, due_ms)

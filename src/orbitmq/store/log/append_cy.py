@@ -169,40 +169,31 @@ def _append_message(
     queue_offset: cython.longlong = queue.max_offset if in_queue else 0
     try:
         size = encode_record(
-            out,
-            position,
-            message.queue_id,
-            message.flag,
-            queue_offset,
-            physical_offset,
-            message.sys_flag,
-            message.born_timestamp,
-            message.born_host,
-            store_timestamp,
-            message.store_host,
-            message.reconsume_times,
-            message.prepared_transaction_offset,
-            body,
-            queue.topic_bytes,
-            properties,
-            None,
-            limits.append_property_crc,
-        )
+            out, position, message.queue_id, message.flag, queue_offset, physical_offset, message.sys_flag,
+            message.born_timestamp, message.born_host, store_timestamp, message.store_host,
+            message.reconsume_times, message.prepared_transaction_offset, body, queue.topic_bytes, properties,
+            None, limits.append_property_crc,
+        )  # fmt: skip
     except RecordTooLarge:
         return _refuse(results, _PROPERTIES_SIZE_EXCEEDED)
     except (OverflowError, ValueError, TypeError):
         return _refuse(results, _ILLEGAL)
     if in_queue:
-        code = message.tags_code
-        if code is None and queue.code_is_special:
-            code = special_code(message, store_timestamp)
-        elif code is None:
-            code = tags_code(properties)
-        _add_unit(queue, physical_offset, size, code)
+        _add_unit(queue, physical_offset, size, _unit_code(message, queue, store_timestamp, special_code))
         queue.max_offset = queue_offset + 1
         _list_as_dirty(queue, dirty)
     results.append(Appended(_OK, physical_offset, size, queue_offset, store_timestamp))
     return size
+
+
+@cython.cfunc
+@cython.inline
+def _unit_code(message: Any, queue: Any, store_timestamp: cython.longlong, special_code: Any) -> Any:
+    """The tags code in the unit of a message."""
+    code = message.tags_code
+    if code is not None:
+        return code
+    return special_code(message, store_timestamp) if queue.code_is_special else tags_code(message.properties)
 
 
 @cython.cfunc
