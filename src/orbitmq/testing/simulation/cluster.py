@@ -46,6 +46,7 @@ WHOLE_SECONDS = 200
 CLOCK_RATE = 0.01
 """Clocks run faster or slower by so much at most."""
 JUMP_MS = 3_600_000
+AGAIN_SECONDS = 1.0
 
 SETTINGS: dict[str, object] = {
     **DEFAULTS,
@@ -397,10 +398,13 @@ class Cluster:
             await on_node(node, lambda: self.loop.create_task(self._begin(machine)))
         except Exception as error:
             if machine.life == life and not node.is_dead:
-                if not getattr(getattr(machine, "disk", None), "is_full", False):
-                    self.break_("stuck", f"{machine.name} does not start: {error!r}")
+                is_full = getattr(getattr(machine, "disk", None), "is_full", False)
                 self.kill(machine)
-            return
+                if not is_full:
+                    self.break_("stuck", f"{machine.name} does not start: {error!r}")
+                    return
+                await asyncio.sleep(AGAIN_SECONDS)  # somebody makes room, and starts it anew
+                await self.start(machine)
 
     async def _begin(self, machine: Machine) -> None:
         if isinstance(machine, NamesrvMachine):
