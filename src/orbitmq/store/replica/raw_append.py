@@ -27,7 +27,7 @@ _MAGICS = (0xDAA320A7, 0xDAA320AB)
 _IN_NO_QUEUE = (0x4, 0xC)
 
 Stored: TypeAlias = Callable[[memoryview, int, int], None]
-"""(data, end, physical offset): told of whole records that are in the log, `data[:end]` at that offset."""
+"""(data, end, physical offset): called with records that are in the log, `data[:end]` at that offset."""
 
 SCANNED_RECORDS = 64
 """Records that are not plain, and those behind them, are looked at so many at a time."""
@@ -60,7 +60,7 @@ class RawAppend:
         self._filler = 0
 
     def append(self, physical_offset: int, data: bytes | memoryview, stored: Stored) -> None:
-        """Writes what is whole by now into the log, and tells `stored` of it. Raises NotTheMasters, OSError.
+        """Writes what is whole by now into the log, and calls `stored`. Raises NotTheMasters, OSError.
 
         Bytes that are already there are refused, as is a gap: both would be another log than the master's.
         """
