@@ -14,8 +14,8 @@ from pathlib import Path
 
 import click
 
+from orbitmq.protocol.records.encoding_cy import encode_record
 from orbitmq.protocol.records.ids import pack_host
-from orbitmq.protocol.records.message_cy import encode_record
 from orbitmq.spark.offline.options import OfflineOptions
 from orbitmq.spark.offline.planning import plan
 from orbitmq.spark.offline.reader import read_work

@@ -22,8 +22,9 @@ import pytest
 from orbitmq.handling.call import Durable, Outcome, Saved, Wait, Warm
 from orbitmq.protocol.errors import Malformed, Refused
 from orbitmq.protocol.names import HALF_TOPIC
+from orbitmq.protocol.records.batch_cy import encode_batch
 from orbitmq.protocol.records.message import StoredMessage
-from orbitmq.protocol.records.message_cy import decode_record, encode_batch
+from orbitmq.protocol.records.message_cy import decode_record
 from orbitmq.protocol.requests.offset import UpdateConsumerOffset
 from orbitmq.protocol.requests.pop import AckMessage, PopMessage, PopReply
 from orbitmq.protocol.requests.send import ConsumerSendMsgBack, SendBatchMessage, SendMessageV2, SendReply

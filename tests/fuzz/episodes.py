@@ -22,17 +22,12 @@ from orbitmq.protocol.handles.pop import PopHandle
 from orbitmq.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from orbitmq.protocol.records.batch_cy import encode_batch, measure_batch, split_batch
 from orbitmq.protocol.records.compression import CompressionError
+from orbitmq.protocol.records.encoding_cy import encode_batch_records
 from orbitmq.protocol.records.inner_batch import plain_messages
 from orbitmq.protocol.records.message import BadRecord, RecordTooLarge
-from orbitmq.protocol.records.message_cy import (
-    decode_record,
-    decode_records,
-    encode_batch_records,
-    joined_record,
-    scan_records,
-    split_records,
-)
+from orbitmq.protocol.records.message_cy import decode_record, decode_records, joined_record, split_records
 from orbitmq.protocol.records.queue_units import UNIT
+from orbitmq.protocol.records.scanning_cy import scan_records
 from orbitmq.protocol.remoting.command import FLAG_ONEWAY, Command
 from orbitmq.protocol.remoting.frame import MAX_FRAME_BYTES, FrameSplitter
 from orbitmq.protocol.remoting.header_cy import decode_frames

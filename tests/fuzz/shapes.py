@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from random import Random
 
-from orbitmq.protocol.records.message_cy import encode_record
+from orbitmq.protocol.records.encoding_cy import encode_record
 from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.remoting.frame import encode_command
 

@@ -40,20 +40,14 @@ from orbitmq.protocol.errors import Malformed, MalformedFrame, MalformedJson, Re
 from orbitmq.protocol.handles.pop import PopHandle
 from orbitmq.protocol.handles.recall import RecallHandle
 from orbitmq.protocol.records import ids
-from orbitmq.protocol.records.batch_cy import encode_batch
+from orbitmq.protocol.records.batch_cy import encode_batch, split_batch
 from orbitmq.protocol.records.compression import CompressionError, deflate, inflate
 from orbitmq.protocol.records.message import BadRecord
-from orbitmq.protocol.records.message_cy import (
-    Stop,
-    decode_record,
-    decode_records,
-    locate_records,
-    read_header,
-    scan_records,
-    split_batch,
-)
+from orbitmq.protocol.records.message_cy import decode_record, decode_records, read_header
 from orbitmq.protocol.records.properties import decode_properties, encode_properties, find_property
 from orbitmq.protocol.records.properties_cy import index_hashes, index_keys, tags_code
+from orbitmq.protocol.records.scanning_cy import locate_records, scan_records
+from orbitmq.protocol.records.scans import Stop
 from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.remoting.frame import MAX_FRAME_BYTES, FrameSplitter, encode_command
 from orbitmq.protocol.remoting.header_cy import decode_frames

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from orbitmq.client.core.message import ReceivedMessage
 from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.records.encoding_cy import encode_record, record_size
 from orbitmq.protocol.records.ids import pack_host
 from orbitmq.protocol.records.message import StoredMessage
-from orbitmq.protocol.records.message_cy import encode_record, record_size
 from orbitmq.protocol.records.properties import encode_properties
 
 QUEUE = MessageQueue("T", "broker-a", 0)

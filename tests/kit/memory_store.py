@@ -6,8 +6,9 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from orbitmq.protocol.records.encoding_cy import encode_record
 from orbitmq.protocol.records.message import BadRecord, StoredMessage
-from orbitmq.protocol.records.message_cy import decode_record, encode_record
+from orbitmq.protocol.records.message_cy import decode_record
 from orbitmq.protocol.records.properties import tags_code
 from orbitmq.store import Appended, PendingMessage, PutStatus, QueryResult
 

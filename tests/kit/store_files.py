@@ -7,9 +7,10 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from orbitmq.protocol.records.encoding_cy import encode_record
 from orbitmq.protocol.records.hashing import java_hash
 from orbitmq.protocol.records.ids import pack_host
-from orbitmq.protocol.records.message_cy import encode_blank, encode_record
+from orbitmq.protocol.records.plain import encode_blank
 from orbitmq.protocol.records.queue_units import pack_unit
 
 HOST = pack_host("127.0.0.1", 10911)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from orbitmq.protocol.records.message_cy import encode_record, record_size
+from orbitmq.protocol.records.encoding_cy import encode_record, record_size
 
 INT16 = st.integers(-(1 << 15), (1 << 15) - 1)
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)

@@ -11,20 +11,16 @@ from hypothesis import strategies as st
 
 from orbitmq.protocol.errors import Malformed
 from orbitmq.protocol.records import ids
+from orbitmq.protocol.records.batch_cy import encode_batch, split_batch
 from orbitmq.protocol.records.compression import CompressionError, deflate, inflate
+from orbitmq.protocol.records.encoding_cy import encode_record
 from orbitmq.protocol.records.inner_batch import plain_messages
 from orbitmq.protocol.records.message import BadRecord, RecordTooLarge
 from orbitmq.protocol.records.message_cy import (
-    Stop,
     decode_record,
     decode_records,
-    encode_batch,
-    encode_record,
     joined_record,
-    locate_records,
     read_header,
-    scan_records,
-    split_batch,
     split_records,
 )
 from orbitmq.protocol.records.properties import (
@@ -36,6 +32,8 @@ from orbitmq.protocol.records.properties import (
     index_keys,
     tags_code,
 )
+from orbitmq.protocol.records.scanning_cy import locate_records, scan_records
+from orbitmq.protocol.records.scans import Stop
 from tests.property.strategies import PROPERTY_BYTES, RECORDS
 from tests.wire.vector_files import load
 

@@ -8,24 +8,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from orbitmq.protocol.records import ids
+from orbitmq.protocol.records.batch_cy import encode_batch, split_batch
+from orbitmq.protocol.records.checksums_cy import crc32
 from orbitmq.protocol.records.compression import InflatedTooLarge, deflate, inflate
+from orbitmq.protocol.records.encoding_cy import encode_record, record_size
 from orbitmq.protocol.records.hashing import index_hash, java_hash
 from orbitmq.protocol.records.message_cy import (
-    Stop,
-    crc32,
     decode_record,
     decode_records,
-    encode_batch,
-    encode_blank,
-    encode_record,
     joined_record,
-    locate_records,
     read_header,
-    record_size,
-    scan_records,
-    split_batch,
     split_records,
 )
+from orbitmq.protocol.records.plain import encode_blank
 from orbitmq.protocol.records.properties import (
     decode_properties,
     encode_properties,
@@ -35,6 +30,8 @@ from orbitmq.protocol.records.properties import (
     tags_code,
 )
 from orbitmq.protocol.records.queue_units import pack_unit, unpack_unit
+from orbitmq.protocol.records.scanning_cy import locate_records, scan_records
+from orbitmq.protocol.records.scans import Stop
 from tests.property.strategies import (
     HOSTS,
     INT32,

@@ -10,7 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from orbitmq.protocol.records.message_cy import decode_records, encode_batch
+from orbitmq.protocol.records.batch_cy import encode_batch
+from orbitmq.protocol.records.message_cy import decode_records
 from orbitmq.store import GetStatus, MessageStore, PendingMessage, PutStatus
 from tests.kit.store import NOW, crash, message, opened, query
 

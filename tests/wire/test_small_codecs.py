@@ -7,14 +7,11 @@ from typing import Any
 import pytest
 
 from orbitmq.protocol.records import ids
+from orbitmq.protocol.records.batch_cy import encode_batch, split_batch
+from orbitmq.protocol.records.checksums_cy import crc32
 from orbitmq.protocol.records.compression import InflatedTooLarge, deflate, inflate
 from orbitmq.protocol.records.hashing import index_hash, java_hash
-from orbitmq.protocol.records.message_cy import (
-    crc32,
-    decode_records,
-    encode_batch,
-    split_batch,
-)
+from orbitmq.protocol.records.message_cy import decode_records
 from orbitmq.protocol.records.properties import decode_properties, encode_properties, find_property, tags_code
 from orbitmq.protocol.records.queue_units import UNIT_BYTES, pack_unit, unpack_unit
 from tests.wire.vector_files import load

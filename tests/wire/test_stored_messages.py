@@ -7,24 +7,18 @@ from typing import Any
 
 import pytest
 
+from orbitmq.protocol.records.batch_cy import encode_batch, split_batch
+from orbitmq.protocol.records.checksums_cy import crc32
 from orbitmq.protocol.records.compression import deflate, inflate
+from orbitmq.protocol.records.encoding_cy import encode_record, record_size
 from orbitmq.protocol.records.hashing import java_hash
 from orbitmq.protocol.records.ids import host_text, offset_message_id, pack_host
 from orbitmq.protocol.records.inner_batch import plain_messages
 from orbitmq.protocol.records.message import StoredMessage
-from orbitmq.protocol.records.message_cy import (
-    Stop,
-    crc32,
-    decode_record,
-    decode_records,
-    encode_batch,
-    encode_record,
-    read_header,
-    record_size,
-    scan_records,
-    split_batch,
-)
+from orbitmq.protocol.records.message_cy import decode_record, decode_records, read_header
 from orbitmq.protocol.records.properties import decode_properties, encode_properties, tags_code
+from orbitmq.protocol.records.scanning_cy import scan_records
+from orbitmq.protocol.records.scans import Stop
 from tests.wire.vector_files import load
 
 RECORDS: list[dict[str, Any]] = load("store_messages")["records"]

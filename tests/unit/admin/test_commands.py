@@ -24,8 +24,8 @@ from orbitmq.protocol.bodies.route import BrokerData, ClusterInfo, KVTable, Queu
 from orbitmq.protocol.bodies.stats import BrokerStatsData, BrokerStatsItem, ConsumeStats, OffsetWrapper
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
+from orbitmq.protocol.records.encoding_cy import encode_record
 from orbitmq.protocol.records.ids import MalformedId, pack_host
-from orbitmq.protocol.records.message_cy import encode_record
 from orbitmq.protocol.requests.admin import (
     BrokerConfigReply,
     BrokerStatsReply,

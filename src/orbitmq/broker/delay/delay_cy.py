@@ -21,7 +21,7 @@ try:
 except ModuleNotFoundError:
     from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
 
-from orbitmq.protocol.records.message_cy import CRC_TABLES, crc32
+from orbitmq.protocol.records.checksums_cy import CRC_TABLES, crc32
 from orbitmq.store.log.log_writer import NEAR_BYTES
 
 if cython.compiled:

@@ -23,8 +23,8 @@ from orbitmq.protocol.bodies.offset import ActedFor, DelayOffsetSerializeWrapper
 from orbitmq.protocol.bodies.version import DataVersion
 from orbitmq.protocol.delay_levels import DEFAULT_DELAY_LEVELS, delays_ms
 from orbitmq.protocol.names import SCHEDULE_TOPIC
+from orbitmq.protocol.records.checksums_cy import crc32
 from orbitmq.protocol.records.message import PROPERTY_CRC_NAME, StoredMessage
-from orbitmq.protocol.records.message_cy import crc32
 from orbitmq.protocol.records.properties import find_property
 from orbitmq.protocol.schema.json_body import require_member
 from orbitmq.store import Appended, PendingMessage, PutStatus

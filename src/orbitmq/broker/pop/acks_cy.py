@@ -20,7 +20,7 @@ try:
 except ModuleNotFoundError:
     from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
 
-from orbitmq.protocol.records.message_cy import CRC_TABLES, crc32
+from orbitmq.protocol.records.checksums_cy import CRC_TABLES, crc32
 from orbitmq.protocol.records.properties_cy import tags_code
 from orbitmq.protocol.remoting.header_cy import encode_success
 

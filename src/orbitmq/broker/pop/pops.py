@@ -28,7 +28,8 @@ from orbitmq.protocol.handles.pop import (
     topic_type,
 )
 from orbitmq.protocol.names import CRC32, POP_CK, RETRY_PREFIX
-from orbitmq.protocol.records.message_cy import decode_record, encode_record, record_size
+from orbitmq.protocol.records.encoding_cy import encode_record, record_size
+from orbitmq.protocol.records.message_cy import decode_record
 from orbitmq.protocol.records.properties import decode_properties, encode_properties
 from orbitmq.store import GetResult, GetStatus, MessageStore, PutStatus
 from orbitmq.store.log.messages import Cold

@@ -19,7 +19,7 @@ try:
 except ModuleNotFoundError:
     from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
 
-from orbitmq.protocol.records.message_cy import CRC_TABLES, crc32
+from orbitmq.protocol.records.checksums_cy import CRC_TABLES, crc32
 
 if cython.compiled:
     from cython.cimports.cpython.buffer import PyBuffer_Release  # type: ignore[import-not-found]

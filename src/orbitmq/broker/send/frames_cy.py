@@ -34,7 +34,7 @@ except ModuleNotFoundError:
 
 from orbitmq.broker.transaction.events import EndedHalf, StoredHalf
 from orbitmq.protocol.names import HALF_TOPIC, SCHEDULE_TOPIC
-from orbitmq.protocol.records.message_cy import CRC_TABLES, crc32
+from orbitmq.protocol.records.checksums_cy import CRC_TABLES, crc32
 from orbitmq.protocol.remoting.header_cy import encode_success
 
 if cython.compiled:

@@ -17,8 +17,8 @@ from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.codes import PERM_WRITE, ResponseCode
 from orbitmq.protocol.errors import Malformed, Refused
 from orbitmq.protocol.names import HALF_TOPIC, MAX_TOPIC_CHARACTERS, NO_SEND_TOPICS, RETRY_PREFIX, dlq_topic
+from orbitmq.protocol.records.batch_cy import measure_batch
 from orbitmq.protocol.records.message import TRANSACTION_MASK
-from orbitmq.protocol.records.message_cy import measure_batch
 from orbitmq.protocol.records.properties import BadProperty, decode_properties, encode_properties
 from orbitmq.protocol.requests.send import SendBatchMessage
 from orbitmq.store import PendingMessage

@@ -26,7 +26,7 @@ except ModuleNotFoundError:
 
 from orbitmq.broker.transaction.events import EndedHalf
 from orbitmq.protocol.names import OP_HALF_TOPIC
-from orbitmq.protocol.records.message_cy import CRC_TABLES, crc32
+from orbitmq.protocol.records.checksums_cy import CRC_TABLES, crc32
 from orbitmq.store.log.log_writer import HOT_BYTES
 
 if cython.compiled:

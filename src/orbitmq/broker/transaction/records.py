@@ -32,9 +32,10 @@ from orbitmq.protocol.names import (
     UNIQ_KEY,
     WAIT,
 )
+from orbitmq.protocol.records.encoding_cy import encode_record
 from orbitmq.protocol.records.ids import offset_message_id
 from orbitmq.protocol.records.message import TRANSACTION_COMMIT, TRANSACTION_MASK, BadRecord, StoredMessage
-from orbitmq.protocol.records.message_cy import decode_record, encode_record
+from orbitmq.protocol.records.message_cy import decode_record
 from orbitmq.protocol.records.properties import decode_properties, encode_properties
 from orbitmq.protocol.requests.transaction import CheckTransactionState
 from orbitmq.store import PendingMessage

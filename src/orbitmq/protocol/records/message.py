@@ -17,9 +17,9 @@ MAGIC_BLANK = -875286124
 """0xCBD43194: the rest of the segment is empty."""
 
 BLANK_BYTES = 8
+"""Size of a blank record's two words; an append always leaves room for them."""
 FIXED_BYTES = 91
 """Size of a v1 record with IPv4 hosts and without body, topic and properties."""
-"""Size of a blank record's two words; an append always leaves room for them."""
 
 COMPRESSED = 0x1
 MULTI_TAGS = 0x2

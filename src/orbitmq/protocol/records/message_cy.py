@@ -25,20 +25,8 @@ except ModuleNotFoundError:
     from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
 
 from orbitmq.protocol.records import plain
-from orbitmq.protocol.records.batch_cy import encode_batch, measure_batch, split_batch
-from orbitmq.protocol.records.checksums_cy import CRC_TABLES, crc32, property_crc_holds
-from orbitmq.protocol.records.encoding_cy import encode_batch_records, encode_record, record_size
-from orbitmq.protocol.records.message import (
-    BLANK_BYTES,
-    FIXED_BYTES,
-    BadRecord,
-    RecordTooLarge,
-    StoredMessage,
-)
-from orbitmq.protocol.records.plain import encode_blank
-from orbitmq.protocol.records.properties_cy import find_property, tags_code
-from orbitmq.protocol.records.scanning_cy import locate_records, scan_records
-from orbitmq.protocol.records.scans import PARTS_PER_RECORD, Located, Scan, ScannedRecord, Stop
+from orbitmq.protocol.records.checksums_cy import crc32, property_crc_holds
+from orbitmq.protocol.records.message import BLANK_BYTES, FIXED_BYTES, BadRecord, StoredMessage
 
 if cython.compiled:
     from cython.cimports.cpython.buffer import (  # type: ignore[import-not-found]
@@ -70,36 +58,6 @@ if cython.compiled:
         properties_of_record,
         topic_of,
     )
-
-__all__ = [
-    "CRC_TABLES",
-    "FIXED_BYTES",
-    "PARTS_PER_RECORD",
-    "BadRecord",
-    "Located",
-    "RecordTooLarge",
-    "Scan",
-    "ScannedRecord",
-    "SplitRecord",
-    "Stop",
-    "crc32",
-    "decode_record",
-    "decode_records",
-    "encode_batch",
-    "encode_batch_records",
-    "encode_blank",
-    "encode_record",
-    "find_property",
-    "joined_record",
-    "locate_records",
-    "measure_batch",
-    "read_header",
-    "record_size",
-    "scan_records",
-    "split_batch",
-    "split_records",
-    "tags_code",
-]
 
 
 def decode_record(

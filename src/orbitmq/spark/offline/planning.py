@@ -17,8 +17,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from orbitmq.protocol.records.message import INNER_BATCH, TRANSACTION_PREPARED, BadRecord, StoredMessage
-from orbitmq.protocol.records.message_cy import FIXED_BYTES, decode_record
+from orbitmq.protocol.records.message import (
+    FIXED_BYTES,
+    INNER_BATCH,
+    TRANSACTION_PREPARED,
+    BadRecord,
+    StoredMessage,
+)
+from orbitmq.protocol.records.message_cy import decode_record
 from orbitmq.protocol.records.queue_units import UNIT_BYTES, unpack_unit
 from orbitmq.spark.errors import SparkSourceError
 from orbitmq.spark.offline.log_ranges import LogFile, LogRange

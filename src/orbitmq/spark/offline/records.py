@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from orbitmq.protocol.records.message_cy import FIXED_BYTES, Stop, locate_records
+from orbitmq.protocol.records.message import FIXED_BYTES
+from orbitmq.protocol.records.scanning_cy import locate_records
+from orbitmq.protocol.records.scans import Stop
 from orbitmq.spark.offline.storage import View
 
 _MAGIC = b"\xda\xa3\x20"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from orbitmq.protocol.records.message import BLANK_BYTES
-from orbitmq.protocol.records.message_cy import FIXED_BYTES, Stop
+from orbitmq.protocol.records.message import BLANK_BYTES, FIXED_BYTES
+from orbitmq.protocol.records.scans import Stop
 from orbitmq.spark.errors import DataLost, SparkSourceError
 from orbitmq.spark.offline.log_ranges import LogRange
 from orbitmq.spark.offline.planning import BadPlace

@@ -23,9 +23,11 @@ except ModuleNotFoundError:
 from orbitmq.protocol.records.compression import CompressionError, inflate
 from orbitmq.protocol.records.ids import host_text
 from orbitmq.protocol.records.inner_batch import is_inner_batch, plain_messages
-from orbitmq.protocol.records.message import BadRecord, StoredMessage
-from orbitmq.protocol.records.message_cy import FIXED_BYTES, Stop, decode_record, locate_records
+from orbitmq.protocol.records.message import FIXED_BYTES, BadRecord, StoredMessage
+from orbitmq.protocol.records.message_cy import decode_record
 from orbitmq.protocol.records.properties_cy import decode_properties
+from orbitmq.protocol.records.scanning_cy import locate_records
+from orbitmq.protocol.records.scans import Stop
 
 if cython.compiled:
     from cython.cimports.cpython.buffer import (  # type: ignore[import-not-found]

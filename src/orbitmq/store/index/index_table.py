@@ -14,8 +14,9 @@ from collections.abc import Generator
 from pathlib import Path
 
 from orbitmq.protocol.records.hashing import index_hash
-from orbitmq.protocol.records.message_cy import Stop, scan_records
 from orbitmq.protocol.records.properties_cy import index_hashes
+from orbitmq.protocol.records.scanning_cy import scan_records
+from orbitmq.protocol.records.scans import Stop
 from orbitmq.store.files import SCARCE, Disk
 from orbitmq.store.index.index_file import IndexFile, file_name, is_file_name
 from orbitmq.store.log.commit_log import CommitLog

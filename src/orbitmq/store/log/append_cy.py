@@ -16,13 +16,9 @@ try:
 except ModuleNotFoundError:
     from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
 
+from orbitmq.protocol.records.batch_cy import measure_batch
+from orbitmq.protocol.records.encoding_cy import encode_batch_records, encode_record, record_size
 from orbitmq.protocol.records.message import INNER_BATCH, BadRecord, RecordTooLarge
-from orbitmq.protocol.records.message_cy import (
-    encode_batch_records,
-    encode_record,
-    measure_batch,
-    record_size,
-)
 from orbitmq.protocol.records.properties_cy import tags_code
 from orbitmq.protocol.records.queue_units import UNIT
 from orbitmq.store.log.messages import Appended, PendingMessage, PutStatus

@@ -18,15 +18,11 @@ from collections.abc import Iterator
 from concurrent.futures import Executor
 from pathlib import Path
 
-from orbitmq.protocol.records.message import BLANK_BYTES, BadRecord, StoredMessage
-from orbitmq.protocol.records.message_cy import (
-    FIXED_BYTES,
-    ScannedRecord,
-    decode_record,
-    encode_blank,
-    read_header,
-    scan_records,
-)
+from orbitmq.protocol.records.message import BLANK_BYTES, FIXED_BYTES, BadRecord, StoredMessage
+from orbitmq.protocol.records.message_cy import decode_record, read_header
+from orbitmq.protocol.records.plain import encode_blank
+from orbitmq.protocol.records.scanning_cy import scan_records
+from orbitmq.protocol.records.scans import ScannedRecord
 from orbitmq.store import failpoints
 from orbitmq.store.errors import DiskStalled, FlushFailed, StoreCorrupt
 from orbitmq.store.files import (

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any, Protocol
 
-from orbitmq.protocol.records.message import BadRecord, StoredMessage
-from orbitmq.protocol.records.message_cy import FIXED_BYTES, decode_record, read_header
+from orbitmq.protocol.records.message import FIXED_BYTES, BadRecord, StoredMessage
+from orbitmq.protocol.records.message_cy import decode_record, read_header
 from orbitmq.protocol.records.properties_cy import tags_code
 from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.queue.consume_queue import UNIT_BYTES, ConsumeQueue, QueueTable, unit_in

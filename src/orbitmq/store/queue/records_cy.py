@@ -13,7 +13,7 @@ try:
 except ModuleNotFoundError:
     from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
 
-from orbitmq.protocol.records.message_cy import scan_records
+from orbitmq.protocol.records.scanning_cy import scan_records
 
 if cython.compiled:
     from cython.cimports.orbitmq.protocol.buffers.bounded import (  # type: ignore[import-not-found]

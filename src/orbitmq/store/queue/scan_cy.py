@@ -20,7 +20,7 @@ try:
 except ModuleNotFoundError:
     from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
 
-from orbitmq.protocol.records.message_cy import CRC_TABLES, crc32
+from orbitmq.protocol.records.checksums_cy import CRC_TABLES, crc32
 from orbitmq.protocol.records.queue_units import UNIT
 from orbitmq.store.queue.records_cy import is_sound, properties_of
 

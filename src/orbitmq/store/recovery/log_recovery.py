@@ -16,8 +16,10 @@ import logging
 from dataclasses import dataclass, field
 
 from orbitmq.protocol.delay_levels import delays_ms
-from orbitmq.protocol.records.message import INNER_BATCH, BadRecord
-from orbitmq.protocol.records.message_cy import FIXED_BYTES, ScannedRecord, Stop, decode_record, scan_records
+from orbitmq.protocol.records.message import FIXED_BYTES, INNER_BATCH, BadRecord
+from orbitmq.protocol.records.message_cy import decode_record
+from orbitmq.protocol.records.scanning_cy import scan_records
+from orbitmq.protocol.records.scans import ScannedRecord, Stop
 from orbitmq.store.errors import StoreCorrupt
 from orbitmq.store.files import segment_name
 from orbitmq.store.log.commit_log import CommitLog, Segment

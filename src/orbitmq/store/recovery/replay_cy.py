@@ -14,8 +14,8 @@ except ModuleNotFoundError:
     from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
 
 from orbitmq.protocol.records.message import INNER_BATCH
-from orbitmq.protocol.records.message_cy import ScannedRecord
 from orbitmq.protocol.records.queue_units import UNIT
+from orbitmq.protocol.records.scans import ScannedRecord
 
 if cython.compiled:
     from cython.cimports.orbitmq.store.queue.units import put_unit  # type: ignore[import-not-found]

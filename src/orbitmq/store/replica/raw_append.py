@@ -11,9 +11,10 @@ import logging
 from collections.abc import Callable
 from typing import TypeAlias
 
-from orbitmq.protocol.records.message import BLANK_BYTES, INNER_BATCH
-from orbitmq.protocol.records.message_cy import FIXED_BYTES, ScannedRecord, scan_records
+from orbitmq.protocol.records.message import BLANK_BYTES, FIXED_BYTES, INNER_BATCH
 from orbitmq.protocol.records.properties_cy import tags_code
+from orbitmq.protocol.records.scanning_cy import scan_records
+from orbitmq.protocol.records.scans import ScannedRecord
 from orbitmq.store.errors import NotTheMasters
 from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.queue.consume_queue import BLANK_UNIT, UNIT, ConsumeQueue, QueueTable, due_time

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from orbitmq.protocol.names import TIMER_TOPIC
-from orbitmq.protocol.records.message import BadRecord
-from orbitmq.protocol.records.message_cy import FIXED_BYTES, decode_record, read_header
+from orbitmq.protocol.records.message import FIXED_BYTES, BadRecord
+from orbitmq.protocol.records.message_cy import decode_record, read_header
 from orbitmq.protocol.records.properties import find_property
 from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.timer.check_point import TimerCheck, TimerMark

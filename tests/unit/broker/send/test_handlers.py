@@ -12,8 +12,8 @@ from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
 from orbitmq.protocol.bodies.topic import TopicConfig
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import MalformedField, Refused
+from orbitmq.protocol.records.batch_cy import encode_batch
 from orbitmq.protocol.records.ids import parse_offset_message_id
-from orbitmq.protocol.records.message_cy import encode_batch
 from orbitmq.protocol.records.properties import decode_properties
 from orbitmq.protocol.remoting.frame import encode_command
 from orbitmq.protocol.requests.send import SendBatchMessage, SendReply

@@ -18,8 +18,9 @@ from orbitmq.broker.transaction.records import (
     read_half,
     reroute_to_half,
 )
+from orbitmq.protocol.records.encoding_cy import encode_record
 from orbitmq.protocol.records.message import StoredMessage
-from orbitmq.protocol.records.message_cy import decode_record, encode_record
+from orbitmq.protocol.records.message_cy import decode_record
 from orbitmq.protocol.records.properties import decode_properties
 from orbitmq.store import PendingMessage
 

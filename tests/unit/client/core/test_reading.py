@@ -5,7 +5,7 @@ import zlib
 from orbitmq.client.core.reading import read_messages
 from orbitmq.client.core.subscription import subscription
 from orbitmq.protocol.bodies.queue import MessageQueue
-from orbitmq.protocol.records.message_cy import encode_batch
+from orbitmq.protocol.records.batch_cy import encode_batch
 from orbitmq.protocol.records.properties import encode_properties
 from tests.kit.client_messages import QUEUE, record, stored
 

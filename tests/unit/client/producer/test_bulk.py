@@ -7,7 +7,7 @@ import pytest
 from orbitmq.client.core.message import Message, SendResult
 from orbitmq.client.producer.producer import Producer
 from orbitmq.protocol.errors import MessageIllegal, Refused
-from orbitmq.protocol.records.message_cy import split_batch
+from orbitmq.protocol.records.batch_cy import split_batch
 from orbitmq.protocol.requests.send import SendBatchMessage, SendReply
 from tests.kit.fake_broker import FakeBroker
 

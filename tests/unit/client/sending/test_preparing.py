@@ -11,8 +11,8 @@ from orbitmq.client.core.options import Compression, ProducerOptions
 from orbitmq.client.sending.batching_cy import ENTRY_BYTES
 from orbitmq.client.sending.preparing import Preparation
 from orbitmq.protocol.names import IllegalName
+from orbitmq.protocol.records.batch_cy import split_batch
 from orbitmq.protocol.records.compression import inflate
-from orbitmq.protocol.records.message_cy import split_batch
 from orbitmq.protocol.records.properties import decode_properties
 
 

@@ -4,20 +4,15 @@ import mmap
 
 import pytest
 
+from orbitmq.protocol.records.checksums_cy import crc32
+from orbitmq.protocol.records.encoding_cy import encode_record, record_size
 from orbitmq.protocol.records.ids import pack_host
-from orbitmq.protocol.records.message import BadRecord, StoredMessage
-from orbitmq.protocol.records.message_cy import (
-    FIXED_BYTES,
-    Stop,
-    crc32,
-    decode_record,
-    encode_blank,
-    encode_record,
-    read_header,
-    record_size,
-    scan_records,
-)
+from orbitmq.protocol.records.message import FIXED_BYTES, BadRecord, StoredMessage
+from orbitmq.protocol.records.message_cy import decode_record, read_header
+from orbitmq.protocol.records.plain import encode_blank
 from orbitmq.protocol.records.properties import decode_properties
+from orbitmq.protocol.records.scanning_cy import scan_records
+from orbitmq.protocol.records.scans import Stop
 
 HOST = pack_host("127.0.0.1", 10911)
 PROPERTIES = b"TAGS\x01a\x02KEYS\x01k l\x02"

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from orbitmq.protocol.records.batch_cy import encode_batch, split_batch
-from orbitmq.protocol.records.message_cy import decode_records, encode_batch_records, split_records
+from orbitmq.protocol.records.encoding_cy import encode_batch_records
+from orbitmq.protocol.records.message_cy import decode_records, split_records
 from orbitmq.protocol.records.properties import decode_properties, index_keys
 from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.remoting.frame import MAX_FRAME_BYTES, decode_frames, encode_command

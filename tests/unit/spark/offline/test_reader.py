@@ -15,8 +15,8 @@ from tests.kit.store_files import TIME_MS, StoreFiles, size_word
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
+from orbitmq.protocol.records.batch_cy import encode_batch  # noqa: E402
 from orbitmq.protocol.records.compression import deflate  # noqa: E402
-from orbitmq.protocol.records.message_cy import encode_batch  # noqa: E402
 from orbitmq.spark.errors import BadOption, DataLost  # noqa: E402
 from orbitmq.spark.offline.columns import NAMES, arrow_schema  # noqa: E402
 from orbitmq.spark.offline.options import OfflineOptions  # noqa: E402
@@ -310,7 +310,7 @@ def test_an_empty_store(store: StoreFiles) -> None:
 
 def forged(store: StoreFiles, count: int = 40) -> bytes:
     """A body full of records that claim to stand where they do, as one who knows the log's end can send."""
-    from orbitmq.protocol.records.message_cy import encode_record
+    from orbitmq.protocol.records.encoding_cy import encode_record
     from tests.kit.store_files import HOST
 
     body = bytearray(200 * count)

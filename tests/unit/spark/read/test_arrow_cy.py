@@ -10,11 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from orbitmq.protocol.records.batch_cy import encode_batch
 from orbitmq.protocol.records.compression import deflate
+from orbitmq.protocol.records.encoding_cy import encode_record
 from orbitmq.protocol.records.ids import host_text, pack_host
 from orbitmq.protocol.records.inner_batch import plain_messages
 from orbitmq.protocol.records.message import BadRecord
-from orbitmq.protocol.records.message_cy import decode_record, encode_batch, encode_blank, encode_record
+from orbitmq.protocol.records.message_cy import decode_record
+from orbitmq.protocol.records.plain import encode_blank
 from orbitmq.protocol.records.properties import decode_properties
 from tests.property.strategies import RECORDS
 from tests.wire.vector_files import load

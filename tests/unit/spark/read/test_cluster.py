@@ -6,8 +6,8 @@ import pytest
 
 from orbitmq.net.errors import NetError
 from orbitmq.protocol.errors import BrokerRefused
+from orbitmq.protocol.records.encoding_cy import encode_record
 from orbitmq.protocol.records.ids import pack_host
-from orbitmq.protocol.records.message_cy import encode_record
 from orbitmq.protocol.remoting.command import FLAG_RESPONSE, Command
 from orbitmq.spark.errors import BadOption, SparkSourceError
 from orbitmq.spark.read.cluster import Cluster

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.protocol.records.message_cy import decode_record, encode_batch
+from orbitmq.protocol.records.batch_cy import encode_batch
+from orbitmq.protocol.records.message_cy import decode_record
 from orbitmq.store import MessageStore, PendingMessage, PutStatus
 from tests.kit.store import NOW, SEGMENT, bodies, filled, message, opened, read_queue
 

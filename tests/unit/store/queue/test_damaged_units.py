@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from orbitmq.protocol.records.message_cy import encode_record
+from orbitmq.protocol.records.encoding_cy import encode_record
 from orbitmq.protocol.records.queue_units import UNIT
 from orbitmq.store.index.index_cy import put_entries
 from orbitmq.store.queue.scan_cy import Picked
