@@ -263,15 +263,19 @@ async def test_a_log_that_went_another_way_is_cut_to_what_both_have(group: Group
     assert b"acknowledged by the only member" in log_of(second)
 
 
-async def test_bytes_that_were_never_confirmed_are_cut_off_a_master_before(group: Group) -> None:
-    first, second = await two(group)
-    await group.send(first, b"confirmed")
-    # The slave hears nothing more, and the master does not learn of it.
-    assert second.replication.client is not None
-    connection = second.replication.client._connection
+def deafen(slave: BrokerServer) -> None:
+    """Has the slave hear nothing more of its master, which does not learn of it."""
+    assert slave.replication.client is not None
+    connection = slave.replication.client._connection
     assert connection is not None
     assert connection._transport is not None
     connection._transport.pause_reading()
+
+
+async def test_bytes_that_were_never_confirmed_are_cut_off_a_master_before(group: Group) -> None:
+    first, second = await two(group)
+    await group.send(first, b"confirmed")
+    deafen(second)
     lonely = asyncio.create_task(group.send(first, b"nobody else has it"))
     await until(lambda: first.store.max_physical > second.store.max_physical)
     assert group.controller is not None
@@ -298,6 +302,29 @@ async def test_without_a_controller_a_master_stops_acknowledging_until_it_is_bac
     await group.start_controller()
     await until(lambda: role(first) is Role.MASTER)
     assert (await group.send(first, b"with a lease again")).code == ResponseCode.SUCCESS
+
+
+async def test_a_master_whose_lease_was_over_goes_on_with_what_members_lack_in_no_epoch_of_before(
+    group: Group,
+) -> None:
+    """It confirmed all of its log when it was master again, and a member that had other bytes there could be
+    elected in its place.
+    """
+    first, second = await two(group)
+    await group.send(first, b"confirmed")
+    epoch = first.broker.replication.epoch
+    deafen(second)
+    lonely = asyncio.create_task(group.send(first, b"nobody else has it"))
+    await until(lambda: first.store.max_physical > second.store.max_physical)
+    await group.stop_controller()
+    await until(lambda: role(first) is Role.UNKNOWN)
+    await group.start_controller()
+    await until(lambda: Role.MASTER in (role(first), role(second)))
+    assert max(one.broker.replication.epoch for one in (first, second)) > epoch
+    with contextlib.suppress(OrbitError):
+        assert (await lonely).code != ResponseCode.SUCCESS
+    await group.until_in_sync(1, 2)
+    await until(lambda: log_of(first) == log_of(second))
 
 
 async def test_an_answer_that_would_leave_behind_the_lease_does_not_leave(group: Group) -> None:

@@ -43,12 +43,14 @@ def test_messages_that_waited_are_delivered_once_however_often_their_master_is_k
         (33, {"has_controller": True, "sync_flush": False}),
         (222, {"sync_flush": False}),
         (1003, {}),
+        (6049, {}),
     ],
 )
 def test_seeds_of_all_faults_break_no_promise(seed: int, mode: dict[str, Any]) -> None:
     """Nobody asked about half messages after a clock was set back (2), a master acknowledged what a member of
     its in-sync set lacked (33), and a slave deleted the queues of a topic that its new master had not heard
-    of (1003). Timers behind a clock that was set back by an hour wait for their time of day (222).
+    of (1003). A master whose lease had been over showed what members of its set lacked (6049). Timers behind
+    a clock that was set back by an hour wait for their time of day (222).
     """
     assert not rules(run(seed, **mode))
 
