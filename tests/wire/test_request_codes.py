@@ -32,6 +32,8 @@ BESIDE_THE_CLASS = {
     ("LITE_PULL_MESSAGE", "orbitmqBulk"),
     ("CHECK_TRANSACTION_STATE", "bname"),
     ("VIEW_MESSAGE_BY_ID", "orbitmqUnconfirmed"),
+    ("EXCHANGE_BROKER_HA_INFO", "orbitmqBrokerId"),
+    ("EXCHANGE_BROKER_HA_INFO", "orbitmqTableVersion"),
     ("QUERY_MESSAGE", "_UNIQUE_KEY_QUERY"),
     ("HEART_BEAT", "IS_SUPPORT_HEART_BEAT_V2"),
     ("HEART_BEAT", "IS_SUB_CHANGE"),
