@@ -235,7 +235,8 @@ async def consume(broker: Broker, starts: dict[str, int], expected: int) -> Coun
             while len(seen) < expected:
                 heard.clear()
                 try:
-                    await asyncio.wait_for(heard.wait(), STALLED_S)
+                    async with asyncio.timeout(STALLED_S):
+                        await heard.wait()
                 except TimeoutError:
                     raise DemoFailed(f"nothing was delivered for {STALLED_S} s, {len(seen):,} came") from None
     return by_tag

@@ -186,7 +186,8 @@ async def work(cluster: LocalCluster, events: list[Event], seen: Seen, failover:
             while len(seen.arrived) < len(events):
                 arrived.clear()
                 try:
-                    await asyncio.wait_for(arrived.wait(), STALLED_S)
+                    async with asyncio.timeout(STALLED_S):
+                        await arrived.wait()
                 except TimeoutError:
                     raise DemoFailed(
                         f"nothing came for {STALLED_S} s, behind {len(seen.arrived):,} of {len(events):,}"

@@ -68,8 +68,7 @@ class MetadataSync:
         while True:
             address = self._broker.replication.master_address
             if not address or self._verified() is None:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._news.wait(), UNKNOWN_MASTER_SECONDS)
+                await self._hear(UNKNOWN_MASTER_SECONDS)
                 self._news.clear()
                 continue
             self._news.clear()
@@ -112,8 +111,14 @@ class MetadataSync:
             if self._news.is_set():
                 await asyncio.sleep(left)
             else:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._news.wait(), left)
+                await self._hear(left)
+
+    async def _hear(self, seconds: float) -> None:
+        """Returns with news, at the latest after a time."""
+        # Before Python 3.12, `asyncio.wait_for` may take the end of its task for that of its time.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
 
     def _apply_held(self) -> bool:
         """Takes over what was held back, if all of it counts by now."""

@@ -137,7 +137,7 @@ def _play(
         try:
             asyncio.set_event_loop(world.loop)
             with _small_wheel(), _nothing_by_chance(world.loop):
-                world.loop.run_until_complete(asyncio.wait_for(play_it(world), longest_seconds))
+                world.loop.run_until_complete(_within(longest_seconds, play_it(world)))
         except (Stuck, TimeoutError) as error:
             world.break_("stuck", f"nothing goes on: {error!r}")
         except Exception as error:
@@ -150,6 +150,11 @@ def _play(
             log.setLevel(logging.CRITICAL + 1)
             _discard(world)
     return outcome
+
+
+async def _within(seconds: float, work: Awaitable[None]) -> None:
+    async with asyncio.timeout(seconds):
+        await work
 
 
 @contextlib.contextmanager
