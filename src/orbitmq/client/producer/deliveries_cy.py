@@ -18,6 +18,7 @@ try:
 except ModuleNotFoundError:
     from orbitmq import _cython_shim as cython  # type: ignore[no-redef]
 
+from orbitmq.client.core import outgoing_cy as outgoing
 from orbitmq.client.core.message import SendResult
 from orbitmq.client.core.outgoing_cy import Message, encoded_properties
 from orbitmq.client.sending.batching_cy import ENTRY_BYTES
@@ -37,7 +38,8 @@ class Delivery:
 
     __slots__ = ("_future", "_is_watched", "_outcome", "_place", "message", "properties", "unique_id")
 
-    def __init__(self, message: Message, unique_id: str = "", properties: bytes = b"") -> None:
+    # Type checkers of users cannot follow the name that is imported for the compiler as well.
+    def __init__(self, message: outgoing.Message, unique_id: str = "", properties: bytes = b"") -> None:
         self.message = message
         self.unique_id = unique_id
         """The id that it is sent under, and that its result names."""
