@@ -263,13 +263,14 @@ async def test_a_log_that_went_another_way_is_cut_to_what_both_have(group: Group
     assert b"acknowledged by the only member" in log_of(second)
 
 
-def deafen(slave: BrokerServer) -> None:
-    """Has the slave hear nothing more of its master, which does not learn of it."""
+def deafen(slave: BrokerServer) -> asyncio.Transport:
+    """Has the slave hear nothing more of its master, which does not learn of it; `resume_reading` ends it."""
     assert slave.replication.client is not None
     connection = slave.replication.client._connection
     assert connection is not None
     assert connection._transport is not None
     connection._transport.pause_reading()
+    return connection._transport
 
 
 async def test_bytes_that_were_never_confirmed_are_cut_off_a_master_before(group: Group) -> None:
@@ -362,15 +363,11 @@ async def test_with_fewer_members_than_the_least_nothing_is_stored(group: Group)
 
 async def test_a_slave_that_takes_nothing_leaves_the_set_in_time_and_sends_go_on(group: Group) -> None:
     first, second = await two(group, haMaxTimeSlaveNotCatchup=300)
-    assert second.replication.client is not None
-    connection = second.replication.client._connection
-    assert connection is not None
-    assert connection._transport is not None
-    connection._transport.pause_reading()
+    transport = deafen(second)
     reply = await group.send(first, b"acknowledged once the set is smaller")
     assert reply.code == ResponseCode.SUCCESS
     assert await group.members() == {1}
-    connection._transport.resume_reading()
+    transport.resume_reading()
     await group.until_in_sync(1, 2)
 
 

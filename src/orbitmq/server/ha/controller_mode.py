@@ -109,9 +109,8 @@ class ControllerMode:
         self._roles = asyncio.Lock()
         self._set_looked_ms = 0
         self._last_mastership = 0
-        """The last epoch in which this process was master; 0 for none."""
-        self._asked_anew = False
-        """The controller was asked to elect anew, for this broker was to go on in an epoch."""
+        """The last epoch in which this process was master; 0 for none, and once an election was asked for
+        instead of going on in it."""
 
     @property
     def may_answer(self) -> bool:
@@ -302,10 +301,10 @@ class ControllerMode:
         if replication.role is Role.MASTER and elected.epoch == replication.epoch:
             self._in_sync.decided(elected.ids, elected.set_epoch)
             return
-        if elected.epoch == self._last_mastership and self._has_unconfirmed() and not self._asked_anew:
+        if elected.epoch == self._last_mastership and self._has_unconfirmed():
             # To go on would confirm what members of the set lack, who may be elected yet. OrbitMQ's
             # controllers elect anew when a master registers, in a new epoch; Apache's leave it at this one.
-            self._asked_anew, self._registered = True, False
+            self._last_mastership, self._registered = 0, False
             return
         if not self._lease.holds(self._now()):
             # The heartbeats of a broker that has come back are refused until it has its master's epoch.
@@ -314,7 +313,7 @@ class ControllerMode:
         self._in_sync.begin(self._id, elected.ids | {self._id}, elected.set_epoch, broker.store.max_physical)
         if await self._try_change(RoleChange(Role.MASTER, 0, waits_for_replicas=True, epoch=elected.epoch)):
             self._master = ""
-            self._last_mastership, self._asked_anew = elected.epoch, False
+            self._last_mastership = elected.epoch
 
     def _has_unconfirmed(self) -> bool:
         store = self._broker.store

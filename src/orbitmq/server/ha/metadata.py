@@ -66,12 +66,11 @@ class MetadataSync:
         an empty store would have the queues of all topics deleted.
         """
         while True:
+            self._news.clear()
             address = self._broker.replication.master_address
             if not address or self._verified() is None:
                 await self._hear(UNKNOWN_MASTER_SECONDS)
-                self._news.clear()
                 continue
-            self._news.clear()
             loop_time = asyncio.get_running_loop().time
             began = loop_time()
             try:
