@@ -28,7 +28,7 @@ from orbitmq.testing.local_broker import SMALL_SEGMENTS
 from tests.kit.pop import Got, got_of
 from tests.unit.options.running import Running, running
 from tests.unit.server.ha.test_replication import Group, slave_of, until
-from tests.unit.server.ha.test_roles import send_request
+from tests.unit.server.lifecycle.test_role_changes import send_request
 
 ACTING = {
     "enableSlaveActingMaster": True,
