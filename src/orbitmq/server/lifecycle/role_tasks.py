@@ -1,0 +1,78 @@
+"""The periodic tasks of a broker in its present role; they begin anew with each change of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from orbitmq.broker.broker import Broker
+from orbitmq.server.ha.runner import ReplicationRunner
+from orbitmq.server.lifecycle.broker_tasks import BrokerTasks
+from orbitmq.server.lifecycle.periodic import PeriodicTaskRunner
+from orbitmq.server.lifecycle.threads import Threads
+from orbitmq.server.lifecycle.timer_runner import TimerRunner
+from orbitmq.store import PeriodicTask
+from orbitmq.store.timer.check_point import TimerMark
+
+
+class RoleTasks:
+    """Runs the tasks of the rules, of timers, of replication and of the store; only a master has timers.
+
+    `make_broker_tasks()` gives the tasks of the rules, `others` are those that every role has.
+    `after_turn(now)` ends a turn.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        replication: ReplicationRunner,
+        threads: Threads,
+        make_broker_tasks: Callable[[], BrokerTasks],
+        others: Sequence[PeriodicTask],
+        *,
+        now: Callable[[], int],
+        after_turn: Callable[[int], None],
+    ) -> None:
+        self._broker = broker
+        self._replication = replication
+        self._threads = threads
+        self._runner = PeriodicTaskRunner(now, threads.for_periodic_tasks)
+        self._make_broker_tasks = make_broker_tasks
+        self._others = others
+        self._now = now
+        self._after_turn = after_turn
+        self._broker_tasks: BrokerTasks | None = None
+        self._timers: TimerRunner
+        self.all: Sequence[PeriodicTask] = ()
+        """The tasks that were started last."""
+        self.renew_timers()
+
+    def renew_timers(self) -> None:
+        """Has the timers run again with the next `start`, after a `stop`."""
+        self._timers = TimerRunner(self._broker.timer, self._now, self._after_turn, self._threads.read)
+
+    async def reopen_timers(self, mark: TimerMark | None) -> None:
+        """Opens the files of timers anew; see `MessageStore.reopen_timers`."""
+        reopen, now = self._broker.store.reopen_timers, self._now()
+        await asyncio.get_running_loop().run_in_executor(self._threads.periodic, reopen, now, mark)
+
+    def start(self) -> None:
+        """Starts the tasks that the broker's role has."""
+        broker = self._broker
+        self._broker_tasks = of_rules = self._make_broker_tasks()
+        self.all = (
+            *of_rules.all(),
+            *([] if broker.replication.is_slave else self._timers.periodic_tasks()),
+            *self._replication.periodic_tasks(),
+            *broker.store.periodic_tasks(),
+            *self._others,
+        )
+        for task in self.all:
+            self._runner.start(task)
+
+    async def stop(self) -> None:
+        """Ends all of them, and waits for calls that threads run."""
+        if self._broker_tasks is not None:
+            self._broker_tasks.stop()
+        self._timers.stop()
+        await self._runner.stop()

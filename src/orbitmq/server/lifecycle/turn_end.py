@@ -1,0 +1,190 @@
+"""The end of every turn: what rules have left to do is done, and who waits for it goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Container
+from concurrent.futures import Executor
+from typing import Any
+
+from orbitmq.broker.broker import Broker
+from orbitmq.server.ha.runner import ReplicationRunner
+from orbitmq.server.ha.table_changes import TableChanges
+from orbitmq.server.lifecycle.background import BackgroundTasks
+from orbitmq.server.lifecycle.registrar import Registrar
+from orbitmq.server.lifecycle.role_changes import RoleChanges
+from orbitmq.server.lifecycle.routes import RouteAsker
+from orbitmq.server.lifecycle.table_writer import TableWriter
+from orbitmq.server.turn.turn import Turns
+
+log = logging.getLogger(__name__)
+
+PUSHES_PER_ROUND = 512
+"""Pushes that leave before others have their turn."""
+
+
+class TurnEnd:
+    """Pushes, wake-ups, and the start of flushes, saves and requests that replies wait for.
+
+    `flush` is the thread that flushes, `now()` the server's clock. `on_role_news()` is called after a
+    controller's notice.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        turns: Turns,
+        replication: ReplicationRunner,
+        roles: RoleChanges,
+        registrar: Registrar,
+        route_asker: RouteAsker,
+        table_writer: TableWriter,
+        table_changes: TableChanges,
+        *,
+        background: BackgroundTasks,
+        flush: Executor,
+        on_role_news: Callable[[], None],
+        now: Callable[[], int],
+    ) -> None:
+        self._broker = broker
+        self._store = broker.store
+        self._turns = turns
+        self._replication = replication
+        self._roles = roles
+        self._registrar = registrar
+        self._route_asker = route_asker
+        self._table_writer = table_writer
+        self._table_changes = table_changes
+        self._background = background
+        self._flush_thread = flush
+        self._on_role_news = on_role_news
+        self._now = now
+        self._is_flushing = False
+        self._notifies_later = False
+        self._pushes_later = False
+        self._is_stopping = False
+        self._is_closed = False
+
+    def stop(self) -> None:
+        """Makes no appointments from here on: the broker stops."""
+        self._is_stopping = True
+
+    def close(self) -> None:
+        """Does nothing any more: the store is being closed, in a thread, and nobody else touches it."""
+        self._is_closed = True
+
+    def run(self, now: int) -> None:
+        """Ends a turn."""
+        if self._is_closed:
+            return
+        broker = self._broker
+        if broker.clients.unnotified:
+            self._notify_members(now)
+        self._turns.refuse_withdrawn()
+        self._replication.pump()
+        self._confirm()
+        if broker.outbox.pushes:
+            self._push()
+        self._drain_arrivals()
+        self._wake()
+        if broker.role_requests.pending:
+            self._roles.start_requested()
+        if broker.role_requests.has_news:
+            broker.role_requests.has_news = False
+            self._on_role_news()
+        self._table_writer.notice()
+        self._table_changes.answer_taken()
+        self._registrar.topics_changed()
+        if not self._is_flushing and self._store.wants_flush:
+            self._flush()
+        self._store.reserve_soon()
+
+    def _notify_members(self, now: int) -> None:
+        following = self._broker.clients.notify(now)
+        if following is not None and not self._notifies_later:
+            self._notifies_later = True
+            asyncio.get_running_loop().call_later((following - now) / 1000, self._notify_later)
+
+    def _notify_later(self) -> None:
+        self._notifies_later = False
+        if not self._is_stopping:
+            self.run(self._now())
+
+    def _confirm(self) -> None:
+        """Lets readers and answers have what enough replicas hold by now."""
+        self._store.replicas_reached(self._broker.promise.replicated)
+        if self._turns.waits.waits_for_disk:
+            self._turns.waits.durable(self._store.confirm_offset)
+
+    def _push(self) -> None:
+        """Sends some of what rules want sent to others; the rest in the next rounds of the loop."""
+        outbox = self._broker.outbox
+        for connection_id, request in outbox.drain(PUSHES_PER_ROUND):
+            self._turns.push(connection_id, request)
+        if outbox.pushes and not self._pushes_later:
+            self._pushes_later = True
+            asyncio.get_running_loop().call_soon(self._push_later)
+
+    def _push_later(self) -> None:
+        self._pushes_later = False
+        if self._broker.outbox.pushes:
+            self._push()
+
+    def _drain_arrivals(self) -> None:
+        """Lets held calls go on whose queues have new messages."""
+        broker, waits = self._broker, self._turns.waits
+        held = broker.held_pops.count or broker.held_notices.count
+        arrivals = self._store.drain_arrivals(
+            _AnyOf((waits.queues, broker.held_pops, broker.held_notices)) if held else waits.queues
+        )
+        if arrivals:
+            waits.arrived(arrivals)
+            if held:
+                broker.held_pops.arrived(arrivals)
+                broker.held_notices.arrived(arrivals)
+
+    def _wake(self) -> None:
+        """Lets held calls go on that the rules have something for; that may wake further ones."""
+        broker = self._broker
+        while woken := broker.drain_woken():
+            self._turns.waits.signalled(woken)
+        if broker.routes.wanted:
+            self.ask_routes(broker.routes.drain_wanted())
+
+    def ask_routes(self, topics: set[str]) -> None:
+        """Asks name servers for routes, and ends a turn once they have answered."""
+
+        async def ask() -> None:
+            await self._route_asker.ask(sorted(topics))
+            self.run(self._now())
+
+        if topics:
+            self._background.start(ask(), "routes asked of name servers")
+
+    def _flush(self) -> None:
+        """Group commit: one flush for all who wait now; whoever comes meanwhile waits for the next."""
+        loop = asyncio.get_running_loop()
+        loop.run_in_executor(self._flush_thread, self._store.flush_now).add_done_callback(self._flushed)
+        self._is_flushing = True
+
+    def _flushed(self, future: asyncio.Future[Any]) -> None:
+        self._is_flushing = False
+        if future.cancelled() or self._is_closed:
+            return
+        error = future.exception()
+        if error is not None:
+            log.error("flush of the commit log failed: %s", error)
+            return
+        self._replication.report()
+        self.run(self._now())
+
+
+class _AnyOf:
+    """The queues that are in any of several containers."""
+
+    def __init__(self, parts: tuple[Container[tuple[str, int]], ...]) -> None:
+        self._parts = parts
+
+    def __contains__(self, queue: object) -> bool:
+        return any(queue in part for part in self._parts)
