@@ -15,9 +15,9 @@ from orbitmq.store import failpoints
 from orbitmq.store.acceptance import Acceptance
 from orbitmq.store.errors import DiskStalled
 from orbitmq.store.log.append_cy import Limits, append_messages
-from orbitmq.store.log.commit_log import Segment
 from orbitmq.store.log.log_writer import RECORD_OVERHEAD_BYTES, LogWriter
 from orbitmq.store.log.messages import Appended, PendingMessage, PutStatus
+from orbitmq.store.log.segment import Segment
 from orbitmq.store.options import StoreOptions
 from orbitmq.store.queue.consume_queue import UNIT, UNIT_BYTES, ConsumeQueue, due_time
 from orbitmq.store.queue.writer import TRIMMED_PER_CALL

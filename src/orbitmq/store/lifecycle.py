@@ -85,7 +85,7 @@ def start(
     structures.checkpointing.begin(now_ms, commit_log.max_physical if clean else commit_log.min_physical)
     if not commit_log.segments:
         commit_log.ensure_space(0)
-    commit_log.reserve_ahead()
+    commit_log.reserving.run()
     if options.timer_wheel_enable:
         timers.open(clean, now_ms)
     if cut is not None:

@@ -431,12 +431,11 @@ class MessageStore:
 
     def reserve_in(self, reserver: Executor) -> None:
         """Has this thread, and no other, reserve room in front of the writer. Without one the owner does."""
-        self._log.reserve_in(reserver)
+        self._log.reserving.use_thread(reserver)
 
     def reserve_soon(self) -> None:
         """Has the thread that reserves begin now, where half of what was reserved is used up."""
-        if self._log.wants_room and not self._log.is_without_room:
-            self._log.reserve_soon()
+        self._log.reserving.begin_soon()
 
     @property
     def unflushed_bytes(self) -> int:

@@ -24,7 +24,7 @@ def periodic_tasks(
     acceptance: Acceptance,
 ) -> list[PeriodicTask]:
     """The tasks, with the threads that they belong to."""
-    commit_log, index, arrivals = structures.log, structures.index, structures.arrivals
+    reserving, index, arrivals = structures.log.reserving, structures.index, structures.arrivals
 
     def task(
         name: str,
@@ -41,9 +41,9 @@ def periodic_tasks(
         task(
             "reserve",
             RESERVE_INTERVAL_MS,
-            lambda _: commit_log.reserve_ahead(),
+            lambda _: reserving.run(),
             "reserve",
-            lambda: commit_log.wants_room or commit_log.is_without_room,
+            lambda: reserving.is_wanted or reserving.is_without_room,
         ),
         task("write queues", options.flush_interval_consume_queue, structures.checkpointing.run),
         task(

@@ -20,6 +20,7 @@ from orbitmq.protocol.records.scans import Stop
 from orbitmq.store.files import SCARCE, Disk
 from orbitmq.store.index.index_file import IndexFile, file_name, is_file_name
 from orbitmq.store.log.commit_log import CommitLog
+from orbitmq.store.log.sound_records import next_record_in
 from orbitmq.store.recovery.checkpoint import Checkpoint
 from orbitmq.store.recovery.queue_checkpoint import QueueCheckpoint
 
@@ -189,7 +190,7 @@ class Index:
             self._put(scan.records, now_ms)
             self.position = position + scan.position
         elif scan.stop is Stop.BAD:
-            following = self._log.next_sound_record(segment, position - segment.start + 1)
+            following = next_record_in(segment, position - segment.start + 1)
             self.position = segment.start + (segment.size if following is None else following[0])
         else:
             self.position = segment.end if segment.end <= up_to else up_to

@@ -2,9 +2,6 @@
 
 Physical offsets run through all segments: segment `s` holds the bytes from `s.start` on. A record never
 crosses the end of its segment; what it leaves free there is marked blank.
-
-A mapped byte is written only below `Segment.reserved`: for what is beyond, the file system has promised no
-block, and on a full disk a write there would be a SIGBUS. Blocks are reserved ahead, off the loop, in steps.
 """
 
 from __future__ import annotations
@@ -13,92 +10,26 @@ import contextlib
 import logging
 import threading
 import time
-import zlib
 from collections.abc import Iterator
-from concurrent.futures import Executor
 from pathlib import Path
 
 from orbitmq.protocol.records.message import BLANK_BYTES, FIXED_BYTES, BadRecord, StoredMessage
 from orbitmq.protocol.records.message_cy import decode_record, read_header
 from orbitmq.protocol.records.plain import encode_blank
-from orbitmq.protocol.records.scanning_cy import scan_records
-from orbitmq.protocol.records.scans import ScannedRecord
 from orbitmq.store import failpoints
-from orbitmq.store.errors import DiskStalled, FlushFailed, StoreCorrupt
-from orbitmq.store.files import (
-    NO_SPACE,
-    SCARCE,
-    Disk,
-    StoreFile,
-    is_segment_name,
-    segment_name,
-    segment_starts,
-)
+from orbitmq.store.errors import FlushFailed, StoreCorrupt
+from orbitmq.store.files import Disk, is_segment_name, segment_name, segment_starts
+from orbitmq.store.log.reserving import Reserving
+from orbitmq.store.log.segment import ZEROS, Segment
 
 log = logging.getLogger(__name__)
 
-RESERVE_STEP_BYTES = 64 << 20
-"""Blocks are reserved ahead of the write position in steps of this size."""
-RESERVE_LEAST_BYTES = 1 << 20
-"""The step on a disk that has no room for the large one."""
-NEXT_SEGMENT_BYTES = 256 << 20
-"""The next segment is made when less than this is left of the present one."""
 ROOM_WAIT_SECONDS = 0.02
 """The owner waits so long for the thread that reserves; then messages are refused until it has room."""
 
 _PIECE_BYTES = 4 << 20
-_SEARCH_BYTES = 4 << 20
-_BACK_BYTES = 64 << 10
-"""Bytes before the end in which the last record is searched first."""
-_MAGIC_START = b"\xda\xa3\x20"
-"""First bytes of the magic numbers of both kinds of records."""
-_ZEROS = bytes(64 << 10)
 UNFLUSHED = "unflushed"
 """Name of a file beside the log: from the physical offset that it holds on, a flush has failed."""
-
-
-class Segment:
-    """One file of the log. `wrote`, `reserved` and `synced` are positions within it."""
-
-    __slots__ = ("file", "removed", "reserved", "size", "start", "synced", "view", "wrote")
-
-    def __init__(self, start: int, file: StoreFile) -> None:
-        self.start = start
-        self.file = file
-        self.size = file.size
-        self.view = file.view()
-        self.wrote = 0
-        self.reserved = 0
-        self.synced = 0
-        self.removed = False
-
-    @property
-    def end(self) -> int:
-        """The physical offset behind the segment."""
-        return self.start + self.size
-
-    def reserve(self, up_to: int) -> None:
-        """Reserves blocks up to a position. Raises OSError where even the smallest step does not fit."""
-        for step in (RESERVE_STEP_BYTES, RESERVE_LEAST_BYTES, 4096):
-            target = min(self.size, -(-up_to // step) * step)
-            if target <= self.reserved:
-                return
-            try:
-                if failpoints.armed:
-                    failpoints.hit("commitlog.reserve")
-                self.file.reserve(self.reserved, target - self.reserved)
-            except OSError as error:
-                if error.errno not in NO_SPACE or step == 4096:
-                    raise
-            else:
-                self.reserved = target
-                return
-
-    def clear_ahead(self) -> None:
-        """Makes everything zero that is reserved and not written."""
-        for at in range(self.wrote, self.reserved, len(_ZEROS)):
-            end = min(at + len(_ZEROS), self.reserved)
-            self.view[at:end] = _ZEROS[: end - at]
 
 
 class CommitLog:
@@ -114,20 +45,9 @@ class CommitLog:
         self._change = threading.Lock()
         self._flushing = threading.Lock()
         self._making = threading.Lock()
-        self._next: Segment | None = None
-        self._without_room = False
-        self._ahead_bytes = min(RESERVE_STEP_BYTES, segment_bytes)
-        self._next_bytes = min(NEXT_SEGMENT_BYTES, segment_bytes)
-        self._reserver: Executor | None = None
-        self._is_reserving = False
-        self._room_came = threading.Event()
-        """Set whenever the reserver has got on."""
-        self._needed_bytes = 0
-        """Bytes that the owner waits for."""
-        self._room_error: OSError | None = None
-        """Why the reserver's last round found no room."""
-        self._is_late = False
-        """The owner has waited in vain, and the reserver has not come to an end since."""
+        self.next_segment: Segment | None = None
+        """The segment behind the last one, made ahead."""
+        self.reserving = Reserving(self)
         self.durable = 0
         """Everything below is on the disk. Moves in the thread that flushes."""
         self.flush_error: OSError | None = None
@@ -251,81 +171,7 @@ class CommitLog:
                 at += size
             position = position + at if at else self.next_segment_start(position)
 
-    def next_sound_record(
-        self, segment: Segment, position: int, end: int | None = None
-    ) -> tuple[int, ScannedRecord] | None:
-        """The first sound record of a segment from a position on: its position, and itself. With an `end` the
-        search goes little further than to that position.
-
-        For going on behind damage. A record has to say of itself that it stands where it does, and to have
-        the right checksum; so nothing inside of a body is taken for one.
-        """
-        end = segment.size if end is None else end
-        while position < end:
-            chunk = segment.file.read(position, _SEARCH_BYTES + 8)
-            at = chunk.find(_MAGIC_START, 4)
-            while 4 <= at < _SEARCH_BYTES + 4:
-                record = self.sound_record(segment, position + at - 4)
-                if record is not None:
-                    return position + at - 4, record
-                at = chunk.find(_MAGIC_START, at + 1)
-            position += _SEARCH_BYTES
-        return None
-
-    def last_record_in(self, segment: Segment, end: int) -> ScannedRecord | None:
-        """The last sound record of a segment that ends at a position of it or before; None without one."""
-        window, begin = _BACK_BYTES, end
-        while begin > 0:
-            begin = max(0, end - window)
-            window *= 16
-            last = None
-            found = self.next_sound_record(segment, begin, end)
-            while found is not None and found[0] + found[1][1] <= end:
-                last = found[1]
-                position = found[0] + last[1]
-                following = self.sound_record(segment, position)
-                found = (
-                    self.next_sound_record(segment, position, end)
-                    if following is None
-                    else (position, following)
-                )
-            if last is not None:
-                return last
-        return None
-
-    def last_record_before(self, physical_offset: int) -> ScannedRecord | None:
-        """The last sound record that ends at a physical offset or before; None without one."""
-        for segment in reversed(self.segments):
-            if segment.start < physical_offset:
-                last = self.last_record_in(segment, min(physical_offset - segment.start, segment.size))
-                if last is not None:
-                    return last
-        return None
-
-    def sound_record(self, segment: Segment, position: int) -> ScannedRecord | None:
-        """The record at a position of a segment, None if there is no sound one."""
-        size = int.from_bytes(segment.file.read(position, 4), "big", signed=True)
-        if not FIXED_BYTES <= size <= segment.size - position:
-            return None
-        scan = scan_records(segment.file.read(position, size), 0, size, segment.start + position)
-        return scan.records[0] if scan.records else None
-
-    def record_checksum(self, physical_offset: int) -> int | None:
-        """A checksum of all of the record there, None where there is no sound one."""
-        segment = self.find(physical_offset)
-        if segment is None:
-            return None
-        position = physical_offset - segment.start
-        record = self.sound_record(segment, position)
-        return None if record is None else zlib.crc32(segment.file.read(position, record[1]))
-
     # Appending: only the owner of the store.
-
-    def reserve_in(self, reserver: Executor) -> None:
-        """From now on only this thread reserves blocks and makes segments: the owner waits for it, not for
-        the disk.
-        """
-        self._reserver = reserver
 
     def ensure_space(self, needed_bytes: int, wait_seconds: float = ROOM_WAIT_SECONDS) -> Segment:
         """The segment that takes so many bytes more, and a blank record's, at its write position.
@@ -337,79 +183,27 @@ class CommitLog:
         needed_bytes += BLANK_BYTES
         if needed_bytes > self.segment_bytes:
             raise ValueError(f"{needed_bytes} bytes do not fit into a segment")
-        if not self._has_room(needed_bytes):
-            if self._reserver is None:
-                self._reserve(needed_bytes)
-            else:
-                self._wait_for_room(needed_bytes, wait_seconds)
+        if not self.reserving.has_room(needed_bytes):
+            self.reserving.make_room(needed_bytes, wait_seconds)
         if self.segments and self.segments[-1].wrote + needed_bytes <= self.segments[-1].size:
             return self.segments[-1]
-        following = self._next
+        following = self.next_segment
         assert following is not None
         with self._change:
             if self.segments:
                 self._fill_up(self.segments[-1])
             self.segments = [*self.segments, following]
-            self._next = None
+            self.next_segment = None
         return following
-
-    def _segment_for(self, needed_bytes: int) -> Segment | None:
-        """The segment that so many bytes would go to; None if it has not been made."""
-        if self.segments and self.segments[-1].wrote + needed_bytes <= self.segments[-1].size:
-            return self.segments[-1]
-        return self._next
-
-    def _has_room(self, needed_bytes: int) -> bool:
-        segment = self._segment_for(needed_bytes)
-        return segment is not None and segment.wrote + needed_bytes <= segment.reserved
-
-    def _reserve(self, needed_bytes: int) -> None:
-        segment = self._segment_for(needed_bytes) or self._take_next()
-        segment.reserve(segment.wrote + needed_bytes)
-
-    def _wait_for_room(self, needed_bytes: int, wait_seconds: float) -> None:
-        """Waits for the reserver once; until it comes to an end, nobody else waits."""
-        until = time.monotonic() + (0 if self._is_late else wait_seconds)
-        tried = False
-        while True:
-            self._room_came.clear()
-            if self._has_room(needed_bytes):
-                return
-            if tried and not self._is_reserving and self._room_error is not None:
-                raise self._room_error
-            tried = tried or not self._is_reserving
-            self._needed_bytes = needed_bytes
-            self.reserve_soon()
-            left = until - time.monotonic()
-            if left <= 0 or not self._room_came.wait(left):
-                self._is_late = True
-                raise DiskStalled(f"the disk has reserved nothing for {wait_seconds * 1000:.0f} ms")
-
-    def reserve_soon(self) -> None:
-        """Has the reserver begin now, unless it is at work."""
-        if self._reserver is not None and not self._is_reserving:
-            self._is_reserving = True
-            self._reserver.submit(self._reserve_beside)
-
-    def _reserve_beside(self) -> None:
-        try:
-            self.reserve_ahead()
-        except OSError as error:
-            self._room_error = error
-            log.exception("no room could be reserved in %s", self.folder)
-        finally:
-            self._is_late = False
-            self._is_reserving = False
-            self._room_came.set()
 
     def begin_at(self, physical_offset: int) -> None:
         """Has an empty log begin with the segment at a physical offset, for a slave whose master's does."""
         if self.max_physical:
             raise ValueError(f"the log ends at {self.max_physical}, it is not empty")
         with self._making, self._change:
-            for segment in (*self.segments, *([] if self._next is None else [self._next])):
+            for segment in (*self.segments, *([] if self.next_segment is None else [self.next_segment])):
                 self._remove(segment)
-            self._next = None
+            self.next_segment = None
             self.segments = [self._create(physical_offset)]
         self.durable = max(self.durable, physical_offset)
 
@@ -424,14 +218,15 @@ class CommitLog:
             encode_blank(segment.view, segment.wrote, left)
         segment.wrote = segment.size
 
-    def _take_next(self) -> Segment:
-        following = self._next
+    def make_next(self) -> Segment:
+        """The segment behind the last one, made now if it is not there."""
+        following = self.next_segment
         if following is not None:
             return following
         with self._making:
-            if self._next is None:
-                self._next = self._create(self.segments[-1].end if self.segments else 0)
-            return self._next
+            if self.next_segment is None:
+                self.next_segment = self._create(self.segments[-1].end if self.segments else 0)
+            return self.next_segment
 
     def _create(self, start: int) -> Segment:
         if failpoints.armed:
@@ -445,57 +240,6 @@ class CommitLog:
             file.close()
             raise
         return Segment(start, file)
-
-    @property
-    def wants_room(self) -> bool:
-        """True if half of what is kept ahead of the writer is used up."""
-        if not self.segments:
-            return False
-        active = self.segments[-1]
-        wrote, reserved = active.wrote, active.reserved
-        if reserved < active.size and reserved - wrote < self._ahead_bytes // 2:
-            return True
-        return self._next is None and active.size - wrote < self._next_bytes
-
-    @property
-    def is_without_room(self) -> bool:
-        """True if the disk had no room, or memory, when something was to be reserved last."""
-        return self._without_room
-
-    def reserve_ahead(self) -> None:
-        """Keeps blocks reserved in front of the writer, and the next segment ready. In a thread.
-
-        A disk without room, or no memory, is no error here: the append that needs it gets one.
-        """
-        self._room_error = None
-        try:
-            if self._needed_bytes:
-                # The waiting append waits for this, and a disk that is nearly full has room for no more.
-                needed, self._needed_bytes = self._needed_bytes, 0
-                if not self._has_room(needed):
-                    self._reserve(needed)
-                self._room_came.set()
-            if not self.segments:
-                return
-            active = self.segments[-1]
-            ahead = self._ahead_bytes
-            if active.reserved < active.size and active.reserved - active.wrote < ahead // 2:
-                active.reserve(min(active.size, active.wrote + ahead))
-                self._room_came.set()
-            if active.size - active.wrote < self._next_bytes:
-                self._take_next().reserve(ahead)
-                self._room_came.set()
-        except OSError as error:
-            self._room_error = error
-            if error.errno not in SCARCE:
-                raise
-            if not self._without_room:
-                log.warning("no room to reserve in %s: %s", self.folder, error)
-            self._without_room = True
-        else:
-            if self._without_room:
-                log.warning("room again in %s", self.folder)
-            self._without_room = False
 
     # Flushing: in a thread.
 
@@ -602,7 +346,7 @@ class CommitLog:
             with self._change:
                 gone = [segment for segment in self.segments[1:] if segment.start >= physical_offset]
                 self.segments = self.segments[: len(self.segments) - len(gone)]
-                ahead, self._next = self._next, None
+                ahead, self.next_segment = self.next_segment, None
             self.durable = min(self.durable, physical_offset)
             last = self.segments[-1]
             position, wrote = physical_offset - last.start, last.wrote
@@ -610,8 +354,8 @@ class CommitLog:
             try:
                 for segment in (*([] if ahead is None else [ahead]), *reversed(gone)):
                     self._remove(segment)
-                for at in range(position, wrote, len(_ZEROS)):
-                    last.file.write(at, _ZEROS[: wrote - at])
+                for at in range(position, wrote, len(ZEROS)):
+                    last.file.write(at, ZEROS[: wrote - at])
                 last.file.sync()
                 self._disk.sync_folder(self.folder)
             except OSError as error:
@@ -647,11 +391,11 @@ class CommitLog:
 
     def close(self) -> None:
         """Lets go of all files. A segment made ahead and never used is removed."""
-        if self._next is not None:
-            self._next.file.close()
+        if self.next_segment is not None:
+            self.next_segment.file.close()
             if self.segments:
-                self._disk.remove(self._next.file.path)
-            self._next = None
+                self._disk.remove(self.next_segment.file.path)
+            self.next_segment = None
         for segment in self.segments:
             segment.view = memoryview(b"")
             segment.file.close()

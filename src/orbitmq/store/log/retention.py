@@ -11,7 +11,8 @@ from collections.abc import Callable
 from datetime import datetime
 
 from orbitmq.store.files import Disk
-from orbitmq.store.log.commit_log import CommitLog, Segment
+from orbitmq.store.log.commit_log import CommitLog
+from orbitmq.store.log.segment import Segment
 from orbitmq.store.options import StoreOptions
 
 log = logging.getLogger(__name__)

@@ -17,9 +17,10 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from time import monotonic
 
-from orbitmq.store.log.commit_log import CommitLog, Segment
+from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.log.log_writer import HOT_BYTES
 from orbitmq.store.log.messages import Cold, GetResult, GetStatus
+from orbitmq.store.log.segment import Segment
 from orbitmq.store.options import StoreOptions
 from orbitmq.store.queue.arrivals import Arrivals
 from orbitmq.store.queue.consume_queue import UNIT_BYTES, ConsumeQueue, QueueTable

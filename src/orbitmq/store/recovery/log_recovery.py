@@ -22,7 +22,9 @@ from orbitmq.protocol.records.scanning_cy import scan_records
 from orbitmq.protocol.records.scans import ScannedRecord, Stop
 from orbitmq.store.errors import StoreCorrupt
 from orbitmq.store.files import segment_name
-from orbitmq.store.log.commit_log import CommitLog, Segment
+from orbitmq.store.log.commit_log import CommitLog
+from orbitmq.store.log.segment import Segment
+from orbitmq.store.log.sound_records import next_record_in, record_checksum, record_in
 from orbitmq.store.options import StoreOptions
 from orbitmq.store.queue.consume_queue import (
     BLANK_UNIT,
@@ -226,7 +228,7 @@ class Recovery:
         first = self._log.min_physical
         if 0 <= start < first:
             return first  # Retention has taken that record since; what is left has to be read.
-        checksum = self._log.record_checksum(start)
+        checksum = record_checksum(self._log, start)
         return None if checksum is None or checksum != queue_checkpoint.known.get(start) else start
 
     def _go_back_to(self, queue_checkpoint: QueueCheckpoint) -> None:
@@ -251,7 +253,7 @@ class Recovery:
             # Without any queue all that is in the log has to be found again.
             return 0
         for index in range(len(segments) - 1, oldest - 1, -1):
-            record = self._log.sound_record(segments[index], 0)
+            record = record_in(segments[index], 0)
             if record is None or record[4] <= 0:
                 continue
             if self._clean:
@@ -344,12 +346,12 @@ class Recovery:
         synced_at = self._checkpoint.physical_timestamp_ms
         if segment.start + position >= self._synced_to and synced_at <= self.found.last_timestamp_ms:
             return -1
-        found = self._log.next_sound_record(segment, position + 1)
+        found = next_record_in(segment, position + 1)
         if found is not None:
             return found[0] if self._was_synced(found[1]) else -1
         following = self._log.find(segment.end)
         if following is not None:
-            record = self._log.sound_record(following, 0)
+            record = record_in(following, 0)
             if record is not None and self._was_synced(record):
                 return segment.size
         return -1

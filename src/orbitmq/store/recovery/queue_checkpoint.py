@@ -15,6 +15,7 @@ from pathlib import Path
 
 from orbitmq.store.files import Disk, replace_file
 from orbitmq.store.log.commit_log import CommitLog
+from orbitmq.store.log.sound_records import record_checksum
 from orbitmq.store.queue.consume_queue import ConsumeQueue
 
 FILE_NAME = "queuemarks.json"
@@ -54,7 +55,7 @@ class QueueCheckpoint:
         segment = commit_log.find(self.replay_from)
         if segment is not None:
             for start in (segment.start, self.replay_from):
-                checksum = commit_log.record_checksum(start)
+                checksum = record_checksum(commit_log, start)
                 if checksum is not None:
                     self.known[start] = checksum
 
@@ -62,7 +63,7 @@ class QueueCheckpoint:
         """True unless this is another log, as far as it can be known: records that are damaged or gone may be
         those that were noted. Sound ones may be others only where one is as it was.
         """
-        found = {start: commit_log.record_checksum(start) for start in self.known}
+        found = {start: record_checksum(commit_log, start) for start in self.known}
         others = any(checksum not in (None, self.known[start]) for start, checksum in found.items())
         return not others or any(found[start] == checksum for start, checksum in self.known.items())
 

@@ -16,6 +16,7 @@ from orbitmq.store.errors import CannotTruncate, StoreCorrupt, StoreUnavailable
 from orbitmq.store.files import Disk, replace_file
 from orbitmq.store.index.index_table import Index
 from orbitmq.store.log.commit_log import CommitLog
+from orbitmq.store.log.sound_records import last_record_before, last_record_in
 from orbitmq.store.options import StoreOptions
 from orbitmq.store.queue.consume_queue import ConsumeQueue
 from orbitmq.store.queue.writer import QueueWriter
@@ -118,8 +119,8 @@ class Truncation:
         # A truncation that failed before has changed other queues, too.
         for queue in changed if self._unfinished is None else structures.queues.all():
             reader.forget(queue)
-        structures.log.reserve_ahead()
-        last = structures.log.last_record_before(end)
+        structures.log.reserving.run()
+        last = last_record_before(structures.log, end)
         newest.physical_offset = -1 if last is None else last[0]
         newest.timestamp_ms = 0 if last is None else last[4]
         structures.arrivals.cut_to(end)
@@ -168,7 +169,7 @@ def boundary(commit_log: CommitLog, physical_offset: int) -> int:
     segment = commit_log.find(physical_offset)
     if segment is None or physical_offset == segment.start:
         return physical_offset
-    last = commit_log.last_record_in(segment, physical_offset - segment.start)
+    last = last_record_in(segment, physical_offset - segment.start)
     return segment.start if last is None else last[0] + last[1]
 
 

@@ -18,6 +18,7 @@ from orbitmq.protocol.records.message import FIXED_BYTES, BadRecord
 from orbitmq.protocol.records.message_cy import decode_record, read_header
 from orbitmq.protocol.records.properties import find_property
 from orbitmq.store.log.commit_log import CommitLog
+from orbitmq.store.log.sound_records import last_record_before, next_record_in
 from orbitmq.store.timer.check_point import TimerCheck, TimerMark
 from orbitmq.store.timer.log import BLANK, DELETE, NO_UNIT, UNIT_BYTES, TimerLog
 from orbitmq.store.timer.wheel import Slot, TimerWheel
@@ -55,12 +56,12 @@ def delivered_to_ms(commit_log: CommitLog) -> int:
     """A time before which every due timer message had been delivered when the last record was stored, as far
     as the end of the log shows: 1 for an empty one.
     """
-    last = commit_log.last_record_before(commit_log.max_physical)
+    last = last_record_before(commit_log, commit_log.max_physical)
     segment = None if last is None else commit_log.find(last[0])
     if last is None or segment is None:
         return 1
     found = last[4] - LAG_MS
-    first = commit_log.next_sound_record(segment, max(0, last[0] - segment.start - LAG_BYTES))
+    first = next_record_in(segment, max(0, last[0] - segment.start - LAG_BYTES))
     for record in () if first is None else commit_log.records(segment.start + first[0]):
         due = find_property(record.properties, b"TIMER_OUT_MS")
         if due is not None and due.isdigit() and find_property(record.properties, b"TIMER_DEQUEUE_MS"):

@@ -709,7 +709,7 @@ def test_records_longer_than_what_is_read_at_a_time(
 ) -> None:
     monkeypatch.setattr("orbitmq.store.recovery.log_recovery.CHUNK_BYTES", chunk)
     monkeypatch.setattr("orbitmq.store.index.index_table.SLICE_BYTES", chunk)
-    monkeypatch.setattr("orbitmq.store.log.commit_log._SEARCH_BYTES", chunk)
+    monkeypatch.setattr("orbitmq.store.log.sound_records._SEARCH_BYTES", chunk)
     store = opened(tmp_path)
     appended = [store.append(message(n, body=bytes(n * 997 % 6000)), NOW + n) for n in range(60)]
     run_task(store, "write queues", NOW + 120_000)
