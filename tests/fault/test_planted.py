@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from orbitmq.broker.delay.levels import DelayDelivery
+from orbitmq.broker.delay.level_delivery import DelayDelivery
 from orbitmq.broker.offset.offsets import OffsetTable
 from orbitmq.broker.transaction.recovery import TransactionLoading
 from orbitmq.store import FlushFailed, MessageStore, StoreCorrupt

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.broker.delay.levels import _identity
+from orbitmq.broker.delay.level_delivery import _identity
 from orbitmq.protocol.records.message_cy import decode_record
 from orbitmq.store import MessageStore
 from orbitmq.store.queue.consume_queue import UNIT

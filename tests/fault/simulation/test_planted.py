@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from orbitmq.broker.delay.levels import DelayDelivery
+from orbitmq.broker.delay.level_delivery import DelayDelivery
 from orbitmq.broker.offset.offsets import OffsetTable
 from orbitmq.broker.pop.acks import PopAcks
 from orbitmq.broker.pop.revive import Reviver

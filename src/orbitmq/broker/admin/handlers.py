@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from orbitmq.broker.admin.runtime_info import TimerFigures, Uptime, runtime_info
-from orbitmq.broker.delay.levels import DelayDelivery
+from orbitmq.broker.delay.level_delivery import DelayDelivery
 from orbitmq.broker.delay.timer import Timers
 from orbitmq.broker.ha.replication import Replication
 from orbitmq.broker.metadata.identity import BrokerIdentity

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from orbitmq.broker.delay.levels import DelayDelivery
+from orbitmq.broker.delay.level_delivery import DelayDelivery
 from orbitmq.broker.delay.timer import Timers
 from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers

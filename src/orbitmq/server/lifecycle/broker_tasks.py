@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from orbitmq.broker.broker import Broker
-from orbitmq.broker.delay.levels import FIRST_SCAN_MS, SCAN_INTERVAL_MS
+from orbitmq.broker.delay.level_delivery import FIRST_SCAN_MS, SCAN_INTERVAL_MS
 from orbitmq.broker.metadata.registration import period_ms
 from orbitmq.broker.offset.upkeep import (
     EXPIRED_OFFSETS_FIRST_MS,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from orbitmq.broker.delay import levels as delay
-from orbitmq.broker.delay.levels import DelayDelivery, DelayLevels, delivered
+from orbitmq.broker.delay import level_delivery as delay
+from orbitmq.broker.delay.level_delivery import DelayDelivery, DelayLevels, delivered
 from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.protocol.records.message_cy import decode_record
 from orbitmq.protocol.records.properties import decode_properties, encode_properties
