@@ -516,7 +516,8 @@ def tables_of_broker(
     root: Path, properties: dict[str, object]
 ) -> list[tuple[str, str, Callable[[str], None]]]:
     """Name, file and reader of every table, of a broker that has no store."""
-    from orbitmq.broker.delay.level_delivery import DelayDelivery, DelayLevels
+    from orbitmq.broker.delay.level_delivery import DelayDelivery
+    from orbitmq.broker.delay.levels import DelayLevels
     from orbitmq.broker.metadata.groups import GroupTable
     from orbitmq.broker.metadata.topics import TopicTable
     from orbitmq.broker.offset.offsets import OffsetTable

@@ -11,7 +11,8 @@ from orbitmq.broker.broker import handlers
 from orbitmq.broker.client.clients import ClientTable
 from orbitmq.broker.client.locks import QueueLocks
 from orbitmq.broker.client.outbox import Outbox
-from orbitmq.broker.delay.level_delivery import DelayDelivery, DelayLevels
+from orbitmq.broker.delay.level_delivery import DelayDelivery
+from orbitmq.broker.delay.levels import DelayLevels
 from orbitmq.broker.delay.timer import Timers
 from orbitmq.broker.filter.filters import FilterTable
 from orbitmq.broker.ha.links import Links

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.broker.delay.level_delivery import _identity
+from orbitmq.broker.delay.delivered_messages import identity_of
 from orbitmq.protocol.records.message_cy import decode_record
 from orbitmq.store import MessageStore
 from orbitmq.store.queue.consume_queue import UNIT
@@ -70,7 +70,7 @@ def test_a_delayed_message_is_known_again_where_records_end_with_a_checksum(tmp_
         assert found is not None
         records.append(decode_record(found))
     assert records[0].properties != records[1].properties
-    assert len({_identity("T", 0, record) for record in records}) == 1
+    assert len({identity_of("T", 0, record) for record in records}) == 1
     store.close()
 
 

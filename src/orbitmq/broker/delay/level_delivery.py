@@ -1,9 +1,7 @@
-"""Delayed messages: the levels, how a send is rerouted, and how it comes back when it is due.
+"""Delivery of delayed messages: from the queue of their level to where they belong, when they are due.
 
-A message with property DELAY is stored in topic SCHEDULE_TOPIC_XXXX, queue level - 1; its tags code there is
-the time at which it is due, its real topic and queue are in properties. When it is due it is stored once
-more where it belongs, with the same bytes otherwise. Delivered positions are in `config/delayOffset.json`:
-level -> next queue offset. After a crash a few seconds may be delivered again.
+They are stored once more there, with the same bytes otherwise. Delivered positions are in
+`config/delayOffset.json`: level -> next queue offset. After a crash a few seconds may be delivered again.
 """
 
 from __future__ import annotations
@@ -12,20 +10,18 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Protocol
 
 from orbitmq.broker.delay.delay_cy import copy_due
-from orbitmq.broker.delay.timer_due import TIMER_PROPERTIES
+from orbitmq.broker.delay.delivered_messages import Identity, delivered, identity_of, was_delivered
+from orbitmq.broker.delay.levels import DelayLevels
 from orbitmq.broker.metadata import names
 from orbitmq.broker.metadata.snapshots import Snapshot
 from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.protocol.bodies.offset import ActedFor, DelayOffsetSerializeWrapper
 from orbitmq.protocol.bodies.version import DataVersion
-from orbitmq.protocol.delay_levels import DEFAULT_DELAY_LEVELS, delays_ms
 from orbitmq.protocol.names import SCHEDULE_TOPIC
-from orbitmq.protocol.records.checksums_cy import crc32
-from orbitmq.protocol.records.message import PROPERTY_CRC_NAME, StoredMessage
-from orbitmq.protocol.records.properties import find_property
+from orbitmq.protocol.records.message import StoredMessage
 from orbitmq.protocol.schema.json_body import require_member
 from orbitmq.store import Appended, PendingMessage, PutStatus
 from orbitmq.store.log.log_writer import LogWriter
@@ -45,48 +41,6 @@ CLOCKS_DIFFER_MS = 60_000
 """By how much the clocks of masters that follow one another differ without anybody having set one. What the
 last one stored a moment ago is no older than that, and waits: two hours of delay would end at once.
 """
-
-
-class DelayLevels:
-    """The delays by level, from 1; `1s 5s 10s` means level 1 is a second, 2 five, 3 ten."""
-
-    def __init__(self, text: str = DEFAULT_DELAY_LEVELS) -> None:
-        self.delay_ms = dict(enumerate(delays_ms(text), start=1))
-        self.highest = len(self.delay_ms)
-
-    def due(self, level: int, stored_ms: int) -> int:
-        """When a message of a level is due that was stored at `stored_ms`."""
-        return stored_ms + self.delay_ms.get(level, 1_000)
-
-    def reroute(self, topic: str, queue_id: int, properties: Mapping[str, str], now: int) -> Rerouted | None:
-        """The place where a message waits first, with the properties to store; None if it is not delayed.
-
-        A level above the highest counts as the highest; text that is no number as no delay.
-        """
-        try:
-            level = int(properties.get("DELAY", "0"))
-        except ValueError:
-            return None
-        if level <= 0:
-            return None
-        level = min(level, self.highest)
-        # A level wins over a time.
-        waiting = {name: value for name, value in properties.items() if name not in TIMER_PROPERTIES}
-        waiting["DELAY"] = str(level)
-        waiting["REAL_TOPIC"] = topic
-        waiting["REAL_QID"] = str(queue_id)
-        return Rerouted(SCHEDULE_TOPIC, level - 1, waiting, self.due(level, now))
-
-
-class Rerouted(NamedTuple):
-    """The queue in which a delayed message waits; `tags_code` is the time at which it is due, None for the
-    hash of its tag.
-    """
-
-    topic: str
-    queue_id: int
-    properties: dict[str, str]
-    tags_code: int | None
 
 
 class DelayStore(Protocol):
@@ -127,10 +81,6 @@ class Progress:
     log_end: int
     """Deliveries up to the positions stand before it: a log that ends earlier lacks some."""
     positions: dict[int, int]
-
-
-Identity: TypeAlias = tuple[str, int, bytes, int, int, int]
-"""Marks that tell one delivered message from every other; nobody can tell apart two that have the same."""
 
 
 @dataclass(slots=True)
@@ -212,8 +162,8 @@ class DelayDelivery:
             self._saved_to = 0
         if self._saved_to is not None and self._has_waiting():
             for record in self._store.records_from(self._saved_to):
-                if _was_delivered(record):
-                    self._known[_identity(record.topic, record.queue_id, record)] += 1
+                if was_delivered(record):
+                    self._known[identity_of(record.topic, record.queue_id, record)] += 1
                     self._known_to_ms = record.store_timestamp
         for level in self._all_levels():
             first, end = self._range(level)[0], self._end(level)
@@ -395,7 +345,7 @@ class DelayDelivery:
             put.taken = following
         else:
             self._known_to_ms = max(self._known_to_ms, now)
-            self._known[_identity(message.topic, message.queue_id, message)] += 1
+            self._known[identity_of(message.topic, message.queue_id, message)] += 1
         put.noted = following
         self.on_delivered(message.topic, message.queue_id, appended.size, 1)
 
@@ -403,7 +353,7 @@ class DelayDelivery:
         """By what a message is recognised that was delivered already; None if it was not."""
         if not self._known:
             return None
-        identity = _identity(message.topic, message.queue_id, message)
+        identity = identity_of(message.topic, message.queue_id, message)
         return identity if self._known[identity] else None
 
     def _step_over(self, level: int, position: int, known: Identity | None) -> None:
@@ -599,54 +549,3 @@ class DelayDelivery:
             self.acted.is_open = False  # whoever did it is gone
         if wrapper.data_version is not None:
             self.version = wrapper.data_version
-
-
-def _was_delivered(record: StoredMessage) -> bool:
-    """True if a record is a delayed message where it belongs."""
-    properties = record.properties
-    return (
-        find_property(properties, b"REAL_TOPIC") == record.topic.encode()
-        and find_property(properties, b"REAL_QID") == b"%d" % record.queue_id
-        and find_property(properties, b"DELAY") is not None
-    )
-
-
-_CRC = PROPERTY_CRC_NAME + b"\x01"
-
-
-def _identity(topic: str, queue_id: int, message: PendingMessage | StoredMessage) -> Identity:
-    body = message.body
-    # The checksum at the end of the properties is of the record as a whole, and every record has its own.
-    properties, crc, _ = message.properties.rpartition(_CRC)
-    return (
-        topic,
-        queue_id,
-        properties if crc else message.properties,
-        message.born_timestamp,
-        len(body),
-        crc32(body),
-    )
-
-
-def delivered(waiting: StoredMessage) -> PendingMessage:
-    """The message as it is stored where it belongs: all as it was, but for topic and queue.
-
-    Raises ValueError if the record does not say where it belongs.
-    """
-    topic = find_property(waiting.properties, b"REAL_TOPIC")
-    queue_id = find_property(waiting.properties, b"REAL_QID")
-    if not topic or not queue_id:
-        raise ValueError("no REAL_TOPIC or no REAL_QID")
-    return PendingMessage(
-        topic=topic.decode(),
-        queue_id=int(queue_id),
-        flag=waiting.flag,
-        sys_flag=waiting.sys_flag,
-        born_timestamp=waiting.born_timestamp,
-        born_host=waiting.born_host,
-        store_host=waiting.store_host,
-        reconsume_times=waiting.reconsume_times,
-        prepared_transaction_offset=waiting.prepared_transaction_offset,
-        body=waiting.body,
-        properties=waiting.properties,
-    )

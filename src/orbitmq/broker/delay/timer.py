@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from orbitmq.broker.delay.level_delivery import Rerouted
+from orbitmq.broker.delay.levels import Rerouted
 from orbitmq.broker.delay.timer_delivery import Delivery, Fetch
 from orbitmq.broker.delay.timer_due import NotATime, deliver_time, rounded
 from orbitmq.broker.delay.timer_intake import Intake

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from orbitmq.broker.auth.permissions import SUB
 from orbitmq.broker.auth.records import RecordAccess
-from orbitmq.broker.delay.level_delivery import DelayLevels
+from orbitmq.broker.delay.levels import DelayLevels
 from orbitmq.broker.ha.promise import Promise
 from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.identity import BrokerIdentity

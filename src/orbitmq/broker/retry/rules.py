@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from orbitmq.broker.delay.level_delivery import DelayLevels
+from orbitmq.broker.delay.levels import DelayLevels
 from orbitmq.protocol.names import dlq_topic, retry_topic
 from orbitmq.protocol.records.ids import offset_message_id
 from orbitmq.protocol.records.message import StoredMessage

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TypeAlias
 
 from orbitmq.broker.client.locks import QueueLocks
-from orbitmq.broker.delay.level_delivery import DelayLevels
+from orbitmq.broker.delay.levels import DelayLevels
 from orbitmq.broker.delay.timer import Timers
 from orbitmq.broker.ha.promise import Promise
 from orbitmq.broker.metadata.groups import GroupTable

@@ -1,24 +1,23 @@
-import json
+"""Delivery of delayed messages: when, in which order, and what a restart or a crash leaves to do."""
+
 import random
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from orbitmq.broker.delay import level_delivery as delay
-from orbitmq.broker.delay.level_delivery import DelayDelivery, DelayLevels, delivered
+from orbitmq.broker.delay.level_delivery import DelayDelivery
+from orbitmq.broker.delay.levels import DelayLevels
 from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.protocol.records.message_cy import decode_record
-from orbitmq.protocol.records.properties import decode_properties, encode_properties
+from orbitmq.protocol.records.properties import encode_properties
 from orbitmq.store import Appended, PendingMessage, PutStatus
 from tests.kit.memory_store import MemoryStore
 
 HOST = bytes([127, 0, 0, 1, 0, 0, 0x2A, 0x9F])
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 NOW = 1_795_000_000_000
-VECTORS = Path(__file__).parents[3] / "wire" / "vectors" / "delivered_records.json"
 
 
 def waiting(levels: DelayLevels, level: int, *, topic: str = "T", now: int = NOW) -> PendingMessage:
@@ -43,35 +42,6 @@ class World:
 
     def delivered(self) -> int:
         return self.store.max_offset("T", 2)
-
-
-def test_levels_are_read_from_text() -> None:
-    assert DelayLevels("1s 5m 2h 1d").delay_ms == {1: 1000, 2: 300_000, 3: 7_200_000, 4: 86_400_000}
-    assert DelayLevels().highest == 18
-
-
-@pytest.mark.parametrize("text", ["", "1", "s", "1x", "1s -5s", "1s 5 s"])
-def test_levels_that_cannot_be_read(text: str) -> None:
-    with pytest.raises(ValueError, match=r"delay level|no delay"):
-        DelayLevels(text)
-
-
-def test_a_delayed_message_waits_in_the_queue_of_its_level() -> None:
-    rerouted = DelayLevels().reroute("T", 3, {"DELAY": "2", "KEYS": "k"}, NOW)
-    assert rerouted is not None
-    assert (rerouted.topic, rerouted.queue_id, rerouted.tags_code) == (SCHEDULE, 1, NOW + 5000)
-    assert rerouted.properties == {"DELAY": "2", "KEYS": "k", "REAL_TOPIC": "T", "REAL_QID": "3"}
-
-
-def test_a_level_too_high_is_the_highest() -> None:
-    rerouted = DelayLevels().reroute("T", 0, {"DELAY": "99"}, NOW)
-    assert rerouted is not None
-    assert (rerouted.queue_id, rerouted.properties["DELAY"]) == (17, "18")
-
-
-@pytest.mark.parametrize("properties", [{}, {"DELAY": "0"}, {"DELAY": "-1"}, {"DELAY": "soon"}])
-def test_messages_that_do_not_wait(properties: dict[str, str]) -> None:
-    assert DelayLevels().reroute("T", 0, properties, NOW) is None
 
 
 def test_a_message_comes_when_it_is_due_and_not_before() -> None:
@@ -428,32 +398,3 @@ def test_without_knowing_where_to_look_delivery_goes_on_from_the_positions_as_ap
     again.start()
     again.deliver_due(NOW + 1000)
     assert world.delivered() == 4
-
-
-def vector(topic: str) -> list[dict[str, Any]]:
-    records: list[dict[str, Any]] = json.loads(VECTORS.read_text())["records"]
-    return [record for record in records if record["topic"] == topic and "DELAY\x01" in record["properties"]]
-
-
-@pytest.mark.parametrize(("nth", "real_topic"), [(0, "DTest"), (1, "%RETRY%GX")])
-def test_records_are_delivered_as_apache_delivers_them(nth: int, real_topic: str) -> None:
-    came_in = decode_record(bytes.fromhex(vector(SCHEDULE)[nth]["record_hex"]))
-    want = decode_record(bytes.fromhex(vector(real_topic)[0]["record_hex"]))
-    message = delivered(came_in)
-    assert message.topic == want.topic
-    assert message.properties == want.properties
-    for name in (
-        "queue_id", "flag", "sys_flag", "born_timestamp", "born_host", "store_host", "reconsume_times",
-        "prepared_transaction_offset", "body",
-    ):  # fmt: skip
-        assert getattr(message, name) == getattr(want, name), name
-
-
-def test_a_message_is_rerouted_as_apache_does() -> None:
-    want = decode_record(bytes.fromhex(vector(SCHEDULE)[0]["record_hex"]))
-    sent = decode_properties(want.properties)
-    del sent["REAL_TOPIC"], sent["REAL_QID"]
-    rerouted = DelayLevels().reroute("DTest", 0, sent, want.store_timestamp)
-    assert rerouted is not None
-    assert (rerouted.topic, rerouted.queue_id) == (want.topic, want.queue_id)
-    assert encode_properties(rerouted.properties) == want.properties

@@ -1,7 +1,7 @@
 import json
 from pathlib import Path
 
-from orbitmq.broker.delay.level_delivery import DelayLevels
+from orbitmq.broker.delay.levels import DelayLevels
 from orbitmq.broker.retry.rules import SendBack, is_dead, sent_back
 from orbitmq.protocol.records.message import StoredMessage
 from orbitmq.protocol.records.message_cy import decode_record

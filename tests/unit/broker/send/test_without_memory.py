@@ -15,7 +15,8 @@ from typing import Any, Protocol
 
 import pytest
 
-from orbitmq.broker.delay.level_delivery import DelayDelivery, DelayLevels
+from orbitmq.broker.delay.level_delivery import DelayDelivery
+from orbitmq.broker.delay.levels import DelayLevels
 from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.records.properties import encode_properties

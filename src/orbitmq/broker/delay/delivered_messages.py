@@ -1,0 +1,64 @@
+"""Delayed messages where they belong: made of those that wait, and recognised in the log."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from orbitmq.protocol.records.checksums_cy import crc32
+from orbitmq.protocol.records.message import PROPERTY_CRC_NAME, StoredMessage
+from orbitmq.protocol.records.properties import find_property
+from orbitmq.store import PendingMessage
+
+Identity: TypeAlias = tuple[str, int, bytes, int, int, int]
+"""Marks that tell one delivered message from every other; nobody can tell apart two that have the same."""
+
+_CRC = PROPERTY_CRC_NAME + b"\x01"
+
+
+def was_delivered(record: StoredMessage) -> bool:
+    """True if a record is a delayed message where it belongs."""
+    properties = record.properties
+    return (
+        find_property(properties, b"REAL_TOPIC") == record.topic.encode()
+        and find_property(properties, b"REAL_QID") == b"%d" % record.queue_id
+        and find_property(properties, b"DELAY") is not None
+    )
+
+
+def identity_of(topic: str, queue_id: int, message: PendingMessage | StoredMessage) -> Identity:
+    """The marks of a message of a topic and queue."""
+    body = message.body
+    # The checksum at the end of the properties is of the record as a whole, and every record has its own.
+    properties, crc, _ = message.properties.rpartition(_CRC)
+    return (
+        topic,
+        queue_id,
+        properties if crc else message.properties,
+        message.born_timestamp,
+        len(body),
+        crc32(body),
+    )
+
+
+def delivered(waiting: StoredMessage) -> PendingMessage:
+    """The message as it is stored where it belongs: all as it was, but for topic and queue.
+
+    Raises ValueError if the record does not say where it belongs.
+    """
+    topic = find_property(waiting.properties, b"REAL_TOPIC")
+    queue_id = find_property(waiting.properties, b"REAL_QID")
+    if not topic or not queue_id:
+        raise ValueError("no REAL_TOPIC or no REAL_QID")
+    return PendingMessage(
+        topic=topic.decode(),
+        queue_id=int(queue_id),
+        flag=waiting.flag,
+        sys_flag=waiting.sys_flag,
+        born_timestamp=waiting.born_timestamp,
+        born_host=waiting.born_host,
+        store_host=waiting.store_host,
+        reconsume_times=waiting.reconsume_times,
+        prepared_transaction_offset=waiting.prepared_transaction_offset,
+        body=waiting.body,
+        properties=waiting.properties,
+    )
