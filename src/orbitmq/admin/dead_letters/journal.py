@@ -1,7 +1,7 @@
 """The journal of redrives: an SQLite file.
 
-A letter is noted as under way before it leaves, and as sent behind. After a kill, letters
-under way are the only ones of which nobody knows; there is one batch of them at most.
+A dead letter is noted as under way before it leaves, and as sent behind. After a kill, dead letters under way
+are the only ones of which nobody knows; there is one batch of them at most.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ T = TypeVar("T")
 PLANNED, SENDING, SENT, SKIPPED, REFUSED, GONE, STOPPED, UNSURE = (
     *("planned", "sending", "sent", "skipped", "refused", "gone", "stopped", "unsure"),
 )
-"""States of a letter. `unsure`: stopped while a broker did not say whether it has it."""
+"""States of a dead letter. `unsure`: stopped while a broker did not say whether it has it."""
 PLANNING, RUNNING, DONE = "planning", "running", "done"
 """States of a run, besides `stopped`."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS runs (
-    id TEXT PRIMARY KEY, cluster TEXT NOT NULL, letter_group TEXT NOT NULL, asked TEXT NOT NULL,
+    id TEXT PRIMARY KEY, cluster TEXT NOT NULL, consumer_group TEXT NOT NULL, asked TEXT NOT NULL,
     user TEXT NOT NULL, began_ms INTEGER NOT NULL, ended_ms INTEGER, state TEXT NOT NULL,
     error TEXT NOT NULL DEFAULT ''
 );
-CREATE TABLE IF NOT EXISTS letters (
+CREATE TABLE IF NOT EXISTS dead_letters (
     run TEXT NOT NULL, broker TEXT NOT NULL, queue_id INTEGER NOT NULL, queue_offset INTEGER NOT NULL,
     stored_ms INTEGER NOT NULL, unique_id TEXT NOT NULL, topic TEXT NOT NULL, state TEXT NOT NULL,
     note TEXT NOT NULL DEFAULT '', sent_ms INTEGER, sent_id TEXT,
     PRIMARY KEY (run, broker, queue_id, queue_offset)
 ) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS by_state ON letters (run, state);
-CREATE INDEX IF NOT EXISTS by_place ON letters (broker, queue_id, queue_offset);
+CREATE INDEX IF NOT EXISTS by_state ON dead_letters (run, state);
+CREATE INDEX IF NOT EXISTS by_place ON dead_letters (broker, queue_id, queue_offset);
 """
 
 
@@ -65,12 +65,12 @@ class Run:
     state: str
     error: str
     counts: dict[str, int]
-    """Letters by state."""
+    """Dead letters by state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One letter of a run."""
+    """One dead letter of a run."""
 
     place: Place
     stored_ms: int
@@ -121,6 +121,8 @@ class Journal:
                 database.execute("PRAGMA journal_mode = WAL")
                 database.execute("PRAGMA synchronous = FULL")
                 with database:
+                    _rename_old_tables(database)
+                with database:
                     database.executescript(_TABLES)
                     database.execute("UPDATE runs SET error = error")
             except sqlite3.Error:
@@ -135,7 +137,7 @@ class Journal:
         run = secrets.token_hex(6)
         with self._database as database:
             database.execute(
-                "INSERT INTO runs (id, cluster, letter_group, asked, user, began_ms, state) "
+                "INSERT INTO runs (id, cluster, consumer_group, asked, user, began_ms, state) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (run, cluster, group, json.dumps(asked), user, _now_ms(), PLANNING),
             )
@@ -144,13 +146,13 @@ class Journal:
     def forget_plan(self, run: str) -> None:
         """Begins the plan of a run anew: it was cut off while nothing had left."""
         with self._database as database:
-            database.execute("DELETE FROM letters WHERE run = ?", (run,))
+            database.execute("DELETE FROM dead_letters WHERE run = ?", (run,))
 
     def plan(self, run: str, entries: Iterable[Entry]) -> None:
-        """Adds letters to a run."""
+        """Adds dead letters to a run."""
         with self._database as database:
             database.executemany(
-                "INSERT OR REPLACE INTO letters "
+                "INSERT OR REPLACE INTO dead_letters "
                 "(run, broker, queue_id, queue_offset, stored_ms, unique_id, topic, state, note) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [
@@ -170,7 +172,7 @@ class Journal:
             )
 
     def set_state(self, run: str, state: str, error: str = "") -> None:
-        """Sets the state of a run; one that is over keeps no letter under way."""
+        """Sets the state of a run; one that is over keeps no dead letter under way."""
         with self._database as database:
             ended = None if state in (PLANNING, RUNNING) else _now_ms()
             database.execute(
@@ -179,15 +181,15 @@ class Journal:
             if ended is not None:
                 for before, after in ((PLANNED, STOPPED), (SENDING, UNSURE)):
                     database.execute(
-                        "UPDATE letters SET state = ? WHERE run = ? AND state = ?", (after, run, before)
+                        "UPDATE dead_letters SET state = ? WHERE run = ? AND state = ?", (after, run, before)
                     )
 
     def claim(self, run: str, most: int) -> list[Entry]:
-        """The next planned letters of a run, noted as under way when this returns."""
+        """The next planned dead letters of a run, noted as under way when this returns."""
         with self._database as database:
             found = self._entries("run = ? AND state = ?", (run, PLANNED), most)
             database.executemany(
-                "UPDATE letters SET state = ? WHERE run = ? AND broker = ? AND queue_id = ? "
+                "UPDATE dead_letters SET state = ? WHERE run = ? AND broker = ? AND queue_id = ? "
                 "AND queue_offset = ?",
                 [
                     (SENDING, run, one.place.broker, one.place.queue_id, one.place.queue_offset)
@@ -197,10 +199,10 @@ class Journal:
         return found
 
     def record_outcomes(self, run: str, entries: Sequence[Entry]) -> None:
-        """Records the outcomes of letters."""
+        """Records the outcomes of dead letters."""
         with self._database as database:
             database.executemany(
-                "UPDATE letters SET state = ?, note = ?, sent_ms = ?, sent_id = ? "
+                "UPDATE dead_letters SET state = ?, note = ?, sent_ms = ?, sent_id = ? "
                 "WHERE run = ? AND broker = ? AND queue_id = ? AND queue_offset = ?",
                 [
                     (
@@ -218,26 +220,26 @@ class Journal:
             )
 
     def under_way(self, run: str) -> list[Entry]:
-        """Letters that were begun and have no outcome yet."""
+        """Dead letters that were begun and have no outcome yet."""
         return self._entries("run = ? AND state = ?", (run, SENDING), -1)
 
     def entries(self, run: str, state: str | None, most: int, skip: int = 0) -> list[Entry]:
-        """Letters of a run, of one state or of all."""
+        """Dead letters of a run, of one state or of all."""
         if state is None:
             return self._entries("run = ?", (run,), most, skip)
         return self._entries("run = ? AND state = ?", (run, state), most, skip)
 
     def claimed(self, cluster: str, group: str, letters: Sequence[tuple[Place, int]]) -> dict[Place, str]:
-        """Of some letters, places and store times, those that a run has sent or is about to; and that run.
+        """Of dead letters, by place and store time, those that a run has sent or will send, and that run.
 
-        The store time, for a topic that was deleted and made again has other letters at the same places.
+        The store time, for a topic that was deleted and made again has other ones at the same places.
         """
         found = {}
         for place, stored_ms in letters:
             row = self._database.execute(
-                "SELECT letters.run FROM letters JOIN runs ON runs.id = letters.run "
+                "SELECT dead_letters.run FROM dead_letters JOIN runs ON runs.id = dead_letters.run "
                 "WHERE broker = ? AND queue_id = ? AND queue_offset = ? AND stored_ms = ? "
-                "AND cluster = ? AND letter_group = ? AND letters.state IN (?, ?, ?, ?) "
+                "AND cluster = ? AND consumer_group = ? AND dead_letters.state IN (?, ?, ?, ?) "
                 "AND runs.state != ? LIMIT 1",
                 (
                     *(place.broker, place.queue_id, place.queue_offset, stored_ms, cluster, group),
@@ -272,7 +274,7 @@ class Journal:
 
     def _runs(self, where: str, values: tuple[object, ...]) -> list[Run]:
         rows = self._database.execute(
-            "SELECT id, cluster, letter_group, asked, user, began_ms, ended_ms, state, error "
+            "SELECT id, cluster, consumer_group, asked, user, began_ms, ended_ms, state, error "
             f"FROM runs {where}",
             values,
         ).fetchall()
@@ -284,17 +286,27 @@ class Journal:
     def _counts(self, run: str) -> dict[str, int]:
         return dict(
             self._database.execute(
-                "SELECT state, count(*) FROM letters WHERE run = ? GROUP BY state ORDER BY state", (run,)
+                "SELECT state, count(*) FROM dead_letters WHERE run = ? GROUP BY state ORDER BY state", (run,)
             ).fetchall()
         )
 
     def _entries(self, where: str, values: tuple[object, ...], most: int, skip: int = 0) -> list[Entry]:
         rows = self._database.execute(
             "SELECT broker, queue_id, queue_offset, stored_ms, unique_id, topic, state, note, sent_ms, "
-            f"sent_id FROM letters WHERE {where} ORDER BY broker, queue_id, queue_offset LIMIT ? OFFSET ?",
+            f"sent_id FROM dead_letters WHERE {where} "
+            "ORDER BY broker, queue_id, queue_offset LIMIT ? OFFSET ?",
             (*values, most, skip),
         ).fetchall()
         return [Entry(Place(*row[:3]), *row[3:]) for row in rows]
+
+
+def _rename_old_tables(database: sqlite3.Connection) -> None:
+    """Renames the table and the column that journals of version 0.2 call otherwise, both or none."""
+    database.execute("BEGIN IMMEDIATE")
+    names = {row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if "letters" in names and "dead_letters" not in names:
+        database.execute("ALTER TABLE letters RENAME TO dead_letters")
+        database.execute("ALTER TABLE runs RENAME COLUMN letter_group TO consumer_group")
 
 
 def _now_ms() -> int:

@@ -27,7 +27,7 @@ SHOWN_BYTES = 64 << 10
 MOST_SHOWN = 50
 
 
-class LetterGroup(msgspec.Struct, rename="camel"):
+class DeadLetterGroup(msgspec.Struct, rename="camel"):
     """One group with dead letters."""
 
     group: str
@@ -36,23 +36,23 @@ class LetterGroup(msgspec.Struct, rename="camel"):
     """When the last one was stored; 0 without one."""
 
 
-class LetterGroups(msgspec.Struct, rename="camel"):
+class DeadLetterGroups(msgspec.Struct, rename="camel"):
     """Groups with dead letters, of the last look at the cluster."""
 
     at_ms: int
-    groups: list[LetterGroup]
+    groups: list[DeadLetterGroup]
     errors: list[str]
 
 
-class LetterPlace(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """The place of a letter in its dead-letter topic."""
+class DeadLetterPlace(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """The place of a dead letter in its dead-letter topic."""
 
     broker: str
     queue_id: Annotated[int, msgspec.Meta(ge=0)]
     queue_offset: Annotated[int, msgspec.Meta(ge=0)]
 
 
-class LetterCause(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+class DeadLetterCause(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """A topic, and an exception or else a shape of bodies. `topic` is null where nothing says it."""
 
     topic: str | None = None
@@ -60,42 +60,42 @@ class LetterCause(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     shape: str | None = None
 
 
-class CauseOfLetters(msgspec.Struct, rename="camel"):
-    """Letters of one cause."""
+class CauseOfDeadLetters(msgspec.Struct, rename="camel"):
+    """Dead letters of one cause."""
 
-    cause: LetterCause
+    cause: DeadLetterCause
     count: int
     oldest_ms: int
     newest_ms: int
     reason: str
     """The text of the newest exception."""
     most_replays: int
-    places: list[LetterPlace]
+    places: list[DeadLetterPlace]
     """Of the last ones that were read."""
 
 
 class Clustering(msgspec.Struct, rename="camel"):
-    """Clusters of the letters that were read so far; the last event is `done`."""
+    """Clusters of the dead letters that were read so far; the last event is `done`."""
 
     scanned: int
     total: int
     done: bool
     beyond: int
-    """Letters of further causes, which are not told apart."""
-    clusters: list[CauseOfLetters]
+    """Dead letters of further causes, which are not told apart."""
+    clusters: list[CauseOfDeadLetters]
 
 
 class PlacesQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """Letters to look at: `BROKER/QUEUE/OFFSET`, repeated."""
+    """Dead letters to look at: `BROKER/QUEUE/OFFSET`, repeated."""
 
     place: list[str]
 
 
-class ShownLetter(msgspec.Struct, rename="camel"):
-    """One letter."""
+class ShownDeadLetter(msgspec.Struct, rename="camel"):
+    """One dead letter."""
 
-    place: LetterPlace
-    cause: LetterCause
+    place: DeadLetterPlace
+    cause: DeadLetterCause
     reason: str
     replays: int
     own: dict[str, str]
@@ -103,14 +103,14 @@ class ShownLetter(msgspec.Struct, rename="camel"):
     message: FoundMessage
 
 
-class ShownLetters(msgspec.Struct, rename="camel"):
-    """The letters that are there."""
+class ShownDeadLetters(msgspec.Struct, rename="camel"):
+    """The dead letters that are there."""
 
-    letters: list[ShownLetter]
+    letters: list[ShownDeadLetter]
 
 
-class LetterEdit(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """Changes of a letter; what is null stays as it is."""
+class DeadLetterEdit(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """Changes of a dead letter; what is null stays as it is."""
 
     body: str | None = None
     """Base64."""
@@ -120,24 +120,24 @@ class LetterEdit(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 
 
 class RedriveRequest(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """Letters to send again: at some places, of a cause, or all of the group without either."""
+    """Dead letters to send again: at some places, of a cause, or all of the group without either."""
 
-    places: Annotated[list[LetterPlace], msgspec.Meta(max_length=MAX_PLACES)] = []
-    cause: LetterCause | None = None
+    places: Annotated[list[DeadLetterPlace], msgspec.Meta(max_length=MAX_PLACES)] = []
+    cause: DeadLetterCause | None = None
     to: Literal["origin", "retry"] = "origin"
     """The first topic, or the retry topic of the group: no other group gets it then."""
     rate: Annotated[float, msgspec.Meta(gt=0, le=MAX_RATE)] = 50.0
-    """Letters a second."""
+    """Dead letters a second."""
     max_replays: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 3
-    """Letters that were sent again so often stay."""
+    """Dead letters that were sent again so often stay."""
     again: bool = False
-    """Also letters that were sent before."""
-    edit: LetterEdit | None = None
-    """Of a single letter."""
+    """Also dead letters that were sent before."""
+    edit: DeadLetterEdit | None = None
+    """Of a single dead letter."""
 
     def asked(self) -> Asked:
         """For the library. Raises BadRequest."""
-        cause, edit = self.cause, self.edit or LetterEdit()
+        cause, edit = self.cause, self.edit or DeadLetterEdit()
         return Asked(
             tuple(Place(one.broker, one.queue_id, one.queue_offset) for one in self.places),
             None if cause is None else Cause(cause.topic, cause.exception, cause.shape),
@@ -150,7 +150,7 @@ class RedriveRequest(msgspec.Struct, rename="camel", forbid_unknown_fields=True)
 
 
 class FilterEffectOn(msgspec.Struct, rename="camel"):
-    """Effect of the group's filter on letters of a topic; not `known` where no member subscribes."""
+    """Effect of the group's filter on dead letters of a topic; not `known` where no member subscribes."""
 
     topic: str
     known: bool
@@ -167,7 +167,7 @@ class RedrivePreview(msgspec.Struct, rename="camel"):
     selected: int
     would_send: int
     skipped: dict[str, int]
-    """Letters that stay, by reason."""
+    """Dead letters that stay, by reason."""
     filters: list[FilterEffectOn]
 
 
@@ -185,7 +185,7 @@ class RedriveRun(msgspec.Struct, rename="camel"):
     to: str
     rate: float
     counts: dict[str, int]
-    """Letters by state: `planned`, `sending`, `sent`, `skipped`, `refused`, `gone`, `stopped`, `unsure`."""
+    """Number by state: `planned`, `sending`, `sent`, `skipped`, `refused`, `gone`, `stopped`, `unsure`."""
 
 
 class RedriveRuns(msgspec.Struct, rename="camel"):
@@ -195,7 +195,7 @@ class RedriveRuns(msgspec.Struct, rename="camel"):
 
 
 class EntriesQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """Letters of a run, of one state or of all."""
+    """Dead letters of a run, of one state or of all."""
 
     state: str | None = None
     max: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100
@@ -203,9 +203,9 @@ class EntriesQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 
 
 class RunEntry(msgspec.Struct, rename="camel"):
-    """One letter of a run and what became of it."""
+    """One dead letter of a run and what became of it."""
 
-    place: LetterPlace
+    place: DeadLetterPlace
     topic: str
     unique_id: str
     state: str
@@ -215,23 +215,23 @@ class RunEntry(msgspec.Struct, rename="camel"):
 
 
 class RunDetail(msgspec.Struct, rename="camel"):
-    """A run with letters of it."""
+    """A run with dead letters of it."""
 
     run: RedriveRun
     letters: list[RunEntry]
 
 
 @endpoint("GET", "/api/clusters/{cluster}/dead-letters", Role.VIEWER, rows=("groups",))
-async def list_letter_groups(call: Call[None, None]) -> LetterGroups:
+async def list_letter_groups(call: Call[None, None]) -> DeadLetterGroups:
     """Groups with dead letters, of the last look at the cluster."""
     sample = await call.cluster.sampler.first()
-    groups = [LetterGroup(one.group, one.count, one.last_ms) for one in sample.dead_letters]
-    return LetterGroups(sample.at_ms, groups, sample.errors)
+    groups = [DeadLetterGroup(one.group, one.count, one.last_ms) for one in sample.dead_letters]
+    return DeadLetterGroups(sample.at_ms, groups, sample.errors)
 
 
 @endpoint("GET", "/api/clusters/{cluster}/dead-letters/{group}/clusters", Role.VIEWER)
 async def cluster_letters(call: Call[None, None]) -> AsyncIterator[Clustering]:
-    """Clusters of a group's letters as server-sent events, while all are read; closing it ends that."""
+    """Clusters of a group's dead letters as server-sent events, while all are read; closing it ends that."""
     clusters, scanned, total, last_event = Clusters(), 0, 0, time.monotonic()
     async for page in scan(call.cluster.admin, call.path["group"]):
         for letter in page.letters:
@@ -244,14 +244,14 @@ async def cluster_letters(call: Call[None, None]) -> AsyncIterator[Clustering]:
 
 
 @endpoint("GET", "/api/clusters/{cluster}/dead-letters/{group}/letters", Role.VIEWER, rows=("letters",))
-async def get_letters(call: Call[PlacesQuery, None]) -> ShownLetters:
-    """Letters at some places; one alone has its whole body."""
+async def get_letters(call: Call[PlacesQuery, None]) -> ShownDeadLetters:
+    """Dead letters at some places; one alone has its whole body."""
     places = [_place(text) for text in call.query.place]
     if len(places) > MOST_SHOWN:
         raise ApiError(422, "INVALID", f"{MOST_SHOWN} letters at most", field="place")
     found = await letters_at(call.cluster.admin, call.path["group"], places)
     most = None if len(places) == 1 else SHOWN_BYTES
-    return ShownLetters([_shown(found[place], most) for place in places if place in found])
+    return ShownDeadLetters([_shown(found[place], most) for place in places if place in found])
 
 
 @endpoint("POST", "/api/clusters/{cluster}/dead-letters/{group}/redrive-preview", Role.OPERATOR)
@@ -273,7 +273,7 @@ async def try_redrive(call: Call[None, RedriveRequest]) -> RedrivePreview:
 
 @endpoint("POST", "/api/clusters/{cluster}/dead-letters/{group}/redrive", Role.OPERATOR)
 async def redrive_letters(call: Call[None, RedriveRequest]) -> RedriveRun:
-    """Send letters again, once each. It goes on when the console was stopped or killed."""
+    """Send dead letters again, once each. It goes on when the console was stopped or killed."""
     redrives, cluster, group = call.console.redrives, call.cluster.name, call.path["group"]
     call.after = _noted(call.body)
     asked = call.body.asked()
@@ -292,7 +292,7 @@ async def list_redrives(call: Call[None, None]) -> RedriveRuns:
 
 @endpoint("GET", "/api/clusters/{cluster}/redrives/{run}", Role.VIEWER, rows=("letters",))
 async def get_redrive(call: Call[EntriesQuery, None]) -> RunDetail:
-    """One redrive and its letters: the audit trail."""
+    """One redrive and its dead letters: the audit trail."""
     redrives, query = call.console.redrives, call.query
     run = await redrives.run(call.cluster.name, call.path["run"])
     return RunDetail(
@@ -302,7 +302,7 @@ async def get_redrive(call: Call[EntriesQuery, None]) -> RunDetail:
 
 @endpoint("POST", "/api/clusters/{cluster}/redrives/{run}/stop", Role.OPERATOR)
 async def stop_redrive(call: Call[None, None]) -> RedriveRun:
-    """End a redrive after the letters that are under way."""
+    """End a redrive after the dead letters that are under way."""
     run = _run(await call.console.redrives.stop(call.cluster.name, call.path["run"]))
     call.after = run.counts
     return run
@@ -328,20 +328,20 @@ def _place(text: str) -> Place:
     return Place(broker, int(queue_id), int(offset))
 
 
-def _place_of(place: Place) -> LetterPlace:
-    return LetterPlace(place.broker, place.queue_id, place.queue_offset)
+def _place_of(place: Place) -> DeadLetterPlace:
+    return DeadLetterPlace(place.broker, place.queue_id, place.queue_offset)
 
 
-def _cause_of(cause: Cause) -> LetterCause:
-    return LetterCause(cause.topic, cause.exception, cause.shape)
+def _cause_of(cause: Cause) -> DeadLetterCause:
+    return DeadLetterCause(cause.topic, cause.exception, cause.shape)
 
 
 def _clustering(clusters: Clusters, scanned: int, total: int, *, done: bool) -> Clustering:
     return Clustering(scanned, total, done, clusters.beyond, [_cluster(one) for one in clusters.listed()])
 
 
-def _cluster(one: DeadLetterCluster) -> CauseOfLetters:
-    return CauseOfLetters(
+def _cluster(one: DeadLetterCluster) -> CauseOfDeadLetters:
+    return CauseOfDeadLetters(
         _cause_of(one.cause),
         one.count,
         one.oldest_ms,
@@ -352,11 +352,11 @@ def _cluster(one: DeadLetterCluster) -> CauseOfLetters:
     )
 
 
-def _shown(letter: DeadLetter, most: int | None) -> ShownLetter:
+def _shown(letter: DeadLetter, most: int | None) -> ShownDeadLetter:
     message = letter.message
     with contextlib.suppress(OrbitError):  # a body that cannot be inflated is shown as it is stored
         message = plain(message)
-    return ShownLetter(
+    return ShownDeadLetter(
         _place_of(letter.place),
         _cause_of(letter.cause),
         letter.reason,

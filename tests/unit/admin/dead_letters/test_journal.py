@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,22 @@ from orbitmq.admin.dead_letters.journal import (
     Journal,
     JournalUnusable,
 )
+
+TABLES_OF_0_2 = """
+CREATE TABLE runs (
+    id TEXT PRIMARY KEY, cluster TEXT NOT NULL, letter_group TEXT NOT NULL, asked TEXT NOT NULL,
+    user TEXT NOT NULL, began_ms INTEGER NOT NULL, ended_ms INTEGER, state TEXT NOT NULL,
+    error TEXT NOT NULL DEFAULT ''
+);
+CREATE TABLE letters (
+    run TEXT NOT NULL, broker TEXT NOT NULL, queue_id INTEGER NOT NULL, queue_offset INTEGER NOT NULL,
+    stored_ms INTEGER NOT NULL, unique_id TEXT NOT NULL, topic TEXT NOT NULL, state TEXT NOT NULL,
+    note TEXT NOT NULL DEFAULT '', sent_ms INTEGER, sent_id TEXT,
+    PRIMARY KEY (run, broker, queue_id, queue_offset)
+) WITHOUT ROWID;
+CREATE INDEX by_state ON letters (run, state);
+CREATE INDEX by_place ON letters (broker, queue_id, queue_offset);
+"""
 
 
 @pytest.fixture
@@ -104,6 +121,35 @@ async def test_letters_of_other_runs_are_known_by_place_and_time_within_their_gr
     assert await journal.do(journal.claimed, "here", "billing", letters) == {Place("b", 0, 0): run}
     assert await journal.do(journal.claimed, "here", "another", letters) == {}
     assert await journal.do(journal.claimed, "there", "billing", letters) == {}
+
+
+async def test_a_journal_of_version_0_2_is_taken_over(tmp_path: Path) -> None:
+    path = tmp_path / "redrives.sqlite3"
+    old = sqlite3.connect(path)
+    with old:
+        old.executescript(TABLES_OF_0_2)
+        old.execute(
+            "INSERT INTO runs (id, cluster, letter_group, asked, user, began_ms, state) "
+            "VALUES ('r', 'here', 'billing', '{}', 'ann', 5, 'running')"
+        )
+        old.executemany(
+            "INSERT INTO letters (run, broker, queue_id, queue_offset, stored_ms, unique_id, topic, state) "
+            "VALUES ('r', 'b', 0, ?, 1, ?, 'orders', ?)",
+            [(0, "ID0", SENT), (1, "ID1", SENDING), (2, "ID2", PLANNED)],
+        )
+    old.close()
+    for _ in range(2):  # and once more: it is renamed already
+        journal = Journal(path)
+        (run,) = await journal.do(journal.unfinished)
+        assert (run.id, run.group, run.counts) == ("r", "billing", {SENT: 1, SENDING: 1, PLANNED: 1})
+        assert [one.unique_id for one in await journal.do(journal.under_way, "r")] == ["ID1"]
+        assert await journal.do(journal.claimed, "here", "billing", [(Place("b", 0, 2), 1)]) == {
+            Place("b", 0, 2): "r"
+        }
+        journal.close()
+    journal = Journal(path)
+    assert [one.unique_id for one in await journal.do(journal.claim, "r", 5)] == ["ID2"]
+    journal.close()
 
 
 async def test_a_file_that_is_no_journal_is_refused_with_its_name(tmp_path: Path) -> None:
