@@ -14,15 +14,17 @@ from orbitmq.client.consumer.assignment import Assignment, offsets_of, sharing_o
 from orbitmq.client.consumer.closing import Closers
 from orbitmq.client.consumer.consuming import ConcurrentConsumption, Consumption, Handling
 from orbitmq.client.consumer.context import Session, Subscription
+from orbitmq.client.consumer.iterating import Messages, check_iterable
 from orbitmq.client.consumer.local_offsets import LocalOffsetTable
 from orbitmq.client.consumer.offsets import OffsetTable
 from orbitmq.client.consumer.ordering import OrderedConsumption, QueueLocks
 from orbitmq.client.consumer.replying import send_reply
 from orbitmq.client.consumer.request_handler import Serving
 from orbitmq.client.consumer.stats import SLOT_MS
-from orbitmq.client.core.calling import is_async, waiting_task
-from orbitmq.client.core.checking import check_number, check_queue, shown
-from orbitmq.client.core.errors import CannotIterate, InvalidArgument, NotRunning
+from orbitmq.client.consumer.subscribing import Asked
+from orbitmq.client.core.calling import waiting_task
+from orbitmq.client.core.checking import check_number, check_queue
+from orbitmq.client.core.errors import InvalidArgument, NotRunning
 from orbitmq.client.core.handlers import BatchHandler, Handler, Reply, Retry
 from orbitmq.client.core.instance import ClientInstance, now_ms
 from orbitmq.client.core.message import ReceivedMessage
@@ -126,30 +128,18 @@ class PushConsumer(ConsumerOptions):
 
         Raises IllegalName, InvalidArgument, NotRunning once closed.
         """
-        self._check_subscription(topic, tags, handler, timeout_ms)
-        self._check_batches(handler, max_messages, max_wait_ms)
-        if manual_ack and (handler is None or self.ordered):
-            raise InvalidArgument(
-                f"{type(self).__name__}.subscribe: manual_ack is for handlers, and not for ordered consumers"
-            )
+        if self._closing is not None or self._closed.is_set():
+            raise NotRunning("the consumer is closed")
+        asked = Asked(topic, tags, handler, timeout_ms, max_messages, max_wait_ms, manual_ack, serializer)
+        asked.check(self, self._subscriptions)
         topic = wrap(self.namespace, topic)
-        row = subscription(topic, tags, now_ms())
-        self._subscriptions[topic] = Subscription(
-            row,
-            handler,
-            handler is not None and is_async(handler),
-            timeout_ms,
-            max_messages,
-            max_wait_ms,
-            serializer,
-            manual_ack,
-        )
+        self._subscriptions[topic] = subscribed = asked.subscription(topic, now_ms())
         own = retry_topic(self.group)
         if own not in self._subscriptions and not self.broadcasting:
             self._subscriptions[own] = Subscription(subscription(own, "*", now_ms()), None)
         self._subscriptions_changed()
         if isinstance(tags, Sql) and self._session is not None:
-            self._session.instance.tasks.start(self._check_filter(row), filter_of(topic))
+            self._session.instance.tasks.start(self._check_filter(subscribed.data), filter_of(topic))
 
     def on(
         self,
@@ -182,50 +172,6 @@ class PushConsumer(ConsumerOptions):
             return handler
 
         return subscribed
-
-    def _check_subscription(
-        self, topic: str, tags: Wanted, handler: Handler | BatchHandler | None, timeout_ms: float | None
-    ) -> None:
-        owner = type(self).__name__
-        if self._closing is not None or self._closed.is_set():
-            raise NotRunning("the consumer is closed")
-        if not isinstance(topic, str):
-            raise InvalidArgument(f"{owner}.subscribe: topic has to be a text, not {shown(topic)}")
-        if handler is not None and not callable(handler):
-            raise InvalidArgument(f"{owner}.subscribe: handler has to be a function, not {shown(handler)}")
-        if callable(tags):
-            raise InvalidArgument(
-                f"{owner}.subscribe: tags has to be a text, several or Sql, not {shown(tags)}: "
-                "is handler= missing?"
-            )
-        if timeout_ms is not None:
-            check_number(f"{owner}.subscribe", "timeout_ms", timeout_ms, 1)
-            if handler is None or not is_async(handler):
-                raise InvalidArgument(f"{owner}.subscribe: timeout_ms is for async handlers only")
-        if self.ordered and handler is None:
-            raise CannotIterate("an ordered consumer needs a handler for each topic")
-        if wrap(self.namespace, topic) in self._subscriptions:
-            raise InvalidArgument(
-                f"{owner}.subscribe: {topic} is subscribed to already: "
-                "unsubscribe it first to change tags or handler"
-            )
-
-    def _check_batches(
-        self, handler: Handler | BatchHandler | None, max_messages: int | None, max_wait_ms: float
-    ) -> None:
-        owner = f"{type(self).__name__}.subscribe"
-        check_number(owner, "max_wait_ms", max_wait_ms, 0, 60_000)
-        if max_messages is None:
-            if max_wait_ms:
-                raise InvalidArgument(f"{owner}: max_wait_ms goes with max_messages")
-            return
-        check_number(owner, "max_messages", max_messages, 1, self.pull_threshold_for_queue)
-        if not isinstance(max_messages, int):
-            raise InvalidArgument(f"{owner}: max_messages has to be an int, not {shown(max_messages)}")
-        if handler is None:
-            raise InvalidArgument(f"{owner}: max_messages is for handlers")
-        if self.max_in_flight_per_key is not None:
-            raise InvalidArgument(f"{owner}: max_in_flight_per_key is for handlers of single messages")
 
     async def _check_filter(self, row: SubscriptionData) -> None:
         instance = self._running().instance
@@ -518,15 +464,10 @@ class PushConsumer(ConsumerOptions):
         A message is done when the next one is asked for. The one in hand when the loop is left is not, and
         comes again, unless `ack` is called. Raises CannotIterate where nothing could ever come.
         """
-        if self.ordered:
-            raise CannotIterate("an ordered consumer needs handlers")
         own = retry_topic(self.group)
-        topics = {topic: row for topic, row in self._subscriptions.items() if topic != own}
-        if not topics:
-            raise CannotIterate("nothing is subscribed to: call subscribe(topic) first")
-        if all(row.handler is not None for row in topics.values()):
-            raise CannotIterate("every topic has a handler: subscribe(topic) without one is for iterating")
-        return _Messages(self)
+        rows = (row for topic, row in self._subscriptions.items() if topic != own)
+        check_iterable(rows, ordered=self.ordered)
+        return Messages(self._next, self.ack)
 
     async def ack(self, message: ReceivedMessage) -> None:
         """Says that a message is done: from `async for`, or of a topic with `manual_ack=True`.
@@ -614,21 +555,3 @@ class PushConsumer(ConsumerOptions):
 def filter_of(topic: str) -> str:
     """Name in `errors` of an expression that a broker cannot read."""
     return f"filter of {topic}"
-
-
-class _Messages(AsyncIterator[ReceivedMessage]):
-    """One `async for` over a consumer."""
-
-    def __init__(self, consumer: PushConsumer) -> None:
-        self._consumer = consumer
-        self._current: ReceivedMessage | None = None
-
-    async def __anext__(self) -> ReceivedMessage:
-        if self._current is not None:
-            done, self._current = self._current, None
-            await self._consumer.ack(done)
-        message = await self._consumer._next()
-        if message is None:
-            raise StopAsyncIteration
-        self._current = message
-        return message

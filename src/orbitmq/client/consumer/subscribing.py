@@ -1,0 +1,93 @@
+"""The rules of a consumer's subscriptions: what may be asked for together, checked when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+from typing import Any
+
+from orbitmq.client.consumer.context import Subscription
+from orbitmq.client.core.calling import is_async
+from orbitmq.client.core.checking import check_number, shown
+from orbitmq.client.core.errors import CannotIterate, InvalidArgument
+from orbitmq.client.core.handlers import BatchHandler, Handler
+from orbitmq.client.core.namespaces import wrap
+from orbitmq.client.core.options import ConsumerOptions
+from orbitmq.client.core.serializer import Serializer
+from orbitmq.client.core.subscription import Wanted, subscription
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The arguments of `PushConsumer.subscribe`."""
+
+    topic: str
+    tags: Wanted
+    handler: Handler | BatchHandler | None
+    timeout_ms: float | None
+    max_messages: int | None
+    max_wait_ms: float
+    manual_ack: bool
+    serializer: Serializer[Any] | None
+
+    def check(self, options: ConsumerOptions, subscribed: Container[str]) -> None:
+        """Raises InvalidArgument and CannotIterate for what a consumer with these options cannot do;
+        `subscribed` are the topics that it has subscribed to before.
+        """
+        owner = f"{type(options).__name__}.subscribe"
+        self._check_types(owner)
+        self._check_handler(owner, options)
+        if wrap(options.namespace, self.topic) in subscribed:
+            raise InvalidArgument(
+                f"{owner}: {self.topic} is subscribed to already: "
+                "unsubscribe it first to change tags or handler"
+            )
+        self._check_batches(owner, options)
+        if self.manual_ack and (self.handler is None or options.ordered):
+            raise InvalidArgument(f"{owner}: manual_ack is for handlers, and not for ordered consumers")
+
+    def _check_types(self, owner: str) -> None:
+        if not isinstance(self.topic, str):
+            raise InvalidArgument(f"{owner}: topic has to be a text, not {shown(self.topic)}")
+        if self.handler is not None and not callable(self.handler):
+            raise InvalidArgument(f"{owner}: handler has to be a function, not {shown(self.handler)}")
+        if callable(self.tags):
+            raise InvalidArgument(
+                f"{owner}: tags has to be a text, several or Sql, not {shown(self.tags)}: "
+                "is handler= missing?"
+            )
+
+    def _check_handler(self, owner: str, options: ConsumerOptions) -> None:
+        if self.timeout_ms is not None:
+            check_number(owner, "timeout_ms", self.timeout_ms, 1)
+            if self.handler is None or not is_async(self.handler):
+                raise InvalidArgument(f"{owner}: timeout_ms is for async handlers only")
+        if options.ordered and self.handler is None:
+            raise CannotIterate("an ordered consumer needs a handler for each topic")
+
+    def _check_batches(self, owner: str, options: ConsumerOptions) -> None:
+        check_number(owner, "max_wait_ms", self.max_wait_ms, 0, 60_000)
+        if self.max_messages is None:
+            if self.max_wait_ms:
+                raise InvalidArgument(f"{owner}: max_wait_ms goes with max_messages")
+            return
+        check_number(owner, "max_messages", self.max_messages, 1, options.pull_threshold_for_queue)
+        if not isinstance(self.max_messages, int):
+            raise InvalidArgument(f"{owner}: max_messages has to be an int, not {shown(self.max_messages)}")
+        if self.handler is None:
+            raise InvalidArgument(f"{owner}: max_messages is for handlers")
+        if options.max_in_flight_per_key is not None:
+            raise InvalidArgument(f"{owner}: max_in_flight_per_key is for handlers of single messages")
+
+    def subscription(self, topic: str, now: int) -> Subscription:
+        """The row of a topic, which has the namespace in its name."""
+        return Subscription(
+            subscription(topic, self.tags, now),
+            self.handler,
+            self.handler is not None and is_async(self.handler),
+            self.timeout_ms,
+            self.max_messages,
+            self.max_wait_ms,
+            self.serializer,
+            self.manual_ack,
+        )
