@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from orbitmq.testing.simulation.cluster import Outcome, run
+from orbitmq.testing.simulation.cluster import Outcome
 from orbitmq.testing.simulation.cluster_faults import FAULTS
+from orbitmq.testing.simulation.cluster_run import run
 from orbitmq.testing.simulation.loop import VirtualLoop
 
 KILLS = {"kill": FAULTS["kill"]}
@@ -65,7 +66,7 @@ def test_popped_messages_come_again_though_the_clock_of_their_consumer_is_behind
 def traces(seeds: str, hash_seed: int) -> str:
     """The runs of some seeds, in a process whose sets of texts have an order of their own."""
     program = (
-        "import sys; from orbitmq.testing.simulation.cluster import run\n"
+        "import sys; from orbitmq.testing.simulation.cluster_run import run\n"
         f"for seed in ({seeds},): print(*run(seed).trace, sep='\\n')"
     )
     done = subprocess.run(

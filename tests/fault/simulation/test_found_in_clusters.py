@@ -13,7 +13,8 @@ from orbitmq.net.errors import NetError
 from orbitmq.protocol.requests.controller import ControllerAlterSyncStateSet
 from orbitmq.server.ha.controller_client import ControllerClient
 from orbitmq.server.ha.controller_mode import ControllerMode
-from orbitmq.testing.simulation.cluster import Cluster, Fault, run
+from orbitmq.testing.simulation.cluster import Cluster, Fault
+from orbitmq.testing.simulation.cluster_run import run
 from orbitmq.testing.simulation.loop import on_node
 from orbitmq.testing.simulation.machines import BrokerMachine
 from tests.kit.store import message

@@ -15,8 +15,8 @@ from orbitmq.broker.ha.links import Links
 from orbitmq.controller import groups
 from orbitmq.controller.election import Choice
 from orbitmq.server.ha.controller_mode import ControllerMode
-from orbitmq.testing.simulation.cluster import run
 from orbitmq.testing.simulation.cluster_faults import FAULTS
+from orbitmq.testing.simulation.cluster_run import run
 
 MOST_SEEDS = 8
 

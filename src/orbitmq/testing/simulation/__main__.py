@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from orbitmq.testing.simulation import cluster, cluster_faults, world
+from orbitmq.testing.simulation import cluster_faults, cluster_run, world
 
 SHOWN = 5
 """Number of broken promises of a seed that are shown."""
@@ -142,7 +142,7 @@ def _player(given: argparse.Namespace, length: float) -> Callable[[int], Ran]:
         return Ran(broken, found.kept, found.lost_to_cuts, found.faults, str(found.settings))
 
     def a_cluster(seed: int) -> Ran:
-        found = cluster.run(
+        found = cluster_run.run(
             seed,
             length,
             has_controller=CLUSTERS[given.cluster],

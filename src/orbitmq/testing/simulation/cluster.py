@@ -1,7 +1,7 @@
 """Simulated runs of a cluster: name servers, broker groups, their clients, and controllers if they decide.
 
-`run(seed, ...)` gives what happened, and the trace of it. The programs are the real ones; what may go wrong
-with them is in `cluster_faults`. A `Ledger` for each group looks at all logs after every step.
+The programs are the real ones; what may go wrong with them is in `cluster_faults`. A `Ledger` for each group
+looks at all logs after every step.
 """
 
 from __future__ import annotations
@@ -35,11 +35,10 @@ from orbitmq.testing.simulation.ledger import Ledger
 from orbitmq.testing.simulation.loop import NODE, START_SECONDS, Node, VirtualLoop, on_node
 from orbitmq.testing.simulation.machines import BrokerMachine, ControllerMachine, Machine, NamesrvMachine
 from orbitmq.testing.simulation.network import Network
-from orbitmq.testing.simulation.running import VirtualClock, play
+from orbitmq.testing.simulation.running import VirtualClock
 from orbitmq.testing.simulation.world import DEFAULTS
 
 NAMESRV_PORT, CONTROLLER_PORT, BROKER_PORT, BROKER_STRIDE = 9876, 9890, 10911, 10
-LONGEST_SECONDS = 6_000
 DRAIN_SECONDS = 200
 WHOLE_SECONDS = 200
 """Virtual seconds within which a cluster without faults is whole again."""
@@ -130,7 +129,7 @@ class Cluster:
         has_controller: bool | None = None,
         is_sync: bool | None = None,
         sync_flush: bool | None = None,
-        faults: dict[str, Fault] | None = None,
+        faults: Mapping[str, Fault],
         script: Fault | None = None,
     ) -> None:
         self.chance = chance = random.Random(seed)
@@ -581,8 +580,6 @@ class Cluster:
 
     async def play(self, seconds: float) -> None:
         """Faults for so long, then quiet, then the reckoning."""
-        from orbitmq.testing.simulation.cluster_faults import FAULTS
-
         NODE.set(self.client_node)
         await self._start_all()
         for group in self.groups:
@@ -597,7 +594,7 @@ class Cluster:
             if self._script is not None:
                 await self._script(self)
             else:
-                await self._play_faults(self._to_play or FAULTS, seconds)
+                await self._play_faults(self._to_play, seconds)
             self.note("quiet")
             await self._set_clocks_right()
             await self.make_whole()
@@ -655,7 +652,7 @@ class Cluster:
             suffix="" if len(self.groups) == 1 else f"-{group.name}",
         )
 
-    async def _play_faults(self, faults: dict[str, Fault], seconds: float) -> None:
+    async def _play_faults(self, faults: Mapping[str, Fault], seconds: float) -> None:
         names = sorted(
             name
             for name, one in faults.items()
@@ -722,27 +719,3 @@ class Cluster:
             sum(group.elections for group in self.groups),
             self.faults, self.loop.now_seconds - START_SECONDS,
         )  # fmt: skip
-
-
-def run(
-    seed: int,
-    seconds: float = 20.0,
-    *,
-    has_controller: bool | None = None,
-    is_sync: bool | None = None,
-    sync_flush: bool | None = None,
-    faults: dict[str, Fault] | None = None,
-    script: Fault | None = None,
-    settings: Mapping[str, object] | None = None,
-) -> Outcome:
-    """One run; what is not given of the mode is the seed's. A script takes the place of drawn faults."""
-
-    def make(root: Path) -> Cluster:
-        return Cluster(
-            seed, root, dict(settings or {}), has_controller=has_controller, is_sync=is_sync,
-            sync_flush=sync_flush, faults=faults, script=script, )  # fmt: skip
-
-    outcome: Outcome = play(
-        make, lambda cluster: cluster.play(seconds), lambda cluster: cluster.outcome(seed), LONGEST_SECONDS
-    )
-    return outcome
