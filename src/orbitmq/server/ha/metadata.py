@@ -133,55 +133,67 @@ class MetadataSync:
         """Takes over all tables once. Raises OrbitError, OSError; NetError where the connection of the log
         has ended meanwhile, for another process may have answered.
         """
-        tables, store, following = self._tables, self._broker.store, self._verified()
+        settings, following = self._broker.settings, self._verified()
         if following is not self._followed:
-            tables.forget_held()
+            self._tables.forget_held()
             self._followed = following
-
-        async def call(address: str, request: Request[ReplyT], timeout_ms: float) -> ReplyT:
-            reply = await self._pool.call(address, request, timeout_ms)
-            if self._verified() is not following:
-                raise NetError("the master's log is not followed any more")
-            return reply
-
         version = None
-        if self._broker.settings.enable_controller_mode:
-            version = (await call(address, ExchangeBrokerHaInfo(), TIMEOUT_MS)).table_version
-        topics = await call(address, GetAllTopicConfig(), TIMEOUT_MS)
-        if topics.body is not None:
-            tables.topics(topics.body)
-        groups = await call(address, GetAllSubscriptiongroupConfig(), TIMEOUT_MS)
-        if groups.body is not None:
-            tables.groups(groups.body)
-        offsets = await call(address, GetAllConsumerOffset(), TIMEOUT_MS)
-        asked_at = store.max_physical
-        timers = None
-        if self._broker.settings.timer_wheel_enable:
-            check_point = await call(address, GetTimerCheckPoint(), TIMEOUT_MS)
-            timers = decode_fields(bytes(check_point.body or b""))
-        delay = bytes((await call(address, GetAllDelayOffset(), TIMEOUT_MS)).body or b"").decode()
-        log_end = log_end_of(delay)
-        if log_end is None:
-            info = (await call(address, GetBrokerRuntimeInfo(), TIMEOUT_MS)).body
-            log_end = int((info.table or {}).get("commitLogMaxOffset", 0))
-        if offsets.body is not None:
-            tables.offsets(offsets.body, log_end, self._now())
-        if not self._broker.replication.works_for_master:
-            tables.progress(MasterProgress(timers, delay, asked_at, log_end))
-        modes = await call(address, GetAllMessageRequestMode(), TIMEOUT_MS)
-        if modes.body is not None:
-            tables.modes(modes.body)
-        if self._broker.settings.timer_wheel_enable:
-            metrics = await call(address, GetTimerMetrics(), TIMEOUT_MS)
-            if metrics.body:
-                tables.timer_metrics(bytes(metrics.body).decode())
-        if self._broker.settings.authentication_enabled:
+        if settings.enable_controller_mode:
+            version = (await self._call(address, ExchangeBrokerHaInfo())).table_version
+        await self._take_settings(address)
+        await self._take_positions(address)
+        await self._take_modes_and_counts(address)
+        if settings.authentication_enabled:
             await self._take_users(address)
         if version is not None:
             # The master answers its users behind this.
-            taken = ExchangeBrokerHaInfo(broker_id=self._broker.replication.slave_id, table_version=version)
-            await call(address, taken, TIMEOUT_MS)
+            slave_id = self._broker.replication.slave_id
+            await self._call(address, ExchangeBrokerHaInfo(broker_id=slave_id, table_version=version))
         self._after_step(self._now())
+
+    async def _call(self, address: str, request: Request[ReplyT]) -> ReplyT:
+        """The master's answer. Raises NetError where its log is not followed any more as at the beginning."""
+        reply = await self._pool.call(address, request, TIMEOUT_MS)
+        if self._verified() is not self._followed:
+            raise NetError("the master's log is not followed any more")
+        return reply
+
+    async def _take_settings(self, address: str) -> None:
+        topics = await self._call(address, GetAllTopicConfig())
+        if topics.body is not None:
+            self._tables.topics(topics.body)
+        groups = await self._call(address, GetAllSubscriptiongroupConfig())
+        if groups.body is not None:
+            self._tables.groups(groups.body)
+
+    async def _take_positions(self, address: str) -> None:
+        """Takes over offsets of groups, and how far timers and delay levels are."""
+        tables, broker = self._tables, self._broker
+        offsets = await self._call(address, GetAllConsumerOffset())
+        asked_at = broker.store.max_physical
+        timers = None
+        if broker.settings.timer_wheel_enable:
+            check_point = await self._call(address, GetTimerCheckPoint())
+            timers = decode_fields(bytes(check_point.body or b""))
+        delay = bytes((await self._call(address, GetAllDelayOffset())).body or b"").decode()
+        log_end = log_end_of(delay)
+        if log_end is None:
+            info = (await self._call(address, GetBrokerRuntimeInfo())).body
+            log_end = int((info.table or {}).get("commitLogMaxOffset", 0))
+        if offsets.body is not None:
+            tables.offsets(offsets.body, log_end, self._now())
+        if not broker.replication.works_for_master:
+            tables.progress(MasterProgress(timers, delay, asked_at, log_end))
+
+    async def _take_modes_and_counts(self, address: str) -> None:
+        """Takes over the modes of groups, and the counts of timers."""
+        modes = await self._call(address, GetAllMessageRequestMode())
+        if modes.body is not None:
+            self._tables.modes(modes.body)
+        if self._broker.settings.timer_wheel_enable:
+            metrics = await self._call(address, GetTimerMetrics())
+            if metrics.body:
+                self._tables.timer_metrics(bytes(metrics.body).decode())
 
     async def _take_users(self, address: str) -> None:
         """Takes over users and rules. A master that gives none leaves those that are here."""
