@@ -249,8 +249,7 @@ class Timers:
         here = (state.read_ms, *state.cursor, state.queue_offset, state.files.log.end)
         # While messages ahead have units already, or are delivered, log and queue offset are no point to
         # begin at.
-        is_between_slices = not (self._intake.has_known or self._intake.is_halfway)
-        if self._candidate is None and here != self._proposed and is_between_slices:
+        if self._candidate is None and here != self._proposed and not self._is_amid_intake(state):
             self._proposed = here
             physical_offset = state.mark_from(self._started_ms)
             self._candidate = TimerMark(*here, physical_offset, state.files.start.passed_to)
@@ -271,6 +270,10 @@ class Timers:
         except OSError as error:
             state.complain(f"config/timercheck cannot be written: {error}")
 
+    def _is_amid_intake(self, state: TimerState) -> bool:
+        """True if it cannot be said from where on messages are still to be taken in."""
+        return self._intake.has_known or self._intake.is_halfway or state.takes_in_anew
+
     def stop(self, now: int) -> TimerMark | None:
         """The last mark, for a store that is about to be closed; brings the slot that is half delivered into
         a form that Apache reads right. None where that fails, or where the start has not been worked up yet:
@@ -280,7 +283,7 @@ class Timers:
         if state is None:
             return None
         self._note(state, now)
-        if state.delivered or state.is_ahead or self._intake.has_known or self._intake.is_halfway:
+        if state.delivered or state.is_ahead or self._is_amid_intake(state):
             return None
         try:
             self._delivery.leave_open_slot()

@@ -58,7 +58,6 @@ class Intake:
     def __init__(self, state: TimerState) -> None:
         self._state = state
         self._known = state.files.start.known
-        self._passed_to = state.files.start.passed_to
         self._window_slots = 0
         """Number of slots ahead for which messages are put into the wheel; looked at once per slice."""
         self._written: NewUnits | None = None
@@ -185,9 +184,9 @@ class Intake:
         if where.slot_ms - state.read_ms >= state.files.wheel.span_ms - state.precision_ms:
             # A turn of the wheel ahead of what is delivered: its slot may still be taken.
             return False
-        if self._is_past(where, waiting):
-            if queue_offset < self._passed_to:
-                return True
+        if queue_offset < state.passed_to and self._is_past(where, waiting, *state.passed):
+            return True
+        if self._is_past(where, waiting, state.read_ms, state.cursor[0]):
             if not where.is_rolled:
                 state.durable_needed = max(state.durable_needed, physical_offset + size)
                 is_done = waiting.key is not None or state.was_delivered_elsewhere(
@@ -214,15 +213,14 @@ class Intake:
             key = recall_key(topic, key, names_topic=names_topic)
         return _Waiting(topic, due_ms, key)
 
-    def _is_past(self, where: Place, waiting: _Waiting) -> bool:
-        """True if the messages that wait there have been delivered already; a recall counts while its slot is
-        open.
+    def _is_past(self, where: Place, waiting: _Waiting, read_ms: int, due_ms: int) -> bool:
+        """True if the messages that wait there were delivered already: those of the slots before `read_ms`,
+        and in it what was due until `due_ms`. A recall counts while its slot is open.
         """
-        read_ms = self._state.read_ms
         if where.slot_ms != read_ms:
             return where.slot_ms < read_ms
         is_message = not where.is_rolled and waiting.key is None
-        return is_message and waiting.due_ms <= self._state.cursor[0]
+        return is_message and waiting.due_ms <= due_ms
 
     def _add(
         self,

@@ -89,6 +89,10 @@ class TimerState:
     """Physical offset of the first of it, or an earlier one."""
     is_ahead: bool = False
     """Something may be stored that neither the cursor accounts for yet, nor `delivered`."""
+    passed_to: int = 0
+    """Messages before this queue offset are taken in anew, by a new master for instance;"""
+    passed: tuple[int, int] = (0, 0)
+    """(slot, due time) up to which those of them were delivered."""
     met_by: int = 0
     """Deliveries from before the start are met until the messages before this queue offset are taken in."""
     elsewhere: tuple[int, int] = (0, 0)
@@ -100,6 +104,7 @@ class TimerState:
         start = self.files.start
         self.read_ms, self.cursor = start.read_ms, (start.due_ms, start.position)
         self.queue_offset = start.queue_offset
+        self.passed_to, self.passed = start.passed_to, (start.read_ms, start.due_ms)
         self.caught_up_ms = start.caught_up_ms
         self.overdue = list(reversed(start.overdue))
         self.delivered = start.delivered
@@ -118,6 +123,11 @@ class TimerState:
         if record.physical_offset >= log_end:
             return False
         return self.was_revived_elsewhere(record) if is_of_pop(topic) else due_ms <= to_ms
+
+    @property
+    def takes_in_anew(self) -> bool:
+        """True while messages that may have been delivered before the start are still to be taken in."""
+        return self.queue_offset < self.passed_to
 
     def go_to(self, slot_ms: int) -> None:
         """Says that everything before a slot was delivered, and nothing in it."""

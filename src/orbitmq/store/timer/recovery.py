@@ -114,8 +114,11 @@ class TimerRecovery:
     def run(self, now_ms: int) -> TimerStart:
         """Brings everything in order. Raises OSError."""
         start = self._begin(now_ms)
+        has_gone_back = start.read_ms > now_ms
+        if has_gone_back:
+            self._go_back(start, now_ms)
         mark = self.check.mark
-        if self.clean and mark is not None and self._is_whole(mark):
+        if self.clean and not has_gone_back and mark is not None and self._is_whole(mark):
             self.timer_log.end = mark.log_end
             start.head = self.timer_log.start
         else:
@@ -125,6 +128,7 @@ class TimerRecovery:
         else:
             # Nothing waits: nothing can be delivered a second time.
             start.delivered_from = self.commit_log.max_physical
+        start.passed_to = min(start.passed_to, self.queue_max)
         start.caught_up_ms = start.read_ms
         if now_ms - start.read_ms > self.wheel.span_ms // 2:
             # The wheel may come round to slots that were not delivered: they are delivered first.
@@ -158,6 +162,28 @@ class TimerRecovery:
         )
         read_ms = min(now_ms, now_ms if first_ms is None else first_ms) // precision * precision
         return TimerStart(read_ms, read_ms, NO_UNIT, self.queue_min)
+
+    def _go_back(self, start: TimerStart, now_ms: int) -> None:
+        """Begins with the slot of now, for the clock was set back, or a master's clock was ahead: a message
+        that is sent now waits for its time. Messages that were delivered in the time that comes once more are
+        recognised in the log: they were stored there when they were due.
+        """
+        precision = self.wheel.precision_ms
+        read_ms = start.read_ms = start.due_ms = now_ms // precision * precision
+        start.position = NO_UNIT
+        fields, mark = self.check.fields, self.check.mark
+        assert fields is not None, "no other start is ahead of the clock"
+        fields = fields._replace(read_ms=read_ms)
+        if mark is None:
+            self.check.write_fields(fields)
+        else:
+            delivered_from = min(mark.physical_offset, self.commit_log.segment_before(read_ms))
+            again = mark._replace(
+                read_ms=read_ms, due_ms=read_ms, position=NO_UNIT, physical_offset=delivered_from
+            )
+            self.check.write(fields, again)
+        # A start that found the later time once more would pass over what is due until then.
+        self.check.sync()
 
     def _is_whole(self, mark: TimerMark) -> bool:
         """True if log and wheel are those of the mark, and nothing was stored since."""

@@ -596,7 +596,7 @@ class Cluster:
             else:
                 await self._play_faults(self._to_play, seconds)
             self.note("quiet")
-            await self._set_clocks_right()
+            await self._let_times_of_day_come()
             await self.make_whole()
             if self.is_broken:
                 return
@@ -671,20 +671,21 @@ class Cluster:
     async def _one_fault(self, fault: Fault) -> None:
         await fault(self)
 
-    async def _set_clocks_right(self) -> None:
-        """Has an operator see to brokers whose clocks are far behind: their timers, and messages that were
-        popped before the clock was set, wait for a time of day. Nothing else does.
+    async def _let_times_of_day_come(self) -> None:
+        """Moves clocks that are far behind the latest one that there was on to its time: timers that waited
+        there, and messages that were popped there, wait for a time of day. Nothing else does.
         """
         if self.settings["timerWheelEnable"] != "true":
             return
+        self.spread_ms()
+        latest_ms = self._errors_ms[1]
         for broker in self.brokers:
             assert isinstance(broker.clock, VirtualClock)
-            error_ms = broker.clock.now() - self.clock.now()
-            if error_ms < -JUMP_MS / 2:
+            behind_ms = latest_ms - (broker.clock.now() - self.clock.now())
+            if behind_ms > JUMP_MS / 2:
                 self.kill(broker)
-                self.note(f"the clock of {broker.name} is set right")
-                self.spread_ms()
-                broker.clock.jump(-error_ms)
+                self.note(f"the clock of {broker.name} is set by {behind_ms} ms")
+                broker.clock.jump(behind_ms)
                 await self.start(broker)
 
     async def _last_change(self) -> None:

@@ -28,7 +28,7 @@ from orbitmq.testing.simulation.loop import Node, Stuck, VirtualLoop
 
 WALL_MS = 1_700_000_000_000
 """The wall clock when the virtual one began."""
-WHEEL_SLOTS = 8_192
+WHEEL_SLOTS = 32_768
 """Seconds in a turn of the timer wheel: longer than any run, as the real one's two weeks are. Those have
 38 MB, and every start behind a crash fills them anew.
 """

@@ -311,8 +311,89 @@ def test_nothing_is_repeated_where_the_clock_was_set_back(
     world.now -= back_ms
     world.start()
     world.send("new", TIMER_DELIVER_MS=world.now + 1500)
-    world.run(world.now + 1500)
+    world.run(world.now + 1400)
+    assert world.bodies() == ["0", "1", "2"], "it is not due yet"
+    world.run(world.now + 100)
     assert world.bodies() == ["0", "1", "2", "new"], "who sends now waits for no time of before"
     world.now = max(world.now, NOW + 500)
     world.run(NOW + 9000)
     assert sorted(world.bodies()) == sorted([*map(str, range(16)), "new"])
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_what_was_due_between_two_starts_behind_a_clock_that_was_set_back_comes(
+    world_of: Open, end: Callable[[TimerWorld], None]
+) -> None:
+    world = world_of()
+    world.send("early", TIMER_DELIVER_MS=NOW + 1000)
+    world.run(NOW + 3000)
+    world.flush()
+    end(world)
+    world.now -= 3_600_000
+    world.start()
+    world.send("soon", TIMER_DELIVER_MS=world.now + 1000)
+    world.run(world.now + 500)
+    kill(world)
+    world.now += 5000
+    world.start()
+    world.run()
+    assert world.bodies() == ["early", "soon"]
+
+
+def fall_over(world: TimerWorld, passed_ms: int) -> None:
+    """The master dies, and a slave with its log takes its place when so much time has passed by its clock."""
+    fields = world.timer.fields()
+    assert fields is not None
+    world.store.flush_now()
+    world.kill()
+    world.now += passed_ms
+    world.start()
+    assert world.store.timers is not None
+    world.store.timers.follow(fields)
+    world.store.reopen_timers(world.now)
+    world.timer.open(world.now)
+
+
+def test_a_slave_of_a_master_whose_clock_was_ahead_delivers_at_its_own_time(world_of: Open) -> None:
+    """It went on from the master's time: for an hour messages came at once, and no recall took one back."""
+    world = world_of()
+    world.send("delivered", TIMER_DELIVER_MS=NOW + 1000)
+    world.send("waits", TIMER_DELIVER_MS=NOW + 4000)
+    world.run(NOW + 2000)
+    fall_over(world, -3_600_000)
+    due_ms = world.now + 1500
+    world.send("new", TIMER_DELIVER_MS=due_ms)
+    world.recall(world.send("recalled", TIMER_DELIVER_MS=due_ms), due_ms)
+    world.run(due_ms - 1)
+    assert world.bodies() == ["delivered"]
+    world.run(due_ms + 1000)
+    assert world.bodies() == ["delivered", "new"]
+    world.now = NOW + 500
+    world.run(NOW + 5000)
+    assert world.bodies() == ["delivered", "new", "waits"]
+
+
+@pytest.mark.parametrize("days", [0, 6, 8])
+def test_a_slave_that_becomes_master_late_passes_over_nothing(world_of: Open, days: int) -> None:
+    """Behind half a turn of the wheel, all that had become due since its master died counted as delivered."""
+    world = world_of()
+    world.send("delivered", TIMER_DELIVER_MS=NOW + 1000)
+    world.send("waits", TIMER_DELIVER_MS=NOW + 60_000)
+    world.run(NOW + 2000)
+    fall_over(world, days * 86_400_000)
+    world.run(world.now + 70_000, step_ms=1000)
+    assert world.bodies() == ["delivered", "waits"]
+
+
+def test_a_new_master_that_is_stopped_while_it_takes_in_the_topic_repeats_nothing(world_of: Open) -> None:
+    world = world_of()
+    for number in range(300):
+        world.send(f"{number}", TIMER_DELIVER_MS=NOW + (1000 if number % 2 else 90_000))
+    world.run(NOW + 3000)
+    fall_over(world, 0)
+    world.timer.step(world.now)
+    assert 0 < world.timer.queue_offset < 300
+    world.stop()
+    world.start()
+    world.run(NOW + 100_000, step_ms=1000)
+    assert world.bodies() == [str(n) for n in (*range(1, 300, 2), *range(0, 300, 2))]
