@@ -304,13 +304,23 @@ class Timers:
 
     @property
     def read_ms(self) -> int:
-        """The slot that is delivered: everything due before it was. 0 without files."""
-        return 0 if self._state is None else self._state.read_ms
+        """The slot that is delivered: everything due before it was. 0 without files; at a slave as of its
+        master.
+        """
+        if self._state is None:
+            return 0
+        followed = self._state.files.followed
+        return self._state.read_ms if followed is None else followed.read_ms
 
     @property
     def queue_offset(self) -> int:
-        """The next message of the timer topic to take into the wheel."""
-        return 0 if self._state is None else self._state.queue_offset
+        """The next message of the timer topic to take into the wheel. 0 without files; at a slave as of its
+        master.
+        """
+        if self._state is None:
+            return 0
+        followed = self._state.files.followed
+        return self._state.queue_offset if followed is None else followed.master_queue_offset
 
     @property
     def pending_by_topic(self) -> Counter[str]:
@@ -319,14 +329,14 @@ class Timers:
 
     def read_behind_ms(self, now: int) -> int:
         """For how long the slot that is delivered has been due."""
-        return 0 if self._state is None else max(0, now - self._state.read_ms)
+        return 0 if self._state is None else max(0, now - self.read_ms)
 
     @property
     def offset_behind(self) -> int:
         """Number of messages of the topic that are not in the wheel yet."""
         if self._state is None:
             return 0
-        return max(0, self._store.max_offset(TIMER_TOPIC, 0) - self._state.queue_offset)
+        return max(0, self._store.max_offset(TIMER_TOPIC, 0) - self.queue_offset)
 
     def pending_between(self, from_ms: int, to_ms: int) -> int:
         """Number of messages that are due within [from, to)."""

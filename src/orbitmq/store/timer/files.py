@@ -44,6 +44,8 @@ class TimerFiles:
         self._counter = 0 if check.fields is None else check.fields.counter
         self._is_check_unsynced = False
         self._last: tuple[int, int] = (-1, -1)
+        self.followed: TimerFields | None = None
+        """Progress of the master, as a slave was told of it last; None unless this broker follows one."""
         self._closed = False
         self._in_thread = threading.Lock()
         """Held by what a thread does with the files, so that they are not closed meanwhile."""
@@ -119,6 +121,7 @@ class TimerFiles:
         if not self.log.is_empty:
             self.log.clear()
         self.check.write_fields(fields)
+        self.followed = fields
 
     def go_back(self, commit_log: CommitLog, queue_end: int) -> None:
         """Has the next opening take nothing for delivered that is not in a log that was cut, nor for taken in

@@ -397,3 +397,17 @@ def test_a_new_master_that_is_stopped_while_it_takes_in_the_topic_repeats_nothin
     world.start()
     world.run(NOW + 100_000, step_ms=1000)
     assert world.bodies() == [str(n) for n in (*range(1, 300, 2), *range(0, 300, 2))]
+
+
+def test_a_slave_says_how_far_the_timers_of_its_master_are(world_of: Open) -> None:
+    """It does nothing with its own: they seemed to be behind for as long as it ran."""
+    world = world_of()
+    world.send("waits", TIMER_DELIVER_MS=NOW + 90_000)
+    world.run(NOW + 2000)
+    fields = world.timer.fields()
+    assert fields is not None
+    world.kill()
+    world.start()
+    assert world.store.timers is not None
+    world.store.timers.follow(fields._replace(read_ms=NOW + 60_000))
+    assert (world.timer.read_behind_ms(NOW + 61_000), world.timer.offset_behind) == (1000, 0)
