@@ -136,6 +136,14 @@ async def test_no_more_calls_are_held_than_allowed(tmp_path: Path) -> None:
         assert (await held.pop()).code == 0
 
 
+async def test_copies_that_no_option_asks_slaves_for_are_told_at_the_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(tmp_path, inSyncReplicas=2):
+        pass
+    assert any(line.startswith("inSyncReplicas=2 changes nothing") for line in caplog.messages)
+
+
 async def test_idle_connections_end_after_the_time_given(tmp_path: Path) -> None:
     async with running(tmp_path, serverChannelMaxIdleTimeSeconds=1) as here:
         await here.send()

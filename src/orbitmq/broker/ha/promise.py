@@ -6,11 +6,12 @@ readers see up to it. ASYNC or SYNC flush and ASYNC or SYNC master are four sett
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 
 from orbitmq.broker.ha.in_sync import InSyncSet
 from orbitmq.broker.ha.links import Links
-from orbitmq.broker.ha.options import SLAVE
+from orbitmq.broker.ha.options import ASYNC_MASTER, SLAVE, SYNC_MASTER
 from orbitmq.broker.options import BrokerSettings
 from orbitmq.protocol.codes import ResponseCode
 
@@ -22,6 +23,31 @@ class Log(Protocol):
     def max_physical(self) -> int: ...
     @property
     def durable_offset(self) -> int: ...
+
+
+def unkept_options(settings: BrokerSettings) -> Iterator[str]:
+    """Options that ask for copies on slaves and change nothing beside the other options, a line for each.
+
+    A slave and a broker in controller mode may come into a role in which these options count.
+    """
+    if settings.enable_controller_mode:
+        return
+    names = {
+        "inSyncReplicas": settings.in_sync_replicas,
+        "minInSyncReplicas": settings.min_in_sync_replicas,
+    }
+    for name, replicas in names.items():
+        if replicas > 1 and settings.broker_role == ASYNC_MASTER:
+            yield f"{name}={replicas} changes nothing: an ASYNC_MASTER waits for no slave; set brokerRole"
+    if (
+        settings.broker_role == SYNC_MASTER
+        and settings.min_in_sync_replicas > 1
+        and not settings.enable_auto_in_sync_replicas
+    ):
+        yield (
+            f"minInSyncReplicas={settings.min_in_sync_replicas} changes nothing without "
+            "enableAutoInSyncReplicas"
+        )
 
 
 class Promise:

@@ -5,18 +5,21 @@ The types of options are those that their dataclass declares: one rule for all o
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import math
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from enum import Enum
 from typing import Any
 
 from orbitmq.client.core.errors import InvalidArgument
+from orbitmq.net.errors import BadAddress
 from orbitmq.protocol.bodies.queue import MessageQueue
+from orbitmq.protocol.names import IllegalName
 
 MAX_SHOWN_CHARACTERS = 60
 
@@ -36,6 +39,15 @@ def check_types(options: Any) -> None:
             raise InvalidArgument(
                 f"{type(options).__name__}: {name} has to be {takes or _named(wanted)}, not {shown(value)}"
             )
+
+
+@contextlib.contextmanager
+def naming(options: object, name: str) -> Iterator[None]:
+    """Puts the class and the argument before the text of an IllegalName or a BadAddress."""
+    try:
+        yield
+    except (IllegalName, BadAddress) as error:
+        raise type(error)(f"{type(options).__name__}: {name}: {error}") from None
 
 
 def check_within(options: Any, name: str, low: float, high: float) -> None:

@@ -15,7 +15,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum
 
 from orbitmq.access import credentials_of
-from orbitmq.client.core.checking import check_types, check_within
+from orbitmq.client.core.checking import check_types, check_within, naming
 from orbitmq.client.core.dead_letter_policy import DeadLetterPolicy
 from orbitmq.client.core.errors import InvalidArgument
 from orbitmq.client.core.events import ClientEvent
@@ -83,10 +83,13 @@ class ClientOptions:
         check_types(self)
         self.shown_group = self.group
         self.group = wrap(self.namespace, self.group)
-        check_group(self.group)
-        if self.trace:
-            check_topic(self.trace_topic)
-        self.namesrv = ";".join(parse_addresses(self.namesrv or default_namesrv()))
+        with naming(self, "group"):
+            check_group(self.group)
+        with naming(self, "trace_topic"):
+            if self.trace:
+                check_topic(self.trace_topic)
+        with naming(self, "namesrv"):
+            self.namesrv = ";".join(parse_addresses(self.namesrv or default_namesrv()))
         for name in ("poll_name_server_interval_ms", "heartbeat_broker_interval_ms"):
             check_within(self, name, 10, 3_600_000)
         for name in ("mq_client_api_timeout_ms", "connect_timeout_ms"):

@@ -13,6 +13,7 @@ from ssl import SSLContext
 from orbitmq.broker.broker import Broker
 from orbitmq.broker.fast_failure import FastFailure
 from orbitmq.broker.filter.sql92 import load_parser
+from orbitmq.broker.ha.promise import unkept_options
 from orbitmq.broker.ha.role import RoleChange
 from orbitmq.broker.metadata.identity import BrokerIdentity
 from orbitmq.broker.options import VIP_DISTANCE, BrokerSettings
@@ -216,6 +217,8 @@ class BrokerServer:
                 broker.dirty_tables.mark(name)
         broker.start(now)
         warn_of_gaps(settings, broker.auth.has_users)
+        for line in unkept_options(settings):
+            log.warning("%s", line)
         for _ in broker.recover(now):
             await asyncio.sleep(0)
         if settings.enable_slave_acting_master and not broker.replication.is_slave:

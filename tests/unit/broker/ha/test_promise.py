@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from orbitmq.broker.ha.links import Links, SlaveLink
-from orbitmq.broker.ha.promise import Promise
+from orbitmq.broker.ha.promise import Promise, unkept_options
 from orbitmq.broker.options import BrokerSettings
 from orbitmq.options import RefusedValue
 from orbitmq.protocol.codes import ResponseCode
@@ -42,6 +42,27 @@ def promise(*slaves: int, log: Log | None = None, **values: object) -> Promise:
 def test_four_settings_of_one_thing(values: dict[str, object], waits: bool, timeout: int) -> None:
     one = promise(**values)
     assert (one.waits, one.timeout_ms()) == (waits, timeout)
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({}, []),
+        ({"broker_role": "ASYNC_MASTER", "in_sync_replicas": 2}, ["inSyncReplicas=2"]),
+        ({"broker_role": "ASYNC_MASTER", "min_in_sync_replicas": 2}, ["minInSyncReplicas=2"]),
+        ({"broker_role": "SYNC_MASTER", "min_in_sync_replicas": 2}, ["minInSyncReplicas=2"]),
+        (
+            {"broker_role": "SYNC_MASTER", "min_in_sync_replicas": 2, "enable_auto_in_sync_replicas": True},
+            [],
+        ),
+        ({"broker_role": "SYNC_MASTER", "in_sync_replicas": 2}, []),
+        ({"broker_role": "SLAVE", "in_sync_replicas": 2}, []),
+        ({"enable_controller_mode": True, "in_sync_replicas": 2}, []),
+    ],
+)
+def test_copies_that_no_option_asks_slaves_for_are_told(values: dict[str, object], named: list[str]) -> None:
+    lines = list(unkept_options(BrokerSettings(**values)))  # type: ignore[arg-type]
+    assert [line.partition(" ")[0] for line in lines] == named
 
 
 @pytest.mark.parametrize(("needed", "reached"), [(1, None), (2, 900), (3, 400), (4, -1)])

@@ -63,8 +63,14 @@ def test_several_name_servers_may_be_a_list_and_a_url_is_none() -> None:
         with pytest.raises((BadAddress, InvalidArgument)) as raised:
             Producer("g", wrong or [""])
         assert "host:port" in str(raised.value) or "no address" in str(raised.value)
-    with pytest.raises(BadAddress, match="without http://"):
+    with pytest.raises(BadAddress, match=r"^Producer: namesrv: .* without http://"):
         Producer("g", "http://127.0.0.1:9876")
+
+
+@pytest.mark.parametrize("group", ["", "a b", "DEFAULT_CONSUMER"])
+def test_a_group_that_no_broker_takes_is_told_with_the_class_that_was_called(group: str) -> None:
+    with pytest.raises(IllegalName, match=r"^PushConsumer: group: "):
+        PushConsumer(group)
 
 
 @pytest.mark.parametrize(
