@@ -8,9 +8,16 @@ from typing import Any, Self
 
 import orbitmq.protocol.requests.every  # noqa: F401 (declares them)
 from orbitmq.net.accepting import stop_accepting
+from orbitmq.protocol.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.remoting.frame import FrameSplitter, encode_command
+from orbitmq.protocol.requests.route import (
+    ClusterInfoReply,
+    GetBrokerClusterInfo,
+    GetRouteinfoByTopic,
+    RouteReply,
+)
 from orbitmq.protocol.schema.declare import REQUESTS, Reply, Request
 
 Answer = Reply | Refused | Callable[[Any], Reply | Refused]
@@ -52,3 +59,20 @@ class Scripted:
         if isinstance(answer, Refused):
             return Command.refusal(answer, command.opaque)
         return answer.to_command(command.opaque)
+
+
+def alone(answers: dict[type, Answer]) -> Scripted:
+    """A peer that is name server and broker `a` in one."""
+    peer = Scripted(answers)
+
+    def brokers() -> dict[str, BrokerData]:
+        return {"a": BrokerData("C", "a", {0: peer.address})}
+
+    peer.answers = {
+        GetBrokerClusterInfo: lambda _: ClusterInfoReply(body=ClusterInfo(brokers(), {"C": ["a"]})),
+        GetRouteinfoByTopic: lambda _: RouteReply(
+            body=TopicRouteData(queue_datas=[QueueData("a", 4, 4, 6)], broker_datas=list(brokers().values()))
+        ),
+        **answers,
+    }
+    return peer

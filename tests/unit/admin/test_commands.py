@@ -20,7 +20,7 @@ from orbitmq.admin.commands.topic_route import perm_text
 from orbitmq.options.properties import parse_properties
 from orbitmq.protocol.bodies.offset import ResetOffsetBody
 from orbitmq.protocol.bodies.queue import MessageQueue
-from orbitmq.protocol.bodies.route import BrokerData, ClusterInfo, KVTable, QueueData, TopicRouteData
+from orbitmq.protocol.bodies.route import BrokerData, ClusterInfo, KVTable
 from orbitmq.protocol.bodies.stats import BrokerStatsData, BrokerStatsItem, ConsumeStats, OffsetWrapper
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
@@ -41,30 +41,11 @@ from orbitmq.protocol.requests.pull import PullMessage, PullReply, QueryMessage,
 from orbitmq.protocol.requests.route import (
     ClusterInfoReply,
     GetBrokerClusterInfo,
-    GetRouteinfoByTopic,
-    RouteReply,
 )
 from orbitmq.protocol.schema.declare import Void
-from tests.kit.scripted_admin import Answer, Scripted
+from tests.kit.scripted_admin import alone
 
 HOST = pack_host("127.0.0.1", 10911)
-
-
-def alone(answers: dict[type, Answer]) -> Scripted:
-    """A peer that is name server and broker `a` in one."""
-    peer = Scripted(answers)
-
-    def brokers() -> dict[str, BrokerData]:
-        return {"a": BrokerData("C", "a", {0: peer.address})}
-
-    peer.answers = {
-        GetBrokerClusterInfo: lambda _: ClusterInfoReply(body=ClusterInfo(brokers(), {"C": ["a"]})),
-        GetRouteinfoByTopic: lambda _: RouteReply(
-            body=TopicRouteData(queue_datas=[QueueData("a", 4, 4, 6)], broker_datas=list(brokers().values()))
-        ),
-        **answers,
-    }
-    return peer
 
 
 def record(topic: str = "t", queue_offset: int = 0, properties: bytes = b"", body: bytes = b"body") -> bytes:

@@ -1,14 +1,13 @@
 """Settings of a server that follow from flags, --set, environment, file and defaults."""
 
-import logging
 from pathlib import Path
 
 import pytest
 
-from orbitmq.broker.options import BROKER_TABLE, BrokerSettings
-from orbitmq.cli.flags import ServerFlags, warn_misspelt, warn_without_effect
+from orbitmq.broker.options import BrokerSettings
+from orbitmq.cli.flags import ServerFlags
 from orbitmq.cli.settings import broker_settings, namesrv_settings, standalone_settings
-from orbitmq.nameserver.options import NAMESRV_TABLE, NamesrvSettings
+from orbitmq.nameserver.options import NamesrvSettings
 from orbitmq.options import OptionError, RefusedValue, UnknownOption
 
 
@@ -153,39 +152,3 @@ def test_what_cannot_be(assignments: tuple[str, ...], error: type[Exception], wo
 def test_a_broker_has_a_name_server() -> None:
     with pytest.raises(OptionError, match="--namesrv HOST:PORT"):
         broker_settings(ServerFlags(), {})
-
-
-def test_one_warning_lists_what_has_no_effect(caplog: pytest.LogCaptureFixture) -> None:
-    settings = broker(None, "sendMessageThreadPoolNums=64", "pullThreadPoolQueueCapacity=1", "traceOn=false")
-    warn_without_effect(BROKER_TABLE, settings)
-    [record] = caplog.records
-    assert "sendMessageThreadPoolNums (" in record.getMessage()
-    assert "pullThreadPoolQueueCapacity (" in record.getMessage()
-    assert "traceOn" not in record.getMessage()
-    caplog.clear()
-    warn_without_effect(BROKER_TABLE, broker())
-    assert caplog.records == []
-
-
-def test_only_near_misses_among_variables_are_told(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING)
-    environment = {
-        "ORBITMQ_BROKER_NAMES": "typing error",
-        "ORBITMQ_BROKER_NAME": "right",
-        "ORBITMQ_NAMESRV_LISTEN_PORT": "right",
-        "ORBITMQ_SERVICE_HOST": "Kubernetes",
-        "ORBITMQ_PORT_9876_TCP_ADDR": "Kubernetes",
-        "OTHER": "x",
-    }
-    warn_misspelt(environment, BROKER_TABLE, NAMESRV_TABLE)
-    assert [record.getMessage() for record in caplog.records] == [
-        "environment variable ORBITMQ_BROKER_NAMES sets no option; did you mean ORBITMQ_BROKER_NAME?"
-    ]
-
-
-def test_layers_are_weakest_first(tmp_path: Path) -> None:
-    config = tmp_path / "a.conf"
-    config.write_text("x=1")
-    flags = ServerFlags(config=config, assignments=("y=1",))
-    sources = [layer.source for layer in flags.layers({"NAMESRV_ADDR": "h:1"})]
-    assert sources == ["NAMESRV_ADDR", str(config), "environment", "--set"]

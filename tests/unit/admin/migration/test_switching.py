@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from orbitmq.admin.admin import Admin
-from orbitmq.admin.migration.checks import check_group
 from orbitmq.admin.migration.journal import Journal, Phase
-from orbitmq.admin.migration.survey import ORBITMQ, survey_one
+from orbitmq.admin.migration.survey import ORBITMQ
 from orbitmq.admin.migration.switching import Stopped, Switch, Timeouts
 from orbitmq.options.properties import parse_properties
 from orbitmq.protocol.bodies.auth import (
@@ -242,44 +241,6 @@ async def test_what_does_not_fit_is_refused_before_anything_is_changed(
         asked = [type(request) for one in (cluster.names, cluster.master) for request in one.asked]
     assert WipeWritePermOfBroker not in asked
     assert UpdateBrokerConfig not in asked
-
-
-@pytest.mark.parametrize(
-    ("users", "rule", "says"),
-    [
-        (["ann"], "Topic:T", ""),
-        ([], "Topic:T", "the users ann and the rules of User:ann"),
-        (["ann"], "Topic:other", "the slave lacks the rules of User:ann"),
-    ],
-)
-async def test_a_slave_without_users_and_rules_of_its_master_is_in_the_way(
-    users: list[str], rule: str, says: str
-) -> None:
-    cluster = Cluster()
-    cluster.users["slave"], cluster.rules["slave"] = users, rule
-    for options in (cluster.master_options, cluster.slave_options):
-        options["authenticationEnabled"] = "true"
-    async with cluster.serve() as admin:
-        rows = await check_group(admin, await survey_one(admin, "broker-a"), ORBITMQ)
-    (row,) = [row for row in rows if row.subject == "users"]
-    assert row.state == ("blocked" if says else "done")
-    assert says in row.detail
-
-
-async def test_messages_that_the_slave_lacks_and_a_group_has_not_read_are_in_the_way() -> None:
-    cluster = Cluster()
-    cluster.begins["slave"], cluster.first_offset = 300, 6
-    async with cluster.serve() as admin:
-        rows = await check_group(admin, await survey_one(admin, "broker-a"), ORBITMQ)
-        blocked = [row for row in rows if row.state == "blocked"]
-        assert [row.subject for row in blocked] == ["history"]
-        assert "T@G queue 0 (2)" in blocked[0].detail
-        cluster.first_offset = 0
-    read = Cluster()
-    read.begins["slave"], read.first_offset = 300, 4
-    async with read.serve() as admin:
-        rows = await check_group(admin, await survey_one(admin, "broker-a"), ORBITMQ)
-    assert [row.state for row in rows if row.subject == "history"] == ["warning"]
 
 
 async def test_the_journal_tells_which_way_a_switch_goes(tmp_path: Path) -> None:
