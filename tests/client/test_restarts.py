@@ -55,7 +55,7 @@ class RestartableApache:
         self._apache.stop()
 
     def start_again(self) -> None:
-        self._apache._run({})
+        self._apache.run({})
 
 
 @pytest.fixture(scope="module", params=["orbitmq", "apache"])

@@ -177,7 +177,7 @@ class Recorded:
 
     def kill(self) -> None:
         """The end of the process."""
-        self.store._lock.release()
+        self.store.abandon()
 
     def close(self) -> None:
         """An orderly end."""

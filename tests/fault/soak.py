@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -115,8 +116,9 @@ class Soak:
             if self.chance.random() < 0.5:
                 await pool.close()
             else:
-                for connection in list(pool._connections.values()):
-                    connection.abort("gone")
+                for address in pool.addresses:
+                    with contextlib.suppress(NetError):
+                        (await pool.connection(address)).abort("gone")
                 await pool.close()
             await asyncio.sleep(self.chance.random() * 0.3)
 

@@ -121,7 +121,7 @@ def started(root: Path, now: int) -> RealBroker:
             else:
                 load_table(root / "config" / file, load_text)
     except BaseException:
-        real.store._lock.release()
+        real.store.abandon()
         raise
     return real
 
@@ -204,7 +204,7 @@ def sound(template: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
         with_small_wheel(monkeypatch)
         real = started(root, NOW + 3_000)
         contents = held(real)
-        real.store._lock.release()
+        real.store.abandon()
     return contents
 
 
@@ -310,7 +310,7 @@ def test_a_bad_file(
         assert record.queue_offset == real.store.max_offset("T", 0) - 1
         assert place != FIRST or decode_record(real.store.get("T", 0, record.queue_offset, 1).records[0]).body
     finally:
-        real.store._lock.release()
+        real.store.abandon()
 
 
 @pytest.mark.parametrize("defect", [truncated, empty], ids=lambda defect: defect.__name__)

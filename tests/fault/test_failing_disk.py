@@ -165,10 +165,10 @@ def test_a_segment_that_may_not_be_there_after_a_power_cut_takes_nothing(tmp_pat
     while (status := store.append(message(body=bytes(3000)), NOW).status) is PutStatus.PUT_OK:
         pass
     assert status is PutStatus.SERVICE_NOT_AVAILABLE
-    assert len(store._log.segments) == 1
+    assert len(disk.names(tmp_path / "commitlog")) == 1
     disk.before = None
     assert store.append(message(body=bytes(3000)), NOW).status is PutStatus.PUT_OK
-    assert len(store._log.segments) == 2
+    assert len(disk.names(tmp_path / "commitlog")) == 2
     crash(store)
 
 
@@ -192,8 +192,8 @@ def test_no_handle_for_a_queue_is_an_error_of_that_read_alone(tmp_path: Path) ->
     store, disk = on_memory(tmp_path)
     filled(store, 20)
     run_task(store, "write queues", NOW + 120_000)
-    store._queue_writer.trim_tails()
-    store._queues.reading.clear()
+    store.structures.queue_writer.trim_tails()
+    store.structures.queues.reading.clear()
     disk.before = failing("open", "consumequeue", errno.EMFILE)
     cold = store.get("T", 0, 0, 32).cold
     assert cold is not None, "its file is opened off the loop"

@@ -293,7 +293,7 @@ def test_a_clock_that_is_set_under_a_running_broker(
 def test_a_clock_that_was_set_over_a_restart(tmp_path: Path, jump_ms: int) -> None:
     store = opened(tmp_path)
     last = filled(store, 80, body=bytes(3000))[-1].store_timestamp
-    segments = len(store._log.segments)
+    segments = len(store.structures.log.segments)
     store.close()
     for path in (tmp_path / "commitlog").iterdir():
         os.utime(path, (NOW / 1000 - 47 * 3600,) * 2)
@@ -301,9 +301,9 @@ def test_a_clock_that_was_set_over_a_restart(tmp_path: Path, jump_ms: int) -> No
     assert store.append(message(80), NOW + jump_ms).store_timestamp >= last, "store times do not go back"
     for task in store.periodic_tasks():
         task.run(NOW + jump_ms)
-    assert len(store._log.segments) == segments, "nothing is deleted before its time"
+    assert len(store.structures.log.segments) == segments, "nothing is deleted before its time"
     assert len(bodies(store)) == 81
     assert store.offset_by_time("T", 0, NOW + 40) == 40
     run_task(store, "retention", NOW + 26 * HOUR_MS)
-    assert len(store._log.segments) == 1, "and then it is"
+    assert len(store.structures.log.segments) == 1, "and then it is"
     store.close()

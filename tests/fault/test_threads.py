@@ -63,7 +63,7 @@ def drop_from_memory(folder: Path) -> None:
 def test_reading_threads_change_nothing_that_the_owner_looks_through(tmp_path: Path) -> None:
     store = opened(tmp_path)
     end = store.append(message(body=bytes(8000)), NOW).end_offset
-    store._queues.reading.clear()
+    store.structures.queues.reading.clear()
     deadline = time.monotonic() + 1
     with beside(*[lambda: store.read_cold(0, 1)] * 2):
         while time.monotonic() < deadline:

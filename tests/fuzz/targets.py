@@ -655,7 +655,7 @@ def _made_store() -> dict[Path, bytes]:
     store.flush_now()
     for task in store.periodic_tasks():
         task.run(NOW + 100_000)
-    files = {path.relative_to(root): bytes(content.data) for path, content in disk._files.items()}
+    files = {path.relative_to(root): bytes(content.data) for path, content in disk.files.items()}
     crash(store)
     shutil.rmtree(root)
     return files
@@ -737,7 +737,7 @@ def _made_timers(is_clean: bool) -> dict[Path, bytes]:
         else:
             world.kill()
     shutil.rmtree(root)
-    return {path.relative_to(root): bytes(content.data) for path, content in disk._files.items()}
+    return {path.relative_to(root): bytes(content.data) for path, content in disk.files.items()}
 
 
 def _timer_files() -> Iterator[bytes]:

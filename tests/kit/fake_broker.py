@@ -38,7 +38,7 @@ class FakeBroker:
         self.members: dict[str, list[str]] = {}
         self.topics: dict[str, TopicRouteData] = {}
         self._answers: dict[type[Request[Any]], Answering] = {
-            GetRouteinfoByTopic: self._route,
+            GetRouteinfoByTopic: self.route,
             Heartbeat: self._heartbeat,
             GetConsumerListByGroup: lambda request: ConsumerListReply(
                 GetConsumerListByGroupResponseBody(self.members.get(request.consumer_group, []))
@@ -121,7 +121,7 @@ class FakeBroker:
             reply.version = self.version
             connection.send(reply)
 
-    def _route(self, request: GetRouteinfoByTopic) -> Reply | Refused:
+    def route(self, request: GetRouteinfoByTopic) -> Reply | Refused:
         route = self.topics.get(request.topic)
         return RouteReply(route) if route else Refused(17, "no route")
 

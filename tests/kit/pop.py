@@ -73,7 +73,7 @@ class PopWorld:
             self.save()
             self.store.close()
         else:
-            self.store._lock.release()
+            self.store.abandon()
         self.calls = []
         self._open()
 
@@ -122,9 +122,9 @@ class PopWorld:
                 self._end(call, call.result, timed_out=True)
 
     def _end(self, call: Call, wait: Wait, *, timed_out: bool) -> None:
-        self._took(call, wait.then(Outcome(timed_out), self.now))
+        self.took(call, wait.then(Outcome(timed_out), self.now))
 
-    def _took(self, call: Call, result: Any) -> None:
+    def took(self, call: Call, result: Any) -> None:
         while isinstance(result, Wait) and not isinstance(result.on[0], Signal):
             condition = result.on[0]
             if isinstance(condition, Warm):
@@ -181,7 +181,7 @@ class PopWorld:
             **fields,
         }
         call = Call(None)
-        self._took(call, self.real.handle(PopMessage(**values), self.now, peer))
+        self.took(call, self.real.handle(PopMessage(**values), self.now, peer))
         if call.result is not None:
             self.calls.append(call)
         self.turn()
@@ -202,7 +202,7 @@ class PopWorld:
         request = AckMessage(
             group, got.topic, got.handle.queue_id, got.handle.to_text(), got.record.queue_offset
         )
-        self._took(call, self.real.handle(request, self.now))
+        self.took(call, self.real.handle(request, self.now))
         self.turn()
 
     def hide(self, got: Got, ms: int, group: str = GROUP) -> Got:
@@ -211,7 +211,7 @@ class PopWorld:
         request = ChangeMessageInvisibletime(
             group, got.topic, got.handle.queue_id, got.handle.to_text(), got.record.queue_offset, ms
         )
-        self._took(call, self.real.handle(request, self.now))
+        self.took(call, self.real.handle(request, self.now))
         self.turn()
         reply, old = call.reply, got.handle
         handle = PopHandle(

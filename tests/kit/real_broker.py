@@ -69,7 +69,7 @@ class RealBroker:
         self.broker.start(now)
         for _ in self.broker.recover(now):
             pass
-        self._handlers, self._many, (sends, batches, pulls, pops, acks) = self.broker.bind()
+        self._handlers, self.many, (sends, batches, pulls, pops, acks) = self.broker.bind()
         self.handle_sends = sends.handle
         self.handle_batches = batches.handle
         self.handle_pulls = pulls.handle
@@ -89,7 +89,7 @@ class RealBroker:
     def send_together(self, requests: Sequence[Request[Any]], now: int = NOW, peer: Peer = PEER) -> list[Any]:
         """One result per request; whole frames come back as the reply they hold."""
         commands = [request.to_command(opaque=number) for number, request in enumerate(requests)]
-        results = self._many[commands[0].code](commands, peer, now)
+        results = self.many[commands[0].code](commands, peer, now)
         return [_reply(result) if isinstance(result, bytes) else result for result in results]
 
     def read_sends(
@@ -105,7 +105,7 @@ class RealBroker:
         commands, _ = decode_frames(data, MAX_FRAME_BYTES, 0 if taken is None else taken.end)
         results = [self.by_rules(command, now, peer) for command in commands] if not at_once else []
         if at_once and commands:
-            results = self._many[SendMessageV2.CODE](commands, peer, now)
+            results = self.many[SendMessageV2.CODE](commands, peer, now)
         for command, result in zip(commands, results, strict=True):
             ended = resumed(result, now=now) if isinstance(result, Wait) else result
             answers.append(ended if isinstance(ended, Exception) else as_sent(ended, command.opaque))
@@ -139,7 +139,7 @@ class RealBroker:
         commands, _ = decode_frames(data, MAX_FRAME_BYTES, 0 if taken is None else taken.end)
         for command in commands:
             if at_once:
-                (result,) = self._many[command.code]([command], peer, now)
+                (result,) = self.many[command.code]([command], peer, now)
             else:
                 result = self.by_rules(command, now, peer)
             if command.is_oneway or result is None:

@@ -51,7 +51,7 @@ class RunningConsole:
     @property
     def console(self) -> Any:
         """State that its requests share."""
-        return self._server._console
+        return self._server.console
 
     def _await(self, coroutine: Any) -> None:
         asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(PATIENCE_SECONDS)

@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from orbitmq.console.server import _listen, _Server
+from orbitmq.console.server import HttpServer, listen
 
 CLIENT_ID, SECRET = "the-console", "a secret of the console"
 
@@ -45,7 +45,7 @@ class SignOnProvider:
     _codes: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def __enter__(self) -> Self:
-        listening = _listen("127.0.0.1", 0)
+        listening = listen("127.0.0.1", 0)
         self.issuer = f"http://127.0.0.1:{listening.getsockname()[1]}"
         routes = [
             Route("/.well-known/openid-configuration", self._describe),
@@ -55,7 +55,7 @@ class SignOnProvider:
             Route("/keys", self._keys),
         ]
         config = uvicorn.Config(Starlette(routes=routes), lifespan="off", log_config=None, ws="none")
-        self._server = _Server(config)
+        self._server = HttpServer(config)
         self._thread = threading.Thread(target=self._server.run, args=([listening],), daemon=True)
         self._thread.start()
         return self

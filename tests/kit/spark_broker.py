@@ -37,6 +37,8 @@ class FakeBroker:
         self._answer = answer
         self._reverse = reverse
         self.requests: list[Command] = []
+        self.connections = 0
+        """Connections that were taken."""
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -56,6 +58,7 @@ class FakeBroker:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
+            self.connections += 1
             # A client that stops reading early closes while answers are on their way.
             with connection, contextlib.suppress(OSError):
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

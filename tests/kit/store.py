@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from orbitmq.protocol.records.message import StoredMessage
 from orbitmq.protocol.records.message_cy import decode_records
@@ -16,7 +20,7 @@ from orbitmq.store import (
     QueryResult,
     StoreOptions,
 )
-from orbitmq.store.files import Disk
+from orbitmq.store.files import Disk, RealDisk
 
 NOW = 1_700_000_000_000
 HOST = bytes([127, 0, 0, 1, 0, 0, 0x2A, 0x9F])
@@ -97,6 +101,32 @@ def write_queues(store: MessageStore, now: int = NOW) -> None:
     run_task(store, "write queues", now)
 
 
+@contextmanager
+def full_disk(store: MessageStore, now: int = NOW, used: float = 1.0) -> Iterator[None]:
+    """Has rounds of retention see a disk of which so much is used, and one with room afterwards."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RealDisk, "space", lambda *_: (1000, round(1000 * (1 - used))))
+        run_task(store, "retention", now)
+        yield
+        patch.setattr(RealDisk, "space", lambda *_: (1000, 900))
+        run_task(store, "retention", now)
+
+
+def segments(store: MessageStore) -> list[str]:
+    """The names of the files of the commit log."""
+    return sorted(path.name for path in (store.options.root / "commitlog").iterdir())
+
+
+def flip(root: Path, physical_offset: int, bits: int = 1, segment_bytes: int = SEGMENT) -> None:
+    """Turns bits of a byte of the commit log over, as a damaged disk would."""
+    position = physical_offset % segment_bytes
+    with (root / "commitlog" / f"{physical_offset - position:020d}").open("r+b") as file:
+        file.seek(position)
+        (byte,) = file.read(1)
+        file.seek(position)
+        file.write(bytes([byte ^ bits]))
+
+
 def read_queue(store: MessageStore, topic: str = "T", queue_id: int = 0) -> list[StoredMessage]:
     """All messages of a queue, through `get` alone."""
     found: list[StoredMessage] = []
@@ -141,9 +171,6 @@ def query(
 def crash(store: MessageStore) -> None:
     """The effect that the death of the process has on a store: nothing is written any more, the lock
     falls."""
-    store._acceptance.is_closed = True
-    store._log.close()
-    store._queue_writer.close()
-    store._queues.close()
-    store._index.close()
-    store._lock.release()
+    store.abandon()
+    store.structures.close()
+    store.structures.log.close()

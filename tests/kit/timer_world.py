@@ -14,6 +14,7 @@ from orbitmq.protocol.records.message_cy import decode_record
 from orbitmq.protocol.records.properties import encode_properties
 from orbitmq.store import MessageStore, PendingMessage, PutStatus, StoreOptions
 from orbitmq.store.files import Disk
+from tests.kit.store import crash
 
 HOST = bytes([127, 0, 0, 1, 0, 0, 0x2A, 0x9F])
 NOW = 1_795_000_000_000
@@ -50,6 +51,7 @@ class TimerWorld:
             "max_message_size": 64 << 10,
             "mapped_file_size_timer_log": 52 * 20 + 16,
             "timer_precision_ms": self.settings.timer_precision_ms,
+            "timer_wheel_enable": self.settings.timer_wheel_enable,
             **{name: value for name, value in values.items() if name not in names},
         }
         self.sent = 0
@@ -78,16 +80,12 @@ class TimerWorld:
 
     def kill(self) -> None:
         """The end of the process: what was written is there, nothing else happens."""
-        store = self.store
-        store._queue_writer.close()
-        store._queues.close()
-        store._index.close()
-        if store.timers is not None:
-            store.timers.log.close()
-            store.timers.wheel.close()
-            store.timers.check.close()
-        store._log.close()
-        store._lock.release()
+        timers = self.store.timers
+        crash(self.store)
+        if timers is not None:
+            timers.log.close()
+            timers.wheel.close()
+            timers.check.close()
 
     # Work.
 

@@ -32,9 +32,9 @@ class Transacting:
         self.told: list[int] = []
         """Connections that were asked, in order."""
         self.saved: dict[str, str] = {}
-        self._open()
+        self.open()
 
-    def _open(self) -> None:
+    def open(self) -> None:
         self.real = RealBroker(self.root, self.now, self.saved, **self.properties)
         self.broker = self.real.broker
         self.join(PEER)
@@ -54,13 +54,13 @@ class Transacting:
     def kill(self) -> None:
         """Dies, and starts again with the tables as they were saved last."""
         crash(self.real.store)
-        self._open()
+        self.open()
 
     def restart(self) -> None:
         self.broker.stop(self.now)
         self.save()
         self.real.close()
-        self._open()
+        self.open()
 
     def close(self) -> None:
         self.real.close()

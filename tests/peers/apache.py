@@ -67,10 +67,10 @@ class Apache:
             started.namesrv = namesrv
             started._run_broker(broker_props or {})
         else:
-            started._run(broker_props or {})
+            started.run(broker_props or {})
         return started
 
-    def _run(self, broker_props: Mapping[str, object]) -> None:
+    def run(self, broker_props: Mapping[str, object]) -> None:
         port = self.namesrv.rpartition(":")[2]
         namesrv = self._java(
             "namesrv",

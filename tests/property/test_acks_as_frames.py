@@ -161,7 +161,7 @@ def in_both_ways(alike: tuple[RealBroker, RealBroker], data: bytes, now: int = N
             answers = taken.answers
         else:
             commands, _ = decode_frames(data, MAX_FRAME_BYTES)
-            answers = b"".join(broker._many[AckMessage.CODE](commands, PEER, now))  # type: ignore[arg-type]
+            answers = b"".join(broker.many[AckMessage.CODE](commands, PEER, now))  # type: ignore[arg-type]
         records = [
             (one.topic, one.queue_id, one.queue_offset, one.sys_flag, one.born_timestamp, one.born_host,
              one.store_host, one.body, one.body_crc, one.properties, one.physical_offset - begin, one.size)

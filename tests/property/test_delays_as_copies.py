@@ -66,7 +66,7 @@ def wait_and_come(broker: RealBroker, waiting: list[dict[str, Any]], now: int, *
             NOW,
         )  # fmt: skip
         if "damage" in one and stored.size:
-            segment = store._log.segments[-1]
+            segment = store.structures.log.segments[-1]
             at, bits = one["damage"]
             segment.view[stored.physical_offset - segment.start + at % stored.size] ^= bits
     store.flush_now()
@@ -87,7 +87,7 @@ def wait_and_come(broker: RealBroker, waiting: list[dict[str, Any]], now: int, *
     }
     return (
         come_from - first,
-        bytes(store._log.read(come_from, store.max_physical - come_from)),
+        bytes(store.structures.log.read(come_from, store.max_physical - come_from)),
         ends,
         *(dict(delay.positions), delay.skipped, delay.snapshot()(), store.last_record),
         {topic: dict(types) for topic, types in broker.broker.stats.by_type.items()},

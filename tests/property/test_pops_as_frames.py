@@ -139,8 +139,7 @@ def test_frames_come_to_the_same_as_requests(brokers, read, damage) -> None:  # 
                 rules.held_pops.count,
             )
         )
-        for held in list(rules.held_pops._by_connection.get(PEER.connection_id, ())):
-            rules.held_pops.release(held)
+        rules.held_pops.connection_closed(PEER.connection_id)
         rules.in_flight.clear(TOPIC, GROUP, 0)
     assert outcomes[0] == outcomes[1]
 

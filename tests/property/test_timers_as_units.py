@@ -67,7 +67,7 @@ def become(root: Path, messages: Sequence[dict[str, Any]], *, at_once: bool, **s
             if one["work"]:
                 world.work()
             if "damage" in one and stored.size:
-                segment = store._log.segments[-1]
+                segment = store.structures.log.segments[-1]
                 at, bits = one["damage"]
                 segment.view[stored.physical_offset - segment.start + at % stored.size] ^= bits
         world.work()

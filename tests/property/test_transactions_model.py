@@ -93,7 +93,7 @@ class Transactions(RuleBasedStateMachine):
 
     def reborn(self) -> None:
         self.messages_left = None
-        self.world.broker.check_back._began = self.world.now
+        self.world.broker.check_back.forget(self.world.now)
         self.watch()
         self.settle_doubts()
 
@@ -155,7 +155,7 @@ class Transactions(RuleBasedStateMachine):
                 file.seek(keep)
                 file.write(bytes(size - keep))
         self.model = copy.deepcopy(self.on_disk)
-        self.world._open()
+        self.world.open()
 
     @rule(flushes=st.booleans(), saves=st.booleans())
     def write(self, flushes: bool, saves: bool) -> None:

@@ -126,7 +126,7 @@ def audit(spark: SparkSession, given: dict[str, Any]) -> dict[str, Any]:
         return {}
     checkpoint = f"{given['folder']}/audit"
     asked = auditing.AuditOptions((given["store"],), JobSetup(checkpoint=checkpoint), ("records", "queues"))
-    broken = patch.object(auditing, "_summary", side_effect=ConnectionResetError)
+    broken = patch.object(auditing, "summary", side_effect=ConnectionResetError)
     with broken, contextlib.suppress(ConnectionResetError):
         auditing.run(asked)
     kept = len(os.listdir(f"{checkpoint}/pieces"))

@@ -210,7 +210,7 @@ def test_an_audit_of_object_storage_that_broke_off_goes_on_from_a_checkpoint_the
         raise ConnectionResetError
 
     with monkeypatch.context() as patched:
-        patched.setattr(auditing, "_summary", break_off)
+        patched.setattr(auditing, "summary", break_off)
         with pytest.raises(ConnectionResetError):
             auditing.run(options)
     files = s3fs.S3FileSystem(**storage, skip_instance_cache=True, use_listings_cache=False)

@@ -19,7 +19,7 @@ from orbitmq.spark.jobs.dlq.running import run as run_dlq
 from orbitmq.spark.jobs.job import JobSetup
 from orbitmq.spark.read.cluster import Cluster
 from tests.spark.conftest import Outgoing, Server, create_topic, ends, publish
-from tests.spark.test_resend_jobs import CutOff, _cut_off, billing, dlq_options, orders, stored
+from tests.spark.test_resend_jobs import CutOff, billing, cut_off, dlq_options, orders, stored
 
 __all__ = ["billing", "orders"]  # fixtures
 
@@ -82,7 +82,7 @@ def test_a_redrive_that_was_cut_off_is_carried_on(
         where="group like 'billing%' and exception = 'Timeout'",
     )
     with monkeypatch.context() as patched:
-        patched.setattr("orbitmq.spark.jobs.dlq.audit.Audit.finish", _cut_off)
+        patched.setattr("orbitmq.spark.jobs.dlq.audit.Audit.finish", cut_off)
         with pytest.raises(CutOff):
             run_dlq(options)
     carried_on = run_dlq(options)

@@ -115,7 +115,7 @@ def test_a_replay_that_was_cut_off_is_carried_on_and_a_finished_one_left_alone(
     )
     with monkeypatch.context() as patched:
         # Cut off after half of it is sent, and before it is written down that it is.
-        patched.setattr("orbitmq.spark.jobs.replay._Plan.finish", _cut_off)
+        patched.setattr("orbitmq.spark.jobs.replay._Plan.finish", cut_off)
         half = ReplayOptions(**{**_fields(options), "where": None})
         patched.setattr("orbitmq.spark.jobs.replay.outgoing", _half_of(run_replay.__globals__["outgoing"]))
         with pytest.raises(CutOff):
@@ -140,7 +140,7 @@ class CutOff(Exception):
     """The driver is no more."""
 
 
-def _cut_off(*_: object) -> None:
+def cut_off(*_: object) -> None:
     raise CutOff
 
 

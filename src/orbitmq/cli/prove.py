@@ -182,7 +182,7 @@ def _kill_one_broker(
         click.echo(json.dumps([one.to_value() for one in found], indent=2))
     else:
         for one in found:
-            _print(one)
+            print_findings(one)
     ours, *others = found
     return ours.is_kept and not any(other.failed for other in others)
 
@@ -227,7 +227,8 @@ class _Bar:
         self._progress.stop()
 
 
-def _print(found: Findings) -> None:
+def print_findings(found: Findings) -> None:
+    """Prints what a trial has found, for people."""
     from rich.console import Console
     from rich.table import Table
 

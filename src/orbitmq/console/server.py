@@ -28,8 +28,9 @@ class ConsoleServer:
 
     def __init__(self, settings: ConsoleSettings) -> None:
         self._settings = settings
-        self._console: Console | None = None
-        self._server: _Server | None = None
+        self.console: Console | None = None
+        """State that its requests share; None before the start."""
+        self._server: HttpServer | None = None
         self._task: asyncio.Task[None] | None = None
         self._port = settings.port
 
@@ -46,7 +47,7 @@ class ConsoleServer:
     async def start(self) -> None:
         """Returns when it listens."""
         settings = self._settings
-        listening = _listen(settings.listen, settings.port)
+        listening = listen(settings.listen, settings.port)
         self._port = listening.getsockname()[1]
         logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
         console = Console(settings)
@@ -70,7 +71,7 @@ class ConsoleServer:
         except BaseException:
             listening.close()
             raise
-        self._console, self._server = console, _Server(config)
+        self.console, self._server = console, HttpServer(config)
         self._task = asyncio.create_task(self._server.serve([listening]), name="console")
         listens = asyncio.create_task(self._server.listens.wait())
         await asyncio.wait({self._task, listens}, return_when=asyncio.FIRST_COMPLETED)
@@ -90,11 +91,11 @@ class ConsoleServer:
                 await self._task
             finally:
                 log.setLevel(logging.WARNING)
-        if self._console is not None:
-            await self._console.close()
+        if self.console is not None:
+            await self.console.close()
 
 
-class _Server(uvicorn.Server):
+class HttpServer(uvicorn.Server):
     """Says when it listens, and leaves signals to the process."""
 
     def __init__(self, config: uvicorn.Config) -> None:
@@ -115,7 +116,8 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """A socket for an HTTP server; port 0 is any free one. Raises CannotListen."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=128)

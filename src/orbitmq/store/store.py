@@ -48,7 +48,8 @@ class MessageStore:
         self.options = options
         self._lock = lock
         cut = intended(disk, options.root)
-        self._structures = structures = Structures(options, disk, cut)
+        self.structures = structures = Structures(options, disk, cut)
+        """The log and what is derived from it. Rules use the methods of the store instead."""
         self._log = structures.log
         self._newest = structures.newest
         self._queues = structures.queues
@@ -92,15 +93,20 @@ class MessageStore:
             return
         self._acceptance.is_closed = True
         try:
-            finish(self.options, self._structures, self._timers, self.timer_mark, self._acceptance)
+            finish(self.options, self.structures, self._timers, self.timer_mark, self._acceptance)
         except (OSError, FlushFailed) as error:
             log.error("the store could not be closed in order: %s", error)
         finally:
             self._appending.close()
-            self._structures.close()
+            self.structures.close()
             self._timers.close(None)
             self._log.close()
             self._lock.release()
+
+    def abandon(self) -> None:
+        """Lets others have the folder, as the end of the process does: nothing more is written."""
+        self._acceptance.is_closed = True
+        self._lock.release()
 
     @property
     def timers(self) -> TimerFiles | None:
@@ -118,7 +124,7 @@ class MessageStore:
 
     def filter_with(self, bits_of: Callable[[str, bytes], bytes]) -> None:
         """Takes over what gives the bit map of a unit's extension, of topic and properties."""
-        self._structures.extension.bits_of = bits_of
+        self.structures.extension.bits_of = bits_of
 
     # Appending.
 
@@ -406,11 +412,11 @@ class MessageStore:
     @property
     def confirm_offset(self) -> int:
         """Everything below this physical offset is as safe as promised: on the disk, at replicas."""
-        return self._structures.confirm.offset
+        return self.structures.confirm.offset
 
     def replicas_reached(self, replicated: int | None) -> None:
         """Takes over the physical offset up to which enough replicas hold the log; None: none has to."""
-        if replicated is not None or self._structures.confirm.replicated is not None:
+        if replicated is not None or self.structures.confirm.replicated is not None:
             self._arrivals.replicas_reached(replicated)
 
     def hide_all(self) -> None:
@@ -459,13 +465,13 @@ class MessageStore:
 
     def periodic_tasks(self) -> list[PeriodicTask]:
         """The periodic tasks of this store."""
-        return periodic_tasks(self.options, self._structures, self._flushing, self._timers, self._acceptance)
+        return periodic_tasks(self.options, self.structures, self._flushing, self._timers, self._acceptance)
 
     # Administration.
 
     def delete_queues(self, topic: str) -> int:
         """Deletes the queues of a topic, their files with the next write of queues; returns their number."""
-        return self._structures.delete_queues(topic)
+        return self.structures.delete_queues(topic)
 
     def clean_queues(self) -> None:
         """Has the next round of retention look for queue and index files whose messages are gone."""
@@ -496,4 +502,4 @@ class MessageStore:
 
     def figures(self) -> StoreFigures:
         """Plain numbers about the store now."""
-        return figures(self.options.root, self._structures, self._flushing, self._acceptance)
+        return figures(self.options.root, self.structures, self._flushing, self._acceptance)

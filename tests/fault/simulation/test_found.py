@@ -51,7 +51,7 @@ def test_a_log_that_grew_by_more_segments_than_recovery_goes_back_to(tmp_path: P
         store.flush_now()
         write_queues.run(NOW + count)
     crash(store)
-    for content in disk._files.values():
+    for content in disk.files.values():
         if content.synced is None:
             for at, page in content.before.items():
                 content.data[at : at + len(page)] = page
@@ -86,7 +86,7 @@ def test_what_a_start_wiped_of_a_queue_does_not_come_back(tmp_path: Path) -> Non
     store.flush_now()
     end = store.max_physical
     crash(store)
-    queue = disk._files[tmp_path / "consumequeue" / "T" / "0" / ("0" * 20)]
+    queue = disk.files[tmp_path / "consumequeue" / "T" / "0" / ("0" * 20)]
     for number, at in enumerate((60, 1500), start=3):
         queue.data[at : at + 20] = UNIT.pack(end + number, 100, 0)
     queue.top = len(queue.data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orbitmq.cli.prove import _print
+from orbitmq.cli.prove import print_findings
 from orbitmq.testing.load.history import History
 from orbitmq.testing.prove.seeds import Simulated
 from orbitmq.testing.prove.trial import Findings
@@ -19,7 +19,7 @@ def printed(capsys: pytest.CaptureFixture[str], flush: str, *, place: int, is_th
     history.check({("T", 0): ["plain0-1"] if is_there else []})
     found = Findings("OrbitMQ", {"flushDiskType": flush})
     found.take(history)
-    _print(found)
+    print_findings(found)
     return capsys.readouterr().out
 
 
@@ -50,7 +50,7 @@ def test_what_a_simulated_run_broke_is_told_with_the_command_that_repeats_it(
     history.acknowledge(history.promise("plain0-1", "T", 0, "plain"), now_ms=900, place=600)
     found.take(history)
     found.simulated = Simulated(7, 3, 500, failed={"8": ["lost: plain0-2"]}, again="simulate --first")
-    _print(found)
+    print_findings(found)
     told = " ".join(capsys.readouterr().out.split())
     assert "3 simulated runs, from seed 7: 500 promises kept" in told
     assert "seed 8: lost: plain0-2; again: simulate --first 8" in told
@@ -62,7 +62,7 @@ def test_a_broker_that_never_started_has_kept_nothing(capsys: pytest.CaptureFixt
     found = Findings(
         "OrbitMQ", {"flushDiskType": "SYNC_FLUSH"}, failed="it does not start: the port is taken"
     )
-    _print(found)
+    print_findings(found)
     told = capsys.readouterr().out
     assert "the port is taken" in told
     assert "yes" not in told

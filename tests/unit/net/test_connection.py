@@ -314,8 +314,9 @@ async def test_each_call_has_its_own_time(peer: Peer, pool: ConnectionPool) -> N
 async def test_a_connection_on_which_nothing_comes_is_given_up(
     peer: Peer, pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orbitmq.net.pool.SILENT_SECONDS", 0.05)
+    monkeypatch.setattr("orbitmq.net.pool.SILENT_SECONDS", 0.0)
     peer.answer = lambda connection, command: None
+    await pool.connection(peer.address)
     with pytest.raises(CallTimeout):
         await pool.call(peer.address, REQUEST, timeout_ms=60)
     await peer.closed.get()
@@ -325,10 +326,12 @@ async def test_a_connection_on_which_nothing_comes_is_given_up(
 async def test_closing_the_pool_ends_the_wait_for_a_connection(
     pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def never(address: str) -> Connection:
-        return await asyncio.get_running_loop().create_future()
+    loop = asyncio.get_running_loop()
 
-    monkeypatch.setattr(pool, "_connect", never)
+    async def never(*_: object, **__: object) -> None:
+        await loop.create_future()
+
+    monkeypatch.setattr(loop, "create_connection", never)
     call = asyncio.create_task(pool.call("127.0.0.1:9", REQUEST))
     await asyncio.sleep(0)
     await pool.close()

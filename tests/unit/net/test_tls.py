@@ -230,7 +230,10 @@ async def test_a_plain_connection_is_on_its_transport_from_the_first_byte(pair: 
     server.feed(encode_command(Command(10, 1, body=b"plain")))
     assert server.got == [b"plain"]
     assert server.paper.protocol is server.connection
-    assert server.connection._transport is server.paper
+    server.connection.send(Command(0, 7, FLAG_RESPONSE, None, b"answer"))
+    server.connection.flush()
+    *_, answer = FrameSplitter().feed(server.paper.take())
+    assert answer.body == b"answer"
 
 
 async def test_nothing_of_a_plain_request_is_looked_at_where_only_tls_is_taken(pair: Pair) -> None:

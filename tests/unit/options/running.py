@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from ssl import SSLContext
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ from orbitmq.protocol.remoting.signing import Credentials
 from orbitmq.protocol.requests.send import SendMessage, SendReply
 from orbitmq.protocol.schema.declare import Reply, Request
 from orbitmq.server.lifecycle.broker_server import BrokerServer
+from orbitmq.server.lifecycle.clock import Clock
 from orbitmq.server.lifecycle.standalone import StandaloneServer
 from orbitmq.server.turn.listener import free_ports
 from orbitmq.testing.local_broker import SMALL_SEGMENTS
@@ -31,6 +32,7 @@ class Running:
 
     server: StandaloneServer
     pool: ConnectionPool
+    clock: Clock = field(default_factory=Clock)
 
     @property
     def broker(self) -> BrokerServer:
@@ -62,6 +64,10 @@ class Running:
             "properties": properties,
         }
         return await self.ask(SendMessage(**{**fields, **values}, body=body))
+
+    def now(self) -> int:
+        """The broker's time in ms."""
+        return self.clock.now()
 
     def run_task(self, name: str, now: int) -> None:
         """Runs one of the broker's tasks as if it were `now`."""

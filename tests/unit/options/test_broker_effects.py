@@ -23,6 +23,7 @@ from orbitmq.protocol.bodies.heartbeat import (
     SubscriptionData,
 )
 from orbitmq.protocol.errors import BrokerRefused
+from orbitmq.protocol.names import SCHEDULE_TOPIC
 from orbitmq.protocol.requests.admin import UpdateBrokerConfig
 from orbitmq.protocol.requests.client import GetConsumerListByGroup, GetProducerConnectionList, Heartbeat
 from orbitmq.protocol.requests.offset import GetAllConsumerOffset, UpdateConsumerOffset
@@ -150,7 +151,7 @@ async def test_idle_connections_end_after_the_time_given(tmp_path: Path) -> None
         connection = await here.pool.connection(here.address)
         for held in here.broker.turns.listener.connections.values():
             held.last_active -= 2
-        here.run_task("expire clients", here.broker._clock.now())
+        here.run_task("expire clients", here.now())
         async with asyncio.timeout(30):
             await connection.wait_closed()
 
@@ -304,8 +305,13 @@ async def test_under_sync_flush_an_answer_waits_for_the_disk_and_not_for_ever(tm
 
 async def test_delay_levels_are_those_given(tmp_path: Path) -> None:
     async with running(tmp_path, messageDelayLevel="1s 7m") as here:
-        assert here.broker.store._appending._delays == (1000, 420_000)
-        await here.send(topic="later", properties="DELAY\x011\x02WAIT\x01false\x02")
+        for level in (1, 2):
+            sent = await here.send(topic="later", properties=f"DELAY\x01{level}\x02WAIT\x01false\x02")
+            assert sent.code == 0
+        # The unit of a delayed message has the time at which it is due.
+        found = here.broker.store.physical_offset_of(SCHEDULE_TOPIC, 1, 0)
+        assert found is not None
+        assert found[2] - here.broker.store.store_time(SCHEDULE_TOPIC, 1, 0) == 420_000
         async with asyncio.timeout(60):
             while (await here.ask(pull(topic="later", queue_id=0))).code != 0:
                 pass
@@ -353,7 +359,7 @@ async def test_versions_of_offset_tables_count_so_many_updates(tmp_path: Path) -
 async def test_silent_clients_are_cut_off_after_the_time_given(tmp_path: Path) -> None:
     async with running(tmp_path, channelExpiredTimeout=5000) as here:
         await here.ask(heartbeat())
-        now = here.broker._clock.now()
+        now = here.now()
         here.run_task("expire clients", now + 4000)
         assert (await here.ask(GetConsumerListByGroup("G"))).body.consumer_id_list == ["c1"]
         connection = await here.pool.connection(here.address)

@@ -167,7 +167,7 @@ def test_recovery_looks_at_the_check_sum_of_whole_records_where_told(tmp_path: P
 def test_recovery_goes_back_so_many_segments_at_most(tmp_path: Path) -> None:
     store = opened(tmp_path)
     filled(store, 5 * SEGMENT // 3000, body=bytes(3000))
-    store._queue_writer.run()
+    store.structures.queue_writer.run()
     newest = store.max_physical // SEGMENT
     crash(store)
     store = opened(tmp_path, NOW + 1000, commit_log_recover_max_num=2)

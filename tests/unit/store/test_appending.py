@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from orbitmq.protocol.records.batch_cy import encode_batch
-from orbitmq.store import MessageStore, PendingMessage, PutStatus
+from orbitmq.store import MessageStore, PendingMessage, PutStatus, appending
+from orbitmq.store.log.commit_log import Segment
 from tests.kit.own_process import in_own_process
-from tests.kit.store import NOW, bodies, crash, filled, message, opened, read_queue
+from tests.kit.store import NOW, bodies, crash, filled, message, opened, read_queue, write_queues
 
 # From Python 3.12 on the interpreter itself fails with SystemError there where an allocation is made to fail.
 pytestmark = pytest.mark.skipif(sys.version_info >= (3, 12), reason="needs Python 3.11")
@@ -53,8 +54,8 @@ def without_memory(store: MessageStore, messages: list[PendingMessage], at: int)
 def all_offsets(store: MessageStore) -> dict[tuple[str, int], list[int]]:
     return {
         (topic, queue_id): [record.queue_offset for record in read_queue(store, topic, queue_id)]
-        for topic, queues in store._queues.by_topic.items()
-        for queue_id in queues
+        for topic in store.topics()
+        for queue_id in store.queue_ids(topic)
     }
 
 
@@ -90,24 +91,23 @@ def test_whichever_allocation_fails_queues_stay_dense(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("written", [False, True])
 def test_records_of_an_append_that_ended_halfway_are_not_found_by_recovery(
-    tmp_path: Path, written: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: bool
 ) -> None:
     store = opened(tmp_path)
     filled(store, 3)
     store.append(message(0, topic="SCHEDULE_TOPIC_XXXX"), NOW)
 
-    def no_memory(message: PendingMessage, store_timestamp: int) -> int:
+    def no_memory(*_: object) -> int:
         if written:
-            store._queue_writer.run()
+            write_queues(store)
         raise MemoryError
 
-    real = store._appending._special_code
-    store._appending._special_code = no_memory  # type: ignore[method-assign]
+    monkeypatch.setattr(appending, "due_time", no_memory)
     half = [*(message(number, body=b"half") for number in range(5)), message(9, topic="SCHEDULE_TOPIC_XXXX")]
     with contextlib.suppress(MemoryError):
         store.append_many(half, NOW)
         pytest.fail("it had memory")
-    store._appending._special_code = real  # type: ignore[method-assign]
+    monkeypatch.undo()
     assert store.append(message(3, queue_id=1, body=b"short"), NOW).queue_offset == 0
     assert len(bodies(store)) == 3
     crash(store)
@@ -128,8 +128,8 @@ def test_an_append_that_cannot_be_taken_back_was_the_last_one(
     def no_memory(*_: object) -> int:
         raise MemoryError
 
-    monkeypatch.setattr(store._appending, "_special_code", no_memory)
-    monkeypatch.setattr(store._appending, "_roll_back", no_memory)
+    monkeypatch.setattr(appending, "due_time", no_memory)
+    monkeypatch.setattr(Segment, "clear_ahead", no_memory)
     with pytest.raises(MemoryError):
         store.append_many([message(3), message(9, topic="SCHEDULE_TOPIC_XXXX")], NOW)
     monkeypatch.undo()

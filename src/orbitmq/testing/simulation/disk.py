@@ -151,7 +151,8 @@ class MemoryDisk:
         self.forgets_syncs = False
         """Planted by tests of the tests: a sync that does nothing, as if it were missing in the code."""
         self.now_ms: Callable[[], int] = int
-        self._files: dict[Path, _Content] = {}
+        self.files: dict[Path, _Content] = {}
+        """What the broker sees, synced or not."""
         self._undo: list[tuple[Path, dict[Path, _Content | None]]] = []
         """Changes of names that no sync of their folder followed: the folder, and what was there before."""
 
@@ -166,12 +167,12 @@ class MemoryDisk:
 
     def open(self, path: Path, size: int | None = None, mode: int = 0o644) -> StoreFile:
         self.check_alive()
-        content = self._files.get(path)
+        content = self.files.get(path)
         if content is None:
             if size is None:
                 raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(path))
             self.check_room()
-            content = self._files[path] = _Content(size)
+            content = self.files[path] = _Content(size)
         elif size is not None and len(content.data) < size:
             content.lengthen(size)
         return MemoryFile(self, path, content)
@@ -183,14 +184,14 @@ class MemoryDisk:
         return len(self._found(path).data)
 
     def _found(self, path: Path) -> _Content:
-        content = self._files.get(path)
+        content = self.files.get(path)
         if content is None:
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(path))
         return content
 
     def names(self, folder: Path) -> list[str]:
         depth = len(folder.parts)
-        return sorted({path.parts[depth] for path in self._files if path.parts[:depth] == folder.parts})
+        return sorted({path.parts[depth] for path in self.files if path.parts[:depth] == folder.parts})
 
     def make_folder(self, folder: Path) -> None:
         self.check_alive()
@@ -199,7 +200,7 @@ class MemoryDisk:
         self.check_alive()
         if self.forgets_syncs:
             return
-        for path, content in self._files.items():
+        for path, content in self.files.items():
             if path.parent == folder:
                 content.is_named = True
         self._undo = [(other, before) for other, before in self._undo if other != folder]
@@ -210,7 +211,7 @@ class MemoryDisk:
 
     def remove(self, path: Path) -> None:
         self.check_alive()
-        gone = self._files.pop(path, None)
+        gone = self.files.pop(path, None)
         if gone is not None:
             self._undo.append((path.parent, {path: gone}))
 
@@ -220,9 +221,9 @@ class MemoryDisk:
     def rename(self, path: Path, new_path: Path) -> None:
         self.check_alive()
         content = self._found(path)
-        del self._files[path]
-        self._undo.append((new_path.parent, {path: content, new_path: self._files.get(new_path)}))
-        self._files[new_path] = content
+        del self.files[path]
+        self._undo.append((new_path.parent, {path: content, new_path: self.files.get(new_path)}))
+        self.files[new_path] = content
 
     def space(self, folder: Path) -> tuple[int, int]:
         # Never scarce, even where nothing can be written (a quota): what is scarce makes room by deleting.
@@ -236,10 +237,10 @@ class MemoryDisk:
         disk = MemoryDisk(self.chance)
         disk.now_ms = self.now_ms
         disk.forgets_syncs = self.forgets_syncs
-        for path, content in (self._names_left() if power_cut else self._files).items():
+        for path, content in (self._names_left() if power_cut else self.files).items():
             if power_cut and not self._survives(content):
                 continue
-            kept = disk._files[path] = _Content(0)
+            kept = disk.files[path] = _Content(0)
             # The owner of a view may still hold it; all others are dead and write no more.
             kept.data = content.data if content.synced is None else bytearray(content.data)
             kept.top = content.top
@@ -252,7 +253,7 @@ class MemoryDisk:
 
     def _names_left(self) -> dict[Path, _Content]:
         """A prefix of the changes of names that were not synced, as a journal keeps them in order."""
-        files = dict(self._files)
+        files = dict(self.files)
         for _, before in reversed(self._undo[self.chance.randint(0, len(self._undo)) :]):
             for path, content in before.items():
                 if content is None:

@@ -102,7 +102,7 @@ class BrokerMachine(Machine):
             store_lock._locked.discard((found.st_dev, found.st_ino))
         store = getattr(self.server, "store", None)
         if store is not None:
-            store._lock.release()
+            store.abandon()
 
     def wipe(self, disk: MemoryDisk) -> None:
         """Puts an empty disk in."""

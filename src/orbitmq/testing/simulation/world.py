@@ -120,7 +120,7 @@ class World:
         self.disk.is_dead = True
         store = getattr(getattr(self, "broker", None), "store", None)
         if store is not None:
-            store._lock.release()
+            store.abandon()
 
     # Processes.
 
@@ -172,7 +172,7 @@ class World:
         durable = store.durable_offset
         self.broker_node.is_dead = True
         self.network.died(self.broker_node)
-        store._lock.release()
+        store.abandon()
         # Acknowledged, and still on its way to the client, is what it is to be counted as: not known.
         self.history.life_ended("cut" if power_cut else "kill", self.clock.now(), durable if loses else None)
         self.disk = self._new_disk(self.disk.reopened(power_cut=power_cut))

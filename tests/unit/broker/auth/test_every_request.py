@@ -258,7 +258,7 @@ def tables(here: Running) -> dict[str, Any]:
     kept["config"] = broker.config.properties()
     for name in ("producers", "consumers", "_fingerprints"):
         kept[name] = strip(picture(getattr(broker.clients, name)))
-    kept["locks"] = picture(broker.locks._by_group)
+    kept["locks"] = picture(broker.locks)
     for name in ("held_pops", "held_notices"):
         kept[name] = getattr(broker, name).count
     kept["in flight"] = picture(broker.in_flight)
@@ -297,7 +297,7 @@ async def world(root: Path) -> AsyncIterator[tuple[Running, Place, Line]]:
             SECRET,
             "UNIQ_KEY\x01UH\x02TRAN_MSG\x01true\x02PGROUP\x01others\x02",
             sys_flag=4,
-            born_timestamp=here.broker._clock.now(),
+            born_timestamp=here.now(),
         )
         pool = ConnectionPool(credentials=BOB)
         pop = PopMessage("others", "other", -1, 9, 60_000, 0, 0, 0)
@@ -318,7 +318,7 @@ async def world(root: Path) -> AsyncIterator[tuple[Running, Place, Line]]:
             ]
         )
         assert start
-        recall = RecallHandle("other", broker.identity.name, here.broker._clock.now() + 60_000, "U1").encode()
+        recall = RecallHandle("other", broker.identity.name, here.now() + 60_000, "U1").encode()
         place = Place(
             int(half.msg_id[-16:], 16),
             int(topics["other"].msg_id[-16:], 16),
@@ -457,7 +457,7 @@ async def test_rights_to_ones_own_are_none_to_what_is_somebody_elses(tmp_path: P
                 request.__name__,
                 [name for name in after if after[name] != before[name]],
             )
-            broker.topics.ensure("mine", 4, here.broker._clock.now())
+            broker.topics.ensure("mine", 4, here.now())
             assert await bobs.settle("other") == [], request.__name__
 
 
@@ -467,7 +467,7 @@ async def test_half_messages_are_shown_to_those_who_may_send_to_their_topic(tmp_
         anns.send(34, beat.ext or {}, beat.body)  # type: ignore[arg-type]
         assert [answer.code for answer in await anns.settle()] == [0]
         assert len(here.broker.broker.clients.producers["others"]) == 2
-        later = here.broker._clock.now()
+        later = here.now()
         asked = []
         for _ in range(4):
             later += 40_000

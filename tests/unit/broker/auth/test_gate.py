@@ -84,14 +84,25 @@ def test_decisions_of_other_addresses_are_no_decisions() -> None:
     assert asked.refusal(signed(ASK), peer("10.0.0.8"), NOW) is None
 
 
-def test_what_is_remembered_is_bounded() -> None:
-    asked = gate(table(entry("Topic:t*", "Get")))
-    for number in range(MAX_DECISIONS + 10):
-        assert asked.refusal(signed(GetMaxOffset(f"t{number}", 0)), peer(), NOW) is None
-    assert len(asked._decisions) <= MAX_DECISIONS
-    before = len(asked._decisions)
-    assert asked.refusal(signed(GetMaxOffset("t" * 5000, 0)), peer(), NOW) is None
-    assert len(asked._decisions) == before
+def test_so_many_decisions_are_remembered_and_none_about_long_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    users = table(entry("Topic:t*", "Get"))
+    asked, looks = gate(users), []
+    rules = users.rules
+    monkeypatch.setattr(users, "rules", lambda name: looks.append(name) or rules(name))
+
+    def looks_for(topic: str) -> int:
+        """Number of looks at the rules that a request for a topic takes."""
+        before = len(looks)
+        assert asked.refusal(signed(GetMaxOffset(topic, 0)), peer(), NOW) is None
+        return len(looks) - before
+
+    assert [looks_for("t0"), looks_for("t0")] == [1, 0]
+    assert [looks_for("t" * 5000), looks_for("t" * 5000)] == [1, 1]
+    for number in range(1, MAX_DECISIONS):
+        assert looks_for(f"t{number}") == 1
+    assert looks_for("t0") == 0
+    assert looks_for(f"t{MAX_DECISIONS}") == 1
+    assert looks_for("t0") == 1, "the memory was full"
 
 
 def test_what_belongs_to_the_cluster_needs_a_rule_for_the_cluster() -> None:
@@ -133,11 +144,14 @@ def test_stateful_one_signature_counts_for_a_connection_and_a_while() -> None:
     assert asked.refusal(wrong, peer(connection_id=2), NOW + 10_002) == "check signature failed."
 
 
-def test_stateful_what_is_remembered_is_bounded() -> None:
+def test_stateful_signatures_of_so_many_connections_are_remembered() -> None:
     asked = gate(table(entry("*")), authenticationStrategy=STATEFUL, statefulAuthenticationCacheMaxNum=2)
-    for number in range(5):
+    wrong = signed(ASK, Credentials("ann", "wrong"))
+    for number in range(2):
         assert asked.refusal(signed(ASK), peer(connection_id=number), NOW) is None
-        assert len(asked._known) <= 2
+    assert asked.refusal(wrong, peer(connection_id=0), NOW) is None, "its first signature counts for it"
+    assert asked.refusal(signed(ASK), peer(connection_id=2), NOW) is None
+    assert asked.refusal(wrong, peer(connection_id=0), NOW) == "check signature failed."
 
 
 def test_a_request_that_no_row_knows_is_for_super_users(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,14 +11,13 @@ from typing import Any
 import pytest
 
 from orbitmq.broker.delay.timer_records import waited
-from orbitmq.broker.stats.counters import BrokerStats
-from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.names import TIMER_TOPIC
 from orbitmq.protocol.records.message_cy import decode_record
 from orbitmq.protocol.records.properties import decode_properties
 from orbitmq.store import Appended, PendingMessage, PutStatus
+from tests.kit.store import flip
 from tests.kit.timer_world import NOW, TimerWorld
 
 Open = Callable[..., TimerWorld]
@@ -309,8 +308,6 @@ def test_figures(world: TimerWorld) -> None:
 
 def test_without_the_wheel_timers_are_refused(world_of: Open) -> None:
     world = world_of(timer_wheel_enable=False)
-    world.store._timers.files = None
-    world.timer = type(world.timer)(world.settings, world.store, DirtyTables(), BrokerStats("C", NOW), NOW)
     with pytest.raises(Refused, match="timerWheelEnable is false"):
         world.send("m", TIMER_DELAY_SEC=5)
     assert world.timer.step(NOW) == (False, None)
@@ -346,10 +343,10 @@ def test_what_was_stored_behind_a_refused_message_comes_once_however_often_that_
 def test_a_damaged_store_time_stops_no_timer(world: TimerWorld) -> None:
     """No checksum is over it; it says since when a message waits."""
     stored = world.store.append(world.message("damaged", TIMER_DELAY_MS=1500), world.now)
-    segment = world.store._log.segments[-1]
-    at = stored.physical_offset - segment.start + 56
-    assert int.from_bytes(segment.view[at : at + 8], "big") == world.now
-    segment.view[at + 3] = 0
+    record = world.store.record_at(stored.physical_offset)
+    assert record is not None
+    assert int.from_bytes(record[56:64], "big") == world.now
+    flip(world.root, stored.physical_offset + 59, record[59], world.store.options.mapped_file_size_commit_log)
     world.send("sound", TIMER_DELAY_MS=1500)
     world.run(world.now + 5000)
     assert "sound" in world.bodies()

@@ -104,12 +104,8 @@ def test_a_slave_is_level_when_it_has_what_the_log_had() -> None:
 
 
 def promise(*ids: int, links: Links | None = None, **values: object) -> Promise:
-    settings = BrokerSettings(
-        enable_controller_mode=True,
-        controller_addr="127.0.0.1:1",
-        broker_role="SYNC_MASTER",
-        **values,  # type: ignore[arg-type]
-    )
+    given = {"controller_addr": "127.0.0.1:1", "broker_role": "SYNC_MASTER", **values}
+    settings = BrokerSettings(enable_controller_mode=True, **given)  # type: ignore[arg-type]
     made = Promise(settings, Log(), links or Links())
     assert made.in_sync is not None
     made.in_sync.begin(1, ids, 1, 0)
@@ -138,8 +134,7 @@ def test_fewer_members_than_the_least_take_nothing() -> None:
 
 
 def test_a_slaves_readers_see_what_its_master_has_confirmed() -> None:
-    one = promise(1)
-    one._settings.broker_role = "SLAVE"
+    one = promise(1, broker_role="SLAVE")
     one.master_confirmed = 77
     assert one.replicated == 77
 

@@ -14,6 +14,7 @@ from orbitmq.protocol.requests.pop import AckMessage, BatchAckMessage, ChangeMes
 from orbitmq.protocol.requests.send import ConsumerSendMsgBack
 from tests.kit.pop import GROUP, NOW, TOPIC, Got, PopWorld, bodies
 from tests.kit.real_broker import resumed
+from tests.kit.store import full_disk
 
 
 @pytest.fixture
@@ -175,13 +176,11 @@ def test_a_message_given_up_becomes_a_dead_letter_and_does_not_come_again(world:
     assert (dead.body, dead.reconsume_times) == (got.body, 2)
 
 
-def test_a_store_that_takes_nothing_refuses_acknowledgements(
-    world: PopWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_takes_nothing_refuses_acknowledgements(world: PopWorld) -> None:
     world.send(1)
     (got,) = world.pop()
-    monkeypatch.setattr(world.store._retention, "disk_is_full", True)
-    with pytest.raises(Refused, match="SERVICE_NOT_AVAILABLE"):
-        world.ack(got)
-    with pytest.raises(Refused, match="SERVICE_NOT_AVAILABLE"):
-        world.hide(got, 1000)
+    with full_disk(world.store, world.now):
+        with pytest.raises(Refused, match="SERVICE_NOT_AVAILABLE"):
+            world.ack(got)
+        with pytest.raises(Refused, match="SERVICE_NOT_AVAILABLE"):
+            world.hide(got, 1000)

@@ -35,7 +35,7 @@ def request(got: Got, **fields: Any) -> AckMessage:
 
 def together(world: PopWorld, requests: Sequence[AckMessage]) -> list[Any]:
     commands = [one.to_command(opaque=number) for number, one in enumerate(requests)]
-    results = world.real._many[AckMessage.CODE](commands, PEER, world.now)
+    results = world.real.many[AckMessage.CODE](commands, PEER, world.now)
     world.turn()
     return list(results)
 
@@ -105,7 +105,7 @@ def test_a_request_that_cannot_be_read_costs_the_others_nothing(world: PopWorld)
     world.send(2)
     popped = world.pop(invisible_time=5_000)
     commands = [request(popped[0]).to_command(opaque=1), Command(AckMessage.CODE, 2, 0, {"topic": "x"})]
-    good, bad = world.real._many[AckMessage.CODE](commands, PEER, world.now)
+    good, bad = world.real.many[AckMessage.CODE](commands, PEER, world.now)
     assert good == encode_success(1)
     assert isinstance(bad, Refused)
 

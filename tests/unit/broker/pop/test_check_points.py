@@ -11,6 +11,7 @@ import pytest
 from orbitmq.broker.pop import check_points as pop_points
 from orbitmq.protocol.names import TIMER_TOPIC
 from tests.kit.pop import GROUP, TOPIC, PopWorld, bodies
+from tests.kit.store import full_disk
 
 Make = Callable[..., PopWorld]
 
@@ -157,14 +158,13 @@ def test_a_message_hidden_for_longer_leaves_memory(make: Make) -> None:
     assert world.pop() == []
 
 
-def test_a_store_that_takes_nothing_is_tried_again(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_takes_nothing_is_tried_again(make: Make) -> None:
     world = make(popCkStayBufferTime=1_000)
     world.send(1)
     world.pop(invisible_time=30_000)
-    monkeypatch.setattr(world.store._retention, "disk_is_full", True)
-    world.wait(3_000)
-    assert world.broker.points.kept == 1
-    monkeypatch.undo()
+    with full_disk(world.store, world.now):
+        world.wait(3_000)
+        assert world.broker.points.kept == 1
     world.wait(2_000)
     assert (world.broker.points.kept, stored(world)) == (0, 1)
 

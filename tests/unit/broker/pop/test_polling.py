@@ -31,7 +31,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
 
 def notice(world: PopWorld, poll_ms: int = 15_000, group: str = GROUP) -> Call:
     call = Call(None)
-    world._took(call, world.real.handle(Notification(group, TOPIC, -1, poll_ms, world.now), world.now))
+    world.took(call, world.real.handle(Notification(group, TOPIC, -1, poll_ms, world.now), world.now))
     world.calls.append(call)
     return call
 

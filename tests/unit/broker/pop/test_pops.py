@@ -12,6 +12,7 @@ from orbitmq.protocol.handles.pop import REVIVE_GROUP, pop_retry_topic
 from orbitmq.protocol.requests.group import DeleteSubscriptiongroup
 from orbitmq.protocol.requests.topic import DeleteTopicInBroker
 from tests.kit.pop import GROUP, NOW, TOPIC, PopWorld, bodies
+from tests.kit.store import full_disk
 
 Make = Callable[..., PopWorld]
 RETRY = pop_retry_topic(TOPIC, GROUP)
@@ -388,9 +389,9 @@ def test_a_queue_on_the_disk_is_read_though_others_always_have_something_in_memo
     on_disk = {world.store.max_physical}
     world.send(100, queue_id=0)
     world.restart()  # what was stored since the start counts as in memory
-    resident_to, read_cold = world.store._reader.resident_to, world.store.read_cold
+    resident_to, read_cold = world.store.structures.reader.resident_to, world.store.read_cold
     monkeypatch.setattr(
-        world.store._reader,
+        world.store.structures.reader,
         "resident_to",
         lambda offset, size: offset if offset < max(on_disk, default=0) else resident_to(offset, size),
     )
@@ -405,12 +406,11 @@ def test_a_queue_on_the_disk_is_read_though_others_always_have_something_in_memo
     assert old in popped
 
 
-def test_a_store_that_takes_nothing_gives_nothing(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_takes_nothing_gives_nothing(make: Make) -> None:
     world = make()
     world.send(2)
-    monkeypatch.setattr(world.store._retention, "disk_is_full", True)
-    assert world.pop() == []
-    monkeypatch.undo()
+    with full_disk(world.store, world.now):
+        assert world.pop() == []
     assert len(world.pop()) == 2
 
 

@@ -232,8 +232,7 @@ def test_what_was_pulled_is_counted(broker: RealBroker) -> None:
 
 
 def test_a_reader_of_old_messages_is_pointed_to_the_slave_where_slaves_may_be_read(tmp_path: Path) -> None:
-    broker = RealBroker(tmp_path, slaveReadEnable="true")
-    broker.store._reader.memory_bytes = 0
+    broker = RealBroker(tmp_path, slaveReadEnable="true", accessMessageInMemoryMaxRatio=0)
     broker.broker.topics.put(TopicConfig(topic_name="TopicTest", read_queue_nums=4, write_queue_nums=4), NOW)
     broker.broker.groups.put(
         SubscriptionGroupConfig(group_name="CG", broker_id=0, which_broker_when_consume_slowly=1), NOW

@@ -190,7 +190,7 @@ def test_nothing_is_taken_while_the_broker_takes_no_messages(
     assert broker.taken_bytes(frames(message())) == 0
     broker.broker.topics.note_saved()
     assert broker.taken_bytes(frames(message())) > 0
-    broker.store._log.flush_error = OSError(errno.EIO, "gone")
+    broker.store.structures.log.flush_error = OSError(errno.EIO, "gone")
     assert broker.taken_bytes(frames(message())) == 0
 
 

@@ -18,6 +18,7 @@ from orbitmq.protocol.records.properties import decode_properties
 from orbitmq.protocol.remoting.frame import encode_command
 from orbitmq.protocol.requests.send import SendBatchMessage, SendReply
 from tests.kit.real_broker import HOST, NOW, PEER, RealBroker, message, resumed
+from tests.kit.store import full_disk
 
 
 @pytest.fixture
@@ -305,11 +306,12 @@ def test_what_was_sent_is_counted(broker: RealBroker) -> None:
 
 
 def test_a_disk_that_fills_up_takes_no_delayed_messages_and_still_takes_others(broker: RealBroker) -> None:
-    broker.store._retention.is_pressed = True
-    refused = broker.send(properties="UNIQ_KEY\x01AB\x02DELAY\x013\x02")
-    assert isinstance(refused, Refused)
-    assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
-    assert "delayed messages are not taken" in refused.remark
-    assert broker.send().code == ResponseCode.SUCCESS
-    broker.store._retention.is_pressed = False
+    for _ in range(2):  # the last file of the log never goes, so one alone is in no danger
+        broker.send(body=bytes(600 << 10))
+    with full_disk(broker.store, used=0.87):
+        refused = broker.send(properties="UNIQ_KEY\x01AB\x02DELAY\x013\x02")
+        assert isinstance(refused, Refused)
+        assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert "delayed messages are not taken" in refused.remark
+        assert broker.send().code == ResponseCode.SUCCESS
     assert not isinstance(broker.send(properties="UNIQ_KEY\x01AB\x02DELAY\x013\x02"), Refused)

@@ -436,7 +436,7 @@ class Sending:
 
     def crash(self) -> None:
         saved = {name: snapshot()() for name, (_, snapshot, _) in self.real.broker.files.items()}
-        self.real.store._lock.release()
+        self.real.store.abandon()
         self.real = RealBroker(self.root, files=saved)
 
     def prepare(self, number: int) -> None:

@@ -13,6 +13,7 @@ from orbitmq.client.core.handlers import Reply, Retry
 from orbitmq.client.core.message import ReceivedMessage
 from orbitmq.client.core.options import FIRST_OFFSET
 from orbitmq.protocol.requests.client import NotifyConsumerIdsChanged
+from orbitmq.protocol.requests.pull import PullMessage
 from orbitmq.protocol.requests.send import ConsumerSendMsgBack, SendMessageV2, SendReply
 from tests.kit.client_queues import Queues, until
 from tests.kit.fake_broker import FakeBroker
@@ -44,6 +45,11 @@ def consumer_of(broker: FakeBroker, **options: Any) -> PushConsumer:
         persist_consumer_offset_interval_ms=10,
         **options,
     )
+
+
+async def pulled(broker: FakeBroker) -> None:
+    """Waits until the consumer has the answer to its first pull: it asks for more."""
+    await broker.until(lambda: len([one for one in broker.of(PullMessage) if one.topic == "T"]) >= 2)
 
 
 def queues_of(broker: FakeBroker, *bodies: bytes) -> Queues:
@@ -148,7 +154,7 @@ async def test_what_waits_for_a_full_list_is_not_done_when_the_consumer_closes(b
     lists = Lists()
     async with consumer_of(broker) as consumer:
         consumer.subscribe("T", "*", lists, max_messages=2, max_wait_ms=60_000)
-        await until(lambda: consumer.queues and consumer._assignment.held(consumer.queues[0]))  # type: ignore[union-attr]
+        await pulled(broker)
     assert lists.got == []
     assert queues.offsets.get(("T", 0)) in (None, 0)
 
@@ -158,7 +164,7 @@ async def test_what_waits_for_a_full_list_is_left_out_where_its_queue_goes(broke
     lists = Lists()
     async with consumer_of(broker) as consumer:
         consumer.subscribe("T", "*", lists, max_messages=3, max_wait_ms=60_000)
-        await until(lambda: consumer.queues and consumer._assignment.held(consumer.queues[0]))  # type: ignore[union-attr]
+        await pulled(broker)
         queue = consumer.queues[0]
         await consumer.seek({queue: 0})
         queues.put(b"1", b"2")

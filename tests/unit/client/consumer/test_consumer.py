@@ -346,7 +346,7 @@ async def test_a_consumer_that_is_closed_while_it_starts_does_not_start(broker: 
 
     def close_first(request: GetRouteinfoByTopic) -> Reply | Refused:
         closing.append(asyncio.create_task(consumer.close()))
-        return broker._route(request)
+        return broker.route(request)
 
     broker.on(GetRouteinfoByTopic, close_first)
     with pytest.raises(NotRunning):

@@ -32,7 +32,7 @@ async def consumed(broker: FakeBroker, handler: Handler, *, backs: int, **option
     ) as consumer:
         consumer.subscribe("T", "*", handler)
         await broker.until(lambda: len(broker.of(ConsumerSendMsgBack)) >= backs)
-        await until(lambda: queues.messages and consumer._assignment.held(consumer.queues[0]) is not None)  # type: ignore[union-attr]
+        await until(lambda: queues.messages and consumer.queues)
     assert queues.offsets[("T", 0)] == 1
     assert len(broker.of(ConsumerSendMsgBack)) == backs
     return errors

@@ -10,6 +10,7 @@ from orbitmq.client.consumer.consumer import PushConsumer
 from orbitmq.client.core.message import ReceivedMessage
 from orbitmq.client.core.options import FIRST_OFFSET
 from orbitmq.protocol.requests.client import GetConsumerListByGroup
+from orbitmq.protocol.requests.offset import QueryConsumerOffset
 from orbitmq.protocol.requests.pull import PullMessage
 from orbitmq.protocol.requests.send import ConsumerSendMsgBack
 from tests.kit.client_queues import Queues, Seen, until
@@ -87,10 +88,11 @@ async def test_a_queue_is_kept_however_long_its_handlers_take(
         consumer.subscribe("T", "*", handle)
         await seen.count(2)
         [queue] = consumer.queues
-        held = consumer._assignment.held(queue)  # type: ignore[union-attr]
         asked = len(broker.of(GetConsumerListByGroup))
         await broker.until(lambda: len(broker.of(GetConsumerListByGroup)) >= asked + 10)
-        assert consumer._assignment.held(queue) is held  # type: ignore[union-attr]
+        assert consumer.queues == [queue]
+        queries = [one for one in broker.of(QueryConsumerOffset) if one.topic == "T"]
+        assert len(queries) == 1, "it was not given up and taken again"
         go.set()
         await seen.count(4)
     assert [message.body for message in seen] == [b"0", b"1", b"2", b"3"]

@@ -64,7 +64,7 @@ async def test_a_topic_that_is_refused_does_not_keep_others_from_being_looked_up
         broker.topic(topic, 2)
         await table.refresh(topic)
     broker.topic("B", 4)
-    served = broker._route
+    served = broker.route
     broker.on(
         GetRouteinfoByTopic,
         lambda request: Refused(16, "not yours") if request.topic == "A" else served(request),

@@ -139,7 +139,7 @@ async def test_timers_and_half_messages_of_a_master_that_is_away_go_to_another_o
         name = here.broker.identity.name
         async with slave_of(here, tmp_path / "s", **WORKS) as slave:
             await pool.call(other.address, send_request(b"so that it has the topic"))
-            now = here.broker._clock.now()
+            now = here.now()
             wanted = {b"soon 1", b"soon 2", b"later", b"decided", b"so that it has the topic"}
             await here.send(body=b"soon 1", properties=timer(now + 2_000))
             await here.send(body=b"soon 2", properties=timer(now + 2_500))
@@ -174,14 +174,14 @@ async def test_timers_and_half_messages_of_a_master_that_is_away_go_to_another_o
                 await until(lambda: not back.broker.delay.is_held)
                 assert back.broker.transactions.figures.open_count == 0
                 # It works again, and what was in the wheel behind what the slave has delivered comes in time.
-                own = timer(back._clock.now() + 1_000)
+                own = timer(here.now() + 1_000)
                 await pool.call(back.address, send_request(b"new", own))
                 await until(lambda: wanted | {b"new"} <= set(bodies(other, back)))
                 await until(lambda: back.broker.timer.pending_by_topic.total() == 0)
             assert bodies(other, back) == Counter(wanted | {b"new"})
             assert back.store.max_offset(HALF_TOPIC, 0) == 3
             # It goes away once more.
-            await pool.call(back.address, send_request(b"again", timer(back._clock.now() + 2_000)))
+            await pool.call(back.address, send_request(b"again", timer(here.now() + 2_000)))
             await until(lambda: slave.store.max_physical == back.store.max_physical)
             there = bodies(back)
             await back.stop()
@@ -211,7 +211,7 @@ async def test_a_slave_that_acts_by_mistake_does_none_of_the_work_of_a_master_th
             with monkeypatch.context() as patch:
                 patch.setattr(slave._registrar, "members", alone)
                 await until(lambda: slave.broker.replication.is_acting)
-                now = here.broker._clock.now()
+                now = here.now()
                 await here.send(body=b"timer", properties=timer(now + 1_500))
                 await here.send(body=b"half", properties=half("A"))
                 await until(Group(here, slave).is_level)
@@ -220,7 +220,7 @@ async def test_a_slave_that_acts_by_mistake_does_none_of_the_work_of_a_master_th
                 assert slave.broker.delay.acted is None
             await until(lambda: not slave.broker.replication.is_acting)
             assert bodies(other) == Counter([b"so that it has the topic"])
-            await here.send(body=b"behind", properties=timer(here.broker._clock.now() + 3_000))
+            await here.send(body=b"behind", properties=timer(here.now() + 3_000))
             await until(Group(here, slave).is_level)
             await until(lambda: slave.broker.topics.get("T") is not None)
             there = bodies(here.broker)
@@ -285,7 +285,7 @@ async def test_a_slave_that_acts_anew_and_becomes_master_delivers_nothing_twice(
         await other.start()
         await pool.call(other.address, send_request(b"so that it has the topic"))
         async with slave_of(here, tmp_path / "s", **WORKS) as slave:
-            now = here.broker._clock.now()
+            now = here.now()
             await here.send(body=b"soon", properties=timer(now + 1_500))
             await here.send(body=b"later", properties=timer(now + 8_000))
             await here.send(body=b"level", properties="DELAY\x011\x02")
@@ -340,8 +340,8 @@ async def test_without_escape_delayed_messages_wait_for_their_master(tmp_path: P
         await until(Group(here, slave).is_level)
         await here.broker.stop()
         await until(lambda: slave.broker.replication.is_acting)
-        now = slave._clock.now()
-        await until(lambda: slave._clock.now() > now + 3_500)
+        now = here.now()
+        await until(lambda: here.now() > now + 3_500)
         assert slave.broker.delay.positions.get(1, 0) == 0
         assert slave.store.max_offset("T", 0) == 0
 

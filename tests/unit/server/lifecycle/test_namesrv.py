@@ -200,12 +200,14 @@ async def test_stopping_twice_is_stopping(tmp_path: Path) -> None:
         await server.stop()
 
 
-async def test_the_time_after_which_idle_connections_end_changes_at_run_time(tmp_path: Path) -> None:
+async def test_the_time_after_which_idle_connections_end_changes_at_run_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orbitmq.server.lifecycle.namesrv.IDLE_CHECK_MS", 10)
     async with _running(tmp_path) as (server, pool):
         await pool.call(server.address, UpdateNamesrvConfig(b"serverChannelMaxIdleTimeSeconds=1"))
         connection = await pool.connection(server.address)
         for held in server.turns.listener.connections.values():
             held.last_active -= 2
-        server._close_idle(0)
         async with asyncio.timeout(30):
             await connection.wait_closed()

@@ -9,7 +9,9 @@ from orbitmq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, Messa
 from orbitmq.protocol.bodies.pop import QueryAssignmentRequestBody
 from orbitmq.protocol.records.message_cy import decode_record
 from orbitmq.protocol.requests.client import Heartbeat
+from orbitmq.protocol.requests.offset import UpdateConsumerOffset
 from orbitmq.protocol.requests.pop import Notification, PollingInfo, PopMessage, QueryAssignment
+from tests.kit.client_queues import until
 from tests.unit.options.running import Running, running
 
 
@@ -90,10 +92,14 @@ async def test_offsets_are_saved_after_the_check_points_they_rest_on(tmp_path: P
     async with running(tmp_path, flushIntervalCommitLog=3_600_000) as here:
         await here.send()
         await here.ask(pop(here))
-        store, table_writer = here.broker.store, here.broker._table_writer
+        store = here.broker.store
         end = store.max_physical
         assert store.durable_offset < end
-        await table_writer.save("offsets")
+        table = tmp_path / "config" / "consumerOffset.json"
+        before = table.read_bytes() if table.exists() else b""
+        await here.ask(UpdateConsumerOffset("G", "T", 0, 1))
+        here.run_task("save offsets", here.now())
+        await until(lambda: table.exists() and table.read_bytes() != before)
         assert store.durable_offset >= end
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq.broker.ha.role import Role, RoleChange
+from orbitmq.net.errors import ConnectFailed
 from orbitmq.net.pool import ConnectionPool
 from orbitmq.options import RefusedValue
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig
@@ -18,6 +19,7 @@ from orbitmq.protocol.requests.admin import UpdateBrokerConfig
 from orbitmq.protocol.requests.group import UpdateAndCreateSubscriptiongroup
 from orbitmq.protocol.requests.offset import UpdateConsumerOffset
 from orbitmq.protocol.requests.send import SendMessage
+from orbitmq.server.ha.metadata import MetadataSync
 from tests.kit.world import NOW
 from tests.unit.options.running import running
 from tests.unit.server.ha.test_replication import Group, group, log_of, pull, until
@@ -71,7 +73,7 @@ async def test_a_slave_becomes_master_and_the_master_its_slave_without_a_restart
 
 async def test_delayed_messages_timers_and_half_messages_go_on_at_the_new_master(tmp_path: Path) -> None:
     async with group(tmp_path) as both:
-        now = both.here.broker._clock.now()
+        now = both.here.now()
         await both.here.send(body=b"level", properties="DELAY\x012\x02")
         await both.here.send(body=b"timer", properties=f"TIMER_DELIVER_MS\x01{now + 4_000}\x02")
         await both.here.send(body=b"half", properties="TRAN_MSG\x01true\x02PGROUP\x01P\x02UNIQ_KEY\x01X\x02")
@@ -188,7 +190,7 @@ async def test_a_master_with_messages_of_its_own_does_not_follow_and_says_why(tm
 
 async def test_a_role_that_cannot_be_taken_leaves_a_broker_that_stores_nothing(tmp_path: Path) -> None:
     async with group(tmp_path) as both:
-        port = both.slave.replication._port
+        port = int(both.slave.identity.ha_address.rpartition(":")[2])
         taken = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", port)
         try:
             with pytest.raises(Exception, match="cannot listen"):
@@ -215,8 +217,14 @@ async def test_an_id_that_does_not_go_with_the_role_is_refused(tmp_path: Path, c
         assert here.broker.broker.replication.role is Role.MASTER
 
 
-async def test_a_new_master_has_the_topics_of_its_log_though_their_table_never_came(tmp_path: Path) -> None:
-    async with group(tmp_path, slave={"syncBrokerMetadataPeriod": 60_000}) as both:
+async def test_a_new_master_has_the_topics_of_its_log_though_their_table_never_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(_: MetadataSync, address: str) -> None:
+        raise ConnectFailed(address, "cut off")
+
+    monkeypatch.setattr(MetadataSync, "take", fails)
+    async with group(tmp_path) as both:
         await both.here.send("New", body=b"kept", queue_id=0)
         await until(both.is_level)
         new = both.slave

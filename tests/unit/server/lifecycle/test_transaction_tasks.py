@@ -62,7 +62,7 @@ async def test_a_producer_that_takes_nothing_is_left_alone(tmp_path: Path) -> No
         peer.pause_writing()
         asked = dict(broker.broker.transactions.figures.asked)
         for _ in range(20):
-            server.run_task("ask about half messages", broker._clock.now() + 1000)
+            server.run_task("ask about half messages", server.now() + 1000)
         assert broker.broker.transactions.figures.asked == asked
         peer.resume_writing()
         await until(lambda: broker.broker.transactions.figures.asked["PG"] > asked.get("PG", 0))

@@ -24,6 +24,7 @@ from orbitmq.protocol.requests.pull import PullMessage
 from orbitmq.protocol.requests.topic import UpdateAndCreateTopic
 from orbitmq.server.lifecycle.log_levels import LogLevels
 from orbitmq.server.turn.listener import free_ports
+from tests.kit.store import full_disk
 from tests.unit.options.running import Running, running
 
 Found = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -240,12 +241,11 @@ async def test_health_of_a_broker_that_cannot_write(tmp_path: Path) -> None:
     async with running(tmp_path, healthPort=port, healthHost="127.0.0.1") as broker:
         assert (await page(port, "/health/live"))[:2] == (200, b'{"status": "live"}\n')
         assert (await page(port, "/health/ready"))[:2] == (200, b'{"status": "ready"}\n')
-        broker.broker.store._retention.disk_is_full = True
-        status, body, _ = await page(port, "/health/ready")
-        assert status == 503
-        assert json.loads(body) == {"status": "not ready", "reason": "the disk is too full"}
-        assert (await page(port, "/health/live"))[0] == 200
-        broker.broker.store._retention.disk_is_full = False
+        with full_disk(broker.broker.store):
+            status, body, _ = await page(port, "/health/ready")
+            assert status == 503
+            assert json.loads(body) == {"status": "not ready", "reason": "the disk is too full"}
+            assert (await page(port, "/health/live"))[0] == 200
         broker.broker._reports.stopping()
         status, body, _ = await page(port, "/health/ready")
         assert (status, json.loads(body)["reason"]) == (503, "stopping")

@@ -219,14 +219,14 @@ async def test_no_request_has_the_loop_read_the_disk(
         broker.groups.find("G", NOW)
         for queue_id in range(QUEUES):
             broker.offsets.commit("G", "T", queue_id, 5, NOW)
-        broker.store._queues.reading.clear()
+        broker.store.structures.queues.reading.clear()
         monkeypatch.setattr(reader, "monotonic", disk.monotonic)
         disk.log_end = server.store.max_physical
         disk.loop_thread = threading.get_ident()
         refused = []
         for request in first_looks(halves, aside):
             disk.ask(type(request).NAME)
-            broker.store._queues.reading.clear()
+            broker.store.structures.queues.reading.clear()
             try:
                 reply = await pool.call(server.address, request, 30_000)
             except OrbitError as error:

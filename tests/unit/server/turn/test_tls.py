@@ -62,13 +62,14 @@ async def ask(here: Running, context: ssl.SSLContext | None) -> None:
 
 
 async def peer_certificate(here: Running, context: ssl.SSLContext) -> bytes:
-    pool = ConnectionPool(ssl=context)
+    host, _, port = here.address.rpartition(":")
+    _, writer = await asyncio.open_connection(host, int(port), ssl=context)
     try:
-        connection = await pool.connection(here.address)
-        found: bytes = connection._transport.get_extra_info("ssl_object").getpeercert(True)
+        found: bytes = writer.get_extra_info("ssl_object").getpeercert(True)
         return found
     finally:
-        await pool.close()
+        writer.close()
+        await writer.wait_closed()
 
 
 async def eventually(holds: Callable[[], bool]) -> None:
@@ -236,17 +237,15 @@ async def test_a_renewed_certificate_counts_without_a_start(
     shutil.copy(server.key, used.key)
     renewed = authority.issue("renewed")
     async with running(tmp_path / "data", **options(used)) as here:
-        tls = here.broker._tls
-        assert tls is not None
         before = await peer_certificate(here, trusting(authority))
         open_before = ConnectionPool(ssl=trusting(authority))
         await open_before.call(here.address, GetBrokerConfig())
         # Half of a renewal changes nothing.
         shutil.copy(renewed.cert, used.cert)
-        await asyncio.to_thread(tls.task.run, 0)
+        await asyncio.to_thread(here.run_task, "look for new certificates", 0)
         assert await peer_certificate(here, trusting(authority)) == before
         shutil.copy(renewed.key, used.key)
-        await asyncio.to_thread(tls.task.run, 0)
+        await asyncio.to_thread(here.run_task, "look for new certificates", 0)
         assert await peer_certificate(here, trusting(authority)) == ssl.PEM_cert_to_DER_cert(
             renewed.cert.read_text()
         )

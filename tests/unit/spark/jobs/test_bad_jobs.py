@@ -14,7 +14,7 @@ pytest.importorskip("pyspark")
 import pyarrow.parquet as pq
 
 from orbitmq.cli.app import run
-from orbitmq.spark.jobs.audit.tables import Files, _look_at_offsets
+from orbitmq.spark.jobs.audit.tables import Files, read_offsets
 from orbitmq.spark.jobs.availability import LOG_SCHEMA
 from orbitmq.spark.jobs.dedup import DedupOptions, claim
 from orbitmq.spark.jobs.job import JobFailed, JobSetup
@@ -249,7 +249,7 @@ def test_a_table_of_offsets_with_what_are_none_is_a_finding(tmp_path: Path) -> N
     path.write_text(json.dumps({"offsetTable": {"orders@billing": queues}}))
     store = open_folder(str(tmp_path / "store"), {})
     files = Files([store.url], [], [], [], {})
-    _look_at_offsets(store, files)
+    read_offsets(store, files)
     assert [found[1:] for found in files.offsets] == [("billing", "orders", 0, 7)]
     assert [what for _, _, what in files.unreadable] == [
         "orders@billing has no offset of a queue: one: 8",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import os
 import re
 import stat
@@ -182,17 +183,19 @@ def test_lines_over_time_with_gaps() -> None:
     assert "messages" in Page(page).text
 
 
-def test_a_report_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_report_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
     target = tmp_path / "new" / "r.html"
     assert Report("first").write(target) == target
     assert "first" in target.read_text()
     umask = os.umask(0)
     os.umask(umask)
     assert stat.S_IMODE(target.stat().st_mode) == 0o666 & ~umask
-    broken = Report("second")
-    broken._parts.append(None)  # type: ignore[arg-type]
-    with pytest.raises(Exception, match="None"):
-        broken.write(target)
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError, match="No space"):
+        Report("second").write(target)
     assert "first" in target.read_text()
     assert [path.name for path in target.parent.iterdir()] == ["r.html"]
 

@@ -10,7 +10,6 @@ from orbitmq.protocol.remoting.command import Command
 from orbitmq.protocol.schema.declare import Request
 from orbitmq.spark.errors import DataLost
 from orbitmq.spark.read import pulling
-from orbitmq.spark.read.connecting import PLAIN
 from orbitmq.spark.read.planning import OffsetRange, Queue
 from orbitmq.spark.read.pulling import QueuePuller, log_loss, refuse_loss
 from tests.kit.spark_broker import (
@@ -185,7 +184,8 @@ def test_a_task_that_is_cut_short_leaves_no_connection_behind() -> None:
         answers = iter(QueuePuller(work, group="g", subscription="*", on_loss=refuse_loss))
         next(answers)
         answers.close()  # type: ignore[attr-defined]
-        assert not any(pulling._idle._connections.values())
+        assert next(iter(QueuePuller(work, group="g", subscription="*", on_loss=refuse_loss)))
+        assert broker.connections == 2, "the next task opens its own"
 
 
 def test_a_connection_is_used_again_by_the_next_task() -> None:
@@ -194,7 +194,7 @@ def test_a_connection_is_used_again_by_the_next_task() -> None:
         work = OffsetRange(Queue("t", "b", 0, broker.address), 0, 100)
         for _ in range(2):
             assert len(list(QueuePuller(work, group="g", subscription="*", on_loss=refuse_loss))) >= 1
-            assert len(pulling._idle._connections[broker.address, PLAIN]) == 1
+        assert broker.connections == 1
         pulling.close_idle_connections()
 
 

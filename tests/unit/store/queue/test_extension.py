@@ -24,17 +24,17 @@ def extended(root: Path, **values: Any) -> MessageStore:
 
 
 def write_queues(store: MessageStore) -> None:
-    store._queue_writer.run()
-    store._queue_writer.trim_tails()
+    store.structures.queue_writer.run()
+    store.structures.queue_writer.trim_tails()
 
 
 def codes(store: MessageStore, topic: str = "T") -> list[int]:
     """Codes in the units of a queue."""
-    queue = store._queues.find(topic, 0)
+    queue = store.structures.queues.find(topic, 0)
     assert queue is not None
     found = []
     for offset in range(queue.min_offset, queue.max_offset):
-        unit = store._queues.unit(queue, offset)
+        unit = store.structures.queues.unit(queue, offset)
         assert unit is not None
         found.append(unit[2])
     return found
@@ -95,7 +95,7 @@ def test_tags_and_bits_are_found_in_memory_and_in_files(tmp_path: Path, written:
         store.append(message(number, tag=tag), NOW + number)
     if written:
         write_queues(store)
-        queue = store._queues.find("T", 0)
+        queue = store.structures.queues.find("T", 0)
         assert queue is not None
         assert queue.extension is not None
         assert not queue.extension.data
@@ -196,7 +196,7 @@ def test_files_go_with_their_topic(tmp_path: Path) -> None:
     assert not file(tmp_path).exists()
     assert get_warm(store, "T", 0, 0, 32, accept=frozenset({A})).count == 1
     store.delete_queues("T")
-    store._queue_writer.run()
+    store.structures.queue_writer.run()
     assert not file(tmp_path).parent.parent.exists()
     store.close()
 
@@ -206,8 +206,8 @@ def test_files_go_with_the_messages_they_are_about(tmp_path: Path) -> None:
     filled(store, 60, body=bytes(3000), tag="a")
     write_queues(store)
     assert file(tmp_path).exists()
-    store._log.remove_first()
-    store._queue_writer.raise_min_offsets(store.min_physical)
+    store.structures.log.remove_first()
+    store.structures.queue_writer.raise_min_offsets(store.min_physical)
     first = codes(store)[0] + (1 << 63)
     left = sorted(int(path.name) for path in file(tmp_path).parent.iterdir())
     assert left[0] <= first < left[0] + 200

@@ -33,8 +33,9 @@ def test_times_of_messages(store: MessageStore) -> None:
     assert store.offset_by_time("other", 0, NOW) == 0
 
 
-def test_what_counts_as_in_memory(store: MessageStore) -> None:
+def test_what_counts_as_in_memory(store: MessageStore, tmp_path: Path) -> None:
     assert store.is_in_memory("T", 0, 0)
     assert not store.is_in_memory("T", 0, 6)
-    store._reader.memory_bytes = 0
+    store.close()
+    store = opened(tmp_path, access_message_in_memory_max_ratio=0)
     assert not store.is_in_memory("T", 0, 0)

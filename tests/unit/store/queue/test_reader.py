@@ -106,21 +106,22 @@ def test_sizes_are_limited_but_the_first_always_comes(tmp_path: Path) -> None:
 
 
 def test_old_messages_have_limits_of_their_own(tmp_path: Path) -> None:
-    store = opened(tmp_path, max_transfer_count_on_message_in_disk=3)
+    store = opened(tmp_path, max_transfer_count_on_message_in_disk=3, access_message_in_memory_max_ratio=0)
     filled(store, 30)
-    store._reader.memory_bytes = 0
     result = store.get("T", 0, 0, 32)
     assert result.count == 3
     assert result.suggest_slave
 
 
-@pytest.mark.parametrize("memory_bytes", [0, 1 << 40], ids=["old", "recent"])
-def test_readers_of_a_whole_topic_are_limited_by_bytes_alone(tmp_path: Path, memory_bytes: int) -> None:
+@pytest.mark.parametrize("ratio", [0, 40], ids=["old", "recent"])
+def test_readers_of_a_whole_topic_are_limited_by_bytes_alone(tmp_path: Path, ratio: int) -> None:
     store = opened(
-        tmp_path, max_transfer_bytes_on_message_in_memory=100_000, mapped_file_size_consume_queue=20 * 2000
+        tmp_path,
+        max_transfer_bytes_on_message_in_memory=100_000,
+        mapped_file_size_consume_queue=20 * 2000,
+        access_message_in_memory_max_ratio=ratio,
     )
     filled(store, 1000)
-    store._reader.memory_bytes = memory_bytes
     size = store.get("T", 0, 0, 1, bulk=True).size_bytes
     result = store.get("T", 0, 0, 4096, bulk=True)
     assert (result.status, result.next_offset) == (GetStatus.FOUND, result.count)
@@ -252,7 +253,7 @@ def test_what_is_not_in_memory_is_announced_and_then_served(tmp_path: Path) -> N
     filled(store, 5)
     store.close()
     store = opened(tmp_path)
-    segment = store._log.segments[0]
+    segment = store.structures.log.segments[0]
     file, segment.file = segment.file, ColdFile(segment.file)  # type: ignore[assignment]
     result = store.get("T", 0, 0, 32)
     assert result.cold is not None
@@ -271,9 +272,9 @@ def test_units_that_are_not_in_memory_are_announced_and_then_read(
     filled(store, 5)
     store.close()
     store = opened(tmp_path)
-    queue = store._queues.find("T", 0)
+    queue = store.structures.queues.find("T", 0)
     assert queue is not None
-    files = store._queues.reading
+    files = store.structures.queues.reading
     with monkeypatch.context() as patch:
         files.get(queue, 0)
         patch.setattr(files, "opened", lambda queue, start: ColdFile(OpenFiles.opened(files, queue, start)))
@@ -303,7 +304,7 @@ def test_arrivals_are_told_even_if_queues_were_written_first(store: MessageStore
 def test_with_whole_checksums_no_flipped_bit_is_served(tmp_path: Path) -> None:
     store = opened(tmp_path, enabled_append_prop_crc=True)
     first, one, last = filled(store, 3, tag="TagA")
-    view = store._log.segments[0].view
+    view = store.structures.log.segments[0].view
     name_of_checksum = range(one.size - 20, one.size - 11)
     for at in range(one.size):
         for bit in (0, 7):
@@ -342,12 +343,12 @@ def test_tags_behind_addresses_of_extensions_select_too(tmp_path: Path) -> None:
 def test_messages_whose_segment_went_while_they_were_asked_for(tmp_path: Path) -> None:
     store = opened(tmp_path)
     filled(store, 60, body=bytes(3000))
-    store._log.remove_first()  # and the queues were not told yet
+    store.structures.log.remove_first()  # and the queues were not told yet
     result = store.get("T", 0, 0, 1)
     assert result.status is GetStatus.FOUND  # the first that is still there
     assert result.next_offset > 1
-    while len(store._log.segments) > 1:
-        store._log.remove_first()
+    while len(store.structures.log.segments) > 1:
+        store.structures.log.remove_first()
     before_the_rest = result.next_offset - 1
     assert store.get("T", 0, 0, 1, accept=lambda _: False).status is GetStatus.NO_MATCHED_MESSAGE
     gone = store.get("T", 0, before_the_rest, 1)
@@ -359,7 +360,7 @@ def test_a_queue_file_that_is_missing_is_skipped(tmp_path: Path) -> None:
     store = opened(tmp_path)
     filled(store, 250)
     write_queues(store)
-    store._queues.reading.clear()
+    store.structures.queues.reading.clear()
     (tmp_path / "consumequeue" / "T" / "0" / f"{2000:020d}").unlink()
     result = store.get("T", 0, 150, 32)
     assert result.cold is not None

@@ -10,7 +10,21 @@ import pytest
 
 from orbitmq.store import Appended, MessageStore, StoreCorrupt, StoreLocked
 from orbitmq.store.files import RealDisk, StoreFile
-from tests.kit.store import NOW, SEGMENT, bodies, crash, filled, message, opened, query, read_queue, run_task
+from tests.kit.store import (
+    NOW,
+    SEGMENT,
+    bodies,
+    crash,
+    filled,
+    flip,
+    message,
+    opened,
+    query,
+    read_queue,
+    run_task,
+    segments,
+    write_queues,
+)
 
 
 def numbers(store: MessageStore, queue_id: int = 0) -> list[int]:
@@ -83,9 +97,10 @@ def test_half_messages_get_no_units_in_recovery(tmp_path: Path) -> None:
 def test_a_torn_record_ends_the_log(tmp_path: Path) -> None:
     store = opened(tmp_path)
     appended = filled(store, 20)
-    segment = store._log.segments[0]
-    for at in range(appended[15].physical_offset + 50, appended[-1].end_offset):
-        segment.view[at] = 0
+    torn = appended[15].physical_offset + 50
+    with (tmp_path / "commitlog" / f"{0:020d}").open("r+b") as log:
+        log.seek(torn)
+        log.write(bytes(appended[-1].end_offset - torn))
     run_task(store, "write queues", NOW)
     crash(store)
     store = opened(tmp_path)
@@ -99,7 +114,7 @@ def test_a_torn_record_ends_the_log(tmp_path: Path) -> None:
 def test_what_stood_behind_a_torn_record_never_comes_back(tmp_path: Path) -> None:
     store = opened(tmp_path)
     appended = filled(store, 10)
-    store._log.segments[0].view[appended[5].physical_offset + 90] ^= 1
+    flip(tmp_path, appended[5].physical_offset + 90)
     crash(store)
     store = opened(tmp_path)
     assert numbers(store) == list(range(5))
@@ -114,7 +129,7 @@ def test_a_damaged_record_that_was_synced_is_stepped_over(tmp_path: Path) -> Non
     appended = filled(store, 10)
     run_task(store, "write queues", NOW + 120_000)
     store.append(message(10), NOW + 20)
-    store._log.segments[0].view[appended[5].physical_offset + 90] ^= 1
+    flip(tmp_path, appended[5].physical_offset + 90)
     crash(store)
     store = opened(tmp_path)
     assert numbers_with_gap(store) == [0, 1, 2, 3, 4, 6, 7, 8, 9, 10]
@@ -159,12 +174,12 @@ def test_damage_does_not_cut_a_log_that_was_closed_in_order(tmp_path: Path) -> N
 def test_segments_behind_the_end_go(tmp_path: Path) -> None:
     store = opened(tmp_path)
     appended = filled(store, 60, body=bytes(3000))
-    assert len(store._log.segments) > 2
-    store._log.segments[0].view[appended[2].physical_offset + 90] ^= 1
+    assert len(segments(store)) > 2
+    flip(tmp_path, appended[2].physical_offset + 90)
     crash(store)
     store = opened(tmp_path)
     assert numbers(store) == [0, 1]
-    assert len(store._log.segments) == 1
+    assert len(store.structures.log.segments) == 1
     crash(store)
 
 
@@ -187,16 +202,6 @@ def test_whatever_an_earlier_process_says_it_could_not_flush_the_log_is_whole(
 
 
 # Where reading begins.
-
-
-def flip(root: Path, at: int) -> None:
-    """Turns a bit of the log around."""
-    segment, position = divmod(at, SEGMENT)
-    with (root / "commitlog" / f"{segment * SEGMENT:020d}").open("r+b") as log:
-        log.seek(position)
-        (byte,) = log.read(1)
-        log.seek(position)
-        log.write(bytes([byte ^ 1]))
 
 
 def test_after_a_crash_the_log_is_read_from_the_last_marks_on(tmp_path: Path) -> None:
@@ -323,8 +328,8 @@ def test_where_the_record_of_the_marks_has_left_the_log_all_of_it_is_read(tmp_pa
     filled(store, 5, queue_id=1)
     run_task(store, "write queues", NOW + 60_000)
     filled(store, 100, body=bytes(3000), tag="B")
-    store._queue_writer.run()
-    assert store._log.remove_first()
+    store.structures.queue_writer.run()
+    assert store.structures.log.remove_first()
     first = store.min_physical
     crash(store)
     path = folder_of(tmp_path) / f"{0:020d}"
@@ -419,8 +424,8 @@ def test_the_log_is_not_read_as_a_whole_since_retention_took_queue_files(tmp_pat
     store = opened(tmp_path, **small)
     appended = filled(store, 100, body=bytes(3000))
     run_task(store, "write queues", NOW + 60_000)
-    store._log.remove_first()
-    store._structures.follow_log(store.min_physical)
+    store.structures.log.remove_first()
+    store.structures.follow_log(store.min_physical)
     run_task(store, "write queues", NOW + 60_100)
     crash(store)
     store = opened(tmp_path, **small)
@@ -478,7 +483,7 @@ def test_lost_queue_files_are_made_anew(tmp_path: Path, what: str, clean: bool) 
 def test_units_beyond_the_log_go(tmp_path: Path) -> None:
     store = opened(tmp_path)
     appended = filled(store, 120)
-    store._queue_writer.run()
+    write_queues(store)
     crash(store)
     path = tmp_path / "commitlog" / f"{0:020d}"
     data = path.read_bytes()
@@ -714,8 +719,8 @@ def test_records_longer_than_what_is_read_at_a_time(
     appended = [store.append(message(n, body=bytes(n * 997 % 6000)), NOW + n) for n in range(60)]
     run_task(store, "write queues", NOW + 120_000)
     store.append(message(60), NOW + 100)
-    store._log.segments[0].view[appended[3].physical_offset + 90] ^= 1
-    store._log.segments[0].view[appended[7].physical_offset] ^= 0x40
+    flip(tmp_path, appended[3].physical_offset + 90)
+    flip(tmp_path, appended[7].physical_offset, 0x40)
     shutil.rmtree(tmp_path / "consumequeue")
     crash(store)
     store = opened(tmp_path)

@@ -128,7 +128,7 @@ def _check(options: ArchiveOptions) -> None:
         )
         return
     with contextlib.suppress(TopicAway, NetError), _cluster(options) as cluster:
-        _queues(options, set(state.topics), cluster)
+        queues_of(options, set(state.topics), cluster)
 
 
 def _columns(options: ArchiveOptions, lake: Lake) -> tuple[tuple[str, ...], Schema | None]:
@@ -145,7 +145,7 @@ class TopicAway(SparkSourceError):
     """A topic that was there is not known now: restarted name servers hear of it within half a minute."""
 
 
-def _queues(options: ArchiveOptions, known: AbstractSet[str], cluster: Cluster) -> list[Queue]:
+def queues_of(options: ArchiveOptions, known: AbstractSet[str], cluster: Cluster) -> list[Queue]:
     """The queues to archive now. Raises BadOption for a topic that nobody knew ever, TopicAway."""
     topics: Sequence[str] = options.topics
     if options.pattern is not None:
@@ -165,10 +165,11 @@ def _queues(options: ArchiveOptions, known: AbstractSet[str], cluster: Cluster) 
     return found
 
 
-def _plan(
+def plan(
     options: ArchiveOptions, state: LakeState, cluster: Cluster, known: AbstractSet[str] = frozenset()
 ) -> tuple[list[OffsetRange], list[Lost]]:
-    queues = _queues(options, known | set(state.topics), cluster)
+    """The ranges to archive now, and those that brokers have lost. Raises what `queues_of` does, DataLost."""
+    queues = queues_of(options, known | set(state.topics), cluster)
     return what_is_new(state, cluster.bounds(queues), fail_on_data_loss=not options.allow_data_loss)
 
 
@@ -189,7 +190,7 @@ def _dry_run(options: ArchiveOptions, ui: JobUi) -> ArchiveResult:
         ui.say(f"would read {counted(size_bytes, 'byte')} of commit log, and archive what the lake lacks")
         return ArchiveResult(planned_bytes=size_bytes)
     with _cluster(options) as cluster:
-        ranges, lost = _plan(options, state, cluster)
+        ranges, lost = plan(options, state, cluster)
     for one in ranges:
         where = f"{one.queue.topic} {one.queue.key}"
         ui.say(f"would archive {where}: offsets {one.from_queue_offset} to {one.to_queue_offset - 1}")
@@ -273,7 +274,7 @@ class _Run:
         known: set[str] = set()
         with _cluster(options) as cluster, self._ui.progress("archiving") as bar:
             while True:
-                ranges, lost = self._persist(lambda: _plan(options, self._lake.state, cluster, known))
+                ranges, lost = self._persist(lambda: plan(options, self._lake.state, cluster, known))
                 known.update(one.queue.topic for one in ranges)
                 self._result.lost += [str(one) for one in lost]
                 for one in lost:
@@ -346,7 +347,7 @@ class _Run:
             except Exception as error:
                 if isinstance(error, ConnectionError) or type(error).__name__ == "Py4JNetworkError":
                     raise JobFailed("Spark's JVM is gone: start the job again, it goes on") from error
-                if not type(error).__module__.startswith(("pyspark", "py4j")) or _hopeless(str(error)):
+                if not type(error).__module__.startswith(("pyspark", "py4j")) or is_hopeless(str(error)):
                     raise
                 failure = error
             now = time.monotonic()
@@ -384,7 +385,8 @@ def _workers(spark: SparkSession) -> int:
         return 8
 
 
-def _hopeless(text: str) -> bool:
+def is_hopeless(text: str) -> bool:
+    """True for the text of an error that another try would only meet again."""
     return any(f".{name}: " in text for name in HOPELESS) or "No space left on device" in text
 
 

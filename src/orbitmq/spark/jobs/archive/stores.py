@@ -193,17 +193,17 @@ def store_batches(
     source = f"{offline.broker_names[0]}: {chosen}"
     done_to = state.sources.get(source, 0)
     works = [work for work in plan(offline) if work.bad or _end(work) > done_to]
-    pieces = _pieces(works, workers)
+    pieces = pieces_of(works, workers)
     # A batch has work for everybody.
-    of_batches = _in_groups(pieces, max(batch_bytes, workers * LARGEST_PIECE_BYTES))
+    of_batches = in_groups(pieces, max(batch_bytes, workers * LARGEST_PIECE_BYTES))
     batches = [StoreBatch(tuple(group), source, _end(group[-1])) for group in of_batches]
     return [one for one in batches if any(work.ranges for work in one.works)]
 
 
-def _pieces(works: Sequence[Work], workers: int) -> list[Work]:
+def pieces_of(works: Sequence[Work], workers: int) -> list[Work]:
     """Neighbours joined: two tasks for each worker, as far as that keeps them between the two sizes."""
     wanted = sum(map(_size_bytes, works)) // (2 * workers)
-    groups = _in_groups(works, min(LARGEST_PIECE_BYTES, max(SMALLEST_PIECE_BYTES, wanted)))
+    groups = in_groups(works, min(LARGEST_PIECE_BYTES, max(SMALLEST_PIECE_BYTES, wanted)))
     return [
         Work(
             tuple(one for work in group for one in work.ranges),
@@ -213,7 +213,7 @@ def _pieces(works: Sequence[Work], workers: int) -> list[Work]:
     ]
 
 
-def _in_groups(works: Sequence[Work], size_bytes: int) -> Iterator[list[Work]]:
+def in_groups(works: Sequence[Work], size_bytes: int) -> Iterator[list[Work]]:
     """Neighbours that have about so many bytes together, or one that has more."""
     group: list[Work] = []
     held = 0

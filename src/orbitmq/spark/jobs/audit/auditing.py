@@ -101,7 +101,7 @@ def _audit(spark: SparkSession, files: Files, options: AuditOptions, kept: Check
                     }
                     for row in counts.orderBy("store", "check", "severity").collect()
                 ],
-                _summary(files, records, units),
+                summary(files, records, units),
             )
         finally:
             found.unpersist()
@@ -155,7 +155,8 @@ def findings(
     return found
 
 
-def _summary(files: Files, records: DataFrame, units: DataFrame) -> list[dict[str, Any]]:
+def summary(files: Files, records: DataFrame, units: DataFrame) -> list[dict[str, Any]]:
+    """Counts of each store, and its range of times: a row per store."""
     from pyspark.sql import functions as sf
 
     by_store: dict[str, dict[str, Any]] = {

@@ -84,7 +84,7 @@ def look_at(paths: Sequence[str], *, split_bytes: int, index_slots: int, storage
         _look_at_end(store.root, files)
         _look_at_queues(store, files, storage)
         _look_at_index(store.root, files, index_slots, storage)
-        _look_at_offsets(store.root, files)
+        read_offsets(store.root, files)
     named = OfflineOptions(
         tuple(urls),
         split_bytes=split_bytes,
@@ -154,7 +154,8 @@ def _look_at_index(root: Folder, files: Files, slots: int, storage: Storage) -> 
         files.index.append(IndexPiece(root.url, name, size, slots, storage, may_grow))
 
 
-def _look_at_offsets(root: Folder, files: Files) -> None:
+def read_offsets(root: Folder, files: Files) -> None:
+    """Adds the offsets of a store's groups to `files`, and the entries that are none."""
     table, name = _json_table(root, files, "config/consumerOffset.json")
     for key, queues in table.items():
         topic, _, group = key.partition("@")

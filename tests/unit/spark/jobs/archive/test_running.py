@@ -18,9 +18,9 @@ from orbitmq.spark.jobs.archive import running
 from orbitmq.spark.jobs.archive.running import (
     ArchiveOptions,
     TopicAway,
-    _hopeless,
-    _plan,
-    _queues,
+    is_hopeless,
+    plan,
+    queues_of,
 )
 from orbitmq.spark.jobs.archive.tasks import Written
 from orbitmq.spark.jobs.job import JobSetup
@@ -55,21 +55,21 @@ class Known:
 def test_a_topic_that_never_was_is_an_error_and_one_that_was_is_waited_for() -> None:
     options = ArchiveOptions(LAKE, ("orders",))
     with pytest.raises(BadOption, match="orders does not exist"):
-        _queues(options, set(), Known())  # type: ignore[arg-type]
+        queues_of(options, set(), Known())  # type: ignore[arg-type]
     with pytest.raises(TopicAway):
-        _queues(options, {"orders"}, Known())  # type: ignore[arg-type]
+        queues_of(options, {"orders"}, Known())  # type: ignore[arg-type]
     with pytest.raises(TopicAway):
-        _queues(options, set(), Known(orders=0))  # type: ignore[arg-type]
-    assert len(_queues(options, set(), Known(orders=3))) == 3  # type: ignore[arg-type]
+        queues_of(options, set(), Known(orders=0))  # type: ignore[arg-type]
+    assert len(queues_of(options, set(), Known(orders=3))) == 3  # type: ignore[arg-type]
 
 
 def test_a_pattern_takes_what_there_is() -> None:
     options = ArchiveOptions(LAKE, pattern="or.*")
     with pytest.raises(BadOption, match="no topic matches"):
-        _queues(options, {"pays"}, Known(pays=1))  # type: ignore[arg-type]
+        queues_of(options, {"pays"}, Known(pays=1))  # type: ignore[arg-type]
     with pytest.raises(TopicAway):
-        _queues(options, {"orders"}, Known(pays=1))  # type: ignore[arg-type]
-    found = _queues(options, {"orders"}, Known(origins=2))  # type: ignore[arg-type]
+        queues_of(options, {"orders"}, Known(pays=1))  # type: ignore[arg-type]
+    found = queues_of(options, {"orders"}, Known(origins=2))  # type: ignore[arg-type]
     assert {one.topic for one in found} == {"origins"}
 
 
@@ -77,15 +77,15 @@ def test_what_the_lake_holds_was_there() -> None:
     state = LakeState().after(Manifest(1, "append", "r", 0, (HeldRange("orders", "broker-a|0", 0, 4, 4),)))
     options = ArchiveOptions(LAKE, ("orders",))
     with pytest.raises(TopicAway):
-        _plan(options, state, Known())  # type: ignore[arg-type]
-    ranges, _ = _plan(options, state, Known(orders=2))  # type: ignore[arg-type]
+        plan(options, state, Known())  # type: ignore[arg-type]
+    ranges, _ = plan(options, state, Known(orders=2))  # type: ignore[arg-type]
     assert [(one.from_queue_offset, one.to_queue_offset) for one in ranges] == [(4, 10), (0, 10)]
 
 
 def test_errors_that_a_second_try_would_only_meet_again() -> None:
-    assert _hopeless("pyspark.errors: orbitmq.spark.errors.DataLost: offsets 3 to 7 are gone")
-    assert _hopeless("OSError: [Errno 28] No space left on device")
-    assert not _hopeless("orbitmq.net.errors.ConnectFailed: cannot connect")
+    assert is_hopeless("pyspark.errors: orbitmq.spark.errors.DataLost: offsets 3 to 7 are gone")
+    assert is_hopeless("OSError: [Errno 28] No space left on device")
+    assert not is_hopeless("orbitmq.net.errors.ConnectFailed: cannot connect")
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from tests.kit.store_files import StoreFiles
 pytest.importorskip("pyarrow")
 
 from orbitmq.spark.jobs.archive.running import ArchiveOptions, run
-from orbitmq.spark.jobs.archive.stores import LARGEST_PIECE_BYTES, SMALLEST_PIECE_BYTES, _in_groups, _pieces
+from orbitmq.spark.jobs.archive.stores import LARGEST_PIECE_BYTES, SMALLEST_PIECE_BYTES, in_groups, pieces_of
 from orbitmq.spark.jobs.job import JobSetup
 from orbitmq.spark.jobs.ui import JobUi
 from orbitmq.spark.lake.storage import LakeLocation
@@ -43,22 +43,22 @@ def sizes(works: list[Work]) -> list[int]:
 )
 def test_every_worker_has_two_tasks_of_a_fitting_size(count: int, workers: int, expected: list[int]) -> None:
     works = log(count)
-    pieces = _pieces(works, workers)
+    pieces = pieces_of(works, workers)
     assert sizes(pieces) == expected
     assert [one for piece in pieces for one in piece.ranges] == [one for work in works for one in work.ranges]
 
 
 def test_a_batch_is_no_larger_than_it_has_to_be() -> None:
-    pieces = _pieces(log(16), 2)
-    assert [sizes(group) for group in _in_groups(pieces, 512 * MIB)] == [[256, 256], [256, 256]]
-    assert [len(group) for group in _in_groups(pieces, 1)] == [1, 1, 1, 1]
-    assert not list(_in_groups([], LARGEST_PIECE_BYTES))
+    pieces = pieces_of(log(16), 2)
+    assert [sizes(group) for group in in_groups(pieces, 512 * MIB)] == [[256, 256], [256, 256]]
+    assert [len(group) for group in in_groups(pieces, 1)] == [1, 1, 1, 1]
+    assert not list(in_groups([], LARGEST_PIECE_BYTES))
 
 
 def test_what_is_bad_stays_with_its_neighbours() -> None:
     place = BadPlace("/store/commitlog/0", 0, 8, "gap")
     first, *others = log(4)
-    pieces = _pieces([Work(first.ranges, ((place, "broker-a"),)), *others], 1)
+    pieces = pieces_of([Work(first.ranges, ((place, "broker-a"),)), *others], 1)
     assert [piece.bad for piece in pieces] == [((place, "broker-a"),), ()]
 
 
