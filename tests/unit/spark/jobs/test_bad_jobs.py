@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,14 +13,12 @@ pytest.importorskip("pyspark")
 import pyarrow.parquet as pq
 
 from orbitmq.cli.app import run
-from orbitmq.spark.jobs.audit.tables import Files, read_offsets
 from orbitmq.spark.jobs.availability import LOG_SCHEMA
 from orbitmq.spark.jobs.dedup import DedupOptions, claim
 from orbitmq.spark.jobs.job import JobFailed, JobSetup
 from orbitmq.spark.jobs.lag import SAMPLE_SCHEMA
 from orbitmq.spark.jobs.sampling import SampleTable
 from orbitmq.spark.lake.storage import LakeLocation
-from orbitmq.spark.offline.storage import open_folder
 from orbitmq.sync import Message, Producer
 from orbitmq.testing import LocalBroker
 from tests.peers.object_store import KEYS, local_s3
@@ -240,19 +237,3 @@ def test_a_checkpoint_of_dedup_in_an_object_store(monkeypatch: pytest.MonkeyPatc
         checkpoint.remove("dedup.json")
         with pytest.raises(JobFailed, match=f"{url} is not one of this job"):
             claim(checkpoint, corrected)
-
-
-def test_a_table_of_offsets_with_what_are_none_is_a_finding(tmp_path: Path) -> None:
-    queues = {"0": 7, "one": 8, "2": None, "3": "9"}
-    path = tmp_path / "store/config/consumerOffset.json"
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps({"offsetTable": {"orders@billing": queues}}))
-    store = open_folder(str(tmp_path / "store"), {})
-    files = Files([store.url], [], [], [], {})
-    read_offsets(store, files)
-    assert [found[1:] for found in files.offsets] == [("billing", "orders", 0, 7)]
-    assert [what for _, _, what in files.unreadable] == [
-        "orders@billing has no offset of a queue: one: 8",
-        "orders@billing has no offset of a queue: 2: None",
-        "orders@billing has no offset of a queue: 3: '9'",
-    ]

@@ -17,3 +17,13 @@ def test_a_file_that_is_cut_is_refused_before_it_is_changed() -> None:
     with pytest.raises(IndexError):
         index_cy.link_slots(cut, SLOTS, ENTRIES)
     assert not any(cut)
+
+
+@pytest.mark.parametrize(
+    ("held", "entry"), [(0, 1), (41, 1), (60, 1), (200, 9), (200, -3), (200, -(1 << 60))]
+)
+def test_an_index_file_that_is_too_short_for_its_slots(held: int, entry: int) -> None:
+    with pytest.raises((IndexError, ValueError)):
+        index_cy.put_entries(bytearray(held), 10, entry, [7], 0, 0)
+    good = bytearray(200)
+    assert index_cy.put_entries(good, 10, 1, [7], 0, 0) == 1

@@ -286,21 +286,6 @@ def test_units_that_are_not_in_memory_are_announced_and_then_read(
     crash(store)
 
 
-def test_arrivals_are_told_once(store: MessageStore) -> None:
-    assert store.drain_arrivals() == []
-    store.append_many([message(1, tag="TagA"), message(2, queue_id=1), message(3, topic="S")], NOW)
-    store.append(message(4), NOW)
-    told = store.drain_arrivals()
-    assert sorted(told) == [("S", 0, 1, 0), ("T", 0, 1, 2598919), ("T", 0, 2, 0), ("T", 1, 1, 0)]
-    assert store.drain_arrivals() == []
-
-
-def test_arrivals_are_told_even_if_queues_were_written_first(store: MessageStore) -> None:
-    filled(store, 3)
-    write_queues(store)
-    assert [told[2] for told in store.drain_arrivals()] == [1, 2, 3]
-
-
 def test_with_whole_checksums_no_flipped_bit_is_served(tmp_path: Path) -> None:
     store = opened(tmp_path, enabled_append_prop_crc=True)
     first, one, last = filled(store, 3, tag="TagA")

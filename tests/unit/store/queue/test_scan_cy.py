@@ -9,7 +9,6 @@ import pytest
 
 from orbitmq.protocol.records.encoding_cy import encode_record
 from orbitmq.protocol.records.queue_units import UNIT
-from orbitmq.store.index.index_cy import put_entries
 from orbitmq.store.queue.scan_cy import Picked
 
 START = 1 << 20
@@ -39,13 +38,3 @@ def test_offsets_near_the_end_of_numbers(good_first: bool, physical_offset: int,
     picked.pick(units, first)
     assert picked.count == 1
     assert [physical for _, physical in picked.bad] == [physical_offset]
-
-
-@pytest.mark.parametrize(
-    ("held", "entry"), [(0, 1), (41, 1), (60, 1), (200, 9), (200, -3), (200, -(1 << 60))]
-)
-def test_an_index_file_that_is_too_short_for_its_slots(held: int, entry: int) -> None:
-    with pytest.raises((IndexError, ValueError)):
-        put_entries(bytearray(held), 10, entry, [7], 0, 0)
-    good = bytearray(200)
-    assert put_entries(good, 10, 1, [7], 0, 0) == 1
