@@ -159,7 +159,7 @@ def test_the_reserver_goes_ahead_when_half_of_its_lead_is_used(
 ) -> None:
     store = opened(tmp_path, mapped_file_size_commit_log=256 << 20)
     store.reserve_in(reserver)
-    segment = store._log.segments[-1]
+    segment = store.structures.log.segments[-1]
     reserved = segment.reserved
     segment.wrote = reserved // 2 - 1
     store.reserve_soon()

@@ -29,7 +29,7 @@ def store(tmp_path: Path) -> Iterator[MessageStore]:
 
 
 def log_of(store: MessageStore) -> CommitLog:
-    return store._log
+    return store.structures.log
 
 
 def damage(segment: Segment, position: int) -> None:
