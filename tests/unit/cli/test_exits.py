@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from orbitmq.cli import main
 from orbitmq.cli.exits import ExitCode, explain
 from orbitmq.net.errors import BadAddress, ConnectFailed
 from orbitmq.options import InvalidValue, UnknownOption
@@ -56,3 +57,15 @@ def test_a_full_disk_is_seen_behind_other_errors() -> None:
 def test_a_bug_is_not_explained_away() -> None:
     assert explain(KeyError("x")) is None
     assert explain(AssertionError()) is None
+
+
+def test_ctrl_c_while_modules_are_read(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted() -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("orbitmq.cli.app.run", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert (ended.value.code, capsys.readouterr().err) == (130, "aborted\n")

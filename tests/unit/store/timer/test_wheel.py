@@ -55,8 +55,9 @@ def test_slots_between_two_times_come_in_order_also_over_the_end_of_the_file(whe
     assert found == [(-3_000, 2), (0, 5), (1_000, 6)]
 
 
-def test_no_slot_comes_twice_of_more_than_a_turn(wheel: TimerWheel) -> None:
+def test_a_look_goes_no_further_than_a_turn(wheel: TimerWheel) -> None:
     wheel.put(TIME, Slot(1, 1, 1))
+    wheel.put(TIME + wheel.span_ms + 5_000, Slot(2, 2, 1))
     assert [time for time, _ in wheel.between(TIME, TIME + 3 * wheel.span_ms)] == [TIME]
 
 
