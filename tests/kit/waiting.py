@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from orbitmq.handling.call import OffLoop, Outcome, Wait
+from typing import Any
+
+from orbitmq.handling.call import OffLoop, Outcome, Pause, Wait
 
 
 def met(wait: Wait) -> Outcome:
@@ -18,3 +20,12 @@ def met(wait: Wait) -> Outcome:
             except Exception as error:
                 outcome.error = error
     return outcome
+
+
+def turns_of(result: Any, now: int = 0) -> tuple[int, Any]:
+    """Number of times at which others have their turn before a reply, and the reply."""
+    turns = 0
+    while isinstance(result, Wait):
+        turns += isinstance(result.on[0], Pause)
+        result = result.then(met(result), now)
+    return turns, result

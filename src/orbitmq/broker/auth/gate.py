@@ -7,14 +7,16 @@ on. A refused request is answered with NO_PERMISSION and Apache's words.
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Generator
+from typing import cast
 
 from orbitmq.broker.auth.admission_cy import Grant, admitted_bytes
 from orbitmq.broker.auth.config_values import unauthenticated_codes, unauthorized_codes
 from orbitmq.broker.auth.options import AuthSettings
 from orbitmq.broker.auth.permissions import NEEDS, Need
-from orbitmq.broker.auth.policies import Access, Decision, UserStatus, UserType
+from orbitmq.broker.auth.policies import Access, Decision, Rules, UserStatus, UserType
 from orbitmq.broker.auth.table import AuthTable
-from orbitmq.handling.call import Peer
+from orbitmq.handling.call import READ_ON_LOOP_BYTES, Peer
 from orbitmq.protocol.bodies.auth import User
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.remoting.command import Command
@@ -29,6 +31,8 @@ FAST_REQUESTS = (SendMessageV2, SendBatchMessage, EndTransaction, PullMessage, P
 """Requests that are handled as frames; see `Broker.bind`."""
 MAX_DECISIONS = 10_000
 """Decisions remembered before all of them are forgotten."""
+DECISIONS_PER_STEP = 200
+"""Resources of one request that are looked at in one step, which takes a ms or so."""
 MAX_REMEMBERED_CHARACTERS = 1000
 """Decisions about longer names are not remembered: a sender shall not fill our memory with them."""
 
@@ -103,8 +107,14 @@ class Gate:
         until, wrong = self._known.get((peer.connection_id, user), (0, None))
         return now < until and wrong is None
 
-    def refusal(self, command: Command, peer: Peer, now: int) -> str | None:
-        """Why a request may not be served, or None."""
+    def refusal(
+        self, command: Command, peer: Peer, now: int
+    ) -> str | Generator[None, None, str | None] | None:
+        """Why a request may not be served, or None.
+
+        Work that finds it out, where the body is long: to be done beside the loop, a step at a time. Its
+        result counts if `changes` is still the same.
+        """
         self._forget_outdated()
         name = (command.ext or {}).get(ACCESS_KEY)
         if self._authenticates and command.code not in self._free:
@@ -114,6 +124,10 @@ class Gate:
             if wrong is not None:
                 return wrong
         if self._authorizes and command.code not in self._allowed:
+            need = NEEDS.get(command.code)
+            is_long = len(command.body or b"") > READ_ON_LOOP_BYTES
+            if is_long and need is not None and need.body is not None and not self._is_super(name):
+                return self._deciding(name, need, command, peer.host[:-4])
             return self._authorize(command, name, peer)
         return None
 
@@ -168,14 +182,13 @@ class Gate:
         need = NEEDS.get(command.code)
         if need is None and command.code not in REQUESTS:
             return None  # nobody serves it
-        user = self._table.user(name) if name else None
-        if user is not None and user.user_status == UserStatus.ENABLE and user.user_type == UserType.SUPER:
+        if self._is_super(name):
             return None
         if need is None:
             return f"only super users may send request {command.code}."
         host = peer.host[:-4]
         if need.body is not None:
-            return self._decide(name, user, need, command, host)
+            return self._decide(name, need, command, host)
         fields = command.ext or {}
         texts = (name, *map(fields.get, need.fields))
         key = (command.code, host, texts)
@@ -183,12 +196,16 @@ class Gate:
             return self._decisions[key]
         except KeyError:
             pass
-        decision = self._decide(name, user, need, command, host)
+        decision = self._decide(name, need, command, host)
         if sum(len(text) for text in texts if text) <= MAX_REMEMBERED_CHARACTERS:
             if len(self._decisions) >= MAX_DECISIONS:
                 self._decisions.clear()
             self._decisions[key] = decision
         return decision
+
+    def _is_super(self, name: str | None) -> bool:
+        user = self._table.user(name) if name else None
+        return user is not None and user.user_status == UserStatus.ENABLE and user.user_type == UserType.SUPER
 
     def allows(self, name: str | None, access: Access, host: bytes) -> bool:
         """True if a user's present status and rules allow an access."""
@@ -199,36 +216,62 @@ class Gate:
             return False
         if user.user_type == UserType.SUPER:
             return True
-        return self._ask_rules(name or "", access, host[:-4]) is None
+        return _ask_rules(name or "", self._table.rules(name or ""), access, host[:-4]) is None
 
-    def _decide(
-        self, name: str | None, user: User | None, need: Need, command: Command, host: bytes
-    ) -> str | None:
-        try:
-            wanted = need.accesses(command, self._cluster)
-        except Refused:
-            return "parse authorization context error."
-        if not wanted:
-            return None
-        if not name:
-            return "Authorization failed. Please verify your access rights and try again."
-        if user is None:
-            return f"User:{name} not found."
-        if user.user_status == UserStatus.DISABLE:
-            return f"User:{name} is disabled."
-        for access in wanted:
-            wrong = self._ask_rules(name, access, host)
-            if wrong is not None:
-                return wrong
+    def _decide(self, name: str | None, need: Need, command: Command, host: bytes) -> str | None:
+        deciding = self._deciding(name, need, command, host)
+        while True:
+            try:
+                next(deciding)
+            except StopIteration as decided:
+                return cast("str | None", decided.value)
+
+    def _deciding(
+        self, name: str | None, need: Need, command: Command, host: bytes
+    ) -> Generator[None, None, str | None]:
+        """The steps of a decision; they look at the user and its rules as these are now."""
+        user = self._table.user(name) if name else None
+        rules = None if user is None else self._table.rules(name or "")
+        return _steps(name, user, rules, need, command, self._cluster, host)
+
+
+def _steps(
+    name: str | None,
+    user: User | None,
+    rules: Rules | None,
+    need: Need,
+    command: Command,
+    cluster: str,
+    host: bytes,
+) -> Generator[None, None, str | None]:
+    try:
+        wanted = need.accesses(command, cluster)
+    except Refused:
+        return "parse authorization context error."
+    if not wanted:
         return None
+    if not name:
+        return "Authorization failed. Please verify your access rights and try again."
+    if user is None or rules is None:
+        return f"User:{name} not found."
+    if user.user_status == UserStatus.DISABLE:
+        return f"User:{name} is disabled."
+    for number, access in enumerate(wanted, 1):
+        wrong = _ask_rules(name, rules, access, host)
+        if wrong is not None:
+            return wrong
+        if number % DECISIONS_PER_STEP == 0:
+            yield
+    return None
 
-    def _ask_rules(self, name: str, access: Access, host: bytes) -> str | None:
-        source = ipaddress.ip_address(host) if host else None
-        decision = self._table.rules(name).decide(access, source)
-        if decision is Decision.ALLOW:
-            return None
-        why = "no matched policies." if decision is None else "the decision is deny."
-        return f"User:{name} has no permission to access {access} from {source}, {why}"
+
+def _ask_rules(name: str, rules: Rules, access: Access, host: bytes) -> str | None:
+    source = ipaddress.ip_address(host) if host else None
+    decision = rules.decide(access, source)
+    if decision is Decision.ALLOW:
+        return None
+    why = "no matched policies." if decision is None else "the decision is deny."
+    return f"User:{name} has no permission to access {access} from {source}, {why}"
 
 
 def guard(settings: AuthSettings, table: AuthTable, cluster: str) -> Gate | None:

@@ -96,7 +96,7 @@ _SEPARATORS = {"topicList": ";", "filterGroups": ","}
 
 
 def _body(kind: type[Request[Any]], command: Command) -> Any:
-    return kind.from_command(command).body  # type: ignore[attr-defined]
+    return kind.from_peer(command).body  # type: ignore[attr-defined]
 
 
 def _heartbeat(command: Command, actions: Actions) -> Iterator[Access]:

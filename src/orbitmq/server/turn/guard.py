@@ -1,18 +1,20 @@
 """The gate before the dispatcher: requests that may not be served are answered here, and logged.
 
+A request whose long body says what it is about is checked in a thread, and goes on when that has ended.
 A broker without access control has none of this in its way.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Generator
+from typing import Protocol, TypeAlias
 
 from orbitmq.broker.options import BrokerSettings
-from orbitmq.handling.call import Peer
+from orbitmq.handling.call import OFF_LOOP_TIMEOUT_MS, OffLoop, Outcome, Peer, Wait
 from orbitmq.net.connection import Connection
 from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.remoting.command import FLAG_RESPONSE, Command
 from orbitmq.protocol.schema.declare import REQUESTS
 
@@ -23,10 +25,15 @@ LOG_LINES_PER_SECOND = 10
 """Refusals logged one by one; of more than that only the number is."""
 
 
+Checking: TypeAlias = Generator[None, None, str | None]
+"""Work that gives why a request may not be served, or None."""
+Hold: TypeAlias = Callable[[int, Wait, Callable[[Outcome], None]], None]
+
+
 class Gate(Protocol):
     """The rules that decide."""
 
-    def refusal(self, command: Command, peer: Peer, now: int) -> str | None: ...
+    def refusal(self, command: Command, peer: Peer, now: int) -> str | Checking | None: ...
 
     def admitted_bytes(self, data: bytes, peer: Peer, now: int) -> int: ...
 
@@ -48,17 +55,19 @@ def warn_of_gaps(settings: BrokerSettings, has_users: bool) -> None:
 
 
 class Guard:
-    """Hands on what may pass. `refused` counts the rest."""
+    """Hands on what may pass. `refused` counts the rest; `hold` keeps a request while it is checked."""
 
     def __init__(
         self,
         gate: Gate,
         hand_on: Callable[[Connection, list[Command]], None],
         now: Callable[[], int],
+        hold: Hold,
     ) -> None:
         self._gate = gate
         self._hand_on = hand_on
         self._now = now
+        self._hold = hold
         self.refused = 0
         self._second = 0
         self._lines = 0
@@ -80,17 +89,40 @@ class Guard:
         peer = connection.peer
         passed = []
         for command in commands:
-            remark = refusal(command, peer, now)
-            if remark is None:
+            checked = refusal(command, peer, now)
+            if checked is None:
                 passed.append(command)
-                continue
-            self._log(command, peer, remark, now)
-            if not command.flag & 2:
-                connection.send(
-                    Command(ResponseCode.NO_PERMISSION, command.opaque, FLAG_RESPONSE, None, None, remark)
-                )
+            elif isinstance(checked, str):
+                self._refuse(connection, command, checked, now)
+            else:
+                self._check_beside(connection, command, checked, now)
         if passed:
             self._hand_on(connection, passed)
+
+    def _refuse(self, connection: Connection, command: Command, remark: str, now: int) -> None:
+        self._log(command, connection.peer, remark, now)
+        _answer(connection, command, ResponseCode.NO_PERMISSION, remark)
+
+    def _check_beside(self, connection: Connection, command: Command, checking: Checking, now: int) -> None:
+        changes = self._gate.changes
+
+        def ended(outcome: Outcome) -> None:
+            if isinstance(outcome.error, Refused):
+                _answer(connection, command, outcome.error.code, outcome.error.remark)
+            elif outcome.error is not None:
+                log.error("request %d could not be checked", command.code, exc_info=outcome.error)
+                _answer(connection, command, ResponseCode.SYSTEM_ERROR, "the request could not be checked")
+            elif outcome.timed_out:
+                _answer(connection, command, ResponseCode.SYSTEM_BUSY, "the request took too long")
+            elif self._gate.changes != changes:
+                self.on_requests(connection, [command])  # what was decided may be outdated
+            elif outcome.value is not None:
+                self._refuse(connection, command, str(outcome.value), self._now())
+            else:
+                self._hand_on(connection, [command])
+
+        wait = Wait((OffLoop(checking, holds_body=True),), now + OFF_LOOP_TIMEOUT_MS, _none)
+        self._hold(connection.peer.connection_id, wait, ended)
 
     def _log(self, command: Command, peer: Peer, remark: str, now: int) -> None:
         self.refused += 1
@@ -110,3 +142,12 @@ class Guard:
 def _one_line(remark: str) -> str:
     text = remark.encode("unicode_escape").decode()
     return text if len(text) <= MAX_LOGGED_CHARACTERS else text[:MAX_LOGGED_CHARACTERS] + "..."
+
+
+def _answer(connection: Connection, command: Command, code: int, remark: str) -> None:
+    if not command.flag & 2:
+        connection.send(Command(code, command.opaque, FLAG_RESPONSE, None, None, remark))
+
+
+def _none(outcome: Outcome, now: int) -> None:
+    """The guard itself says what follows."""

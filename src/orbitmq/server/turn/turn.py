@@ -66,7 +66,7 @@ class Turns:
         self._gate = gate
         self._changes = 0 if gate is None else gate.changes
         self._on_closed = on_closed
-        self.guard = None if gate is None else Guard(gate, self.dispatcher.on_requests, now)
+        self.guard = None if gate is None else Guard(gate, self.dispatcher.on_requests, now, self.waits.hold)
         self.listener = Listener(
             self.dispatcher.on_requests if self.guard is None else self.guard.on_requests,
             self._connection_closed,

@@ -8,6 +8,7 @@ of somebody else's, and no table and no byte of the store changes.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -15,6 +16,8 @@ from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 import orbitmq.protocol.requests.every  # noqa: F401 (declares them)
 from orbitmq.broker.auth.permissions import NEEDS
@@ -30,6 +33,7 @@ from orbitmq.protocol.remoting.signing import Credentials
 from orbitmq.protocol.requests.client import Heartbeat
 from orbitmq.protocol.requests.offset import GetMaxOffset, UpdateConsumerOffset
 from orbitmq.protocol.requests.pop import PopMessage
+from orbitmq.protocol.schema import fastjson
 from orbitmq.protocol.schema.declare import REQUESTS, Request
 from tests.kit.access import entry
 from tests.kit.store import read_queue
@@ -500,3 +504,48 @@ async def test_a_reply_goes_to_nobody_where_two_users_have_its_askers_id(tmp_pat
         anns.send(325, row, b"pong")
         assert [answer.code for answer in await anns.settle()] == [0, 1]
         assert await bobs.settle("other") == []
+
+
+def long_bodies() -> dict[int, bytes]:
+    """Bodies that name very much, and are read to find out what."""
+    many = range(3_000)
+    listed = {
+        18: ("topicConfigList", ",".join(f'{{"topicName":"t{number}"}}' for number in many)),
+        34: ("clientID", ",".join(f'{{"groupName":"g{number}"}}' for number in many)),
+        41: ("mqSet", ",".join(f'{{"topic":"t{number}"}}' for number in many)),
+        42: ("mqSet", ",".join(f'{{"topic":"t{number}"}}' for number in many)),
+        225: ("groupConfigList", ",".join(f'{{"groupName":"g{number}"}}' for number in many)),
+        200151: ("acks", ",".join(f'{{"t":"t{number}"}}' for number in many)),
+    }
+    made = {code: f'{{"{name}":[{items}]}}'.encode() for code, (name, items) in listed.items()}
+    made[34] = made[34].replace(b'"clientID":[', b'"clientID":"x","consumerDataSet":[')
+    return made
+
+
+async def test_long_bodies_are_looked_through_beside_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those who may not ask are refused, and hold up nobody by the length of what they ask."""
+    read_in: set[int] = set()
+    plain = fastjson.parse
+
+    def parse(data: Any, *limits: Any) -> Any:
+        if len(data) > 1 << 14:
+            read_in.add(threading.get_ident())
+        return plain(data, *limits)
+
+    async with world(tmp_path) as (here, _, _), line(here, NOBODY) as mine, line(here, ANN) as anns:
+        before = tables(here)
+        monkeypatch.setattr(fastjson, "parse", parse)
+        for code, body in long_bodies().items():
+            for user in (mine, anns):
+                user.send(code, {}, body)
+        for user in (mine, anns):
+            asked = len(long_bodies())
+            answers: list[Command] = []
+            while len(answers) < asked:
+                answers += await user.settle()
+            assert {answer.code for answer in answers} == {ResponseCode.NO_PERMISSION}
+        assert tables(here) == before
+    assert read_in
+    assert threading.get_ident() not in read_in

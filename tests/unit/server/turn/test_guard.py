@@ -1,14 +1,18 @@
 """Requests that the guard lets through, its answers, and its log."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from orbitmq.handling.call import Peer
+from orbitmq.handling.call import OffLoop, Outcome, Peer, Wait
+from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.remoting.command import FLAG_ONEWAY, Command
-from orbitmq.server.turn.guard import LOG_LINES_PER_SECOND, Guard, warn_of_gaps
+from orbitmq.server.turn.guard import LOG_LINES_PER_SECOND, Checking, Guard, warn_of_gaps
+from tests.kit.waiting import met
 
 
 class Line:
@@ -23,9 +27,16 @@ class Line:
 
 
 class Gate:
-    """Refuses what has a remark."""
+    """Refuses what has a remark; with a body it takes a while to see."""
 
-    def refusal(self, command: Command, peer: Peer, now: int) -> str | None:
+    def __init__(self) -> None:
+        self.changes = 0
+
+    def refusal(self, command: Command, peer: Peer, now: int) -> str | Checking | None:
+        return command.remark if command.body is None else self._seen(command)
+
+    def _seen(self, command: Command) -> Checking:
+        yield
         return command.remark
 
     def admitted_bytes(self, data: bytes, peer: Peer, now: int) -> int:
@@ -37,14 +48,26 @@ class World:
         self.now = 1_000
         self.passed: list[list[Command]] = []
         self.line: Any = Line()
-        self.guard = Guard(Gate(), lambda line, commands: self.passed.append(commands), lambda: self.now)
+        self.gate = Gate()
+        self.held: list[tuple[Wait, Callable[[Outcome], None]]] = []
+        self.guard = Guard(
+            self.gate,
+            lambda line, commands: self.passed.append(commands),
+            lambda: self.now,
+            lambda connection_id, wait, ended: self.held.append((wait, ended)),
+        )
 
     def ask(self, *commands: Command) -> None:
         self.guard.on_requests(self.line, list(commands))
 
+    def check(self) -> None:
+        """Does the work of the request that is held for the longest time."""
+        wait, ended = self.held.pop(0)
+        ended(met(wait))
 
-def request(opaque: int, remark: str | None = None, flag: int = 0) -> Command:
-    return Command(310, opaque, flag, remark=remark)
+
+def request(opaque: int, remark: str | None = None, flag: int = 0, body: bytes | None = None) -> Command:
+    return Command(310, opaque, flag, remark=remark, body=body)
 
 
 def test_what_may_pass_is_handed_on_together_and_the_rest_is_answered() -> None:
@@ -114,3 +137,44 @@ def test_what_may_be_handled_as_frames_is_for_the_gate_to_say(caplog: pytest.Log
         "what cannot be checked at once is checked one by one"
     )
     assert "could not be checked" in caplog.text
+
+
+def test_what_takes_long_to_check_is_checked_beside_the_loop_and_holds_up_nothing() -> None:
+    world = World()
+    world.ask(request(1, body=b"long"), request(2), request(3, "no", body=b"long"))
+    assert [[command.opaque for command in step] for step in world.passed] == [[2]]
+    assert [[type(condition) for condition in wait.on] for wait, _ in world.held] == [[OffLoop], [OffLoop]]
+    assert world.line.sent == []
+    world.check()
+    world.check()
+    assert [[command.opaque for command in step] for step in world.passed] == [[2], [1]]
+    assert [(one.code, one.opaque, one.remark) for one in world.line.sent] == [(16, 3, "no")]
+
+
+def test_a_change_of_the_rules_while_a_request_is_checked_has_it_checked_again() -> None:
+    world = World()
+    command = request(1, body=b"long")
+    world.ask(command)
+    world.gate.changes += 1
+    command.remark = "no longer"
+    world.check()
+    assert (world.passed, world.line.sent) == ([], [])
+    world.check()
+    assert (world.passed, [one.remark for one in world.line.sent]) == ([], ["no longer"])
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code"),
+    [
+        (Outcome(timed_out=True), ResponseCode.SYSTEM_BUSY),
+        (Outcome(False, error=Refused(ResponseCode.SYSTEM_BUSY, "too many")), ResponseCode.SYSTEM_BUSY),
+        (Outcome(False, error=ValueError("odd")), ResponseCode.SYSTEM_ERROR),
+    ],
+)
+def test_a_request_that_could_not_be_checked_is_not_served(outcome: Outcome, code: int) -> None:
+    world = World()
+    world.ask(request(1, body=b"long"), request(2, body=b"long", flag=FLAG_ONEWAY))
+    for _, ended in world.held:
+        ended(outcome)
+    assert world.passed == []
+    assert [(one.opaque, one.code) for one in world.line.sent] == [(1, code)]
