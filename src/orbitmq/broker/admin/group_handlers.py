@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
 
 from orbitmq.broker.metadata import names
@@ -11,10 +12,10 @@ from orbitmq.broker.offset.offsets import OffsetTable
 from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
 from orbitmq.broker.stats.counters import BrokerStats
-from orbitmq.handling.call import Call, Result
+from orbitmq.handling.call import Call, Result, in_turns
 from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.handling.saving import after_saving
-from orbitmq.protocol.bodies.group import GroupForbidden, SubscriptionGroupWrapper
+from orbitmq.protocol.bodies.group import GroupForbidden, SubscriptionGroupConfig, SubscriptionGroupWrapper
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.group import (
@@ -53,17 +54,30 @@ def update_and_create_subscriptiongroup(
     return after_saving(tables.dirty_tables, Void(), now, tables.groups.NAME)
 
 
+CONFIGS_PER_TURN = 500
+"""Groups of a list that are checked or taken over before other requests have a turn: about 5 ms."""
+
+
 @handlers(UpdateAndCreateSubscriptiongroupList)
 def update_and_create_subscriptiongroup_list(
     tables: GroupTables, call: Call[UpdateAndCreateSubscriptiongroupList], now: int
 ) -> Result:
-    """Makes or replaces several groups: all of them, or none if one is wrong."""
-    configs = call.request.body.group_config_list or []
-    for wanted in configs:
+    """Makes or replaces several groups: all of them, or none if one is wrong. Of many, some in each turn."""
+    return in_turns(_update_all(tables, call.request.body.group_config_list or [], now), now)
+
+
+def _update_all(
+    tables: GroupTables, configs: list[SubscriptionGroupConfig], now: int
+) -> Generator[None, None, Result]:
+    for number, wanted in enumerate(configs, 1):
         names.check_group_name(wanted.group_name)
         tables.groups.altered(wanted, tables.groups.get(wanted.group_name))
-    for wanted in configs:
+        if number % CONFIGS_PER_TURN == 0:
+            yield
+    for number, wanted in enumerate(configs, 1):
         tables.groups.update(wanted, now)
+        if number % CONFIGS_PER_TURN == 0:
+            yield
     return after_saving(tables.dirty_tables, Void(), now, tables.groups.NAME)
 
 

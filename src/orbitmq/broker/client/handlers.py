@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
 
 from orbitmq.broker.auth.records import user_of
@@ -13,7 +14,7 @@ from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.topics import TopicTable
 from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
-from orbitmq.handling.call import Call, Result
+from orbitmq.handling.call import Call, Result, in_turns
 from orbitmq.protocol.bodies.heartbeat import (
     Connection,
     ConsumerConnection,
@@ -58,24 +59,39 @@ class ClientTables:
     filters: FilterTable
 
 
+GROUPS_PER_TURN = 250
+"""Groups of a heartbeat that are taken in before other requests have a turn: about 5 ms."""
+
+
 @handlers(Heartbeat)
 def heartbeat(tables: ClientTables, call: Call[Heartbeat], now: int) -> Result:
-    """Registers what a client says it is: producers, and consumers with their subscriptions."""
+    """Registers what a client says it is: producers, and consumers with their subscriptions.
+
+    A long heartbeat is taken in over several turns.
+    """
+    if not call.request.body.client_id:
+        raise Refused(ResponseCode.SYSTEM_ERROR, "a heartbeat without clientID")
+    return in_turns(_take_in(tables, call, now), now)
+
+
+def _take_in(tables: ClientTables, call: Call[Heartbeat], now: int) -> Generator[None, None, Result]:
     beat = call.request.body
     client_id = beat.client_id
-    if not client_id:
-        raise Refused(ResponseCode.SYSTEM_ERROR, "a heartbeat without clientID")
     user = user_of(call.command)
     is_v2 = beat.heartbeat_fingerprint != 0
     changed = not is_v2
-    for data in beat.consumer_data_set:
+    for number, data in enumerate(beat.consumer_data_set, 1):
         if data.group_name and _register(tables, call, data, client_id, not beat.without_sub, now):
             differs = tables.clients.fingerprint_changed(data.group_name, beat.heartbeat_fingerprint)
             changed = changed or differs
+        if number % GROUPS_PER_TURN == 0:
+            yield
     if tables.settings.enable_register_producer:
-        for producer in beat.producer_data_set:
+        for number, producer in enumerate(beat.producer_data_set, 1):
             if producer.group_name:
                 tables.clients.register_producer(producer.group_name, client_id, call.peer, now, user)
+            if number % GROUPS_PER_TURN == 0:
+                yield
     return HeartbeatReply(is_support_heart_beat_v2=True, is_sub_change=changed)
 
 

@@ -9,15 +9,17 @@ from orbitmq.broker.client.clients import ClientTable
 from orbitmq.broker.client.outbox import Outbox
 from orbitmq.broker.metadata.groups import GroupTable
 from orbitmq.broker.metadata.identity import BrokerIdentity
+from orbitmq.broker.metadata.snapshots import with_items
 from orbitmq.broker.metadata.topics import TopicTable
-from orbitmq.broker.offset.offsets import OffsetTable
+from orbitmq.broker.offset.offsets import OffsetTable, Queues
 from orbitmq.broker.options import BrokerSettings
 from orbitmq.broker.registry import handlers
-from orbitmq.handling.call import Answer, Call, Outcome, Result, Wait, Warm, off_loop
+from orbitmq.handling.call import Answer, Call, Outcome, Result, Wait, Warm, in_turns, off_loop
 from orbitmq.handling.dirty_tables import DirtyTables
 from orbitmq.handling.saving import after_saving
 from orbitmq.handling.warming import once_warm
 from orbitmq.protocol.bodies.offset import (
+    ConsumerOffsetManager,
     GetConsumerStatusBody,
     QueryCorrectionOffsetBody,
     ResetOffsetBody,
@@ -49,6 +51,7 @@ from orbitmq.protocol.requests.offset import (
     UpdateConsumerOffset,
 )
 from orbitmq.protocol.schema.declare import Blob, Reply, Void
+from orbitmq.protocol.schema.fastjson import write
 from orbitmq.store import MessageStore
 
 VERSION_WITH_OFFSET_CONTROL = 28
@@ -163,10 +166,41 @@ def search_offset_by_timestamp(tables: OffsetTables, call: Call[SearchOffsetByTi
     return off_loop(work(), lambda reply, later: reply, now)
 
 
+PAIRS_PER_STEP = 2_000
+"""Groups with their topics whose offsets are copied in one turn, or written out in one step: a few ms."""
+
+
 @handlers(GetAllConsumerOffset)
-def get_all_consumer_offset(tables: OffsetTables, call: Call[GetAllConsumerOffset], now: int) -> Reply:
-    """The offsets of all groups."""
-    return Blob(tables.offsets.to_body().to_json())
+def get_all_consumer_offset(tables: OffsetTables, call: Call[GetAllConsumerOffset], now: int) -> Result:
+    """The offsets of all groups. Very many are copied over several turns, and written out beside the loop."""
+    return in_turns(_all_offsets(tables.offsets, now), now)
+
+
+def _all_offsets(offsets: OffsetTable, now: int) -> Generator[None, None, Result]:
+    pairs = offsets.pairs()
+    if len(pairs) <= PAIRS_PER_STEP:
+        return Blob(offsets.to_body().to_json())
+    empty = ConsumerOffsetManager(data_version=offsets.version).to_json_text()
+    copied: dict[str, dict[str, Queues]] = {}
+    for number, (group, topic) in enumerate(pairs, 1):
+        queues = offsets.queues(group, topic)
+        if queues:
+            copied.setdefault(group, {})[topic] = queues
+        if number % PAIRS_PER_STEP == 0:
+            yield
+    return off_loop(_written_out(empty, copied), lambda body, later: Blob(body), now)
+
+
+def _written_out(empty: str, copied: dict[str, dict[str, Queues]]) -> Generator[None, None, bytes]:
+    groups, offsets = [], []
+    for group, topics in copied.items():
+        groups.append(f"{write(group)}:{write(sorted(topics))}")
+        for topic, queues in topics.items():
+            offsets.append(f"{write(f'{topic}@{group}')}:{write(queues)}")
+            if len(offsets) % PAIRS_PER_STEP == 0:
+                yield
+    text = with_items(empty, "groupTopicMap", groups)
+    return with_items(text, "offsetTable", offsets).encode("utf-8", "replace")
 
 
 @handlers(InvokeBrokerToResetOffset)

@@ -21,6 +21,7 @@ from orbitmq.handling.call import (
     FastPath,
     OffLoop,
     Outcome,
+    Pause,
     Peer,
     Signal,
     Wait,
@@ -52,6 +53,9 @@ NOTICED_MS = 1
 _CHECKED_AGAIN = (DataAt, Signal, Warm, OffLoop)
 """Conditions that a peer's right has to outlive: what it reads comes after them. An answer that waits for the
 disk alone reports work that is done."""
+
+_TURNS = (Pause, OffLoop)
+"""Conditions behind which a call is handled in a turn of its own: others may have to hear of it."""
 
 ManyHandler = Callable[[list[Command], Peer, int], Sequence["Result | Exception | bytes"]]
 """Takes consecutive requests of one peer; bytes among its results are whole frames."""
@@ -336,6 +340,7 @@ class Dispatcher:
                 withdrawal = self._withdrawal(connection, [command])
             reads_later = any(isinstance(one, _CHECKED_AGAIN) for one in wait.on)
             asked = withdrawal if reads_later else None
+            goes_on = any(isinstance(one, _TURNS) for one in wait.on)
 
             def ended(outcome: Outcome) -> None:
                 try:
@@ -349,6 +354,8 @@ class Dispatcher:
                     self._fail(connection, command, error)
                 else:
                     self._answer_or_wait(connection, command, following, withdrawal)
+                if goes_on:
+                    self._after_turn(self._now())
 
             self._waits.hold(connection.id, wait, ended, withdrawal=asked)
         elif not command.flag & 2:

@@ -98,6 +98,11 @@ def _is_poll(wait: Wait) -> bool:
     return any(isinstance(condition, DataAt | Signal) for condition in wait.on)
 
 
+def _is_pause(wait: Wait) -> bool:
+    """True between two parts of work that has begun: it goes on whatever else is held."""
+    return any(isinstance(condition, Pause) for condition in wait.on)
+
+
 class _Held(dict[PendingReply, None]):
     """Calls that are held of one peer."""
 
@@ -188,7 +193,7 @@ class PendingReplies:
         delay_ms = wait.deadline - now
         if (
             delay_ms <= 0
-            or (mine is not None and mine.calls >= MAX_WAITS_PER_CONNECTION)
+            or (mine is not None and mine.calls >= MAX_WAITS_PER_CONNECTION and not _is_pause(wait))
             or (self.polls >= self._max_polls() and _is_poll(wait))
         ):
             complete(Outcome(timed_out=True))

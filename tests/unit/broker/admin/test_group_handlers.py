@@ -1,3 +1,4 @@
+from orbitmq.broker.admin.group_handlers import CONFIGS_PER_TURN
 from orbitmq.handling.call import Saved
 from orbitmq.protocol.bodies.group import SubscriptionGroupConfig, SubscriptionGroupList
 from orbitmq.protocol.codes import ResponseCode
@@ -9,6 +10,7 @@ from orbitmq.protocol.requests.group import (
     UpdateAndCreateSubscriptiongroupList,
     UpdateAndGetGroupForbidden,
 )
+from tests.kit.waiting import turns_of
 from tests.kit.world import NOW, World
 
 
@@ -65,3 +67,12 @@ def test_a_group_may_be_kept_from_reading() -> None:
     assert world.ask(UpdateAndGetGroupForbidden("G", "T", False)).body.readable is False
     assert world.ask(UpdateAndGetGroupForbidden("G", "T")).body.readable is False
     assert world.ask(UpdateAndGetGroupForbidden("G", "T", True)).body.readable is True
+
+
+def test_very_many_groups_are_made_over_several_turns() -> None:
+    world, most = World(), 3 * CONFIGS_PER_TURN
+    before = len(world.groups.by_name)
+    listed = SubscriptionGroupList([SubscriptionGroupConfig(f"G{number}") for number in range(most)])
+    turns, _ = turns_of(world.handle(UpdateAndCreateSubscriptiongroupList(listed)))
+    assert turns == 6, "they are checked first, all of them"
+    assert len(world.groups.by_name) == before + most

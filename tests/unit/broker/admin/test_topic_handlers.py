@@ -1,9 +1,10 @@
 import pytest
 
-from orbitmq.broker.admin.topic_handlers import TEXTS_PER_TURN
+from orbitmq.broker.admin.topic_handlers import CONFIGS_PER_TURN, TEXTS_PER_TURN
 from orbitmq.handling.call import Saved, Wait
 from orbitmq.protocol.bodies.topic import CreateTopicListRequestBody, TopicConfig, TopicFilterType
 from orbitmq.protocol.codes import ResponseCode
+from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.client import QueryTopicsByConsumer
 from orbitmq.protocol.requests.topic import (
     DeleteTopicInBroker,
@@ -15,6 +16,7 @@ from orbitmq.protocol.requests.topic import (
     UpdateAndCreateTopic,
     UpdateAndCreateTopicList,
 )
+from tests.kit.waiting import turns_of
 from tests.kit.world import NOW, World
 
 
@@ -182,3 +184,18 @@ def test_a_long_table_is_written_out_over_several_turns() -> None:
     assert whole.body.topic_config_table == world.topics.by_name
     world.topics.ensure("one more", 1, NOW)
     assert not isinstance(world.handle(GetAllTopicConfig()), Wait), "the rest is kept"
+
+
+def test_very_many_topics_are_made_over_several_turns() -> None:
+    world, most = World(), 3 * CONFIGS_PER_TURN
+    before = len(world.topics.by_name)
+    listed = [TopicConfig(f"T{number}", 3, 3) for number in range(most)]
+    turns, _ = turns_of(world.handle(UpdateAndCreateTopicList(CreateTopicListRequestBody(listed))))
+    assert turns == 6, "they are checked first, all of them"
+    assert len(world.topics.by_name) == before + most
+    wrong = [*listed, TopicConfig("no name", 3, 3)]
+    for config in listed:
+        config.read_queue_nums = 9
+    with pytest.raises(Refused):
+        turns_of(world.handle(UpdateAndCreateTopicList(CreateTopicListRequestBody(wrong))))
+    assert world.topics.require("T0").read_queue_nums == 3

@@ -1,3 +1,4 @@
+from orbitmq.broker.client.handlers import GROUPS_PER_TURN
 from orbitmq.protocol.bodies.heartbeat import (
     CheckClientRequestBody,
     ConsumerData,
@@ -19,6 +20,7 @@ from orbitmq.protocol.requests.client import (
     QuerySubscriptionByConsumer,
     UnregisterClient,
 )
+from tests.kit.waiting import turns_of
 from tests.kit.world import NOW, World
 
 
@@ -44,6 +46,18 @@ def test_a_heartbeat_makes_the_group_its_retry_topic_and_its_members() -> None:
     assert world.outbox.drain() == [(1, NotifyConsumerIdsChanged("G"))]
     assert world.ask(GetConsumerListByGroup("G")).body.consumer_id_list == ["c1"]
     assert set(world.ask(GetAllProducerInfo()).body.data) == {"P"}
+
+
+def test_the_heartbeat_of_very_many_groups_is_taken_in_over_several_turns() -> None:
+    world, most = World(), 4 * GROUPS_PER_TURN
+    consumers = [ConsumerData(f"G{number}") for number in range(most)]
+    producers = [ProducerData(f"P{number}") for number in range(most)]
+    result = world.handle(Heartbeat(HeartbeatData("c1", producers, consumers)))
+    assert len(world.clients.consumers) == GROUPS_PER_TURN, "others come in between"
+    turns, reply = turns_of(result)
+    assert turns == 8
+    assert reply.is_sub_change
+    assert len(world.clients.consumers) == len(world.clients.producers) == most
 
 
 def test_a_group_that_may_not_be_made_is_passed_over_silently() -> None:

@@ -1,5 +1,6 @@
 import pytest
 
+from orbitmq.broker.offset.handlers import PAIRS_PER_STEP
 from orbitmq.handling.call import Answer, Outcome, Saved, Wait
 from orbitmq.protocol.bodies.heartbeat import ConsumerData, ConsumeType, MessageModel, SubscriptionData
 from orbitmq.protocol.bodies.offset import GetConsumerStatusBody
@@ -22,6 +23,7 @@ from orbitmq.protocol.requests.offset import (
     SearchOffsetByTimestamp,
     UpdateConsumerOffset,
 )
+from tests.kit.waiting import turns_of
 from tests.kit.world import NOW, World
 
 
@@ -170,6 +172,16 @@ def test_cloning_offsets(world: World) -> None:
     assert world.offsets.get("H", "T", 0) == 4
     world.ask(CloneGroupOffset("G", "I"))
     assert world.offsets.get("I", "T", 0) == -1
+
+
+def test_very_many_offsets_are_copied_over_several_turns_and_written_out_beside_the_loop(
+    world: World,
+) -> None:
+    for number in range(2 * PAIRS_PER_STEP + 1):
+        world.offsets.store(f"G{number // 3}\u00fc", f"T{number % 3}", number % 8, number, NOW)
+    turns, reply = turns_of(world.handle(GetAllConsumerOffset()))
+    assert turns == 2
+    assert reply.body == world.offsets.to_body().to_json()
 
 
 def test_tables_for_slaves(world: World) -> None:

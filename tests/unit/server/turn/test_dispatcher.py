@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from orbitmq.handling.call import Call, FastPath, HandledFrames, Peer
+from orbitmq.handling.call import Call, FastPath, HandledFrames, Peer, in_turns
 from orbitmq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.remoting.command import Command, Oversized
@@ -181,3 +182,32 @@ async def test_what_has_waited_for_too_long_is_refused_and_the_rest_is_not() -> 
         "period in queue: 201ms, size of queue: 3"
     )
     assert connection.commands.empty()  # one-way requests are not answered
+
+
+@pytest.mark.parametrize("topics", [2, 3000])
+async def test_what_is_handled_in_later_turns_is_heard_of_as_well(topics: int) -> None:
+    """A long body is read in a thread first; either request is handled in three turns."""
+    done: list[int] = []
+    heard: list[list[int]] = []
+
+    def work() -> Generator[None, None, Reply]:
+        for part in range(3):
+            done.append(part)
+            yield
+        return Void()
+
+    waits = PendingReplies(lambda: NOW, lambda answer, timeout_ms, then: None, lambda condition, then: None)
+    dispatcher = Dispatcher(
+        REQUESTS,
+        {Heartbeat.CODE: lambda call, now: in_turns(work(), now)},
+        now=lambda: NOW,
+        waits=waits,
+        after_turn=lambda now: heard.append(list(done)),
+    )
+    connection = Answered()
+    dispatcher.on_requests(connection, [Command(Heartbeat.CODE, 5, body=beat(topics))])  # type: ignore[arg-type]
+    assert (await connection.commands.get()).code == 0
+    await asyncio.sleep(0)
+    assert [0] in heard
+    assert [0, 1] in heard
+    assert heard[-1] == [0, 1, 2]

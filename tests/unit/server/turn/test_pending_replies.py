@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 
-from orbitmq.handling.call import Answer, DataAt, Durable, OffLoop, Outcome, Saved, Signal, Wait, Warm
+from orbitmq.handling.call import Answer, DataAt, Durable, OffLoop, Outcome, Pause, Saved, Signal, Wait, Warm
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.remoting.command import Command
@@ -217,6 +217,27 @@ async def test_one_peer_cannot_hold_more_than_its_share() -> None:
         bench.hold(DataAt("T", 0, 0), connection_id=1)
     assert bench.hold(DataAt("T", 0, 0), connection_id=1).timed_out is True
     assert bench.hold(DataAt("T", 0, 0), connection_id=2).timed_out is None
+
+
+async def test_work_that_has_begun_takes_its_turns_whatever_else_its_peer_holds() -> None:
+    bench = Bench()
+    for _ in range(MAX_WAITS_PER_CONNECTION):
+        bench.hold(DataAt("T", 0, 0), connection_id=1)
+    turns = 0
+
+    def again(outcome: Outcome) -> None:
+        nonlocal turns
+        assert not outcome.timed_out
+        turns += 1
+        if turns < 2_000:  # more of them within each other would be too deep
+            bench.waits.hold(1, Wait((Pause(),), FAR, lambda outcome, now: None), again)
+        else:
+            done.set()
+
+    done = asyncio.Event()
+    bench.waits.hold(1, Wait((Pause(),), FAR, lambda outcome, now: None), again)
+    assert turns == 0
+    await done.wait()
 
 
 async def test_a_server_that_stops_ends_every_wait() -> None:
