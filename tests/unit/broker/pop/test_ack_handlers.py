@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from orbitmq.broker.pop.ack_handlers import ACKS_PER_TURN
 from orbitmq.protocol.bodies.pop import BatchAck, BatchAckMessageRequestBody
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.requests.pop import AckMessage, BatchAckMessage, ChangeMessageInvisibletime
@@ -15,6 +16,7 @@ from orbitmq.protocol.requests.send import ConsumerSendMsgBack
 from tests.kit.pop import GROUP, NOW, TOPIC, Got, PopWorld, bodies
 from tests.kit.real_broker import resumed
 from tests.kit.store import full_disk
+from tests.kit.waiting import turns_of
 
 
 @pytest.fixture
@@ -45,6 +47,17 @@ def test_several_messages_are_acknowledged_at_once(world: PopWorld, order: bool)
     world.wait(10_000)
     again = [got for _ in range(2) for got in world.pop(order=order)]
     assert sorted(bodies(again)) == sorted(set(bodies(popped)) - set(bodies(acked)))
+
+
+def test_very_many_pops_are_acknowledged_over_several_turns(world: PopWorld) -> None:
+    world.send(2)
+    first, last = world.pop(invisible_time=5_000)
+    acks = [batch(first)] * (2 * ACKS_PER_TURN) + [batch(last)]
+    result = world.real.handle(BatchAckMessage(BatchAckMessageRequestBody("broker-a", acks)), world.now)
+    turns, _ = turns_of(result, world.now)
+    assert turns == 2
+    world.wait(10_000)
+    assert world.pop() == []
 
 
 def test_messages_of_retry_topics_are_acknowledged_at_once_by_the_name_of_their_topic(
