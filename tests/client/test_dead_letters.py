@@ -7,12 +7,13 @@ from collections import Counter
 from pathlib import Path
 
 from orbitmq import FIRST_OFFSET, Admin, Message, PushConsumer, ReceivedMessage
+from orbitmq.admin.dead_letters.asked import Asked
 from orbitmq.admin.dead_letters.clusters import Clusters
 from orbitmq.admin.dead_letters.dead_letter import Cause
 from orbitmq.admin.dead_letters.journal import Journal
 from orbitmq.admin.dead_letters.outgoing import Edit
 from orbitmq.admin.dead_letters.reading import scan
-from orbitmq.admin.dead_letters.redrive import Asked, Redrive
+from orbitmq.admin.dead_letters.redrive import Redrive
 from tests.client.conftest import Cluster
 from tests.client.naming import fresh, until
 from tests.kit.dead_letters import fail

@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from orbitmq.admin import Admin
+from orbitmq.admin.dead_letters.asked import Asked, BadRequest
 from orbitmq.admin.dead_letters.journal import STOPPED, Entry, Journal, JournalUnusable, Run
-from orbitmq.admin.dead_letters.redrive import Asked, BadRequest, Preview, Redrive
+from orbitmq.admin.dead_letters.planning import Preview
+from orbitmq.admin.dead_letters.redrive import Redrive
 from orbitmq.console.security.audit import AuditEntry, AuditLog
 
 log = logging.getLogger(__name__)

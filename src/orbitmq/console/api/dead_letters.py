@@ -10,12 +10,12 @@ from typing import Annotated, Literal
 import msgspec
 
 from orbitmq.admin.commands.messages import plain
+from orbitmq.admin.dead_letters.asked import MAX_PLACES, MAX_RATE, Asked, edit_of
 from orbitmq.admin.dead_letters.clusters import Clusters, DeadLetterCluster
 from orbitmq.admin.dead_letters.dead_letter import Cause, DeadLetter, Place
 from orbitmq.admin.dead_letters.journal import Entry, Run
 from orbitmq.admin.dead_letters.outgoing import own_properties
 from orbitmq.admin.dead_letters.reading import letters_at, scan
-from orbitmq.admin.dead_letters.redrive import MAX_PLACES, MAX_RATE, Asked, edit_of
 from orbitmq.console.api.endpoint import Call, endpoint
 from orbitmq.console.api.messages import FoundMessage, found_message
 from orbitmq.console.api.problems import ApiError

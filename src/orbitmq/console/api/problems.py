@@ -7,8 +7,8 @@ import msgspec
 from orbitmq.admin import NoBroker
 from orbitmq.admin.commands.group_clone import CannotClone
 from orbitmq.admin.commands.messages import NoMessage
+from orbitmq.admin.dead_letters.asked import BadRequest
 from orbitmq.admin.dead_letters.journal import JournalUnusable
-from orbitmq.admin.dead_letters.redrive import BadRequest
 from orbitmq.admin.diagnosis.access import BadQuestion
 from orbitmq.broker.filter.sql92 import BadExpression
 from orbitmq.client import ClientError, SendFailed, TopicNotFound

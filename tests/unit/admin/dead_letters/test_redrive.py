@@ -1,43 +1,24 @@
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from orbitmq import FIRST_OFFSET, Admin, PushConsumer, ReceivedMessage
 from orbitmq.admin.commands.messages import messages_by_key, messages_from
+from orbitmq.admin.dead_letters.asked import Asked, BadRequest
 from orbitmq.admin.dead_letters.clusters import Clusters
 from orbitmq.admin.dead_letters.dead_letter import Cause, DeadLetter, Place
 from orbitmq.admin.dead_letters.journal import Journal, JournalUnusable
 from orbitmq.admin.dead_letters.outgoing import Edit
 from orbitmq.admin.dead_letters.reading import letters_at, scan
-from orbitmq.admin.dead_letters.redrive import Asked, BadRequest, Redrive
+from orbitmq.admin.dead_letters.redrive import Redrive
 from orbitmq.client import IllegalMessage
 from orbitmq.protocol.errors import TopicNotExist
 from orbitmq.testing import LocalBroker
 from tests.kit.dead_letters import origin, plant
 
 pytestmark = pytest.mark.usefixtures("broker")
-
-
-@pytest.fixture(scope="module")
-def broker() -> object:
-    with LocalBroker() as running:
-        yield running
-
-
-@pytest.fixture
-async def admin(broker: LocalBroker) -> AsyncIterator[Admin]:
-    async with Admin(broker.namesrv) as connected:
-        yield connected
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> AsyncIterator[Journal]:
-    journal = Journal(tmp_path / "redrives.sqlite3")
-    yield journal
-    journal.close()
 
 
 async def read(admin: Admin, group: str) -> list[DeadLetter]:
@@ -176,26 +157,6 @@ async def test_the_retry_topic_gives_a_letter_to_its_group_alone(
     assert other == []
 
 
-async def test_a_dry_run_tells_what_the_filter_of_the_group_drops(
-    admin: Admin, broker: LocalBroker, journal: Journal
-) -> None:
-    broker.create_topic("filtered", 1)
-    await plant(broker.namesrv, "g6", 4, origin("filtered", TAGS="a"))
-    await plant(broker.namesrv, "g6", 3, origin("filtered", TAGS="b"))
-    redrive = Redrive(admin, "here", journal)
-
-    async def ignore(message: ReceivedMessage) -> None:
-        raise AssertionError(message)
-
-    async with PushConsumer("g6", broker.namesrv) as reader:
-        reader.subscribe("filtered", "b || c", ignore)
-        async with asyncio.timeout(60):
-            # Nothing here hears of the broker's members: it is asked until it knows them.
-            while not (effect := (await redrive.preview("g6", Asked())).filters["filtered"]).known:  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
-    assert (effect.expression, effect.passes, effect.drops) == ("b || c", 3, 4)
-
-
 async def test_a_run_that_is_cut_off_goes_on_and_sends_each_letter_once(
     admin: Admin, broker: LocalBroker, tmp_path: Path
 ) -> None:
@@ -284,25 +245,3 @@ async def test_a_journal_is_used_by_one_process_at_a_time(journal: Journal, tmp_
     with pytest.raises(JournalUnusable, match="not a database"):
         await third.do(third.runs)
     third.close()
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"rate": 0},
-        {"rate": 1e9},
-        {"to": "elsewhere"},
-        {"max_replays": 0},
-        {"places": (Place("b", 0, 0),) * 1001},
-    ],
-)
-def test_what_cannot_be_asked_for_is_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(BadRequest):
-        Asked(**wrong)  # type: ignore[arg-type]
-
-
-def test_what_is_asked_for_comes_back_from_the_journal() -> None:
-    asked = Asked(places=(Place("b", 1, 2),), to="retry", edit=Edit(b"\xff", "t", "", {"a": "b"}))
-    assert Asked.from_json(asked.as_json()) == asked
-    asked = Asked(cause=Cause(None, "E", None), rate=2.5, max_replays=9, again=True)
-    assert Asked.from_json(asked.as_json()) == asked

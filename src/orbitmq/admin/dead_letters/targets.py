@@ -1,0 +1,57 @@
+"""Queues to which a redrive sends."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+
+from orbitmq.admin.admin import Admin, NoBroker
+from orbitmq.client.sending.queue_choice import queue_of_key
+from orbitmq.protocol.bodies.queue import MessageQueue
+
+ROUTE_SECONDS = 10.0
+WRITABLE = 2
+
+
+class Targets:
+    """Queues that take messages, by topic; asked anew after a while and after an error."""
+
+    def __init__(self, admin: Admin) -> None:
+        self._admin = admin
+        self._known: dict[str, tuple[float, list[tuple[str, MessageQueue]]]] = {}
+        self._turn = itertools.count(random.randrange(1 << 16))
+
+    async def queue(self, topic: str, sharding_key: str | None) -> tuple[str, MessageQueue]:
+        """The address and the queue for the next message. Raises TopicNotExist, NoBroker."""
+        queues = await self._queues(topic)
+        if sharding_key:
+            chosen = queue_of_key([queue for _, queue in queues], sharding_key)
+            return next(one for one in queues if one[1] == chosen)
+        return queues[next(self._turn) % len(queues)]
+
+    def forget(self) -> None:
+        """Has routes asked for again."""
+        self._known.clear()
+
+    async def _queues(self, topic: str) -> list[tuple[str, MessageQueue]]:
+        now = time.monotonic()
+        known = self._known.get(topic)
+        if known is not None and now - known[0] < ROUTE_SECONDS:
+            return known[1]
+        route = await self._admin.route(topic)
+        masters = {
+            one.broker_name: one.broker_addrs[0]
+            for one in route.broker_datas
+            if one.broker_addrs and 0 in one.broker_addrs
+        }
+        queues = [
+            (masters[data.broker_name], MessageQueue(topic, data.broker_name, queue_id))
+            for data in sorted(route.queue_datas, key=lambda one: one.broker_name)
+            if data.broker_name in masters and data.perm & WRITABLE
+            for queue_id in range(data.write_queue_nums)
+        ]
+        if not queues:
+            raise NoBroker(f"no master takes messages of topic {topic}")
+        self._known[topic] = (now, queues)
+        return queues
