@@ -21,6 +21,7 @@ from orbitmq.store import FlushFailed, MessageStore, StoreCorrupt
 from orbitmq.store.index.index_table import Index
 from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.recovery.log_recovery import Recovery
+from orbitmq.store.recovery.missing_units import MissingUnits
 from tests.fault.recorded_broker import Recorded, check_after, recorded, with_small_wheel
 from tests.fault.recorded_disk import RecordedDisk, RecordedFile
 from tests.fault.test_failing_disk import SYNCS, Fault, failing_run
@@ -83,14 +84,14 @@ def recovery_that_cuts_one_message_too_many(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def _without_every_seventh(before: Callable[..., None]) -> Callable[..., None]:
-    def dispatch(self: Recovery, records: list[Any]) -> None:
+    def put(self: MissingUnits, records: list[Any]) -> None:
         before(self, [record for record in records if record[3] % 7 != 6])
 
-    return dispatch
+    return put
 
 
 def recovery_that_forgets_units(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Recovery, "_dispatch_all", _without_every_seventh(Recovery._dispatch_all))
+    monkeypatch.setattr(MissingUnits, "put", _without_every_seventh(MissingUnits.put))
 
 
 def an_index_that_is_not_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:

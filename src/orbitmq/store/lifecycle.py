@@ -14,8 +14,9 @@ from orbitmq.store.files import NO_SPACE, NoFile, replace_file
 from orbitmq.store.lock import StoreLock
 from orbitmq.store.options import StoreOptions
 from orbitmq.store.queue.loading import load_queues
-from orbitmq.store.recovery.log_recovery import Recovered, Recovery
+from orbitmq.store.recovery.log_recovery import Recovery
 from orbitmq.store.recovery.queue_checkpoint import QueueCheckpoint
+from orbitmq.store.recovery.recovered import Recovered
 from orbitmq.store.replica.truncation import completed
 from orbitmq.store.structures import Structures
 from orbitmq.store.timer.check_point import TimerMark

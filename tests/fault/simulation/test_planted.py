@@ -17,7 +17,7 @@ from orbitmq.broker.pop.revive import Reviver
 from orbitmq.broker.transaction.transactions import Transactions
 from orbitmq.server.turn.pending_replies import PendingReplies
 from orbitmq.store.log.commit_log import CommitLog
-from orbitmq.store.recovery.log_recovery import Recovery
+from orbitmq.store.recovery.missing_units import MissingUnits
 from orbitmq.testing.simulation import loop, world
 from orbitmq.testing.simulation.world import run
 
@@ -138,7 +138,7 @@ def a_wake_up_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @defect("lost, changed, gaps", "cut_power", flushDiskType="SYNC_FLUSH")
 def recovery_makes_no_units(monkeypatch: pytest.MonkeyPatch) -> None:
-    changed(monkeypatch, Recovery, "_dispatch_all", lambda real: lambda recovery, records: None)
+    changed(monkeypatch, MissingUnits, "put", lambda real: lambda units, records: None)
 
 
 @defect("starved", "cut_connections", timerWheelEnable="true")

@@ -13,59 +13,29 @@ that the sound messages behind it stay.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
 
 from orbitmq.protocol.delay_levels import delays_ms
-from orbitmq.protocol.records.message import FIXED_BYTES, INNER_BATCH, BadRecord
+from orbitmq.protocol.records.message import BadRecord
 from orbitmq.protocol.records.message_cy import decode_record
 from orbitmq.protocol.records.scanning_cy import scan_records
 from orbitmq.protocol.records.scans import ScannedRecord, Stop
 from orbitmq.store.errors import StoreCorrupt
-from orbitmq.store.files import segment_name
 from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.log.segment import Segment
 from orbitmq.store.log.sound_records import next_record_in, record_checksum, record_in
 from orbitmq.store.options import StoreOptions
-from orbitmq.store.queue.consume_queue import (
-    BLANK_UNIT,
-    UNIT,
-    ConsumeQueue,
-    QueueTable,
-    due_time,
-    queue_folder,
-)
+from orbitmq.store.queue.consume_queue import ConsumeQueue, QueueTable
 from orbitmq.store.queue.loading import drop_units_from, set_end, wipe_behind
 from orbitmq.store.queue.writer import QueueWriter
 from orbitmq.store.recovery.checkpoint import Checkpoint
+from orbitmq.store.recovery.missing_units import MissingUnits, start_over
 from orbitmq.store.recovery.queue_checkpoint import QueueCheckpoint
-from orbitmq.store.recovery.replay_cy import put_next_units
+from orbitmq.store.recovery.recovered import Recovered
 
 log = logging.getLogger(__name__)
 
 CHUNK_BYTES = 4 << 20
 """Bytes of the log that are read at a time; larger records are read on their own."""
-PENDING_UNITS = 500_000
-"""Units put back in memory before they are written to their files."""
-
-
-@dataclass(slots=True)
-class Recovered:
-    """Findings of a recovery."""
-
-    last_record: int = -1
-    """Physical offset of the last record; -1 in an empty log."""
-    last_timestamp_ms: int = 0
-    """Its store time."""
-    bad_records: list[int] = field(default_factory=list)
-    """Physical offsets of records that are damaged and were stepped over."""
-    rebuilt_units: int = 0
-    lost_units: int = 0
-    """Queue offsets for which the log has no message any more, though it has later ones."""
-    cut_bytes: int = 0
-    """Bytes behind the end of the log that were discarded."""
-    scanned: bool = False
-    read_from: int = 0
-    """From this physical offset on the log was read, if it was."""
 
 
 class Recovery:
@@ -91,11 +61,6 @@ class Recovery:
         self.is_other_log = False
         """The folder's log is not the one that its other files were made of."""
         self._clean = clean
-        self._delays = delays_ms(options.message_delay_level)
-        self._pending = 0
-        self._gaps: set[ConsumeQueue] = set()
-        self._only: set[ConsumeQueue] | None = None
-        self._fill_gaps = False
         self.found = Recovered()
 
     def run(self) -> Recovered:
@@ -122,11 +87,19 @@ class Recovery:
             self._go_back_to(queue_checkpoint)
         begin = min([self._begin(marked), *map(self._segment_start, damaged)])
         self.found.read_from = begin
-        end, torn = self._replay(begin)
-        if self._gaps:
-            # Units are missing in the middle of these queues: once more, from where they end.
-            self._only, self._gaps, self._fill_gaps = self._gaps, set(), True
-            self._replay(min(map(self._segment_start, self._only)))
+        units = MissingUnits(
+            self._log,
+            self._table,
+            self._queue_writer,
+            queue_checkpoint,
+            self.found,
+            delays_ms(self._options.message_delay_level),
+        )
+        end, torn = self._replay(begin, units)
+        if units.gaps:
+            again_from = min(map(self._segment_start, units.gaps))
+            units.read_again()
+            self._replay(again_from, units)
         self._end_log(begin, end, torn)
         return self.found
 
@@ -169,19 +142,11 @@ class Recovery:
                         damaged.append(self._table.make(topic, queue_id))
                 elif queue.max_offset < after or queue.min_offset > first:
                     if queue.min_offset > first and queue.max_offset > queue.min_offset:
-                        self._start_over(queue)
+                        start_over(self._table, queue)
                     damaged.append(queue)
         for queue in damaged:
             log.warning("%s lacks units: they are taken from the log", queue)
         return damaged
-
-    def _start_over(self, queue: ConsumeQueue) -> None:
-        folder = queue_folder(self._table.folder, queue)
-        for start in self._table.file_starts(queue):
-            self._table.disk.remove(folder / segment_name(start))
-        self._table.reading.forget(queue)
-        queue.min_offset = queue.last_unit_end = 0
-        set_end(queue, 0)
 
     def _ends_as_marked(self) -> bool:
         """True if the log ends with the record that was noted at the clean stop."""
@@ -265,20 +230,20 @@ class Recovery:
 
     # Reading the log.
 
-    def _replay(self, begin: int) -> tuple[int, bool]:
+    def _replay(self, begin: int, units: MissingUnits) -> tuple[int, bool]:
         """Reads from a record on; gives the end of the log, and whether anything unsound is behind it."""
         end = begin
         for segment in self._log.segments:
             if segment.end <= begin:
                 continue
-            position, torn = self._replay_segment(segment, max(0, begin - segment.start))
+            position, torn = self._replay_segment(segment, max(0, begin - segment.start), units)
             end = segment.start + position
             if position < segment.size:
                 following = self._log.find(segment.end)
                 return end, torn or (following is not None and any(following.file.read(0, 8)))
         return end, False
 
-    def _replay_segment(self, segment: Segment, position: int) -> tuple[int, bool]:
+    def _replay_segment(self, segment: Segment, position: int, units: MissingUnits) -> tuple[int, bool]:
         """Reads a segment from a position on; gives the one behind its last record (its size if the log goes
         on behind it).
         """
@@ -293,8 +258,7 @@ class Recovery:
                 self._options.check_crc_on_recover,
                 self._options.force_verify_prop_crc,
             )
-            self._dispatch_all(scan.records)
-            self._write_if_many()
+            units.put(scan.records)
             moved = scan.position
             position += moved
             chunk_bytes = CHUNK_BYTES
@@ -313,7 +277,7 @@ class Recovery:
                 following = min(self._synced_to - segment.start, segment.size)
             if following <= position:
                 return position, scan.stop is Stop.BAD
-            self._note_damage(segment.start + position, scan.reason)
+            self.found.note_damage(segment.start + position, scan.reason)
             position = following
         return segment.size, False
 
@@ -321,12 +285,6 @@ class Recovery:
     def _synced_to(self) -> int:
         """The log was on the disk up to here at the last checkpoint for sure; 0 if nobody knows."""
         return self.queue_checkpoint.durable if self.queue_checkpoint is not None else 0
-
-    def _note_damage(self, physical_offset: int, reason: str) -> None:
-        # The log may be read twice.
-        if physical_offset not in self.found.bad_records:
-            log.error("the record at %d is damaged (%s): stepped over", physical_offset, reason or "zeros")
-            self.found.bad_records.append(physical_offset)
 
     def _is_cut_by_chunk(self, segment: Segment, position: int, left: int) -> bool:
         """True if the record at a position is unsound only because its rest was not read."""
@@ -359,126 +317,6 @@ class Recovery:
     def _was_synced(self, record: ScannedRecord) -> bool:
         """True if a record was on the disk at the last checkpoint for sure."""
         return record[0] < self._synced_to or record[4] < self._checkpoint.physical_timestamp_ms
-
-    # Units.
-
-    def _dispatch_all(self, records: list[ScannedRecord]) -> None:
-        """Gives records their units. Nearly all are the next of their queue."""
-        if self._only is None and records:
-            self.found.last_record = records[-1][0]
-            newest = max(record[4] for record in records)
-            self.found.last_timestamp_ms = max(self.found.last_timestamp_ms, newest)
-        at = 0
-        while at < len(records):
-            if self._only is None and not self._gaps:
-                at, put = put_next_units(records, at, self._table.by_topic, self._table.batch_topics)
-                self.found.rebuilt_units += put
-                self._pending += put
-            if at < len(records):
-                self._dispatch(records[at])
-                at += 1
-
-    def _dispatch(self, record: ScannedRecord) -> None:
-        """Gives a record its unit, unless its queue has it."""
-        physical_offset, size, queue_id, queue_offset, stored_ms, sys_flag, topic, code, properties = record
-        if sys_flag & 0xC in (0x4, 0xC) or sys_flag & INNER_BATCH or topic in self._table.batch_topics:
-            return
-        queue = self._queue_without(physical_offset, topic, queue_id, queue_offset)
-        if queue is None or (self._only is not None and queue not in self._only):
-            return
-        if queue_offset > queue.max_offset and not self._reach(queue, physical_offset, queue_offset):
-            return
-        if queue.is_schedule:
-            code = due_time(properties, stored_ms, self._delays)
-        queue.tail += UNIT.pack(physical_offset, size, code)
-        queue.max_offset = queue.visible = queue.announced = queue_offset + 1
-        queue.last_unit_end = physical_offset + size
-        self.found.rebuilt_units += 1
-        self._pending += 1
-
-    def _queue_without(
-        self, physical_offset: int, topic: str, queue_id: int, queue_offset: int
-    ) -> ConsumeQueue | None:
-        """The queue of a record whose unit it lacks; None where it has it, or is not to get it now."""
-        queue = self._table.find(topic, queue_id)
-        if queue is None:
-            queue_checkpoint = self.queue_checkpoint
-            if (
-                queue_checkpoint is not None
-                and physical_offset < queue_checkpoint.durable
-                and queue_id not in queue_checkpoint.queues.get(topic, ())
-            ):
-                # The queue checkpoint names every queue of that time: its topic was deleted, or the record is
-                # damaged.
-                return None
-            return self._table.make(topic, queue_id, queue_offset)
-        if queue in self._gaps:
-            return None  # it is read once more
-        if queue_offset >= queue.max_offset:
-            return queue
-        if queue_offset < queue.min_offset and self._lacks_its_first(queue, physical_offset):
-            log.warning("%s lacks its first units: they are taken from the log", queue)
-            self._start_over(queue)
-            self._gaps.add(queue)
-        return None
-
-    def _reach(self, queue: ConsumeQueue, physical_offset: int, queue_offset: int) -> bool:
-        """Makes a queue end at the offset of a record further on. False if the record gets no unit now: its
-        offset is damaged, or the queue is read once more.
-        """
-        is_written = not queue.tail and queue.written_to == queue.max_offset
-        if is_written and queue.max_offset == queue.min_offset:
-            # Nothing of it is left but later messages: it begins here.
-            self._begin_at(queue, queue_offset)
-        elif not self._may_be_lost(queue, physical_offset, queue_offset):
-            self._note_damage(physical_offset, f"the queue offset {queue_offset} cannot be")
-            return False
-        elif not self._fill_gaps:
-            self._gaps.add(queue)
-            return False
-        elif is_written and queue.last_unit_end <= self._log.min_physical:
-            # Retention has taken all that its files know of, and a power cut the files behind.
-            self._start_over(queue)
-            self._begin_at(queue, queue_offset)
-        else:
-            missing = queue_offset - queue.max_offset
-            log.error("%s: the log lacks %d of its messages", queue, missing)
-            queue.tail += BLANK_UNIT * missing
-            queue.max_offset += missing
-            self.found.lost_units += missing
-        return True
-
-    def _begin_at(self, queue: ConsumeQueue, queue_offset: int) -> None:
-        set_end(queue, queue_offset)
-        queue.min_offset = queue.base = queue_offset
-
-    def _lacks_its_first(self, queue: ConsumeQueue, physical_offset: int) -> bool:
-        """True if a message of the log comes before all units in the files of its queue.
-
-        Retention takes files of a queue only behind the log; a power cut may keep that and not this.
-        """
-        if self._only is not None:
-            return False
-        if queue.max_offset == queue.min_offset:
-            return True
-        unit = self._table.unit(queue, queue.min_offset)
-        return unit is not None and physical_offset < unit[0]
-
-    def _may_be_lost(self, queue: ConsumeQueue, physical_offset: int, queue_offset: int) -> bool:
-        """True if the log can have lost all messages of a queue before a record: a queue offset that is
-        damaged, for which nothing else in the record has a checksum, would make up more than there ever were.
-        """
-        if physical_offset < queue.last_unit_end:
-            return False  # Later messages have their units.
-        # Segments that retention took may have been among them.
-        room = physical_offset - min(self._log.min_physical, queue.last_unit_end)
-        return queue_offset - queue.max_offset <= room // FIXED_BYTES
-
-    def _write_if_many(self) -> None:
-        if self._pending > PENDING_UNITS:
-            self._queue_writer.run()
-            self._queue_writer.trim_tails()
-            self._pending = 0
 
     def _end_log(self, begin: int, end: int, torn: bool) -> None:
         """Sets the end of the log, and takes everything behind it away: records, segments and units."""

@@ -1,0 +1,183 @@
+"""Units that queues lack, put back from the records of the log."""
+
+from __future__ import annotations
+
+import logging
+
+from orbitmq.protocol.records.message import FIXED_BYTES, INNER_BATCH
+from orbitmq.protocol.records.scans import ScannedRecord
+from orbitmq.store.files import segment_name
+from orbitmq.store.log.commit_log import CommitLog
+from orbitmq.store.queue.consume_queue import (
+    BLANK_UNIT,
+    UNIT,
+    ConsumeQueue,
+    QueueTable,
+    due_time,
+    queue_folder,
+)
+from orbitmq.store.queue.loading import set_end
+from orbitmq.store.queue.writer import QueueWriter
+from orbitmq.store.recovery.queue_checkpoint import QueueCheckpoint
+from orbitmq.store.recovery.recovered import Recovered
+from orbitmq.store.recovery.replay_cy import put_next_units
+
+log = logging.getLogger(__name__)
+
+PENDING_UNITS = 500_000
+"""Units put back in memory before they are written to their files."""
+
+
+class MissingUnits:
+    """Takes the records of the log in their order; once more, after `read_again`, for queues with `gaps`."""
+
+    def __init__(
+        self,
+        commit_log: CommitLog,
+        table: QueueTable,
+        queue_writer: QueueWriter,
+        queue_checkpoint: QueueCheckpoint | None,
+        found: Recovered,
+        delays_ms: tuple[int, ...],
+    ) -> None:
+        self._log = commit_log
+        self._table = table
+        self._queue_writer = queue_writer
+        self._queue_checkpoint = queue_checkpoint
+        self._found = found
+        self._delays = delays_ms
+        self._pending = 0
+        self._only: set[ConsumeQueue] | None = None
+        self._fills_gaps = False
+        self.gaps: set[ConsumeQueue] = set()
+        """Queues in whose middle units are missing: they are read once more, from where they end."""
+
+    def read_again(self) -> None:
+        """Gives units to the queues with gaps alone from here on, and blank ones for what the log lacks."""
+        self._only, self.gaps, self._fills_gaps = self.gaps, set(), True
+
+    def put(self, records: list[ScannedRecord]) -> None:
+        """Gives records their units. Nearly all are the next of their queue."""
+        if self._only is None and records:
+            self._found.last_record = records[-1][0]
+            newest = max(record[4] for record in records)
+            self._found.last_timestamp_ms = max(self._found.last_timestamp_ms, newest)
+        at = 0
+        while at < len(records):
+            if self._only is None and not self.gaps:
+                at, put = put_next_units(records, at, self._table.by_topic, self._table.batch_topics)
+                self._found.rebuilt_units += put
+                self._pending += put
+            if at < len(records):
+                self._put(records[at])
+                at += 1
+        if self._pending > PENDING_UNITS:
+            self._queue_writer.run()
+            self._queue_writer.trim_tails()
+            self._pending = 0
+
+    def _put(self, record: ScannedRecord) -> None:
+        """Gives a record its unit, unless its queue has it."""
+        physical_offset, size, queue_id, queue_offset, stored_ms, sys_flag, topic, code, properties = record
+        if sys_flag & 0xC in (0x4, 0xC) or sys_flag & INNER_BATCH or topic in self._table.batch_topics:
+            return
+        queue = self._queue_without(physical_offset, topic, queue_id, queue_offset)
+        if queue is None or (self._only is not None and queue not in self._only):
+            return
+        if queue_offset > queue.max_offset and not self._reach(queue, physical_offset, queue_offset):
+            return
+        if queue.is_schedule:
+            code = due_time(properties, stored_ms, self._delays)
+        queue.tail += UNIT.pack(physical_offset, size, code)
+        queue.max_offset = queue.visible = queue.announced = queue_offset + 1
+        queue.last_unit_end = physical_offset + size
+        self._found.rebuilt_units += 1
+        self._pending += 1
+
+    def _queue_without(
+        self, physical_offset: int, topic: str, queue_id: int, queue_offset: int
+    ) -> ConsumeQueue | None:
+        """The queue of a record whose unit it lacks; None where it has it, or is not to get it now."""
+        queue = self._table.find(topic, queue_id)
+        if queue is None:
+            queue_checkpoint = self._queue_checkpoint
+            if (
+                queue_checkpoint is not None
+                and physical_offset < queue_checkpoint.durable
+                and queue_id not in queue_checkpoint.queues.get(topic, ())
+            ):
+                # The queue checkpoint names every queue of that time: its topic was deleted, or the record is
+                # damaged.
+                return None
+            return self._table.make(topic, queue_id, queue_offset)
+        if queue in self.gaps:
+            return None  # it is read once more
+        if queue_offset >= queue.max_offset:
+            return queue
+        if queue_offset < queue.min_offset and self._lacks_its_first(queue, physical_offset):
+            log.warning("%s lacks its first units: they are taken from the log", queue)
+            start_over(self._table, queue)
+            self.gaps.add(queue)
+        return None
+
+    def _reach(self, queue: ConsumeQueue, physical_offset: int, queue_offset: int) -> bool:
+        """Makes a queue end at the offset of a record further on. False if the record gets no unit now: its
+        offset is damaged, or the queue is read once more.
+        """
+        is_written = not queue.tail and queue.written_to == queue.max_offset
+        if is_written and queue.max_offset == queue.min_offset:
+            # Nothing of it is left but later messages: it begins here.
+            self._begin_at(queue, queue_offset)
+        elif not self._may_be_lost(queue, physical_offset, queue_offset):
+            self._found.note_damage(physical_offset, f"the queue offset {queue_offset} cannot be")
+            return False
+        elif not self._fills_gaps:
+            self.gaps.add(queue)
+            return False
+        elif is_written and queue.last_unit_end <= self._log.min_physical:
+            # Retention has taken all that its files know of, and a power cut the files behind.
+            start_over(self._table, queue)
+            self._begin_at(queue, queue_offset)
+        else:
+            missing = queue_offset - queue.max_offset
+            log.error("%s: the log lacks %d of its messages", queue, missing)
+            queue.tail += BLANK_UNIT * missing
+            queue.max_offset += missing
+            self._found.lost_units += missing
+        return True
+
+    def _begin_at(self, queue: ConsumeQueue, queue_offset: int) -> None:
+        set_end(queue, queue_offset)
+        queue.min_offset = queue.base = queue_offset
+
+    def _lacks_its_first(self, queue: ConsumeQueue, physical_offset: int) -> bool:
+        """True if a message of the log comes before all units in the files of its queue.
+
+        Retention takes files of a queue only behind the log; a power cut may keep that and not this.
+        """
+        if self._only is not None:
+            return False
+        if queue.max_offset == queue.min_offset:
+            return True
+        unit = self._table.unit(queue, queue.min_offset)
+        return unit is not None and physical_offset < unit[0]
+
+    def _may_be_lost(self, queue: ConsumeQueue, physical_offset: int, queue_offset: int) -> bool:
+        """True if the log can have lost all messages of a queue before a record: a queue offset that is
+        damaged, for which nothing else in the record has a checksum, would make up more than there ever were.
+        """
+        if physical_offset < queue.last_unit_end:
+            return False  # Later messages have their units.
+        # Segments that retention took may have been among them.
+        room = physical_offset - min(self._log.min_physical, queue.last_unit_end)
+        return queue_offset - queue.max_offset <= room // FIXED_BYTES
+
+
+def start_over(table: QueueTable, queue: ConsumeQueue) -> None:
+    """Takes all units of a queue away, with their files."""
+    folder = queue_folder(table.folder, queue)
+    for start in table.file_starts(queue):
+        table.disk.remove(folder / segment_name(start))
+    table.reading.forget(queue)
+    queue.min_offset = queue.last_unit_end = 0
+    set_end(queue, 0)
