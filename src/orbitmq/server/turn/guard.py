@@ -21,6 +21,7 @@ from orbitmq.protocol.schema.declare import REQUESTS
 log = logging.getLogger(__name__)
 
 MAX_LOGGED_CHARACTERS = 400
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 LOG_LINES_PER_SECOND = 10
 """Refusals logged one by one; of more than that only the number is."""
 
@@ -52,6 +53,12 @@ def warn_of_gaps(settings: BrokerSettings, has_users: bool) -> None:
         )
     if settings.authentication_enabled and not has_users:
         log.warning("no user is known, so every request will be refused: set initAuthenticationUser")
+    is_guarded = settings.ha_authentication_enable or settings.bind_address in _LOOPBACK
+    if settings.authentication_enabled and not is_guarded:
+        log.warning(
+            "authenticationEnabled without haAuthenticationEnable: the HA port sends the log to anybody who "
+            "reaches it; set that option, or open the port to the hosts of slaves alone"
+        )
 
 
 class Guard:

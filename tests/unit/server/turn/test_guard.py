@@ -11,6 +11,7 @@ from orbitmq.handling.call import OffLoop, Outcome, Peer, Wait
 from orbitmq.protocol.codes import ResponseCode
 from orbitmq.protocol.errors import Refused
 from orbitmq.protocol.remoting.command import FLAG_ONEWAY, Command
+from orbitmq.protocol.requests import every as _every  # noqa: F401 (it fills REQUESTS)
 from orbitmq.server.turn.guard import LOG_LINES_PER_SECOND, Checking, Guard, warn_of_gaps
 from tests.kit.waiting import met
 
@@ -116,16 +117,21 @@ def test_what_a_sender_calls_itself_stays_on_its_line(caplog: pytest.LogCaptureF
 class Settings:
     authentication_enabled: bool = True
     authorization_enabled: bool = True
+    ha_authentication_enable: bool = False
+    bind_address: str = "127.0.0.1"
 
 
 def test_what_is_hardly_meant_so_is_said_at_the_start(caplog: pytest.LogCaptureFixture) -> None:
     warn_of_gaps(Settings(), has_users=True)
-    warn_of_gaps(Settings(False, False), has_users=False)
+    warn_of_gaps(Settings(False, False, bind_address="0.0.0.0"), has_users=False)
+    warn_of_gaps(Settings(ha_authentication_enable=True, bind_address="0.0.0.0"), has_users=True)
     assert caplog.messages == []
     warn_of_gaps(Settings(authentication_enabled=False), has_users=True)
     assert "believed to be who they say they are" in caplog.messages[0]
     warn_of_gaps(Settings(), has_users=False)
     assert "set initAuthenticationUser" in caplog.messages[1]
+    warn_of_gaps(Settings(bind_address="0.0.0.0"), has_users=True)
+    assert "the HA port sends the log to anybody" in caplog.messages[2]
 
 
 def test_what_may_be_handled_as_frames_is_for_the_gate_to_say(caplog: pytest.LogCaptureFixture) -> None:
